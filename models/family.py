@@ -1,0 +1,106 @@
+"""Families: the networks retrained without one training point each, stacked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import FamilyError
+
+__all__ = ["DataFacts", "Family", "Manifest"]
+
+
+class DataFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is remembered of the training data, never the data itself.
+
+    Attributes
+    ----------
+    sha256 : str
+        Of the training arrays as trained on (features then labels, little-endian, C order).
+    rows : int
+    minimum, maximum : tuple of float
+        Smallest and largest value of each feature over the training rows, as trained on.
+    features : tuple of str
+        A name a feature.
+    labels : tuple of str
+        A name a label.
+    """
+
+    sha256: str
+    rows: int
+    minimum: tuple[float, ...]
+    maximum: tuple[float, ...]
+    features: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a family comes from.
+
+    Attributes
+    ----------
+    architecture : str
+        Hash of the network's graph without its weights; empty where unknown.
+    data : DataFacts or None
+    seed : int or None
+    recipe : dict
+        How the members were trained, in JSON types.
+    """
+
+    architecture: str = ""
+    data: DataFacts | None = None
+    seed: int | None = None
+    recipe: dict[str, object] = msgspec.field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Members of one architecture, parameters stacked along the first axis.
+
+    Attributes
+    ----------
+    parameters : mapping of str to ndarray of float32, shape (members, *shape)
+        Under the names, and in the order, of the network's ONNX initialisers.
+    removed : ndarray of int64, shape (members,)
+        Row index of the training point each member lacks.
+    manifest : Manifest
+
+    Raises
+    ------
+    FamilyError
+        If there is no member, or the stacks disagree on how many there are.
+    """
+
+    parameters: Mapping[str, NDArray[np.float32]]
+    removed: NDArray[np.int64]
+    manifest: Manifest = field(default_factory=Manifest)
+
+    def __post_init__(self) -> None:
+        if not len(self.removed):
+            raise FamilyError("the family is empty: it needs at least one member")
+        for name, stack in self.parameters.items():
+            if stack.ndim == 0 or len(stack) != len(self.removed):
+                raise FamilyError(
+                    f"parameter {name!r} has shape {stack.shape}, expected {len(self.removed)} "
+                    "members along its first axis, as 'removed' has"
+                )
+
+    def __len__(self) -> int:
+        return len(self.removed)
+
+    def take(self, members: Sequence[int] | NDArray[np.int64]) -> dict[str, NDArray[np.float32]]:
+        """Return the stacked parameters of some members (positions in this family)."""
+        chosen = np.asarray(members, dtype=np.int64)
+        return {name: stack[chosen] for name, stack in self.parameters.items()}
+
+    def first(self, count: int) -> Family:
+        """Return the family of the first ``count`` members."""
+        return Family(
+            {name: stack[:count] for name, stack in self.parameters.items()},
+            self.removed[:count],
+            self.manifest,
+        )

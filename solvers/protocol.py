@@ -1,0 +1,196 @@
+"""What a back end is: a name, what it can do, and one ``solve``."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import SolverError
+from leaveout.solvers.problem import Problem
+
+__all__ = ["Feature", "Licence", "Outcome", "Settings", "Solution", "Solver", "Status"]
+
+
+class Feature(StrEnum):
+    """What a back end can do; a solver lists its own as data."""
+
+    INTEGER = "integer variables"
+    TIME_LIMIT = "time limit"
+    THREADS = "several threads"
+    DUAL_BOUND = "dual bound when stopped"
+    GAP = "relative gap"
+    TOLERANCES = "tolerances"
+
+
+class Status(StrEnum):
+    """What happened, apart from any number."""
+
+    OPTIMAL = "optimal"
+    INFEASIBLE = "infeasible"
+    UNBOUNDED = "unbounded"
+    STOPPED = "stopped at a limit"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Licence:
+    """What may be solved without buying anything.
+
+    Attributes
+    ----------
+    terms : str
+        Short name of the terms, for the table of ``leaveout solvers``.
+    max_variables, max_rows : int or None
+        Size limits where no full licence is found; None where there is none.
+    """
+
+    terms: str
+    max_variables: int | None = None
+    max_rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to solve.
+
+    Attributes
+    ----------
+    time_limit : float or None
+        Seconds of wall-clock time.
+    threads : int
+    relative_gap : float
+        Stop once ``|best - dual bound| <= relative_gap * |best|``; 0 asks for the optimum.
+    feasibility_tolerance, integrality_tolerance : float
+        Asked for where the back end has ``Feature.TOLERANCES``, clipped to its tightest value.
+    seed : int
+    """
+
+    time_limit: float | None = None
+    threads: int = 1
+    relative_gap: float = 0.0
+    feasibility_tolerance: float = 1e-9
+    integrality_tolerance: float = 1e-9
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A point the back end calls feasible (within its tolerances).
+
+    Attributes
+    ----------
+    point : ndarray of float64, shape (n,)
+    objective : float
+    """
+
+    point: NDArray[np.float64]
+    objective: float
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a call of ``solve`` found.
+
+    Attributes
+    ----------
+    status : Status
+    solution : Solution or None
+    dual_bound : float
+        No feasible point is better: an upper bound when maximising, a lower bound when
+        minimising, up to the back end's tolerances. It is the worthless infinity (``inf`` when
+        maximising) where nothing was proved, and the opposite infinity for ``INFEASIBLE``.
+    nodes : int or None
+        Branch-and-bound nodes, where the back end counts them.
+    seconds : float
+    message : str
+        The back end's own words, for error messages.
+    """
+
+    status: Status
+    solution: Solution | None
+    dual_bound: float
+    nodes: int | None = None
+    seconds: float = 0.0
+    message: str = field(default="")
+
+
+class Solver(ABC):
+    """A back end. Make one with no arguments, or with its own keyword options.
+
+    Class attributes
+    ----------------
+    name : str
+        What ``--solver`` takes.
+    package : str
+        The importable top-level package it needs.
+    distribution : str
+        The installable distribution, named in the cure of an error.
+    features : frozenset of Feature
+    terms : Licence
+        Limits without a bought licence. Reading it never takes a licence.
+    own_process : bool
+        True where the package must not share a process with other solvers.
+    """
+
+    name: ClassVar[str]
+    package: ClassVar[str]
+    distribution: ClassVar[str]
+    features: ClassVar[frozenset[Feature]]
+    terms: ClassVar[Licence]
+    own_process: ClassVar[bool] = False
+
+    @classmethod
+    def is_available(cls) -> bool:
+        """Whether the package is installed. Imports nothing and takes no licence."""
+        return importlib.util.find_spec(cls.package) is not None
+
+    @classmethod
+    def version(cls) -> str | None:
+        """Installed version of the distribution, or None."""
+        try:
+            return importlib.metadata.version(cls.distribution)
+        except importlib.metadata.PackageNotFoundError:
+            return None
+
+    @abstractmethod
+    def solve(self, problem: Problem, settings: Settings | None = None) -> Outcome:
+        """Solve ``problem``.
+
+        Parameters
+        ----------
+        problem : Problem
+        settings : Settings, optional
+            Defaults to ``Settings()``.
+
+        Returns
+        -------
+        Outcome
+
+        Raises
+        ------
+        SolverError
+            If the package is missing or a licence is missing or too small.
+        """
+
+    def size_error(self, problem: Problem) -> SolverError:
+        """Return the error that names a licence's size limits and this problem's size."""
+        limits = [
+            f"{limit:,} {what}"
+            for limit, what in (
+                (self.terms.max_variables, "variables"),
+                (self.terms.max_rows, "rows"),
+            )
+            if limit is not None
+        ]
+        return SolverError(
+            f"{self.package}'s licence allows {' and '.join(limits)}, this problem has "
+            f"{problem.variables:,} variables and {problem.rows:,} rows: install a full licence "
+            "or use --solver highs, which has no limit"
+        )

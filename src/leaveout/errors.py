@@ -1,0 +1,49 @@
+"""The one family of errors: what went wrong, where, and what cures it, in one line."""
+
+from __future__ import annotations
+
+__all__ = [
+    "FamilyError",
+    "LeaveoutError",
+    "ModelError",
+    "SolverError",
+    "SpecError",
+    "TrainingError",
+    "WitnessError",
+]
+
+
+class LeaveoutError(Exception):
+    """Base of every error a user can cause; the command line prints it as one line.
+
+    Attributes
+    ----------
+    exit_code : int
+        What the command line exits with (2: bad input).
+    """
+
+    exit_code: int = 2
+
+
+class ModelError(LeaveoutError):
+    """An ONNX file that cannot be read, or holds what no encoder supports."""
+
+
+class FamilyError(LeaveoutError):
+    """A family that is empty, damaged, or whose members do not match the network."""
+
+
+class SpecError(LeaveoutError):
+    """A specification that does not parse, does not type-check or cannot be decided."""
+
+
+class SolverError(LeaveoutError):
+    """A solver that is unknown, not installed, or whose licence is too small."""
+
+
+class TrainingError(LeaveoutError):
+    """Training data or a recipe that cannot be used."""
+
+
+class WitnessError(LeaveoutError):
+    """A witness that does not hold when replayed through onnxruntime."""
