@@ -1,0 +1,26 @@
+"""Networks and families: read, checked, and brought to one normal form."""
+
+from __future__ import annotations
+
+from leaveout.models.family import DataFacts, Family, Manifest
+from leaveout.models.family_file import load_family_file, save_family_file
+from leaveout.models.family_load import load_family
+from leaveout.models.lowering import lower
+from leaveout.models.onnx_file import Network, architecture_hash, load_network
+from leaveout.models.stack import Layer, Stack, confidence
+
+__all__ = [
+    "DataFacts",
+    "Family",
+    "Layer",
+    "Manifest",
+    "Network",
+    "Stack",
+    "architecture_hash",
+    "confidence",
+    "load_family",
+    "load_family_file",
+    "load_network",
+    "lower",
+    "save_family_file",
+]

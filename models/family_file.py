@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -33,12 +34,8 @@ def save_family_file(path: Path | str, family: Family) -> None:
     manifest = np.frombuffer(msgspec.json.encode(family.manifest), dtype=np.uint8)
     partial = target.with_name(f".{target.name}.partial")
     with partial.open("wb") as stream:
-        np.savez(
-            stream,
-            allow_pickle=False,
-            **{_REMOVED: family.removed, _MANIFEST: manifest},
-            **dict(family.parameters),
-        )
+        arrays: dict[str, Any] = {_REMOVED: family.removed, _MANIFEST: manifest}
+        np.savez(stream, allow_pickle=False, **arrays, **family.parameters)
         stream.flush()
         os.fsync(stream.fileno())
     partial.replace(target)

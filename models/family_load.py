@@ -1,0 +1,115 @@
+"""Load a family and hold every member against the network it belongs to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import FamilyError, ModelError
+from leaveout.models.family import Family, Manifest
+from leaveout.models.family_file import load_family_file
+from leaveout.models.onnx_file import Network, load_network
+
+__all__ = ["load_family", "match"]
+
+
+def load_family(path: Path | str, network: Network) -> Family:
+    """Load a family file, or a folder of ONNX files, whose members have N's architecture.
+
+    In a folder every ``*.onnx`` file is a member, in the order of the numbers in the names; a
+    name's last number is the row it lacks (``member_00012.onnx`` lacks row 12), and where any
+    name has none, members count from 0.
+
+    Parameters
+    ----------
+    path : path to a ``.npz`` file or a folder
+    network : Network
+        N.
+
+    Raises
+    ------
+    FamilyError
+        If there is no member, or one does not match; it is named.
+    """
+    source = Path(path)
+    family = _load_folder(source, network) if source.is_dir() else load_family_file(source)
+    match(family, network, str(source))
+    return family
+
+
+def match(family: Family, network: Network, where: str) -> None:
+    """Check that every stacked parameter has the name and shape of one of ``network``'s.
+
+    Raises
+    ------
+    FamilyError
+        Naming the first parameter that is missing, unknown or of another shape.
+    """
+    for name, shape in network.graph.parameters.items():
+        if name not in family.parameters:
+            raise FamilyError(
+                f"{where}: parameter {name!r} of {network.source} is missing from the family"
+            )
+        found = family.parameters[name].shape[1:]
+        if found != shape:
+            raise FamilyError(
+                f"{where}: members have {name!r} of shape {found}, {network.source} has {shape}: "
+                "the members must have the network's architecture"
+            )
+    unknown = sorted(set(family.parameters) - set(network.graph.parameters))
+    if unknown:
+        raise FamilyError(f"{where}: {network.source} has no parameter {unknown[0]!r}")
+    known = family.manifest.architecture
+    if known and known != network.architecture:
+        raise FamilyError(
+            f"{where}: the family was made for another architecture than {network.source} "
+            f"(hash {known[:12]}, the network's is {network.architecture[:12]})"
+        )
+
+
+def _load_folder(folder: Path, network: Network) -> Family:
+    files = sorted(folder.glob("*.onnx"), key=lambda file: (_number(file) or 0, file.name))
+    if not files:
+        raise FamilyError(f"{folder}: the family is empty: the folder holds no .onnx file")
+    members: list[dict[str, NDArray[np.floating]]] = []
+    for file in files:
+        try:
+            member = load_network(file)
+        except ModelError as error:
+            raise FamilyError(str(error)) from None
+        shapes = {name: value.shape for name, value in member.parameters.items()}
+        if shapes != dict(network.graph.parameters):
+            raise FamilyError(
+                f"{file}: its parameters are not those of {network.source}: "
+                f"{_first_difference(shapes, dict(network.graph.parameters))}"
+            )
+        if member.architecture != network.architecture:
+            raise FamilyError(f"{file}: its operators are not those of {network.source}")
+        members.append(member.parameters)
+    numbers = [_number(file) for file in files]
+    known = [number for number in numbers if number is not None]
+    removed = known if len(set(known)) == len(files) else list(range(len(files)))
+    stacked = {
+        name: np.stack([member[name] for member in members]).astype(np.float32)
+        for name in network.graph.parameters
+    }
+    manifest = Manifest(architecture=network.architecture)
+    return Family(stacked, np.asarray(removed, dtype=np.int64), manifest)
+
+
+def _number(file: Path) -> int | None:
+    digits = "".join(c if c.isdigit() else " " for c in file.stem).split()
+    return int(digits[-1]) if digits else None
+
+
+def _first_difference(
+    found: dict[str, tuple[int, ...]], expected: dict[str, tuple[int, ...]]
+) -> str:
+    for name, shape in expected.items():
+        if name not in found:
+            return f"{name!r} is missing"
+        if found[name] != shape:
+            return f"{name!r} has shape {found[name]}, expected {shape}"
+    return f"{sorted(set(found) - set(expected))[0]!r} is not expected"

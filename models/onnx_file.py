@@ -1,0 +1,152 @@
+"""Load a network from an ONNX file, checked against onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+
+from leaveout.errors import ModelError
+from leaveout.models.graph import Graph
+from leaveout.models.lowering import lower
+from leaveout.models.onnx_reader import architecture_hash, read_graph, read_parameters
+from leaveout.models.replay import Runner, with_parameters
+from leaveout.models.stack import Stack
+
+__all__ = ["Network", "architecture_hash", "load_network"]
+
+_SAMPLES = 32
+_TOLERANCE = 2.0**-14
+"""Allowed float32 error relative to the magnitude of the sums: far above the rounding of any
+net small enough to verify, far below any misread operator."""
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A network as loaded.
+
+    Attributes
+    ----------
+    source : str
+        Where it was read, for messages.
+    model : onnx.ModelProto
+    graph : Graph
+    """
+
+    source: str
+    model: onnx.ModelProto
+    graph: Graph
+
+    @cached_property
+    def parameters(self) -> dict[str, NDArray[np.floating]]:
+        """Values of the trainable initialisers by name, in the file's order."""
+        return read_parameters(self.model)
+
+    @cached_property
+    def stack(self) -> Stack:
+        """The network in normal form: a stack of one."""
+        return lower(self.graph, {k: v[None] for k, v in self.parameters.items()})
+
+    @cached_property
+    def architecture(self) -> str:
+        """Hash of the graph without the weights."""
+        return architecture_hash(self.model)
+
+    @property
+    def inputs(self) -> int:
+        """Width of the flattened input."""
+        return self.stack.inputs
+
+    @property
+    def labels(self) -> int:
+        """Number of labels."""
+        return self.stack.labels
+
+    def runner(self, parameters: Mapping[str, NDArray[np.floating]] | None = None) -> Runner:
+        """Return this network, or one with other parameter values, in onnxruntime."""
+        model = self.model if parameters is None else with_parameters(self.model, parameters)
+        return Runner(model, self.graph.output, self.graph.input_shape, self.source)
+
+
+def load_network(path: Path | str) -> Network:
+    """Load a network and check our reading of it against onnxruntime.
+
+    Parameters
+    ----------
+    path : path to an ONNX file
+
+    Raises
+    ------
+    ModelError
+        If the file is missing, is not ONNX, holds NaN, uses an unsupported operator, or if our
+        reading of it gives other scores than onnxruntime.
+    """
+    source = Path(path)
+    network = network_from(_read(source), str(source))
+    check_against_onnxruntime(network)
+    return network
+
+
+def network_from(model: onnx.ModelProto, source: str) -> Network:
+    """Wrap a model that is already in memory; nothing is replayed."""
+    return Network(source, model, read_graph(model, source))
+
+
+def _read(source: Path) -> onnx.ModelProto:
+    try:
+        model = onnx.load(source)
+        onnx.checker.check_model(model)
+    except FileNotFoundError:
+        raise ModelError(f"{source}: no such file") from None
+    except OSError as error:
+        raise ModelError(f"{source}: cannot be read: {error.strerror or error}") from None
+    except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
+        line = (str(error).strip().splitlines() or ["damaged"])[0]
+        raise ModelError(f"{source}: not a valid ONNX model: {line}") from None
+    return model
+
+
+def check_against_onnxruntime(network: Network) -> None:
+    """Compare our scores with onnxruntime's on sample inputs.
+
+    Raises
+    ------
+    ModelError
+        If they differ by more than float32 rounding explains.
+    """
+    rng = np.random.default_rng(0)
+    half = _SAMPLES // 2
+    points = np.concatenate(
+        [rng.random((half, network.inputs)), rng.normal(size=(half, network.inputs))]
+    ).astype(np.float32)
+    expected = network.runner().scores(points).astype(np.float64)
+    found = network.stack.scores(points.astype(np.float64))[0]
+    if expected.shape != found.shape:
+        raise ModelError(
+            f"{network.source}: onnxruntime gives scores of shape {expected.shape}, "
+            f"expected {found.shape}"
+        )
+    allowed = _TOLERANCE * _magnitudes(network.stack, points.astype(np.float64))
+    worst = float(np.max(np.abs(expected - found) / allowed))
+    if not worst <= 1:
+        raise ModelError(
+            f"{network.source}: our reading of the model differs from onnxruntime by "
+            f"{float(np.max(np.abs(expected - found))):.3g}; please report this model"
+        )
+
+
+def _magnitudes(stack: Stack, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum of the absolute values of all terms of each score, shape (p, labels)."""
+    sources = [np.abs(points)]
+    for layer in stack.layers:
+        total = np.abs(layer.bias[0]) + sum(
+            sources[s] @ np.abs(w[0]).T for s, w in layer.weights.items()
+        )
+        sources.append(total + np.finfo(np.float32).tiny)
+    return sources[-1]

@@ -1,0 +1,62 @@
+"""What an operator must do to be lowered: act on a stack of batches, with or without its bias."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Affine", "Constants", "Operator", "Relu", "Shape"]
+
+Floats = NDArray[np.float64]
+Shape = tuple[int, ...]
+Constants = Mapping[str, Floats]
+"""Constant tensors by name, each stacked: shape (m or 1, *shape of the tensor)."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A node of the graph."""
+
+
+@dataclass(frozen=True)
+class Relu(Operator):
+    """The one non-linear operator, ``max(x, 0)``."""
+
+
+class Affine(Operator, ABC):
+    """An operator that is an affine map of its one variable input."""
+
+    @abstractmethod
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """Apply the map to a stack of batches.
+
+        Parameters
+        ----------
+        values : ndarray of float64, shape (m or 1, batch, *shape of the input)
+        constants : Constants
+        biased : bool
+            Whether the constant part of the map is added; without it the map is linear.
+
+        Returns
+        -------
+        ndarray of float64, shape (m or 1, batch, *shape of the output)
+        """
+
+    def constant_magnitude(self, shape: Shape, constants: Constants) -> Floats:
+        """Bound the absolute values of all terms that make up the constant part.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Shape of one sample of the input.
+        constants : Constants
+
+        Returns
+        -------
+        ndarray of float64, shape (m or 1, *shape of the output)
+        """
+        return np.abs(self.apply(np.zeros((1, 1, *shape)), constants, True)[:, 0])

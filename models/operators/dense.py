@@ -1,0 +1,61 @@
+"""Gemm and MatMul."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from leaveout.models.operators.base import Affine, Constants, Floats
+
+__all__ = ["Gemm", "MatMul"]
+
+
+@dataclass(frozen=True)
+class Gemm(Affine):
+    """``alpha * x @ B + beta * C``, with ``B`` transposed if asked.
+
+    Attributes
+    ----------
+    weight, bias : str
+        Names of constants; ``bias`` is empty where there is none.
+    alpha, beta : float
+    transposed : bool
+    """
+
+    weight: str
+    bias: str
+    alpha: float = 1.0
+    beta: float = 1.0
+    transposed: bool = False
+
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """See `Affine.apply`."""
+        weight = constants[self.weight]
+        if self.transposed:
+            weight = weight.transpose(0, 2, 1)
+        result = self.alpha * (values @ weight)
+        if biased and self.bias:
+            bias = constants[self.bias]
+            width = weight.shape[2]
+            flat = bias.reshape(len(bias), 1, -1)
+            result = result + self.beta * np.broadcast_to(flat, (len(bias), 1, width))
+        return np.asarray(result)
+
+
+@dataclass(frozen=True)
+class MatMul(Affine):
+    """``x @ B`` over the last axis of ``x``.
+
+    Attributes
+    ----------
+    weight : str
+    """
+
+    weight: str
+
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """See `Affine.apply`."""
+        weight = constants[self.weight]
+        axes = (1,) * (values.ndim - 3)
+        return np.asarray(values @ weight.reshape(len(weight), *axes, *weight.shape[1:]))

@@ -1,0 +1,100 @@
+"""Replay through onnxruntime: the float32 scores a user's own program would see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+from onnx import numpy_helper
+
+from leaveout.errors import ModelError
+from leaveout.models.operators import Shape
+
+__all__ = ["Runner", "with_parameters"]
+
+
+def with_parameters(
+    model: onnx.ModelProto, parameters: Mapping[str, NDArray[np.floating]]
+) -> onnx.ModelProto:
+    """Copy a model and replace the values of some initialisers.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto
+    parameters : mapping of str to ndarray
+        Values by the name of the initialiser; the dtype of the model is kept.
+    """
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for item in copy.graph.initializer:
+        if item.name in parameters:
+            dtype = numpy_helper.to_array(item).dtype
+            value = np.ascontiguousarray(parameters[item.name], dtype=dtype)
+            item.CopyFrom(numpy_helper.from_array(value, item.name))
+    return copy
+
+
+class Runner:
+    """One network in onnxruntime, on one CPU thread.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto
+    output : str
+        Tensor to read the scores from (before a trailing softmax, where there is one).
+    input_shape : tuple of int
+        Shape of one sample.
+    where : str
+        For messages.
+
+    Raises
+    ------
+    ModelError
+        If onnxruntime refuses the model.
+    """
+
+    def __init__(self, model: onnx.ModelProto, output: str, input_shape: Shape, where: str) -> None:
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        if output != copy.graph.output[0].name:
+            del copy.graph.output[:]
+            copy.graph.output.append(
+                onnx.helper.make_tensor_value_info(output, onnx.TensorProto.FLOAT, None)
+            )
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        try:
+            self._session = onnxruntime.InferenceSession(
+                copy.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:
+            line = str(error).strip().splitlines()[0]
+            raise ModelError(f"{where}: onnxruntime cannot load the model: {line}") from None
+        first = self._session.get_inputs()[0]
+        self._input = first.name
+        self._one_at_a_time = first.shape[0] == 1
+        self._shape = input_shape
+
+    def scores(self, points: NDArray[np.floating]) -> NDArray[np.float32]:
+        """Scores in float32.
+
+        Parameters
+        ----------
+        points : ndarray, shape (p, inputs)
+            Flattened samples; rounded to float32.
+
+        Returns
+        -------
+        ndarray of float32, shape (p, labels)
+        """
+        samples = np.asarray(points, dtype=np.float32).reshape(-1, *self._shape)
+        batches = [samples[i : i + 1] for i in range(len(samples))]
+        if not self._one_at_a_time or not batches:
+            batches = [samples]
+        parts = [self._session.run(None, {self._input: batch})[0] for batch in batches]
+        return np.concatenate(parts).astype(np.float32, copy=False)

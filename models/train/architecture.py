@@ -1,0 +1,114 @@
+"""Architectures: the layers a recipe asks for, and the shapes of their parameters."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from leaveout.errors import TrainingError
+from leaveout.models.train.recipe import Recipe
+
+__all__ = ["Conv", "Dense", "Layer", "count_parameters", "layers_of", "parameter_shapes"]
+
+_CHANNELS = 6
+_WIDTH = 3
+_CNN_HIDDEN = 2
+
+
+class Dense(msgspec.Struct, frozen=True):
+    """A fully connected layer: ``inputs`` numbers to ``outputs`` numbers."""
+
+    inputs: int
+    outputs: int
+
+    @property
+    def fan_in(self) -> int:
+        """How many inputs one output reads."""
+        return self.inputs
+
+    @property
+    def positions(self) -> int:
+        """At how many places the same weights are applied."""
+        return 1
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """Shape of the weight in the ONNX file."""
+        return (self.outputs, self.inputs)
+
+
+class Conv(msgspec.Struct, frozen=True):
+    """A one-dimensional convolution without padding, stride 1.
+
+    Attributes
+    ----------
+    channels : int
+        Of the input signal, which has ``length`` positions a channel.
+    outputs : int
+        Channels of the output signal.
+    width : int
+        Of the kernel.
+    """
+
+    channels: int
+    length: int
+    outputs: int
+    width: int
+
+    @property
+    def fan_in(self) -> int:
+        """How many inputs one output reads."""
+        return self.channels * self.width
+
+    @property
+    def positions(self) -> int:
+        """At how many places the same weights are applied: the output's length."""
+        return self.length - self.width + 1
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """Shape of the weight in the ONNX file."""
+        return (self.outputs, self.channels, self.width)
+
+
+Layer = Dense | Conv
+
+
+def layers_of(recipe: Recipe, features: int, labels: int) -> tuple[Layer, ...]:
+    """Return the layers; a ReLU follows each but the last.
+
+    The convolutional network is that of LUCID's authors: two 1x3 convolutions of 6 channels
+    over the feature vector, a dense layer to 2 and one to the labels.
+
+    Raises
+    ------
+    TrainingError
+        If there are too few features for the convolutions.
+    """
+    if not recipe.cnn:
+        widths = (features, *recipe.layers, labels)
+        return tuple(Dense(a, b) for a, b in zip(widths, widths[1:], strict=False))
+    first = Conv(1, features, _CHANNELS, _WIDTH)
+    second = Conv(_CHANNELS, first.positions, _CHANNELS, _WIDTH)
+    if second.positions < 1:
+        raise TrainingError(
+            f"--cnn needs at least {2 * _WIDTH - 1} features for its two convolutions, the data "
+            f"has {features}; use --layers"
+        )
+    flat = _CHANNELS * second.positions
+    return (first, second, Dense(flat, _CNN_HIDDEN), Dense(_CNN_HIDDEN, labels))
+
+
+def parameter_shapes(layers: tuple[Layer, ...]) -> dict[str, tuple[int, ...]]:
+    """Return the name and shape of every parameter, in the order of the ONNX initialisers."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for index, layer in enumerate(layers):
+        shapes[f"layers.{index}.weight"] = layer.weight_shape
+        shapes[f"layers.{index}.bias"] = (layer.outputs,)
+    return shapes
+
+
+def count_parameters(layers: tuple[Layer, ...]) -> int:
+    """Return how many numbers one network holds."""
+    return sum(math.prod(shape) for shape in parameter_shapes(layers).values())

@@ -1,0 +1,55 @@
+"""Everything random in training, drawn by numpy so that no torch version changes it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models.train.architecture import Layer
+
+__all__ = ["dropout_mask", "epoch_generator", "initial_weights", "shuffle"]
+
+_INITIAL, _SHUFFLE, _DROPOUT = range(3)
+
+
+def _generator(seed: int, *key: int) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence((seed, *key))))
+
+
+def initial_weights(layers: tuple[Layer, ...], seed: int) -> list[NDArray[np.float32]]:
+    """Draw the weights every network starts from.
+
+    Returns
+    -------
+    list of ndarray of float32, shape (outputs, fan_in + 1)
+        One a layer, the bias in the last column; all uniform in
+        [-1/sqrt(fan_in), 1/sqrt(fan_in)].
+    """
+    generator = _generator(seed, _INITIAL)
+    drawn = []
+    for layer in layers:
+        limit = 1 / math.sqrt(layer.fan_in)
+        weight = generator.uniform(-limit, limit, (layer.outputs, layer.fan_in))
+        bias = generator.uniform(-limit, limit, (layer.outputs, 1))
+        drawn.append(np.hstack([weight, bias]).astype(np.float32))
+    return drawn
+
+
+def shuffle(seed: int, epoch: int, rows: int) -> NDArray[np.int64]:
+    """Return the order in which an epoch visits the rows."""
+    return _generator(seed, _SHUFFLE, epoch).permutation(rows)
+
+
+def epoch_generator(seed: int, epoch: int) -> np.random.Generator:
+    """Return the source of an epoch's dropout masks."""
+    return _generator(seed, _DROPOUT, epoch)
+
+
+def dropout_mask(
+    generator: np.random.Generator, shape: tuple[int, ...], probability: float
+) -> NDArray[np.float32]:
+    """Draw factors: 0 with ``probability``, else 1 / (1 - probability)."""
+    kept = generator.random(shape, dtype=np.float32) >= np.float32(probability)
+    return kept * np.float32(1 / (1 - probability))
