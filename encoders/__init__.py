@@ -1,0 +1,27 @@
+"""From networks to bounds and neutral problems."""
+
+from __future__ import annotations
+
+from leaveout.encoders.bounds import PairBounds, confidence_upper, network_bounds, pair_bounds
+from leaveout.encoders.box import Box
+from leaveout.encoders.evaluation import confidence_error
+from leaveout.encoders.hyper import HyperNetwork, hyper_network
+from leaveout.encoders.idp import Encoding, IdpProblem, encode_idp
+from leaveout.encoders.interval import Interval
+from leaveout.solvers import Problem
+
+__all__ = [
+    "Box",
+    "Encoding",
+    "HyperNetwork",
+    "IdpProblem",
+    "Interval",
+    "PairBounds",
+    "Problem",
+    "confidence_error",
+    "confidence_upper",
+    "encode_idp",
+    "hyper_network",
+    "network_bounds",
+    "pair_bounds",
+]

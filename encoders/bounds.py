@@ -1,0 +1,214 @@
+"""Bound propagation: the network, the hyper-network, and the difference of the two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.encoders.box import Box
+from leaveout.encoders.hyper import HyperNetwork, difference
+from leaveout.encoders.interval import Interval, gamma
+from leaveout.models import Stack
+
+__all__ = [
+    "PairBounds",
+    "confidence_upper",
+    "hyper_bounds",
+    "network_bounds",
+    "pair_bounds",
+    "relu_difference",
+]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PairBounds:
+    """Bounds of a network, a hyper-network and their difference, layer by layer.
+
+    Attributes
+    ----------
+    network, hyper : tuple of Interval
+        Pre-activations of each layer.
+    before, after : tuple of Interval
+        Member minus network, before and after the ReLU of each layer (equal for the last).
+    """
+
+    network: tuple[Interval, ...]
+    hyper: tuple[Interval, ...]
+    before: tuple[Interval, ...]
+    after: tuple[Interval, ...]
+
+
+def network_bounds(network: Stack, box: Box) -> tuple[Interval, ...]:
+    """Pre-activation bounds of every layer: backward linear bounds, cut with plain intervals.
+
+    Parameters
+    ----------
+    network : Stack
+        Of one network.
+    box : Box
+
+    Returns
+    -------
+    tuple of Interval
+        One a layer, of the layer's width; sound in exact arithmetic over the box (padded).
+
+    Notes
+    -----
+    The relaxation is that of CROWN (Zhang et al., NeurIPS 2018): the chord above an unstable
+    ReLU, and below it the slope 0 or 1 that leaves the smaller triangle.
+    """
+    pre: list[Interval] = []
+    sources = [Interval(box.lower, box.upper)]
+    for layer in network.layers:
+        plain = Interval.point(layer.bias[0])
+        for s, w in layer.weights.items():
+            plain = plain.plus(sources[s].apply(Interval.point(w[0])))
+        weights = {s: w[0] for s, w in layer.weights.items()}
+        upper = _backward(weights, layer.bias[0], network, pre, box)
+        negated = {s: -w for s, w in weights.items()}
+        lower = -_backward(negated, -layer.bias[0], network, pre, box)
+        pre.append(plain.meet(Interval(lower, upper)))
+        sources.append(pre[-1].relu())
+    return tuple(pre)
+
+
+def confidence_upper(network: Stack, box: Box, bounds: tuple[Interval, ...], label: int) -> float:
+    """Upper bound of the confidence of ``label`` over the box: a rival is never beaten by more."""
+    last = network.layers[-1]
+    rivals = [c for c in range(network.labels) if c != label]
+    rows = {s: w[0][label] - w[0][rivals] for s, w in last.weights.items()}
+    constant = last.bias[0][label] - last.bias[0][rivals]
+    upper = _backward(rows, constant, network, list(bounds[:-1]), box)
+    return float(upper.min())
+
+
+def _backward(
+    rows: Mapping[int, Floats],
+    constant: Floats,
+    network: Stack,
+    pre: list[Interval],
+    box: Box,
+) -> Floats:
+    """Upper bound of ``sum over s of rows[s] @ h_s + constant`` over the box.
+
+    Each step replaces the sources of one layer by linear bounds in earlier sources. What
+    rounding can change in a step is bounded by the size of its terms, which the intervals
+    already known for the sources bound.
+    """
+    sources = [Interval(box.lower, box.upper), *(interval.relu() for interval in pre)]
+    coefficients: dict[int, Floats] = dict(rows)
+    total = constant.copy()
+    error = gamma(2) * np.abs(constant)
+    for s, row in rows.items():
+        error += gamma(3) * (np.abs(row) @ sources[s].magnitude)
+    for k in range(len(pre), 0, -1):
+        if k not in coefficients:
+            continue
+        row = coefficients.pop(k)
+        above, intercept, below = _relaxation(pre[k - 1])
+        positive, negative = np.maximum(row, 0.0), np.minimum(row, 0.0)
+        through = positive * above + negative * below
+        layer = network.layers[k - 1]
+        terms = np.abs(layer.bias[0])
+        for s, w in layer.weights.items():
+            step = through @ w[0]
+            coefficients[s] = coefficients[s] + step if s in coefficients else step
+            terms = terms + np.abs(w[0]) @ sources[s].magnitude
+        total = total + positive @ intercept + through @ layer.bias[0]
+        size = row.shape[1] + max(w.shape[2] for w in layer.weights.values())
+        error += gamma(size + 8) * (
+            np.abs(row) @ (terms + np.abs(pre[k - 1].lower) + intercept) + np.abs(total)
+        )
+    if 0 in coefficients:
+        row = coefficients[0]
+        total = total + np.maximum(row, 0.0) @ box.upper + np.minimum(row, 0.0) @ box.lower
+        error += gamma(row.shape[1] + 4) * (np.abs(row) @ sources[0].magnitude + np.abs(total))
+    return np.asarray(total + error)
+
+
+def _relaxation(pre: Interval) -> tuple[Floats, Floats, Floats]:
+    """Slope and intercept above, and slope below, of each ReLU."""
+    lower, upper = pre.lower, pre.upper
+    unstable = (lower < 0) & (upper > 0)
+    gap = np.where(unstable, upper - lower, 1.0)
+    above = np.where(unstable, upper / gap, (lower >= 0).astype(float))
+    intercept = np.where(unstable, -above * lower, 0.0)
+    below = np.where(unstable, (upper > -lower).astype(float), (lower >= 0).astype(float))
+    return above, intercept, below
+
+
+def hyper_bounds(hyper: HyperNetwork, box: Box) -> tuple[Interval, ...]:
+    """Pre-activation bounds of a hyper-network by interval arithmetic alone."""
+    sources = [Interval(box.lower, box.upper)]
+    pre = []
+    for layer in hyper.layers:
+        value = layer.bias
+        for s, w in layer.weights.items():
+            value = value.plus(sources[s].apply(w))
+        pre.append(value)
+        sources.append(value.relu())
+    return tuple(pre)
+
+
+def pair_bounds(
+    network: Stack, hyper: HyperNetwork, bounds: tuple[Interval, ...], box: Box
+) -> PairBounds:
+    """Bounds of a network, a hyper-network, and their difference intervals.
+
+    The difference intervals are LUCID's (section 6.2), with the exact hull of the difference of
+    two ReLUs in place of its triangle inequality; the hyper-network's own bounds are cut with
+    the network's plus the difference.
+
+    Parameters
+    ----------
+    network : Stack
+        Of one network, N.
+    hyper : HyperNetwork
+    bounds : tuple of Interval
+        `network_bounds` of N over ``box``.
+    box : Box
+    """
+    delta = difference(hyper, network)
+    inputs = Interval(box.lower, box.upper)
+    members, after = [inputs], [Interval.zeros(box.dimension)]
+    pre_members, pre_difference = [], []
+    for k, layer in enumerate(hyper.layers):
+        value, change = layer.bias, delta[k].bias
+        for s, w in layer.weights.items():
+            value = value.plus(members[s].apply(w))
+            own = Interval.point(network.layers[k].weights[s][0])
+            change = change.plus(after[s].apply(own)).plus(members[s].apply(delta[k].weights[s]))
+        value = value.meet(bounds[k].plus(change))
+        pre_members.append(value)
+        pre_difference.append(change)
+        members.append(value.relu())
+        after.append(relu_difference(bounds[k], change))
+    return PairBounds(
+        bounds,
+        tuple(pre_members),
+        tuple(pre_difference),
+        (*after[1:-1], pre_difference[-1]),
+    )
+
+
+def relu_difference(pre: Interval, change: Interval) -> Interval:
+    """Exact hull of ``relu(z + d) - relu(z)`` for z in ``pre`` and d in ``change``, padded.
+
+    The difference grows with d; for d >= 0 it grows with z too, for d < 0 it shrinks with z.
+    """
+
+    def value(z: Floats, d: Floats) -> Floats:
+        return np.asarray(np.maximum(z + d, 0.0) - np.maximum(z, 0.0))
+
+    upper = value(np.where(change.upper >= 0, pre.upper, pre.lower), change.upper)
+    lower = value(np.where(change.lower >= 0, pre.lower, pre.upper), change.lower)
+    # The hull never exceeds the change itself, so rounding is cut there instead of padded up.
+    exact = Interval(np.minimum(change.lower, 0.0), np.maximum(change.upper, 0.0))
+    pad = gamma(3) * (pre.magnitude + change.magnitude)
+    quiet = (change.lower == 0) & (change.upper == 0)
+    return Interval(lower, upper).padded(np.where(quiet, 0.0, pad)).meet(exact)

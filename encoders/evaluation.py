@@ -1,0 +1,119 @@
+"""How far the float32 scores a user computes may be from the exact ones, over a box."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.encoders.box import Box
+from leaveout.encoders.interval import Interval, gamma
+from leaveout.models.graph import Graph, Join
+from leaveout.models.lowering import stacked_constants
+from leaveout.models.operators import Affine, Constants
+
+__all__ = ["confidence_error"]
+
+Floats = NDArray[np.float64]
+
+_UNIT32 = 2.0**-24
+_CHUNK = 64
+_SLACK = 8
+"""Roundings allowed for beyond the terms of a sum: scalings, folds and fusions of a runtime."""
+
+
+def confidence_error(
+    graph: Graph,
+    parameters: Mapping[str, NDArray[np.floating]],
+    bounds: Sequence[Interval],
+    box: Box,
+) -> float:
+    """Bound ``|float32 confidence - exact confidence|`` over the box, for any label.
+
+    Parameters
+    ----------
+    graph : Graph
+    parameters : mapping of str to ndarray, shape (m, *shape)
+        Of all the networks the bound must hold for.
+    bounds : sequence of Interval
+        Bounds of the pre-activations of each layer that hold for all of them.
+    box : Box
+
+    Returns
+    -------
+    float
+        In units of the scores.
+
+    Notes
+    -----
+    The running error analysis of Higham, section 3.1: each operator turns an error ``e`` and a
+    magnitude ``v`` of its input into ``|W| e + gamma (|W| v + |b|)``, whatever the order of
+    summation. The activations' known bounds keep the magnitudes small.
+    """
+    count = max((len(np.asarray(parameters[name])) for name in graph.parameters), default=1)
+    shapes = {graph.input: graph.input_shape}
+    magnitude = {graph.input: np.maximum(np.abs(box.lower), np.abs(box.upper))}
+    error = {graph.input: np.zeros(box.dimension)}
+    layer = 0
+    for node in graph.needed():
+        first = node.inputs[0]
+        if isinstance(node.operator, Affine):
+            matrix, constant, shape = _absolute(
+                node.operator, graph, parameters, shapes[first], count
+            )
+            terms = magnitude[first] @ matrix + constant
+            roundings = int(np.count_nonzero(matrix, axis=0).max(initial=0)) + _SLACK
+            rounding = (
+                gamma(roundings, _UNIT32) * terms if np.any(constant) or _computes(matrix) else 0.0
+            )
+            shapes[node.output] = shape
+            magnitude[node.output] = terms + rounding
+            error[node.output] = error[first] @ matrix + rounding
+        elif isinstance(node.operator, Join):
+            second = node.inputs[1]
+            total = magnitude[first] + magnitude[second]
+            shapes[node.output] = shapes[first]
+            magnitude[node.output] = total * (1 + _UNIT32)
+            error[node.output] = error[first] + error[second] + gamma(1, _UNIT32) * total
+        else:
+            known = bounds[layer].relu().upper + error[first]
+            layer += 1
+            shapes[node.output] = shapes[first]
+            magnitude[node.output] = np.minimum(magnitude[first], known)
+            error[node.output] = error[first]
+    size, off = magnitude[graph.output], error[graph.output]
+    largest = float(np.sort(off)[-2:].sum() + _UNIT32 * np.sort(size)[-2:].sum())
+    return largest * (1 + gamma(64)) + float(np.finfo(np.float32).tiny)
+
+
+def _computes(matrix: Floats) -> bool:
+    """Whether a linear map does more than move numbers."""
+    return bool(np.any(np.count_nonzero(matrix, axis=0) > 1) or np.any(matrix[matrix != 0] != 1))
+
+
+def _absolute(
+    operator: Affine,
+    graph: Graph,
+    parameters: Mapping[str, NDArray[np.floating]],
+    shape: tuple[int, ...],
+    count: int,
+) -> tuple[Floats, Floats, tuple[int, ...]]:
+    """Largest absolute value, over the networks, of an operator's matrix and constant terms."""
+    width = math.prod(shape)
+    basis = np.eye(width).reshape(1, width, *shape)
+    matrix: Floats | None = None
+    constant: Floats | None = None
+    after: tuple[int, ...] = ()
+    for start in range(0, count, _CHUNK):
+        chunk = {name: parameters[name][start : start + _CHUNK] for name in graph.parameters}
+        constants: Constants = stacked_constants(graph, chunk)
+        linear = operator.apply(basis, constants, False)
+        after = linear.shape[2:]
+        own = np.abs(linear).max(axis=0).reshape(width, -1)
+        fixed = operator.constant_magnitude(shape, constants).max(axis=0).reshape(-1)
+        matrix = own if matrix is None else np.maximum(matrix, own)
+        constant = fixed if constant is None else np.maximum(constant, fixed)
+    assert matrix is not None and constant is not None
+    return matrix, constant, after

@@ -1,0 +1,96 @@
+"""Interval arithmetic on arrays, padded for the rounding of float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["UNIT", "Interval", "gamma"]
+
+Floats = NDArray[np.float64]
+
+UNIT = 2.0**-53
+"""Unit roundoff of float64."""
+
+
+def gamma(operations: int, unit: float = UNIT) -> float:
+    """Relative error of a sum of products after so many roundings, doubled for safety.
+
+    Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., Lemma 3.1: any order of
+    summation, with or without fused multiply-add.
+    """
+    product = operations * unit
+    if product >= 0.5:
+        raise ValueError(f"{operations} roundings are too many for unit roundoff {unit:g}")
+    return 2 * product / (1 - product)
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """An array of intervals.
+
+    Attributes
+    ----------
+    lower, upper : ndarray of float64, of one shape
+    """
+
+    lower: Floats
+    upper: Floats
+
+    @staticmethod
+    def point(values: Floats) -> Interval:
+        """Intervals of width zero."""
+        return Interval(values, values)
+
+    @staticmethod
+    def zeros(width: int) -> Interval:
+        """``width`` intervals [0, 0]."""
+        return Interval.point(np.zeros(width))
+
+    @property
+    def width(self) -> Floats:
+        """Upper minus lower."""
+        return self.upper - self.lower
+
+    @property
+    def magnitude(self) -> Floats:
+        """Largest absolute value in each interval."""
+        return np.maximum(np.abs(self.lower), np.abs(self.upper))
+
+    def padded(self, pad: Floats | float) -> Interval:
+        """Widen both sides by ``pad``."""
+        return Interval(self.lower - pad, self.upper + pad)
+
+    def plus(self, other: Interval) -> Interval:
+        """Sum, padded."""
+        pad = gamma(1) * (self.magnitude + other.magnitude)
+        return Interval(self.lower + other.lower, self.upper + other.upper).padded(pad)
+
+    def minus(self, values: Floats) -> Interval:
+        """Difference with plain numbers, padded."""
+        return self.plus(Interval.point(-values))
+
+    def meet(self, other: Interval) -> Interval:
+        """Intersection; both contain the true values, so a crossing is rounding and is closed."""
+        lower = np.maximum(self.lower, other.lower)
+        upper = np.minimum(self.upper, other.upper)
+        return Interval(np.minimum(lower, upper), np.maximum(lower, upper))
+
+    def relu(self) -> Interval:
+        """Interval of ``max(v, 0)``."""
+        return Interval(np.maximum(self.lower, 0.0), np.maximum(self.upper, 0.0))
+
+    def apply(self, weights: Interval) -> Interval:
+        """Product of a matrix of intervals, shape (outputs, n), with these, shape (n,), padded."""
+        corners = (
+            weights.lower * self.lower,
+            weights.lower * self.upper,
+            weights.upper * self.lower,
+            weights.upper * self.upper,
+        )
+        lower = np.minimum(np.minimum(corners[0], corners[1]), np.minimum(corners[2], corners[3]))
+        upper = np.maximum(np.maximum(corners[0], corners[1]), np.maximum(corners[2], corners[3]))
+        pad = gamma(len(self.lower) + 1) * (weights.magnitude @ self.magnitude)
+        return Interval(lower.sum(axis=1), upper.sum(axis=1)).padded(pad)
