@@ -1,0 +1,24 @@
+"""Branch and bound over members and inputs."""
+
+from __future__ import annotations
+
+from leaveout.bab.instance import Instance, make_instance
+from leaveout.bab.lucid import LucidOptions, search
+from leaveout.bab.result import EngineResult, Progress, ProgressCallback
+from leaveout.bab.variants import VARIANTS, Variant, find_variant
+from leaveout.bab.witness import Replayer, Witness
+
+__all__ = [
+    "VARIANTS",
+    "EngineResult",
+    "Instance",
+    "LucidOptions",
+    "Progress",
+    "ProgressCallback",
+    "Replayer",
+    "Variant",
+    "Witness",
+    "find_variant",
+    "make_instance",
+    "search",
+]

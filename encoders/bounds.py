@@ -98,14 +98,15 @@ def _backward(
 
     Each step replaces the sources of one layer by linear bounds in earlier sources. What
     rounding can change in a step is bounded by the size of its terms, which the intervals
-    already known for the sources bound.
+    already known for the sources bound; twice the roundings are counted, since those sizes are
+    themselves rounded.
     """
     sources = [Interval(box.lower, box.upper), *(interval.relu() for interval in pre)]
     coefficients: dict[int, Floats] = dict(rows)
     total = constant.copy()
-    error = gamma(2) * np.abs(constant)
+    error = gamma(4) * np.abs(constant)
     for s, row in rows.items():
-        error += gamma(3) * (np.abs(row) @ sources[s].magnitude)
+        error += gamma(6) * (np.abs(row) @ sources[s].magnitude)
     for k in range(len(pre), 0, -1):
         if k not in coefficients:
             continue
@@ -121,13 +122,13 @@ def _backward(
             terms = terms + np.abs(w[0]) @ sources[s].magnitude
         total = total + positive @ intercept + through @ layer.bias[0]
         size = row.shape[1] + max(w.shape[2] for w in layer.weights.values())
-        error += gamma(size + 8) * (
+        error += gamma(2 * size + 16) * (
             np.abs(row) @ (terms + np.abs(pre[k - 1].lower) + intercept) + np.abs(total)
         )
     if 0 in coefficients:
         row = coefficients[0]
         total = total + np.maximum(row, 0.0) @ box.upper + np.minimum(row, 0.0) @ box.lower
-        error += gamma(row.shape[1] + 4) * (np.abs(row) @ sources[0].magnitude + np.abs(total))
+        error += gamma(2 * row.shape[1] + 8) * (np.abs(row) @ sources[0].magnitude + np.abs(total))
     return np.asarray(total + error)
 
 
@@ -209,6 +210,6 @@ def relu_difference(pre: Interval, change: Interval) -> Interval:
     lower = value(np.where(change.lower >= 0, pre.lower, pre.upper), change.lower)
     # The hull never exceeds the change itself, so rounding is cut there instead of padded up.
     exact = Interval(np.minimum(change.lower, 0.0), np.maximum(change.upper, 0.0))
-    pad = gamma(3) * (pre.magnitude + change.magnitude)
+    pad = gamma(6) * (pre.magnitude + change.magnitude)
     quiet = (change.lower == 0) & (change.upper == 0)
     return Interval(lower, upper).padded(np.where(quiet, 0.0, pad)).meet(exact)

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 _UNIT32 = 2.0**-24
 _CHUNK = 64
-_SLACK = 8
+_SLACK = 4
 """Roundings allowed for beyond the terms of a sum: scalings, folds and fusions of a runtime."""
 
 

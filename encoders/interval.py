@@ -16,7 +16,7 @@ UNIT = 2.0**-53
 
 
 def gamma(operations: int, unit: float = UNIT) -> float:
-    """Relative error of a sum of products after so many roundings, doubled for safety.
+    """Relative error of a sum of products after so many roundings.
 
     Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., Lemma 3.1: any order of
     summation, with or without fused multiply-add.
@@ -24,7 +24,7 @@ def gamma(operations: int, unit: float = UNIT) -> float:
     product = operations * unit
     if product >= 0.5:
         raise ValueError(f"{operations} roundings are too many for unit roundoff {unit:g}")
-    return 2 * product / (1 - product)
+    return product / (1 - product)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class Interval:
 
     def plus(self, other: Interval) -> Interval:
         """Sum, padded."""
-        pad = gamma(1) * (self.magnitude + other.magnitude)
+        pad = gamma(2) * (self.magnitude + other.magnitude)
         return Interval(self.lower + other.lower, self.upper + other.upper).padded(pad)
 
     def minus(self, values: Floats) -> Interval:
@@ -92,5 +92,6 @@ class Interval:
         )
         lower = np.minimum(np.minimum(corners[0], corners[1]), np.minimum(corners[2], corners[3]))
         upper = np.maximum(np.maximum(corners[0], corners[1]), np.maximum(corners[2], corners[3]))
-        pad = gamma(len(self.lower) + 1) * (weights.magnitude @ self.magnitude)
+        # Twice the roundings of the sum, since the magnitudes are rounded too.
+        pad = gamma(2 * len(self.lower) + 2) * (weights.magnitude @ self.magnitude)
         return Interval(lower.sum(axis=1), upper.sum(axis=1)).padded(pad)

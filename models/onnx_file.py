@@ -19,7 +19,7 @@ from leaveout.models.onnx_reader import architecture_hash, read_graph, read_para
 from leaveout.models.replay import Runner, with_parameters
 from leaveout.models.stack import Stack
 
-__all__ = ["Network", "architecture_hash", "load_network"]
+__all__ = ["Network", "architecture_hash", "load_network", "network_from"]
 
 _SAMPLES = 32
 _TOLERANCE = 2.0**-14

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import msgspec
@@ -88,7 +89,7 @@ def layers_of(recipe: Recipe, features: int, labels: int) -> tuple[Layer, ...]:
     """
     if not recipe.cnn:
         widths = (features, *recipe.layers, labels)
-        return tuple(Dense(a, b) for a, b in zip(widths, widths[1:], strict=False))
+        return tuple(Dense(a, b) for a, b in itertools.pairwise(widths))
     first = Conv(1, features, _CHANNELS, _WIDTH)
     second = Conv(_CHANNELS, first.positions, _CHANNELS, _WIDTH)
     if second.positions < 1:

@@ -43,8 +43,11 @@ class _Buffers:
 
 @dataclass(frozen=True, eq=False)
 class _Batch:
-    """One step's data: inputs (features, batch), one-hot labels (labels, batch), and where
-    the rows that members lack are: member ``members[i]`` lacks column ``columns[i]``."""
+    """One step's data.
+
+    ``x`` is (features, batch), ``truth`` the one-hot labels (labels, batch), ``masks`` the
+    dropout factors a hidden layer; member ``members[i]`` lacks column ``columns[i]``.
+    """
 
     x: Tensor
     truth: Tensor
@@ -223,9 +226,7 @@ class Stack:
                 if batch.masks:
                     below.mul_(batch.masks[index - 1])
                 torch.ops.aten.threshold_backward.grad_input(below, before, 0, grad_input=below)
-            weight.baddbmm_(
-                gradient, buffers.inputs[index].transpose(1, 2), beta=keep, alpha=-rate
-            )
+            weight.baddbmm_(gradient, buffers.inputs[index].transpose(1, 2), beta=keep, alpha=-rate)
             gradient = below
 
     def _shared_input(self, x: Tensor) -> Tensor:
@@ -263,7 +264,7 @@ def _unfold(signal: Tensor, layer: Conv, target: Tensor) -> None:
     """Write every window of ``signal`` (.., channels * length, batch) as columns of ``target``."""
     count = len(signal)
     source = signal.reshape(count, layer.channels, layer.length, -1)
-    windows = target.unflatten(2, (layer.positions, -1)).unflatten(1, (layer.channels, layer.width))
+    windows = target.view(count, layer.channels, layer.width, layer.positions, -1)
     for offset in range(layer.width):
         windows[:, :, offset] = source[:, :, offset : offset + layer.positions]
 

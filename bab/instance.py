@@ -1,0 +1,89 @@
+"""One question: a network, a family and a box, with what every label's search shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from leaveout.encoders import (
+    Box,
+    Interval,
+    confidence_error,
+    confidence_upper,
+    hyper_network,
+    network_bounds,
+    pair_bounds,
+)
+from leaveout.errors import SpecError
+from leaveout.models import Family, Network, Stack, lower
+
+__all__ = ["Instance", "make_instance"]
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A network, its family and a box.
+
+    Attributes
+    ----------
+    network : Network
+    family : Family
+    members : Stack
+        The family in normal form.
+    box : Box
+    bounds : tuple of Interval
+        Pre-activation bounds of N over the box.
+    network_error, member_error : float
+        How far a float32 confidence of N, or of any member, may be from the exact one.
+    """
+
+    network: Network
+    family: Family
+    members: Stack
+    box: Box
+    bounds: tuple[Interval, ...]
+    network_error: float
+    member_error: float
+
+    @property
+    def labels(self) -> int:
+        """Number of labels."""
+        return self.network.labels
+
+    def most(self, label: int) -> float:
+        """Upper bound of N's float32 confidence in ``label`` over the box."""
+        exact = confidence_upper(self.network.stack, self.box, self.bounds, label)
+        return exact + self.network_error
+
+
+def make_instance(network: Network, family: Family, box: Box) -> Instance:
+    """Prepare a question.
+
+    Raises
+    ------
+    SpecError
+        If the box has another dimension than the network's input.
+    """
+    if box.dimension != network.inputs:
+        raise SpecError(
+            f"the box has {box.dimension} features, {network.source} reads {network.inputs}"
+        )
+    members = lower(network.graph, family.parameters)
+    bounds = network_bounds(network.stack, box)
+    pair = pair_bounds(network.stack, hyper_network(members), bounds, box)
+    own = {name: value[None] for name, value in network.parameters.items()}
+    return Instance(
+        network,
+        family,
+        members,
+        box,
+        bounds,
+        confidence_error(network.graph, own, bounds, box),
+        confidence_error(network.graph, family.parameters, pair.hyper, box),
+    )
+
+
+def everyone(instance: Instance) -> np.ndarray:
+    """Positions of all members."""
+    return np.arange(len(instance.family), dtype=np.int64)

@@ -1,0 +1,42 @@
+"""Networks near a point: scores and their Jacobians, exact within a linear region."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models import Stack
+
+__all__ = ["jacobians"]
+
+Floats = NDArray[np.float64]
+
+
+def jacobians(network: Stack, points: Floats) -> tuple[Floats, Floats]:
+    """Scores and Jacobians of one network at many points.
+
+    Parameters
+    ----------
+    network : Stack
+        Of one network.
+    points : ndarray of float64, shape (p, d)
+
+    Returns
+    -------
+    scores : ndarray of float64, shape (p, labels)
+    jacobian : ndarray of float64, shape (p, labels, d)
+        Of the linear region each point lies in; a neuron at exactly 0 counts as inactive.
+    """
+    count, dimension = points.shape
+    values = [points]
+    slopes = [np.broadcast_to(np.eye(dimension), (count, dimension, dimension))]
+    for k, layer in enumerate(network.layers):
+        value = layer.bias[0] + sum(values[s] @ w[0].T for s, w in layer.weights.items())
+        slope = sum(w[0] @ slopes[s] for s, w in layer.weights.items())
+        value, slope = np.asarray(value), np.asarray(slope)
+        if k < len(network.layers) - 1:
+            on = value > 0
+            value, slope = np.where(on, value, 0.0), slope * on[:, :, None]
+        values.append(value)
+        slopes.append(slope)
+    return values[-1], slopes[-1]

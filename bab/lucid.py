@@ -1,0 +1,324 @@
+"""LUCID's Algorithm 1: branch and bound over sets of members, one MILP a set."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import time
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.clustering import partition
+from leaveout.bab.instance import Instance
+from leaveout.bab.pool import SolverPool
+from leaveout.bab.result import EngineResult, Progress, ProgressCallback, Reason
+from leaveout.bab.scout import better, improve, scout
+from leaveout.bab.sets import Bounded, MemberSet, bound_set
+from leaveout.bab.variants import VARIANTS, Variant
+from leaveout.bab.witness import Replayer, Witness
+from leaveout.encoders import Encoding
+from leaveout.models import confidence
+
+__all__ = ["LucidOptions", "search"]
+
+_PAPER_LIMIT = 2400.0
+_SHARE = 12
+_TICK = 0.25
+
+
+@dataclass(frozen=True)
+class LucidOptions:
+    """How to search.
+
+    Attributes
+    ----------
+    variant : Variant
+    solver : str
+        ``name`` or ``name:option``.
+    workers : int
+        Solver processes.
+    seconds : float or None
+        Time for one label; None for none.
+    set_seconds : float or None
+        Time for one MILP; by default a twelfth of ``seconds``, or the paper's 40 minutes.
+    gap : float
+        Relative gap at which the bounds count as closed.
+    witnesses : bool
+        Look for witnesses, drop sets below them and give them to MILPs as a cut-off. Off, the
+        search is the paper's.
+    tighten : bool
+        Solve a single member again without relax-if-similar, or for longer, where that is what
+        keeps the bounds apart. Off, the search is the paper's.
+    seed : int
+    """
+
+    variant: Variant = field(default_factory=lambda: VARIANTS["LUCID"])
+    solver: str = "highs"
+    workers: int = 1
+    seconds: float | None = None
+    set_seconds: float | None = None
+    gap: float = 1e-3
+    witnesses: bool = True
+    tighten: bool = True
+    seed: int = 0
+
+    @property
+    def limit(self) -> float:
+        """Seconds for one MILP."""
+        if self.set_seconds is not None:
+            return self.set_seconds
+        return _PAPER_LIMIT if self.seconds is None else self.seconds / _SHARE
+
+
+def search(
+    instance: Instance,
+    label: int,
+    options: LucidOptions,
+    *,
+    floor: float = 0.0,
+    decide: bool = False,
+    progress: ProgressCallback | None = None,
+) -> EngineResult:
+    """Bound the largest confidence of a leak with one label, from both sides.
+
+    Parameters
+    ----------
+    instance : Instance
+    label : int
+    options : LucidOptions
+    floor : float
+        Leaks of at most this confidence do not matter: the search ends as soon as none above it
+        is possible.
+    decide : bool
+        End as soon as one leak above the floor is found, too.
+    progress : callable, optional
+        Called a few times a second.
+
+    Returns
+    -------
+    EngineResult
+        At the deadline, or on Ctrl-C, the best sound bounds so far.
+    """
+    return _Search(instance, label, options, floor, decide, progress).run()
+
+
+class _Search:
+    """The state of one search.
+
+    Every member is in exactly one set; a set is waiting for a solver, running, queued for
+    branching, or final. The upper bound is the largest of the sets'.
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        label: int,
+        options: LucidOptions,
+        floor: float,
+        decide: bool,
+        progress: ProgressCallback | None,
+    ) -> None:
+        self.instance, self.label, self.options = instance, label, options
+        self.asked, self.decide, self.progress = floor, decide, progress
+        self.started = time.perf_counter()
+        self.deadline = math.inf if options.seconds is None else self.started + options.seconds
+        self.replayer = Replayer(instance)
+        self.witness: Witness | None = None
+        self.solved = 0
+        self.interrupted = False
+        self.order = itertools.count()
+        self.waiting: list[MemberSet] = self._roots()
+        self.running: dict[Future[Bounded], MemberSet] = {}
+        self.queue: list[tuple[float, int, MemberSet]] = []
+        self.final: list[MemberSet] = []
+
+    def _roots(self) -> list[MemberSet]:
+        variant = self.options.variant
+        everyone = np.arange(len(self.instance.family), dtype=np.int64)
+        groups = [everyone] if variant.hyper else [everyone[i : i + 1] for i in everyone]
+        most = self.instance.most(self.label)
+        return [MemberSet(group, most, variant.encoding, self.options.limit) for group in groups]
+
+    @property
+    def lower(self) -> float:
+        return self.witness.confidence if self.witness else 0.0
+
+    @property
+    def floor(self) -> float:
+        """Confidence up to which leaks do not matter any more."""
+        known = self.witness is not None and self.options.witnesses
+        return max(self.asked, self.lower) if known else self.asked
+
+    def sets(self) -> Iterator[MemberSet]:
+        yield from self.waiting
+        yield from self.running.values()
+        yield from (entry for _, _, entry in self.queue)
+        yield from self.final
+
+    @property
+    def upper(self) -> float:
+        return max(self.floor, *(entry.upper for entry in self.sets()))
+
+    def run(self) -> EngineResult:
+        try:
+            if self.options.witnesses:
+                limit = self.deadline
+                if self.options.seconds is not None:
+                    limit = self.started + 0.2 * self.options.seconds
+                self._keep(
+                    scout(
+                        self.instance,
+                        self.label,
+                        self.replayer,
+                        seed=self.options.seed,
+                        deadline=limit,
+                    )
+                )
+            with SolverPool(self.options.solver, self.options.workers) as pool:
+                while not self._done():
+                    self._feed(pool)
+                    if not self.running:
+                        break
+                    self._collect()
+        except KeyboardInterrupt:
+            self.interrupted = True
+        return self._result()
+
+    def _done(self) -> bool:
+        return time.perf_counter() >= self.deadline or self._refuted() or self._closed()
+
+    def _refuted(self) -> bool:
+        return self.decide and self.witness is not None and self.lower > self.asked
+
+    def _closed(self) -> bool:
+        """Whether the bounds agree, up to the gap and to what float32 evaluation blurs."""
+        upper = self.upper
+        if upper <= self.asked:
+            return True
+        blur = 4 * (self.instance.network_error + self.instance.member_error)
+        return self.witness is not None and upper - self.lower <= max(
+            self.options.gap * upper, blur
+        )
+
+    def _feed(self, pool: SolverPool) -> None:
+        """Give every free solver the set with the largest bound, branching only when needed."""
+        while len(self.running) < self.options.workers:
+            if not self.waiting and not self._branch():
+                return
+            task = max(self.waiting, key=lambda entry: entry.upper)
+            self.waiting.remove(task)
+            if task.upper <= self.floor:
+                self.final.append(task)
+                continue
+            left = self.deadline - time.perf_counter()
+            timed = replace(task, limit=max(0.1, min(task.limit, left)))
+            call = partial(bound_set, self.instance, timed, self.label, self.floor)
+            self.running[pool.submit(call)] = task
+
+    def _branch(self) -> bool:
+        """Move the queue's first set, or what it splits into, to the waiting; False if none can."""
+        while self.queue:
+            _, _, entry = heapq.heappop(self.queue)
+            if entry.upper <= self.floor:
+                self.final.append(entry)
+                continue
+            refined = self._refine(entry)
+            if refined:
+                self.waiting += refined
+                return True
+            self.final.append(entry)
+            if not self.options.tighten and not self.running:
+                # The paper stops at the first single member on top of the queue.
+                self.final += [other for _, _, other in self.queue]
+                self.queue.clear()
+        return False
+
+    def _refine(self, entry: MemberSet) -> list[MemberSet]:
+        options = self.options
+        if len(entry.members) > 1:
+            if not options.variant.branch:
+                return []
+            parameters = self.instance.members.take(entry.members).flat()
+            groups = partition(parameters, entry.members, options.seed)
+            fresh = replace(entry, state="fresh", limit=options.limit)
+            return [replace(fresh, members=group) for group in groups]
+        if not options.tighten or not options.variant.branch:
+            return []
+        if entry.state == "relaxed":
+            exact = Encoding(entry.encoding.matching, None)
+            return [replace(entry, state="fresh", encoding=exact)]
+        if entry.state == "stopped" and options.seconds is not None:
+            return [replace(entry, state="fresh", limit=2 * entry.limit)]
+        return []
+
+    def _collect(self) -> None:
+        tick = max(0.0, min(_TICK, self.deadline - time.perf_counter()))
+        finished, _ = wait(self.running, timeout=tick, return_when=FIRST_COMPLETED)
+        for future in finished:
+            task = self.running.pop(future)
+            bounded = future.result()
+            self.solved += bounded.solved
+            if bounded.point is not None and self.options.witnesses:
+                self._try(bounded.point, task)
+            # Later calls of an unlimited set keep the limit they were given, not what was left.
+            entry = replace(bounded.result, limit=task.limit)
+            heapq.heappush(self.queue, (-entry.upper, next(self.order), entry))
+        if self.progress is not None:
+            self.progress(self._moment())
+
+    def _try(self, point: NDArray[np.float64], task: MemberSet) -> None:
+        """Look for a leak near the point a MILP likes, with the member that leaks most there."""
+        scores = self.instance.members.take(task.members).scores(point[None])[:, 0]
+        weakest = int(np.argmin(confidence(scores, self.label)))
+        member = int(task.members[weakest])
+        self._keep(improve(self.instance, self.label, self.replayer, point, member))
+
+    def _keep(self, found: Witness | None) -> None:
+        self.witness = better(self.witness, found)
+
+    def _moment(self) -> Progress:
+        now = time.perf_counter()
+        open_sets = sum(entry.upper > self.floor for entry in self.sets())
+        left = None if math.isinf(self.deadline) else max(0.0, self.deadline - now)
+        return Progress(
+            self.label, self.lower, self.upper, open_sets, self.solved, now - self.started, left
+        )
+
+    def _result(self) -> EngineResult:
+        closed = self._refuted() or self._closed()
+        reason, detail = (None, "") if closed else self._why()
+        member_upper = np.full(len(self.instance.family), self.floor)
+        for entry in self.sets():
+            member_upper[entry.members] = max(entry.upper, self.floor)
+        return EngineResult(
+            self.label,
+            self.lower,
+            self.upper,
+            self.witness,
+            closed,
+            reason,
+            detail,
+            member_upper,
+            self.solved,
+            time.perf_counter() - self.started,
+        )
+
+    def _why(self) -> tuple[Reason, str]:
+        if self.interrupted:
+            return "time", "interrupted"
+        worst = max(self.sets(), key=lambda entry: entry.upper)
+        if worst.state == "numerical":
+            return "numerical", worst.detail
+        if worst.state == "failed" and time.perf_counter() < self.deadline:
+            return "solver", worst.detail
+        if time.perf_counter() >= self.deadline:
+            return "time", f"{self.options.seconds:g} s are over"
+        if worst.state == "stopped":
+            return "time", f"a problem was stopped after {worst.limit:g} s"
+        return "solver", f"variant {self.options.variant.name} does not refine any further"

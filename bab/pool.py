@@ -1,0 +1,69 @@
+"""A few solver processes, each fed by a thread of its own."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Self, TypeVar
+
+from leaveout.solvers import SolverProcess
+
+__all__ = ["SolverPool"]
+
+T = TypeVar("T")
+
+
+class SolverPool:
+    """Run tasks that need a solver, at most ``workers`` at a time.
+
+    Parameters
+    ----------
+    solver : str
+        ``name`` or ``name:option``.
+    workers : int
+    """
+
+    def __init__(self, solver: str, workers: int) -> None:
+        self._processes = [SolverProcess(solver) for _ in range(workers)]
+        self._free: queue.SimpleQueue[SolverProcess] = queue.SimpleQueue()
+        for process in self._processes:
+            self._free.put(process)
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="solver")
+
+    def __enter__(self) -> Self:
+        for process in self._processes:
+            process.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        # A task between two problems starts its process anew, so one round may not be enough.
+        while self._free.qsize() < len(self._processes):
+            self.cancel()
+            time.sleep(0.01)
+        self.cancel()
+
+    def submit(self, task: Callable[[SolverProcess], T]) -> Future[T]:
+        """Run ``task`` with a free process as soon as there is one."""
+
+        def run() -> T:
+            process = self._free.get()
+            try:
+                return task(process)
+            finally:
+                self._free.put(process)
+
+        return self._threads.submit(run)
+
+    def cancel(self) -> None:
+        """Kill what is running; its tasks see a failed outcome."""
+        for process in self._processes:
+            process.kill()

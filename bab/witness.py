@@ -1,0 +1,82 @@
+"""Witnesses: a concrete input and member that leak, replayed through onnxruntime."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.instance import Instance
+from leaveout.models import confidence
+from leaveout.models.replay import Runner
+
+__all__ = ["Replayer", "Witness"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Witness:
+    """A leak, with every number as onnxruntime computes it in float32.
+
+    Attributes
+    ----------
+    x : ndarray of float32, shape (d,)
+        In the box.
+    member : int
+        Position in the family.
+    removed : int
+        Row of the training point this member lacks.
+    label : int
+        Label N answers.
+    confidence : float
+        Confidence of ``label`` in N, above 0.
+    scores, member_scores : ndarray of float32, shape (labels,)
+    """
+
+    x: NDArray[np.float32]
+    member: int
+    removed: int
+    label: int
+    confidence: float
+    scores: NDArray[np.float32]
+    member_scores: NDArray[np.float32]
+
+
+class Replayer:
+    """Replays candidates; keeps the runner of each member it has met."""
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+        self._network = instance.network.runner()
+        self._members: dict[int, Runner] = {}
+
+    def replay(self, point: Floats, member: int, label: int) -> Witness | None:
+        """Round a candidate to float32 and return a witness if it is a leak, else None.
+
+        Parameters
+        ----------
+        point : ndarray of float64, shape (d,)
+        member : int
+        label : int
+        """
+        x = self._instance.box.float32(point)
+        if not self._instance.box.contains(x.astype(np.float64)):
+            return None
+        scores = self._network.scores(x[None])[0]
+        own = float(confidence(scores.astype(np.float64), label))
+        if not own > 0:
+            return None
+        member_scores = self._runner(member).scores(x[None])[0]
+        if not float(confidence(member_scores.astype(np.float64), label)) <= 0:
+            return None
+        removed = int(self._instance.family.removed[member])
+        return Witness(x, member, removed, label, own, scores, member_scores)
+
+    def _runner(self, member: int) -> Runner:
+        if member not in self._members:
+            taken = self._instance.family.take([member])
+            parameters = {name: stack[0] for name, stack in taken.items()}
+            self._members[member] = self._instance.network.runner(parameters)
+        return self._members[member]

@@ -1,0 +1,187 @@
+"""Finished blocks on disk: what lets a stopped run go on where it was.
+
+Networks are numbered 0 (the one trained on all rows) to ``members`` (member ``i - 1`` lacks
+row ``i - 1``). A block is a range of them in a file of its own, whole or absent, so that
+a later run may cut the rest into other blocks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import TrainingError
+
+__all__ = ["Blocks", "differences", "write_block"]
+
+_SETTINGS = "settings.json"
+_LOCK = "lock"
+_SUFFIX = ".npy"
+
+Settings = dict[str, object]
+
+
+def write_block(folder: Path, start: int, stop: int, parameters: NDArray[np.float32]) -> None:
+    """Write the parameters of networks ``start`` to ``stop - 1``, whole or not at all."""
+    target = folder / f"{start:09d}-{stop:09d}{_SUFFIX}"
+    partial = target.with_suffix(".tmp")
+    with partial.open("wb") as stream:
+        np.save(stream, parameters)
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(target)
+
+
+def differences(there: Settings, here: Settings) -> list[str]:
+    """Say in words in which settings two runs differ, none if in none."""
+    said = []
+    for name in sorted(there.keys() | here.keys()):
+        old, new = there.get(name), here.get(name)
+        if old == new:
+            continue
+        if name in {"data", "encoding"}:
+            said.append(f"the {name} differ" + "s" * (name == "encoding"))
+        else:
+            said.append(f"{name} is {_shown(old)} there and {_shown(new)} here")
+    return said
+
+
+class Blocks:
+    """The folder ``.partial`` of an output directory.
+
+    Parameters
+    ----------
+    folder : Path
+    parameters : int
+        How many numbers one network holds.
+    """
+
+    def __init__(self, folder: Path, parameters: int) -> None:
+        self.folder = folder
+        self._parameters = parameters
+
+    @contextlib.contextmanager
+    def opened(self, settings: Settings) -> Iterator[None]:
+        """Hold the folder for one run: made if need be, deleted when the run succeeds.
+
+        A run that fails leaves it only if a block is finished.
+
+        Raises
+        ------
+        TrainingError
+            If it belongs to a run with other settings, or another run holds it now.
+        """
+        path = self.folder / _SETTINGS
+        made = not self.folder.parent.exists()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with _locked(self.folder / _LOCK, self.folder.parent):
+                self._claim(path, settings)
+                try:
+                    yield
+                except BaseException:
+                    if not self.finished():
+                        self.delete()
+                    raise
+                self.delete()
+        finally:
+            if made:
+                # Only an empty directory goes.
+                with contextlib.suppress(OSError):
+                    self.folder.parent.rmdir()
+
+    def _claim(self, path: Path, settings: Settings) -> None:
+        stored = self._stored_settings(path) if self.finished() else None
+        if stored is not None and (said := differences(stored, settings)):
+            raise TrainingError(
+                f"{self.folder.parent} holds an unfinished run with other settings: "
+                f"{'; '.join(said)}; choose another -o, or delete {self.folder}"
+            )
+        for leftover in self.folder.glob("*.tmp"):
+            leftover.unlink()
+        if stored is None:
+            for block in self.folder.glob(f"*{_SUFFIX}"):
+                block.unlink()
+            partial = path.with_suffix(".tmp")
+            partial.write_bytes(msgspec.json.encode(settings))
+            partial.replace(path)
+
+    def finished(self) -> list[range]:
+        """Return the ranges of networks that are on disk, in order and without overlap."""
+        ranges: list[range] = []
+        for path in sorted(self.folder.glob(f"*{_SUFFIX}")):
+            block = self._range(path)
+            if block is not None and (not ranges or block.start >= ranges[-1].stop):
+                ranges.append(block)
+        return ranges
+
+    def missing(self, networks: int, block: int) -> list[range]:
+        """Cut what is not on disk into ranges of at most ``block`` networks."""
+        gaps, reached = [], 0
+        for done in [*self.finished(), range(networks, networks)]:
+            gaps += [
+                range(start, min(start + block, done.start))
+                for start in range(reached, done.start, block)
+            ]
+            reached = done.stop
+        return gaps
+
+    def read(self, block: range) -> NDArray[np.float32]:
+        """Map a finished block: shape (networks, parameters)."""
+        stored: NDArray[np.float32] = np.load(
+            self.folder / f"{block.start:09d}-{block.stop:09d}{_SUFFIX}", mmap_mode="r"
+        )
+        return stored
+
+    def delete(self) -> None:
+        """Remove the folder and all in it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _range(self, path: Path) -> range | None:
+        start, _, stop = path.stem.partition("-")
+        if not (start.isdigit() and stop.isdigit()):
+            return None
+        block = range(int(start), int(stop))
+        try:
+            shape = np.load(path, mmap_mode="r").shape
+        except (OSError, ValueError, EOFError):
+            return None
+        return block if len(block) and shape == (len(block), self._parameters) else None
+
+    def _stored_settings(self, path: Path) -> Settings | None:
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=dict[str, object])
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            raise TrainingError(f"{path}: damaged ({error}); delete {self.folder}") from None
+
+
+@contextlib.contextmanager
+def _locked(path: Path, directory: Path) -> Iterator[None]:
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    with path.open("wb") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TrainingError(
+                f"{directory}: another leaveout train is writing here; wait for it, or choose "
+                "another -o"
+            ) from None
+        yield
+
+
+def _shown(value: object) -> str:
+    return "absent" if value is None else msgspec.json.encode(value).decode()

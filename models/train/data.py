@@ -1,0 +1,54 @@
+"""Training data: the arrays a family is trained on, and what is remembered of them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models.family import DataFacts
+from leaveout.models.train.encoding import Encoding
+
+__all__ = ["TrainingData"]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Rows to train on, and rows to test on where there are any.
+
+    Attributes
+    ----------
+    X : ndarray of float32, shape (rows, features)
+    y : ndarray of int64, shape (rows,)
+        0 to ``len(labels) - 1``.
+    labels : tuple of str
+        A name a label.
+    features : tuple of str
+        A name a feature; empty where unknown.
+    encoding : Encoding or None
+        How the features came from a table.
+    X_test, y_test : ndarray or None
+    """
+
+    X: NDArray[np.float32]
+    y: NDArray[np.int64]
+    labels: tuple[str, ...]
+    features: tuple[str, ...] = ()
+    encoding: Encoding | None = None
+    X_test: NDArray[np.float32] | None = None
+    y_test: NDArray[np.int64] | None = None
+
+    def facts(self) -> DataFacts:
+        """Return what the family's manifest remembers of the training rows."""
+        digest = hashlib.sha256(np.ascontiguousarray(self.X, dtype="<f4").tobytes())
+        digest.update(np.ascontiguousarray(self.y, dtype="<i8").tobytes())
+        return DataFacts(
+            sha256=digest.hexdigest(),
+            rows=len(self.X),
+            minimum=tuple(self.X.min(axis=0).tolist()),
+            maximum=tuple(self.X.max(axis=0).tolist()),
+            features=self.features,
+            labels=self.labels,
+        )

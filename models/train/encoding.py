@@ -1,0 +1,192 @@
+"""The encoding of a table: from its own units to features in [0, 1], and back."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import TrainingError
+from leaveout.models.family import Manifest
+
+__all__ = [
+    "CategoryColumn",
+    "Encoding",
+    "NumberColumn",
+    "decode_row",
+    "encode_rows",
+    "encoding_of",
+    "nearest",
+    "number",
+]
+
+
+class NumberColumn(msgspec.Struct, frozen=True, tag="number"):
+    """A numeric column, one feature: (value - minimum) / (maximum - minimum).
+
+    A constant column gives the feature 0.
+    """
+
+    name: str
+    minimum: float
+    maximum: float
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the features this column gives."""
+        return (self.name,)
+
+
+class CategoryColumn(msgspec.Struct, frozen=True, tag="category"):
+    """A column of words, one feature a category: 1 for the row's own, 0 for the others."""
+
+    name: str
+    categories: tuple[str, ...]
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the features this column gives."""
+        return tuple(f"{self.name}={category}" for category in self.categories)
+
+
+class Encoding(msgspec.Struct, frozen=True):
+    """How the columns of a table, in order, become features, and which column is the label."""
+
+    label: str
+    columns: tuple[NumberColumn | CategoryColumn, ...]
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of all features, in order."""
+        return tuple(name for column in self.columns for name in column.features)
+
+
+def encoding_of(manifest: Manifest) -> Encoding | None:
+    """Return the encoding kept in a family's manifest; None if it was trained on plain arrays."""
+    stored = manifest.recipe.get("encoding")
+    return None if stored is None else msgspec.convert(stored, Encoding)
+
+
+def encode_rows(
+    encoding: Encoding, rows: Iterable[Mapping[str, str | float]]
+) -> NDArray[np.float32]:
+    """Encode rows given in the table's own units.
+
+    Parameters
+    ----------
+    encoding : Encoding
+    rows : iterable of mapping
+        Column name to value; other columns, such as the label, are ignored.
+
+    Returns
+    -------
+    ndarray of float32, shape (rows, features)
+        A number outside the range the encoding was made from falls outside [0, 1].
+
+    Raises
+    ------
+    TrainingError
+        If a column is missing, a number is not one, or a category is new.
+    """
+    table = list(rows)
+    encoded = np.zeros((len(table), len(encoding.features)), dtype=np.float32)
+    first = 0
+    for column in encoding.columns:
+        cells = [_cell(row, column.name, index) for index, row in enumerate(table)]
+        width = len(column.features)
+        encoded[:, first : first + width] = _encode_column(column, cells)
+        first += width
+    return encoded
+
+
+def decode_row(
+    encoding: Encoding, x: Sequence[float] | NDArray[np.floating]
+) -> dict[str, str | float]:
+    """Map one encoded row back to the table's own units.
+
+    Parameters
+    ----------
+    encoding : Encoding
+    x : sequence of float, shape (features,)
+        Any point, such as a witness: a category is the one with the largest feature (the
+        first of equals), so that a point between categories is rounded to one.
+
+    Returns
+    -------
+    dict of str to float or str
+        Column name to value.
+
+    Raises
+    ------
+    TrainingError
+        If ``x`` has another number of features.
+    """
+    values = np.asarray(x, dtype=np.float64)
+    if values.shape != (len(encoding.features),):
+        raise TrainingError(
+            f"a row to decode has shape {values.shape}, expected ({len(encoding.features)},), "
+            "a number a feature"
+        )
+    decoded: dict[str, str | float] = {}
+    first = 0
+    for column in encoding.columns:
+        part = values[first : first + len(column.features)]
+        if isinstance(column, CategoryColumn):
+            decoded[column.name] = column.categories[int(np.argmax(part))]
+        else:
+            span = column.maximum - column.minimum
+            decoded[column.name] = column.minimum + float(part[0]) * span
+        first += len(column.features)
+    return decoded
+
+
+def number(cell: str) -> float | None:
+    """Read a cell as a number, as people write them in tables; None if it is not one."""
+    try:
+        return None if "_" in cell else float(cell)
+    except ValueError:
+        return None
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return a hint at the known name most like ``word``, or nothing."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _cell(row: Mapping[str, str | float], name: str, index: int) -> str | float:
+    if name not in row:
+        raise TrainingError(f"row {index}: column {name!r} is missing{nearest(name, row)}")
+    return row[name]
+
+
+def _encode_column(
+    column: NumberColumn | CategoryColumn, cells: Sequence[str | float]
+) -> NDArray[np.float32]:
+    if isinstance(column, CategoryColumn):
+        position = {category: place for place, category in enumerate(column.categories)}
+        encoded = np.zeros((len(cells), len(position)), dtype=np.float32)
+        for index, cell in enumerate(cells):
+            place = position.get(str(cell).strip())
+            if place is None:
+                raise TrainingError(
+                    f"row {index}, column {column.name!r}: {cell!r} is not a category of the "
+                    f"training data{nearest(str(cell), position)}"
+                )
+            encoded[index, place] = 1
+        return encoded
+    values = np.empty((len(cells), 1))
+    for index, cell in enumerate(cells):
+        value = number(cell.strip()) if isinstance(cell, str) else float(cell)
+        if value is None or not math.isfinite(value):
+            raise TrainingError(
+                f"row {index}, column {column.name!r}: {cell!r} is not a finite number"
+            )
+        values[index] = value
+    span = column.maximum - column.minimum
+    scaled = (values - column.minimum) / span if span else np.zeros_like(values)
+    return scaled.astype(np.float32)

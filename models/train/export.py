@@ -1,0 +1,174 @@
+"""What training leaves: the network as ONNX, the family file, a specification to start from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models.family import DataFacts, Family, Manifest
+from leaveout.models.family_file import save_family_file
+from leaveout.models.train.architecture import Conv, Layer, parameter_shapes
+from leaveout.models.train.blocks import Blocks
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = [
+    "FAMILY",
+    "NETWORK",
+    "SPEC",
+    "network_model",
+    "scores",
+    "spec_text",
+    "unflatten",
+    "write_family",
+    "write_whole",
+]
+
+NETWORK = "full.onnx"
+FAMILY = "family.npz"
+SPEC = "idp.spec"
+
+_OPSET = 17
+_IR_VERSION = 8
+_CHUNK = 4096
+
+
+def unflatten(
+    layers: tuple[Layer, ...], parameters: NDArray[np.float32]
+) -> dict[str, NDArray[np.float32]]:
+    """Split flat parameters, shape (.., parameters), into views of shape (.., *shape) by name."""
+    split, first = {}, 0
+    for name, shape in parameter_shapes(layers).items():
+        last = first + int(np.prod(shape))
+        split[name] = parameters[..., first:last].reshape(*parameters.shape[:-1], *shape)
+        first = last
+    return split
+
+
+def network_model(
+    layers: tuple[Layer, ...], parameters: Mapping[str, NDArray[np.float32]]
+) -> onnx.ModelProto:
+    """Build the ONNX model: input ``x`` (batch, features), output ``scores`` (batch, labels)."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes, constants = [], []
+    current, first = "x", layers[0]
+    features = first.length if isinstance(first, Conv) else first.inputs
+    if isinstance(first, Conv):
+        constants.append(numpy_helper.from_array(np.array([1], dtype=np.int64), "signal.axes"))
+        nodes.append(helper.make_node("Unsqueeze", [current, "signal.axes"], ["signal"]))
+        current = "signal"
+    for index, layer in enumerate(layers):
+        last = index == len(layers) - 1
+        weights = [f"layers.{index}.weight", f"layers.{index}.bias"]
+        value = "scores" if last else f"layers.{index}.value"
+        if isinstance(layer, Conv):
+            nodes.append(
+                helper.make_node("Conv", [current, *weights], [value], kernel_shape=[layer.width])
+            )
+        else:
+            if index and isinstance(layers[index - 1], Conv):
+                nodes.append(helper.make_node("Flatten", [current], ["flat"], axis=1))
+                current = "flat"
+            nodes.append(helper.make_node("Gemm", [current, *weights], [value], transB=1))
+        if not last:
+            current = f"layers.{index}.relu"
+            nodes.append(helper.make_node("Relu", [value], [current]))
+    initialisers = [
+        numpy_helper.from_array(np.ascontiguousarray(value), name)
+        for name, value in parameters.items()
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "network",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", features])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", layers[-1].outputs])],
+        [*initialisers, *constants],
+    )
+    return helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", _OPSET)],
+        ir_version=_IR_VERSION,
+        producer_name="leaveout",
+    )
+
+
+def scores(model: bytes, X: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Run a serialised model through onnxruntime: scores of shape (rows, labels)."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    parts = [
+        session.run(["scores"], {"x": X[start : start + _CHUNK]})[0]
+        for start in range(0, len(X), _CHUNK)
+    ]
+    return np.concatenate(parts)
+
+
+def write_family(
+    path: Path, layers: tuple[Layer, ...], blocks: Blocks, members: int, manifest: Manifest
+) -> None:
+    """Gather the members from the finished blocks into a family file.
+
+    Blocks are read one at a time, so that memory holds the family once.
+    """
+    stacks = {
+        name: np.empty((members, *shape), dtype=np.float32)
+        for name, shape in parameter_shapes(layers).items()
+    }
+    for block in blocks.finished():
+        # Network 0 lacks no row: it is not a member.
+        skipped = 1 if block.start == 0 else 0
+        for name, values in unflatten(layers, blocks.read(block)).items():
+            stacks[name][block.start - 1 + skipped : block.stop - 1] = values[skipped:]
+    save_family_file(path, Family(stacks, np.arange(members, dtype=np.int64), manifest))
+
+
+def spec_text(facts: DataFacts, source: str, inside: bool) -> str:
+    """Return a specification of what one record can change.
+
+    Parameters
+    ----------
+    facts : DataFacts
+    source : str
+        Name of the data file.
+    inside : bool
+        Whether all rows, test rows too, lie in [0, 1].
+    """
+    about = " ".join(source.split())
+    if inside:
+        box = "let X = box(0, 1)"
+    else:
+        low = ", ".join(map(repr, facts.minimum))
+        high = ", ".join(map(repr, facts.maximum))
+        box = (
+            "# some rows lie outside [0, 1]: the box is each feature's range in the training rows\n"
+            f"let X = box([{low}], [{high}])"
+        )
+    return (
+        f"# what any one record of {about} can change\n"
+        f'let N = network("{NETWORK}")\n'
+        f'let F = family("{FAMILY}")\n'
+        f"{box}\n"
+        "\n"
+        "find bound: least b per label such that\n"
+        "    forall x in X, M in F: confidence(N, x) > b => label(M, x) == label(N, x)\n"
+    )
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all."""
+    partial = path.with_name(f"{path.name}.tmp")
+    with partial.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(path)

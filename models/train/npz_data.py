@@ -1,0 +1,132 @@
+"""Arrays: an NPZ file of features and labels, used as they are."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import TrainingError
+from leaveout.models.train.data import TrainingData
+
+__all__ = ["read_npz"]
+
+
+def read_npz(path: Path, label: str | None = None) -> TrainingData:
+    """Read ``X_train, y_train`` (with ``X_test, y_test``) or ``X, y``; values are kept as they are.
+
+    Parameters
+    ----------
+    path : Path
+    label : str or None
+        Nothing, or the name of the array of labels.
+
+    Raises
+    ------
+    TrainingError
+        If an array is missing, has the wrong shape, or holds what cannot be trained on.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            names = set(archive.files)
+            x_name, y_name = ("X_train", "y_train") if "X_train" in names else ("X", "y")
+            wanted = [x_name, y_name]
+            if {"X_test", "y_test"} & names and x_name == "X_train":
+                wanted += ["X_test", "y_test"]
+            for name in wanted:
+                if name not in names:
+                    raise TrainingError(
+                        f"{path}: there is no array {name!r} (it has {', '.join(sorted(names))}); "
+                        "expected X_train and y_train, with X_test and y_test if there is a test "
+                        "part, or X and y"
+                    )
+            arrays = [np.asarray(archive[name]) for name in wanted]
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise TrainingError(f"{path}: not a readable NPZ file: {error}") from None
+    if label not in {None, y_name, "y"}:
+        raise TrainingError(
+            f"{path}: --label {label} names no array of labels; an NPZ has them in {y_name!r}: "
+            "drop --label"
+        )
+    X, y = _features(path, x_name, arrays[0]), _labels(path, y_name, arrays[1])
+    _same_rows(path, x_name, X, y_name, y)
+    if len(X) < 2:
+        raise TrainingError(f"{path}: {len(X)} rows, expected at least 2 to leave one out")
+    count = _count_labels(path, y_name, y)
+    X_test = y_test = None
+    if len(arrays) > 2:
+        X_test, y_test = _features(path, "X_test", arrays[2]), _labels(path, "y_test", arrays[3])
+        _same_rows(path, "X_test", X_test, "y_test", y_test)
+        if X_test.shape[1] != X.shape[1]:
+            raise TrainingError(
+                f"{path}: 'X_test' has {X_test.shape[1]} features, 'X_train' has {X.shape[1]}"
+            )
+        if len(y_test) and y_test.max() >= count:
+            row = int(np.argmax(y_test >= count))
+            raise TrainingError(
+                f"{path}: 'y_test' row {row} has the label {y_test[row]}, expected 0 to "
+                f"{count - 1} as in 'y_train'"
+            )
+    return TrainingData(
+        X=X, y=y, labels=tuple(map(str, range(count))), X_test=X_test, y_test=y_test
+    )
+
+
+def _features(path: Path, name: str, raw: NDArray[np.generic]) -> NDArray[np.float32]:
+    if raw.ndim != 2 or not raw.shape[1] or raw.dtype.kind not in "fiub":
+        raise TrainingError(
+            f"{path}: {name!r} is {raw.dtype} of shape {raw.shape}, expected numbers of shape "
+            "(rows, features)"
+        )
+    with np.errstate(over="ignore"):
+        values = np.ascontiguousarray(raw, dtype=np.float32)
+    if not np.isfinite(values).all():
+        row, column = np.argwhere(~np.isfinite(values))[0]
+        raise TrainingError(
+            f"{path}: {name!r} row {row}, column {column} is {raw[row, column]}, expected a finite "
+            "float32; fill it in, or drop the row"
+        )
+    return values
+
+
+def _labels(path: Path, name: str, raw: NDArray[np.generic]) -> NDArray[np.int64]:
+    if raw.ndim != 1 or raw.dtype.kind not in "fiub":
+        raise TrainingError(
+            f"{path}: {name!r} is {raw.dtype} of shape {raw.shape}, expected whole numbers of "
+            "shape (rows,)"
+        )
+    values = raw.astype(np.float64)
+    wrong = ~((values >= 0) & (values < 2**31) & (np.floor(values) == values))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise TrainingError(
+            f"{path}: {name!r} row {row} is {raw[row]}, expected a label 0, 1, 2, ...; number the "
+            "labels from 0"
+        )
+    return raw.astype(np.int64)
+
+
+def _same_rows(
+    path: Path, x_name: str, X: NDArray[np.float32], y_name: str, y: NDArray[np.int64]
+) -> None:
+    if len(X) != len(y):
+        raise TrainingError(
+            f"{path}: {x_name!r} has {len(X)} rows and {y_name!r} {len(y)}; expected as many"
+        )
+
+
+def _count_labels(path: Path, name: str, y: NDArray[np.int64]) -> int:
+    present = np.unique(y)
+    if len(present) < 2:
+        raise TrainingError(
+            f"{path}: every row of {name!r} has the label {present[0]}; expected at least 2 labels"
+        )
+    if present[-1] >= len(present):
+        absent = int(np.argmax(present != np.arange(len(present))))
+        raise TrainingError(
+            f"{path}: {name!r} goes up to {present[-1]}, but no row has the label {absent}; number "
+            "the labels from 0 without gaps"
+        )
+    return len(present)
