@@ -1,0 +1,49 @@
+"""Progress of a verification on standard error, off when that is no terminal."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console
+from rich.status import Status
+
+if TYPE_CHECKING:
+    from leaveout.bab import Progress
+
+__all__ = ["Display"]
+
+
+class Display:
+    """One live line: statement, label, bounds, what is open, time."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        self._status: Status | None = None
+        if console.is_terminal:
+            self._status = Status("loading", console=console)
+
+    def __enter__(self) -> Self:
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def update(self, name: str, progress: Progress) -> None:
+        """Show a moment of the search for ``name``."""
+        if self._status is None:
+            return
+        left = "" if progress.remaining is None else f", {progress.remaining:.0f} s left"
+        self._status.update(
+            f"{name}, label {progress.label}: {progress.lower:.4g} to {progress.upper:.4g}, "
+            f"{progress.open_sets} sets open, {progress.solved} problems solved, "
+            f"{progress.seconds:.0f} s{left}"
+        )

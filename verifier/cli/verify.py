@@ -1,0 +1,73 @@
+"""``leaveout verify``: decide a specification."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["verify"]
+
+
+def verify(
+    spec: Annotated[Path, typer.Argument(help="A .spec file.", show_default=False)],
+    solver: Annotated[
+        str, typer.Option(help="MILP solver, as listed by 'leaveout solvers'.")
+    ] = "highs",
+    engine: Annotated[str, typer.Option(help="Search: lucid.")] = "lucid",
+    variant: Annotated[
+        str,
+        typer.Option(help="Of the lucid engine: naive, H, HM, HMRiS, HMB or LUCID (everything)."),
+    ] = "LUCID",
+    time: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds for the whole specification; then the best sound bounds are given.",
+            show_default="no limit",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Solver processes.", show_default="one a core")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the search for witnesses.")] = 0,
+    json: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the results as JSON; '-' for standard output.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Decide every guarantee, and bound every find, of a specification.
+
+    The results go to standard output, progress to standard error. Ctrl-C ends the search and
+    gives the best sound bounds so far.
+
+    Exit status: 0 all proved, 1 something refuted, 3 something unknown, 2 bad input.
+    """
+    from rich.console import Console
+
+    from leaveout.verifier.cli.progress import Display
+    from leaveout.verifier.cli.target import JsonTarget
+    from leaveout.verifier.report import exit_code
+    from leaveout.verifier.run import verify as run
+    from leaveout.verifier.table import render
+
+    target = JsonTarget.open(json)
+    with Display() as display:
+        report = run(
+            spec,
+            solver=solver,
+            engine=engine,
+            variant=variant,
+            time=time,
+            workers=workers,
+            seed=seed,
+            progress=display.update,
+        )
+    target.write(report)
+    if not target.is_stdout:
+        render(report, Console())
+    raise typer.Exit(exit_code(report))

@@ -1,0 +1,226 @@
+"""Decide iDP statements: run the engine label by label and turn bounds into verdicts."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from msgspec import structs
+
+from leaveout.bab import EngineResult, Instance, Progress, make_instance, search
+from leaveout.errors import SpecError
+from leaveout.specs import Find
+from leaveout.verifier.formula import IdpStatement
+from leaveout.verifier.options import VerifyOptions
+from leaveout.verifier.report import BoxRecord, Result
+from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.words import outside_box, record
+
+__all__ = ["Clock", "Decider", "Job", "StatementProgress"]
+
+StatementProgress = Callable[[str, Progress], None]
+
+_UNCONDITIONAL = -1e-9
+"""Floor of a statement without a premise: even a confidence of 0 counts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One statement, loaded: its instance and the labels it is about."""
+
+    statement: IdpStatement
+    instance: Instance
+    labels: tuple[int, ...]
+
+
+class Clock:
+    """Shares the time of a run fairly among what is left to do."""
+
+    def __init__(self, seconds: float | None, jobs: int) -> None:
+        self._deadline = None if seconds is None else time.perf_counter() + seconds
+        self._jobs = jobs
+
+    def next(self) -> float | None:
+        """Seconds for the next job; called once a job."""
+        share, self._jobs = max(1, self._jobs), self._jobs - 1
+        if self._deadline is None:
+            return None
+        return max(0.0, self._deadline - time.perf_counter()) / share
+
+
+class Decider:
+    """Decides statements one after the other, and remembers what earlier ones proved.
+
+    Parameters
+    ----------
+    resolver : Resolver
+    options : VerifyOptions
+    progress : callable, optional
+        Called with the statement's name and the engine's progress.
+    """
+
+    def __init__(
+        self,
+        resolver: Resolver,
+        options: VerifyOptions,
+        progress: StatementProgress | None = None,
+    ) -> None:
+        self._resolver, self._options, self._progress = resolver, options, progress
+        self._instances: dict[tuple[str, ...], Instance] = {}
+        self._known: dict[tuple[int, int], EngineResult] = {}
+        self.notes: list[str] = []
+        self.interrupted = False
+
+    def load(self, statement: IdpStatement) -> Job:
+        """Load what a statement is about.
+
+        Raises
+        ------
+        LeaveoutError
+            If a file cannot be used or the label is out of range.
+        """
+        resolver = self._resolver
+        key = tuple(
+            str(resolver.value(part))
+            for part in (statement.network, statement.family, statement.box)
+        )
+        if key not in self._instances:
+            network = resolver.network(statement.network)
+            family = resolver.family(statement.family, network)
+            try:
+                instance = make_instance(
+                    network, family, resolver.box(statement.box, network.inputs)
+                )
+            except SpecError as error:
+                raise resolver.fail(statement.box, str(error)) from None
+            self._instances[key] = instance
+            self._note(*(f"{network.source}: {note}" for note in network.graph.notes))
+            outside = outside_box(instance)
+            self._note(*([outside] if outside else []))
+        instance = self._instances[key]
+        labels = range(instance.labels)
+        if statement.label is not None:
+            if statement.label not in labels:
+                raise resolver.fail(
+                    statement.label_at or statement.network,
+                    f"label {statement.label} is out of range",
+                    f"{instance.network.source} has the labels 0 to {instance.labels - 1}",
+                )
+            labels = range(statement.label, statement.label + 1)
+        return Job(statement, instance, tuple(labels))
+
+    def _note(self, *notes: str) -> None:
+        self.notes += [note for note in notes if note not in self.notes]
+
+    def decide(self, job: Job, clock: Clock) -> list[Result]:
+        """Return the results of one statement."""
+        statement = job.statement.statement
+        if isinstance(statement, Find):
+            found = [self._search(job, label, clock, 0.0, decide=False) for label in job.labels]
+            if statement.per_label or len(found) == 1:
+                return [self._result(job, each, [each]) for each in found]
+            return [self._result(job, max(found, key=lambda each: each.upper), found)]
+        threshold = job.statement.threshold
+        floor = _UNCONDITIONAL if threshold is None else max(threshold, _UNCONDITIONAL)
+        found = []
+        for i, label in enumerate(job.labels):
+            found.append(self._search(job, label, clock, floor, decide=True))
+            if found[-1].witness is not None and found[-1].lower > floor:
+                for other in job.labels[i + 1 :]:
+                    clock.next()
+                    found.append(self._skipped(job.instance, other))
+                break
+        return [self._guarantee(job, found, floor)]
+
+    def _search(
+        self, job: Job, label: int, clock: Clock, floor: float, *, decide: bool
+    ) -> EngineResult:
+        seconds = clock.next()
+        key = (id(job.instance), label)
+        known = self._known.get(key)
+        if known is not None and decide and (known.upper <= floor or known.lower > floor):
+            return replace(known, seconds=0.0)
+        if self.interrupted:
+            return known or self._skipped(job.instance, label)
+        name = job.statement.statement.name
+
+        def report(progress: Progress) -> None:
+            if self._progress is not None:
+                self._progress(name, progress)
+
+        result = search(
+            job.instance,
+            label,
+            self._options.lucid(seconds),
+            floor=floor,
+            decide=decide,
+            progress=report,
+        )
+        self.interrupted = self.interrupted or result.detail == "interrupted"
+        if known is None or result.upper - result.lower < known.upper - known.lower:
+            self._known[key] = result
+        return result
+
+    def _skipped(self, instance: Instance, label: int) -> EngineResult:
+        """Return what is known without any search."""
+        most = max(0.0, instance.most(label))
+        everyone = np.full(len(instance.family), most)
+        return EngineResult(
+            label, 0.0, most, None, most == 0, "time", "interrupted", everyone, 0, 0.0
+        )
+
+    def _guarantee(self, job: Job, found: list[EngineResult], floor: float) -> Result:
+        leaking = [each for each in found if each.witness is not None and each.lower > floor]
+        open_ones = [each for each in found if each.upper > floor]
+        if leaking:
+            result = self._result(job, leaking[0], found)
+            return structs.replace(result, verdict="refuted", reason=None)
+        if not open_ones:
+            worst = max(found, key=lambda each: each.upper)
+            result = self._result(job, worst, found)
+            return structs.replace(
+                result,
+                verdict="proved",
+                reason=None,
+                label=job.statement.label,
+                witness=None,
+            )
+        result = self._result(job, max(open_ones, key=lambda each: each.upper), found)
+        reason = next((_reason(each) for each in open_ones if each.reason), None)
+        return structs.replace(
+            result, verdict="unknown", reason=reason or "numerical", witness=None
+        )
+
+    def _result(self, job: Job, chosen: EngineResult, found: list[EngineResult]) -> Result:
+        statement, box = job.statement.statement, job.instance.box
+        best = max(found, key=lambda each: each.lower)
+        witness = best.witness
+        closed = all(each.closed for each in found)
+        reasons = [_reason(each) for each in found if not each.closed]
+        every = isinstance(statement, Find) and not statement.per_label and len(found) > 1
+        return Result(
+            name=statement.name,
+            kind="find" if isinstance(statement, Find) else "guarantee",
+            verdict="proved" if closed else "unknown",
+            lower=_finite(best.lower),
+            upper=_finite(max(0.0, *(each.upper for each in found))),
+            label=None if every else chosen.label,
+            witness=record(job.instance, witness) if witness is not None else None,
+            seconds=round(sum(each.seconds for each in found), 3),
+            engine=self._options.engine,
+            solver=self._options.solver,
+            reason=reasons[0] if reasons else None,
+            box=BoxRecord(lower=tuple(map(float, box.lower)), upper=tuple(map(float, box.upper))),
+            members=len(job.instance.family),
+        )
+
+
+def _reason(result: EngineResult) -> str:
+    return f"{result.reason}: {result.detail}" if result.detail else str(result.reason)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,132 @@
+"""What a verification run returns: verdicts, bounds, witnesses; and the JSON file of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+__all__ = ["BoxRecord", "Report", "Result", "Verdict", "WitnessRecord", "exit_code", "write_json"]
+
+Verdict = Literal["proved", "refuted", "unknown"]
+
+
+class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A leak, replayed through onnxruntime in float32.
+
+    Attributes
+    ----------
+    x : tuple of float
+        The input, as the network reads it.
+    member : int
+        Position of the member in the family.
+    removed : int
+        Row of the training point the member lacks.
+    confidence : float
+        N's confidence at x.
+    scores, member_scores : tuple of float
+    label, member_label : int
+        What N and the member answer; on a tie the first of the tied labels.
+    words : str
+        The same in a sentence.
+    """
+
+    x: tuple[float, ...]
+    member: int
+    removed: int
+    confidence: float
+    scores: tuple[float, ...]
+    member_scores: tuple[float, ...]
+    label: int
+    member_label: int
+    words: str
+
+
+class BoxRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The box a result is about."""
+
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer; ``find ... per label`` gives one a label.
+
+    Attributes
+    ----------
+    name : str
+        Of the guarantee or find.
+    kind : {"guarantee", "find"}
+    verdict : {"proved", "refuted", "unknown"}
+        Of a find, "proved" means that the bounds agree.
+    lower : float or None
+        Confidence of the worst leak found, 0 if none was.
+    upper : float or None
+        No leak has a higher confidence.
+    label : int or None
+        None where the statement is about every label and no one label decides it.
+    witness : WitnessRecord or None
+    seconds : float
+    engine, solver : str
+    reason : str or None
+        Of "unknown": time, solver or numerical, and what happened.
+    box : BoxRecord
+    members : int
+    """
+
+    name: str
+    kind: Literal["guarantee", "find"]
+    verdict: Verdict
+    lower: float | None
+    upper: float | None
+    label: int | None
+    witness: WitnessRecord | None
+    seconds: float
+    engine: str
+    solver: str
+    reason: str | None
+    box: BoxRecord
+    members: int
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a run found.
+
+    Attributes
+    ----------
+    leaveout : str
+        Version.
+    spec : str
+        File, or the text of a specification built in Python.
+    results : tuple of Result
+        In the order of the specification.
+    notes : tuple of str
+        What a reader of the results should know.
+    """
+
+    leaveout: str
+    spec: str
+    results: tuple[Result, ...]
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> bytes:
+        """Encode as JSON; every number is finite or null."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+
+
+def exit_code(report: Report) -> int:
+    """0 if all is proved, 1 if something is refuted, 3 if something is unknown."""
+    verdicts = {result.verdict for result in report.results}
+    return 1 if "refuted" in verdicts else 3 if "unknown" in verdicts else 0
+
+
+def write_json(report: Report, path: Path) -> None:
+    """Write a report, whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    with partial.open("wb") as stream:
+        stream.write(report.to_json())
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(path)

@@ -1,0 +1,74 @@
+"""``verify``: from a specification to a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import leaveout
+from leaveout.solvers import find_solver
+from leaveout.specs import Spec, check, load
+from leaveout.verifier.formula import recognise
+from leaveout.verifier.idp import Clock, Decider, StatementProgress
+from leaveout.verifier.options import VerifyOptions
+from leaveout.verifier.report import Report
+from leaveout.verifier.resolve import Resolver
+
+__all__ = ["verify"]
+
+
+def verify(
+    spec: Path | str | Spec,
+    *,
+    solver: str = "highs",
+    engine: str = "lucid",
+    time: float | None = None,
+    workers: int | None = None,
+    variant: str = "LUCID",
+    seed: int = 0,
+    folder: Path | str | None = None,
+    progress: StatementProgress | None = None,
+) -> Report:
+    """Verify every statement of a specification.
+
+    Parameters
+    ----------
+    spec : path or Spec
+        A file, or a tree built in Python or by `leaveout.specs.parse`.
+    solver, engine, time, workers, variant, seed
+        See `leaveout.verifier.options.VerifyOptions`.
+    folder : path, optional
+        What relative paths are relative to; by default the specification's folder, or the
+        working directory for a tree.
+    progress : callable, optional
+        Called a few times a second with the statement's name and a `leaveout.bab.Progress`.
+
+    Returns
+    -------
+    Report
+        On Ctrl-C, or when the time is over, with the best sound bounds so far.
+
+    Raises
+    ------
+    LeaveoutError
+        If the specification, a file it names, or an option cannot be used. Nothing is decided
+        before everything is loaded.
+    """
+    options = VerifyOptions(solver, engine, time, workers, variant, seed)
+    options.lucid(None)
+    find_solver(solver)
+    tree = spec if isinstance(spec, Spec) else load(spec)
+    if folder is None:
+        folder = Path() if isinstance(spec, Spec) else Path(spec).parent
+    checked = check(tree)
+    resolver = Resolver(checked, Path(folder))
+    decider = Decider(resolver, options, progress)
+    jobs = [decider.load(recognise(each, resolver)) for each in checked.statements]
+    clock = Clock(time, sum(len(job.labels) for job in jobs))
+    results = [result for job in jobs for result in decider.decide(job, clock)]
+    name = tree.source.name if isinstance(spec, Spec) else str(spec)
+    return Report(
+        leaveout=leaveout.__version__,
+        spec=name,
+        results=tuple(results),
+        notes=tuple(decider.notes),
+    )

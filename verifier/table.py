@@ -1,0 +1,75 @@
+"""The result table on the terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from leaveout.verifier.report import BoxRecord, Report, Result
+
+__all__ = ["render"]
+
+_STYLE = {"proved": "green", "refuted": "red", "unknown": "yellow"}
+
+
+def render(report: Report, console: Console) -> None:
+    """Print a report: a row a result, then witnesses and reasons in words."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("name", "label", "verdict"):
+        table.add_column(name, no_wrap=True)
+    for name in ("lower", "upper", "seconds"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for result in report.results:
+        table.add_row(
+            Text(result.name),
+            "all" if result.label is None else str(result.label),
+            Text(result.verdict, style=_STYLE[result.verdict]),
+            _number(result.lower),
+            _number(result.upper, up=True),
+            f"{result.seconds:.1f}",
+        )
+    lines: list[RenderableType] = [table, Text()]
+    lines += [Text(line) for line in _scope(report)]
+    lines += [Text(line) for result in report.results for line in _sentences(result)]
+    lines += [Text(f"note: {note}") for note in report.notes]
+    console.print(Group(*lines), soft_wrap=True)
+
+
+def _number(value: float | None, up: bool = False) -> str:
+    """Six digits, rounded so that a bound stays a bound."""
+    if value is None:
+        return "-"
+    text = f"{value:.6g}"
+    if up and float(text) < value:
+        text = f"{value + abs(value) * 1e-5:.6g}"
+    if not up and float(text) > value:
+        text = f"{value - abs(value) * 1e-5:.6g}"
+    return text
+
+
+def _scope(report: Report) -> list[str]:
+    seen = []
+    for result in report.results:
+        plural = "" if result.members == 1 else "s"
+        line = f"over {result.members:,} member{plural} and every x in {_box(result.box)}"
+        if line not in seen:
+            seen.append(line)
+    return seen
+
+
+def _box(box: BoxRecord) -> str:
+    sides = sorted(set(zip(box.lower, box.upper, strict=True)))
+    if len(sides) == 1:
+        return f"[{sides[0][0]:g}, {sides[0][1]:g}]^{len(box.lower)}"
+    return f"a box of {len(box.lower)} features"
+
+
+def _sentences(result: Result) -> list[str]:
+    head = result.name if result.label is None else f"{result.name}, label {result.label}"
+    lines = []
+    if result.witness is not None:
+        lines.append(f"{head}: {result.witness.words}")
+    if result.reason is not None:
+        lines.append(f"{head}: unknown: {result.reason}")
+    return lines

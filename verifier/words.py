@@ -1,0 +1,63 @@
+"""Witnesses and boxes in sentences, with the names the training data gave."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from leaveout.bab import Instance, Witness
+from leaveout.models import DataFacts
+from leaveout.verifier.report import WitnessRecord
+
+__all__ = ["outside_box", "record"]
+
+
+def record(instance: Instance, witness: Witness) -> WitnessRecord:
+    """Return a witness as the report keeps it."""
+    answer = int(np.argmax(witness.member_scores))
+    return WitnessRecord(
+        x=tuple(float(v) for v in witness.x),
+        member=witness.member,
+        removed=witness.removed,
+        confidence=witness.confidence,
+        scores=tuple(float(v) for v in witness.scores),
+        member_scores=tuple(float(v) for v in witness.member_scores),
+        label=witness.label,
+        member_label=answer,
+        words=_sentence(instance, witness, answer),
+    )
+
+
+def _sentence(instance: Instance, witness: Witness, answer: int) -> str:
+    facts = instance.family.manifest.data
+    own, other = _label(facts, witness.label), _label(facts, answer)
+    without = f"without row {witness.removed}"
+    if instance.family.manifest.recipe.get("alone"):
+        without = "in the other network"
+    if answer == witness.label:
+        change = f"is a tie, no longer {own}"
+    else:
+        change = f"flips from {own} to {other}"
+    return f"{without} the answer at x {change} (confidence {witness.confidence:.4g})"
+
+
+def _label(facts: DataFacts | None, label: int) -> str:
+    if facts is not None and label < len(facts.labels) and facts.labels[label] != str(label):
+        return f"{facts.labels[label]!r}"
+    return f"label {label}"
+
+
+def outside_box(instance: Instance) -> str | None:
+    """Say that training data lies outside the box, or None if it does not, or is not known."""
+    facts = instance.family.manifest.data
+    if facts is None or len(facts.minimum) != instance.box.dimension:
+        return None
+    box = instance.box
+    for i, (low, high) in enumerate(zip(facts.minimum, facts.maximum, strict=True)):
+        if low < box.lower[i] or high > box.upper[i]:
+            name = f" ({facts.features[i]})" if i < len(facts.features) else ""
+            return (
+                f"training data lies outside the box: feature {i}{name} spans "
+                f"[{low:g}, {high:g}], the box [{box.lower[i]:g}, {box.upper[i]:g}]; nothing is "
+                "claimed about inputs outside it"
+            )
+    return None
