@@ -45,7 +45,7 @@ def partition(parameters: Floats, members: Members, seed: int = 0) -> list[Membe
         # Fewer distinct networks than clusters is answered below, not worth a warning.
         warnings.simplefilter("ignore", ConvergenceWarning)
         for k in range(1, most + 1):
-            fits.append(KMeans(k, n_init=4, random_state=seed).fit(rows))
+            fits.append(KMeans(k, n_init=2, random_state=seed).fit(rows))
     labels = fits[elbow([float(fit.inertia_) for fit in fits])].labels_
     groups = [members[labels == k] for k in np.unique(labels)]
     if len(groups) < 2:

@@ -1,0 +1,68 @@
+"""Specifications: text to a typed syntax tree, and messages that point where it is wrong."""
+
+from leaveout.specs.check import CheckedSpec, check
+from leaveout.specs.functions import Function, Parameter, functions
+from leaveout.specs.parse import load, parse
+from leaveout.specs.source import Position, Source
+from leaveout.specs.tree import (
+    And,
+    Arithmetic,
+    Binder,
+    Call,
+    Compare,
+    Confident,
+    Expression,
+    Find,
+    ForAll,
+    Guarantee,
+    Implies,
+    Let,
+    ListOf,
+    Name,
+    Negate,
+    Node,
+    Not,
+    Number,
+    Option,
+    Or,
+    Spec,
+    Statement,
+    Text,
+)
+from leaveout.specs.types import Type
+
+__all__ = [
+    "And",
+    "Arithmetic",
+    "Binder",
+    "Call",
+    "CheckedSpec",
+    "Compare",
+    "Confident",
+    "Expression",
+    "Find",
+    "ForAll",
+    "Function",
+    "Guarantee",
+    "Implies",
+    "Let",
+    "ListOf",
+    "Name",
+    "Negate",
+    "Node",
+    "Not",
+    "Number",
+    "Option",
+    "Or",
+    "Parameter",
+    "Position",
+    "Source",
+    "Spec",
+    "Statement",
+    "Text",
+    "Type",
+    "check",
+    "functions",
+    "load",
+    "parse",
+]

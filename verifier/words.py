@@ -6,9 +6,12 @@ import numpy as np
 
 from leaveout.bab import Instance, Witness
 from leaveout.models import DataFacts
+from leaveout.models.train.encoding import decode_row, encoding_of
 from leaveout.verifier.report import WitnessRecord
 
 __all__ = ["outside_box", "record"]
+
+_SHOWN = 12
 
 
 def record(instance: Instance, witness: Witness) -> WitnessRecord:
@@ -37,7 +40,29 @@ def _sentence(instance: Instance, witness: Witness, answer: int) -> str:
         change = f"is a tie, no longer {own}"
     else:
         change = f"flips from {own} to {other}"
-    return f"{without} the answer at x {change} (confidence {witness.confidence:.4g})"
+    return (
+        f"{without} the answer at x {change}, confidence {witness.confidence:.4g}, "
+        f"where x is {_point(instance, witness)}"
+    )
+
+
+def _point(instance: Instance, witness: Witness) -> str:
+    """Show x in the data's own units where they are known, by number otherwise."""
+    manifest = instance.family.manifest
+    encoding = encoding_of(manifest)
+    facts = manifest.data
+    if encoding is not None:
+        cells = decode_row(encoding, witness.x)
+        parts = [
+            f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}"
+            for name, value in cells.items()
+        ]
+    elif facts is not None and len(facts.features) == len(witness.x):
+        parts = [f"{n} = {v:.4g}" for n, v in zip(facts.features, witness.x, strict=True)]
+    else:
+        parts = [f"{v:.4g}" for v in witness.x]
+    more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
+    return f"({', '.join(parts[:_SHOWN])}{more})"
 
 
 def _label(facts: DataFacts | None, label: int) -> str:

@@ -3,6 +3,10 @@
 Values are kept with the batch along the last axis, so that a layer is one batched product
 ``(outputs, fan_in + 1) x (fan_in + 1, batch)`` a member, the bias being the last column of
 the weights against a row of ones. Gradient, weight decay and step are one fused product.
+
+Every size is padded with zeros to a multiple of 4. A member's matrices then take a multiple of
+64 bytes, so that all members' lie alike in memory: the order in which a product is summed
+may depend on how a matrix is aligned.
 """
 
 from __future__ import annotations
@@ -26,18 +30,22 @@ __all__ = ["NOTHING", "Stack"]
 NOTHING = -1
 """In place of a removed row: the network lacks none."""
 
+_MULTIPLE = 4
+
 
 @dataclass(frozen=True, eq=False)
 class _Buffers:
-    """Work space for batches of one size.
+    """Work space for batches of one size, padded.
 
-    ``inputs[l]`` is what layer ``l`` multiplies, (members, fan_in + 1, positions * batch) with
-    ones in the last row (layer 0's is shared by all members and made anew each batch);
-    ``outputs[l]`` its value before the ReLU; ``slopes[l]`` the gradient of its input.
+    Layer ``l`` multiplies ``inputs[l]``, (members, fan_in + 1, positions * batch), with ones in
+    row ``fan_in``; layer 0's is shared by all members. ``outputs[l]`` is its value before the
+    ReLU, ``gradients[l]`` the loss's gradient by it, both (members, outputs, positions * batch);
+    ``slopes[l]`` the gradient by ``inputs[l]``.
     """
 
     inputs: list[Tensor]
     outputs: list[Tensor]
+    gradients: list[Tensor]
     slopes: list[Tensor]
 
 
@@ -45,8 +53,9 @@ class _Buffers:
 class _Batch:
     """One step's data.
 
-    ``x`` is (features, batch), ``truth`` the one-hot labels (labels, batch), ``masks`` the
-    dropout factors a hidden layer; member ``members[i]`` lacks column ``columns[i]``.
+    ``x`` is (features, size), ``truth`` the one-hot labels (labels, size), ``masks`` the
+    dropout factors a hidden layer, (outputs, positions, size); member ``members[i]`` lacks
+    column ``columns[i]``.
     """
 
     x: Tensor
@@ -54,6 +63,10 @@ class _Batch:
     masks: list[Tensor]
     members: NDArray[np.int64]
     columns: NDArray[np.int64]
+
+    @property
+    def size(self) -> int:
+        return self.x.shape[1]
 
 
 class Stack:
@@ -96,8 +109,8 @@ class Stack:
         truth[y, np.arange(len(y))] = 1
         self._truth = torch.from_numpy(truth).to(self._device)
         self._weights = [
-            torch.from_numpy(weight).to(self._device).repeat(len(removed), 1, 1)
-            for weight in initial_weights(layers, recipe.seed)
+            self._padded_weights(layer, weight)
+            for layer, weight in zip(layers, initial_weights(layers, recipe.seed), strict=True)
         ]
         self._buffers: dict[int, _Buffers] = {}
 
@@ -117,8 +130,8 @@ class Stack:
             A row a network, flattened in the order of `parameter_shapes`.
         """
         parts = []
-        for weight in self._weights:
-            array = weight.cpu().numpy()
+        for layer, weight in zip(self._layers, self._weights, strict=True):
+            array = weight[:, : layer.outputs, : layer.fan_in + 1].cpu().numpy()
             parts += [array[:, :, :-1].reshape(len(array), -1), array[:, :, -1]]
         return np.hstack(parts)
 
@@ -152,128 +165,149 @@ class Stack:
 
         if not self._recipe.dropped:
             return []
-        return [
-            torch.from_numpy(
-                dropout_mask(
-                    generator, (layer.outputs, layer.positions * batch), self._recipe.dropped
-                )
-            ).to(self._device)
+        drawn = [
+            dropout_mask(generator, (layer.outputs, layer.positions, batch), self._recipe.dropped)
             for layer in self._layers[:-1]
         ]
+        return [torch.from_numpy(mask).to(self._device) for mask in drawn]
 
     def _step(self, batch: _Batch) -> None:
-        size = batch.x.shape[1]
-        if size not in self._buffers:
-            self._buffers[size] = self._allocate(size)
-        buffers = self._buffers[size]
+        padded = _padded(batch.size)
+        if padded not in self._buffers:
+            self._buffers[padded] = self._allocate(padded)
+        buffers = self._buffers[padded]
         # A batch that held nothing but the removed row is no batch: that member rests.
-        resting = [w[batch.members].clone() for w in self._weights] if size == 1 else []
+        resting = [w[batch.members] for w in self._weights] if batch.size == 1 else []
         self._forward(batch, buffers)
-        self._backward(self._gradient(batch, buffers.outputs[-1]), batch, buffers)
+        self._loss_gradient(batch, buffers)
+        self._backward(batch, buffers)
         for weight, kept in zip(self._weights, resting, strict=False):
             weight[batch.members] = kept
 
     def _forward(self, batch: _Batch, buffers: _Buffers) -> None:
         import torch
 
-        last = len(self._layers) - 1
-        buffers.inputs[0] = self._shared_input(batch.x)
+        self._fill_shared_input(batch.x, buffers.inputs[0])
         for index, layer in enumerate(self._layers):
             value = buffers.outputs[index]
             torch.bmm(self._weights[index], buffers.inputs[index], out=value)
-            if index == last:
+            if index == len(self._layers) - 1:
                 return
-            target = buffers.inputs[index + 1][:, :-1]
-            following = self._layers[index + 1]
+            following, target = self._layers[index + 1], buffers.inputs[index + 1]
+            real = value[:, : layer.outputs]
             if isinstance(following, Conv):
-                hidden = value.clamp_min(0)
+                hidden = self._by_position(real.clamp_min(0), layer)
                 if batch.masks:
-                    hidden.mul_(batch.masks[index])
+                    hidden[..., : batch.size].mul_(batch.masks[index])
                 _unfold(hidden, following, target)
             else:
-                flat = value.view(len(value), following.inputs, -1)
-                torch.clamp_min(flat, 0, out=target)
+                hidden = target[:, : following.fan_in]
+                torch.clamp_min(real.view(hidden.shape), 0, out=hidden)
                 if batch.masks:
-                    target.mul_(batch.masks[index].view(layer.outputs * layer.positions, -1))
+                    self._by_position(hidden, layer)[..., : batch.size].mul_(batch.masks[index])
 
-    def _gradient(self, batch: _Batch, scores: Tensor) -> Tensor:
+    def _loss_gradient(self, batch: _Batch, buffers: _Buffers) -> None:
         """Gradient of the mean cross-entropy over each member's own rows, by the scores."""
         import torch
 
-        size = scores.shape[2]
-        gradient = torch.softmax(scores, 1).sub_(batch.truth)
-        share = torch.full((len(scores), 1, size), 1 / size, device=self._device)
+        scores = buffers.outputs[-1][:, : self._layers[-1].outputs]
+        share = torch.zeros((len(scores), 1, scores.shape[2]), device=self._device)
+        share[..., : batch.size] = 1 / batch.size
         if len(batch.members):
-            share[batch.members] = 1 / max(size - 1, 1)
+            share[batch.members, :, : batch.size] = 1 / max(batch.size - 1, 1)
             share[batch.members, :, batch.columns] = 0
-        return gradient.mul_(share)
+        gradient = torch.softmax(scores, 1)
+        gradient[..., : batch.size].sub_(batch.truth)
+        torch.mul(gradient, share, out=buffers.gradients[-1][:, : self._layers[-1].outputs])
 
-    def _backward(self, gradient: Tensor, batch: _Batch, buffers: _Buffers) -> None:
+    def _backward(self, batch: _Batch, buffers: _Buffers) -> None:
         import torch
 
         rate = self._recipe.learning_rate
         keep = 1 - rate * self._recipe.weight_decay
         for index in range(len(self._layers) - 1, -1, -1):
             layer, weight = self._layers[index], self._weights[index]
-            below = gradient
+            gradient = buffers.gradients[index]
             if index:
-                before = buffers.outputs[index - 1]
-                below = buffers.slopes[index]
-                torch.bmm(weight[:, :, :-1].transpose(1, 2), gradient, out=below)
-                if isinstance(layer, Conv):
-                    below = _fold(below, layer)
-                below = below.view(before.shape)
+                below = self._layers[index - 1]
+                slope = buffers.slopes[index]
+                torch.bmm(weight[:, :, : slope.shape[1]].transpose(1, 2), gradient, out=slope)
+                target = buffers.gradients[index - 1]
+                if target is not slope:
+                    real = self._by_position(target[:, : below.outputs], below)
+                    if isinstance(layer, Conv):
+                        _fold(slope, layer, real)
+                    else:
+                        real.copy_(self._by_position(slope[:, : layer.fan_in], below))
                 if batch.masks:
-                    below.mul_(batch.masks[index - 1])
-                torch.ops.aten.threshold_backward.grad_input(below, before, 0, grad_input=below)
+                    real = self._by_position(target[:, : below.outputs], below)
+                    real[..., : batch.size].mul_(batch.masks[index - 1])
+                # Padding has the value 0 before the ReLU, so that its gradient is 0 too.
+                torch.ops.aten.threshold_backward.grad_input(
+                    target, buffers.outputs[index - 1], 0, grad_input=target
+                )
             weight.baddbmm_(gradient, buffers.inputs[index].transpose(1, 2), beta=keep, alpha=-rate)
-            gradient = below
 
-    def _shared_input(self, x: Tensor) -> Tensor:
-        """Return layer 0's input, one for all members (a stride of 0 along the first axis)."""
-        import torch
+    def _by_position(self, value: Tensor, layer: Layer) -> Tensor:
+        """View a layer's outputs as (members, outputs, positions, batch)."""
+        return value.view(len(value), layer.outputs, layer.positions, -1)
 
+    def _fill_shared_input(self, x: Tensor, target: Tensor) -> None:
         first, size = self._layers[0], x.shape[1]
-        columns = first.positions * size
-        table = torch.ones((1, first.fan_in + 1, columns), device=self._device)
+        # One copy for all members: a stride of 0 along the first axis.
+        table = target[:1]
         if isinstance(first, Conv):
-            _unfold(x.unsqueeze(0), first, table[:, :-1])
+            signal = x.new_zeros((1, 1, first.length, table.shape[2] // first.positions))
+            signal[0, 0, :, :size] = x
+            _unfold(signal, first, table)
         else:
-            table[0, :-1] = x
-        return table.expand(len(self._removed), -1, -1)
+            table[0, : first.fan_in, :size] = x
 
-    def _allocate(self, size: int) -> _Buffers:
+    def _padded_weights(self, layer: Layer, weight: NDArray[np.float32]) -> Tensor:
         import torch
+
+        padded = np.zeros((_padded(layer.outputs), _padded(layer.fan_in + 1)), dtype=np.float32)
+        padded[: weight.shape[0], : weight.shape[1]] = weight
+        return torch.from_numpy(padded).to(self._device).repeat(len(self._removed), 1, 1)
+
+    def _allocate(self, batch: int) -> _Buffers:
+        import torch
+
+        def zeros(members: int, rows: int, layer: Layer) -> Tensor:
+            shape = (members, _padded(rows), layer.positions * batch)
+            return torch.zeros(shape, device=self._device)
 
         count = len(self._removed)
-        inputs, outputs, slopes = [], [], []
-        for layer in self._layers:
-            columns = layer.positions * size
-            shared = layer is self._layers[0]
-            inputs.append(
-                torch.ones((1 if shared else count, layer.fan_in + 1, columns), device=self._device)
-            )
-            outputs.append(torch.empty((count, layer.outputs, columns), device=self._device))
-            slopes.append(
-                torch.empty((0 if shared else count, layer.fan_in, columns), device=self._device)
-            )
-        return _Buffers(inputs, outputs, slopes)
+        buffers = _Buffers([], [], [], [])
+        for index, layer in enumerate(self._layers):
+            entry = zeros(count if index else 1, layer.fan_in + 1, layer)
+            entry[:, layer.fan_in] = 1
+            buffers.inputs.append(entry.expand(count, -1, -1))
+            buffers.outputs.append(zeros(count, layer.outputs, layer))
+            buffers.gradients.append(zeros(count, layer.outputs, layer))
+            slope = zeros(count if index else 0, layer.fan_in, layer)
+            if index and slope.shape == buffers.gradients[index - 1].shape:
+                slope = buffers.gradients[index - 1]
+            buffers.slopes.append(slope)
+        return buffers
+
+
+def _padded(size: int) -> int:
+    return -(-size // _MULTIPLE) * _MULTIPLE
 
 
 def _unfold(signal: Tensor, layer: Conv, target: Tensor) -> None:
-    """Write every window of ``signal`` (.., channels * length, batch) as columns of ``target``."""
-    count = len(signal)
-    source = signal.reshape(count, layer.channels, layer.length, -1)
-    windows = target.view(count, layer.channels, layer.width, layer.positions, -1)
+    """Write the windows of a (members, channels, length, batch) signal as columns of ``target``."""
+    shape = (len(signal), layer.channels, layer.width, layer.positions, -1)
+    windows = target[:, : layer.fan_in].view(shape)
     for offset in range(layer.width):
-        windows[:, :, offset] = source[:, :, offset : offset + layer.positions]
+        windows[:, :, offset] = signal[:, :, offset : offset + layer.positions]
 
 
-def _fold(windows: Tensor, layer: Conv) -> Tensor:
+def _fold(windows: Tensor, layer: Conv, target: Tensor) -> None:
     """Add up what `_unfold` spread: the gradient of the signal from that of its windows."""
-    count = len(windows)
-    parts = windows.view(count, layer.channels, layer.width, layer.positions, -1)
-    signal = parts.new_zeros((count, layer.channels, layer.length, parts.shape[-1]))
+    shape = (len(windows), layer.channels, layer.width, layer.positions, -1)
+    parts = windows[:, : layer.fan_in].view(shape)
+    target.zero_()
     for offset in range(layer.width):
-        signal[:, :, offset : offset + layer.positions] += parts[:, :, offset]
-    return signal
+        target[:, :, offset : offset + layer.positions] += parts[:, :, offset]

@@ -1,0 +1,56 @@
+# Two commands: `make demo` verifies a bundled family, `make test` runs every test.
+# Both need nothing but Python 3.11 or newer, make and git.
+
+PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3 2>/dev/null))
+VENV ?= .venv
+DEV ?= .venv-test
+BIN := $(VENV)/bin
+DEVBIN := $(DEV)/bin
+PIP := pip install --quiet --disable-pip-version-check -c constraints.txt
+EXTRAS := train,gurobi,pulp,ortools,scip
+
+.PHONY: demo test check lint types imports wheel clean
+
+demo: $(VENV)/.ready
+	$(BIN)/leaveout verify examples/breast_cancer/breast_cancer.spec
+	@echo
+	@echo "Every number above is for scikit-learn's breast-cancer data; row = patient."
+	@echo "Next: read examples/breast_cancer/breast_cancer.spec, change it, and run"
+	@echo "    $(BIN)/leaveout verify examples/breast_cancer/breast_cancer.spec --json result.json"
+	@echo "Train a family of your own: $(BIN)/pip install -e '.[train]' && $(BIN)/leaveout train --help"
+
+test: $(DEV)/.ready
+	$(DEVBIN)/python -m pytest -n 2 --dist worksteal
+
+check: lint types imports wheel
+
+lint: $(DEV)/.ready
+	$(DEVBIN)/ruff check .
+	$(DEVBIN)/ruff format --check .
+
+types: $(DEV)/.ready
+	$(DEVBIN)/mypy
+
+imports: $(DEV)/.ready
+	$(DEVBIN)/lint-imports
+
+wheel: $(DEV)/.ready
+	rm -rf dist && $(DEVBIN)/pip wheel --quiet --no-deps -w dist .
+	$(DEVBIN)/python .ci/wheel_contents.py dist
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed"; exit 1; }
+	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	@echo "installing leaveout and its libraries into $(VENV)"
+	@$(BIN)/$(PIP) -e .
+	@touch $@
+
+$(DEV)/.ready: pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed"; exit 1; }
+	@test -d $(DEV) || $(PYTHON) -m venv $(DEV)
+	@echo "installing leaveout, every extra and the test tools into $(DEV)"
+	@$(DEVBIN)/$(PIP) -e '.[$(EXTRAS),test]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) $(DEV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,56 @@
+"""What an expression of a specification can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "BOOLEAN",
+    "BOX",
+    "FAMILY",
+    "LABEL",
+    "LIST",
+    "NETWORK",
+    "NUMBER",
+    "POINT",
+    "TEXT",
+    "WORD",
+    "Type",
+]
+
+
+@dataclass(frozen=True)
+class Type:
+    """A type; plug-ins make their own.
+
+    Attributes
+    ----------
+    name : str
+        As it stands in the signature of a function.
+    human : str
+        As a message says it, with its article.
+    each : Type or None
+        What ``forall`` binds over a value of this type; None if nothing can be iterated.
+    equates : bool
+        Whether ``==`` and ``!=`` compare two values of this type.
+    ordered : bool
+        Whether ``<``, ``<=``, ``>`` and ``>=`` do.
+    """
+
+    name: str
+    human: str
+    each: Type | None = None
+    equates: bool = False
+    ordered: bool = False
+
+
+NETWORK = Type("Network", "a network")
+FAMILY = Type("Family", "a family of networks", each=NETWORK)
+POINT = Type("Point", "a point")
+BOX = Type("Box", "a box of inputs", each=POINT)
+LABEL = Type("Label", "a label", equates=True)
+NUMBER = Type("Number", "a number", equates=True, ordered=True)
+BOOLEAN = Type("Boolean", "a claim")
+TEXT = Type("Text", "a text")
+LIST = Type("List", "a list of numbers")
+WORD = Type("Word", "a word")

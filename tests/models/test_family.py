@@ -1,0 +1,138 @@
+"""Families are read whole or refused by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from leaveout.errors import FamilyError
+from leaveout.models import (
+    DataFacts,
+    Family,
+    Manifest,
+    load_family,
+    load_family_file,
+    save_family_file,
+)
+from leaveout.models.onnx_file import network_from
+from leaveout.models.replay import with_parameters
+from support import networks
+from support.cases import family_of, shaken
+
+
+@pytest.fixture
+def network():
+    return network_from(networks.dense(np.random.default_rng(0)), "full.onnx")
+
+
+@pytest.fixture
+def family(network):
+    return family_of(np.random.default_rng(1), network, 4)
+
+
+def test_a_family_file_comes_back_as_it_was_and_twice_the_same_bytes(tmp_path, family):
+    facts = DataFacts(sha256="ab", rows=4, minimum=(0.0,), maximum=(1.0,), labels=("no", "yes"))
+    full = Family(family.parameters, family.removed, Manifest(data=facts, seed=7))
+    save_family_file(tmp_path / "a.npz", full)
+    save_family_file(tmp_path / "b.npz", full)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+    back = load_family_file(tmp_path / "a.npz")
+    assert back.manifest == full.manifest
+    assert list(back.parameters) == list(full.parameters)
+    np.testing.assert_array_equal(back.removed, full.removed)
+    for name, stack in full.parameters.items():
+        np.testing.assert_array_equal(back.parameters[name], stack)
+
+
+def test_a_folder_of_onnx_files_is_the_same_family(tmp_path, network, family):
+    for member in range(4):
+        taken = {name: stack[member] for name, stack in family.parameters.items()}
+        onnx.save(with_parameters(network.model, taken), tmp_path / f"member_{member + 10}.onnx")
+    back = load_family(tmp_path, network)
+    assert back.removed.tolist() == [10, 11, 12, 13]
+    for name, stack in family.parameters.items():
+        np.testing.assert_array_equal(back.parameters[name], stack)
+
+
+def test_a_folder_member_of_another_shape_is_refused_by_file_name(tmp_path, network):
+    onnx.save(network.model, tmp_path / "m_0.onnx")
+    wider = networks.dense(np.random.default_rng(0), (3, 5, 4, 2))
+    onnx.save(wider, tmp_path / "m_1.onnx")
+    with pytest.raises(FamilyError, match=r"m_1\.onnx: .*'layers.0.weight' has shape \(5, 3\)"):
+        load_family(tmp_path, network)
+
+
+def test_an_empty_folder_and_an_empty_file_are_refused(tmp_path, network, family):
+    with pytest.raises(FamilyError, match="the family is empty"):
+        load_family(tmp_path, network)
+    path = tmp_path / "f.npz"
+    empty = {name: stack[:0] for name, stack in family.parameters.items()}
+    np.savez(path, removed=np.zeros(0, np.int64), **empty)
+    with pytest.raises(FamilyError, match="the family is empty"):
+        load_family(path, network)
+
+
+def _refused(tmp_path, network, message, **arrays):
+    path = tmp_path / "f.npz"
+    np.savez(path, **arrays)
+    with pytest.raises(FamilyError, match=message) as caught:
+        load_family(path, network)
+    assert "f.npz" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_does_not_match_the_network_is_refused_by_name(tmp_path, network):
+    good = shaken(np.random.default_rng(0), network, 2, 0.1)
+    removed = np.arange(2)
+    _refused(tmp_path, network, "no array 'removed'", **good)
+    missing = {k: v for k, v in good.items() if k != "layers.1.bias"}
+    _refused(tmp_path, network, "'layers.1.bias' .* is missing", removed=removed, **missing)
+    _refused(tmp_path, network, "has no parameter 'extra'", removed=removed, **good, extra=good[
+        "layers.1.bias"
+    ])
+    wide = {**good, "layers.0.weight": np.zeros((2, 5, 3), np.float32)}
+    _refused(tmp_path, network, r"'layers.0.weight' of shape \(5, 3\)", removed=removed, **wide)
+    short = {**good, "layers.0.bias": good["layers.0.bias"][:1]}
+    _refused(tmp_path, network, "expected 2 members", removed=removed, **short)
+    nan = {**good, "layers.0.bias": good["layers.0.bias"] * np.nan}
+    _refused(tmp_path, network, "'layers.0.bias' of member 0 is not finite", removed=removed, **nan)
+    whole = {**good, "layers.0.bias": np.zeros((2, 4), np.int64)}
+    _refused(tmp_path, network, "expected float32", removed=removed, **whole)
+    _refused(tmp_path, network, "row indices", removed=np.zeros((2, 2)), **good)
+    other = np.frombuffer(b'{"architecture": "0123"}', np.uint8)
+    _refused(
+        tmp_path, network, "another architecture", removed=removed, manifest=other, **good
+    )
+    _refused(
+        tmp_path,
+        network,
+        "manifest is damaged",
+        removed=removed,
+        manifest=np.frombuffer(b"{", np.uint8),
+        **good,
+    )
+
+
+def test_files_that_are_no_archives_are_refused(tmp_path, network):
+    path = tmp_path / "f.npz"
+    for content in (b"", b"PK nonsense", b"\x93NUMPY\x01\x00"):
+        path.write_bytes(content)
+        with pytest.raises(FamilyError, match="not a family file"):
+            load_family(path, network)
+    with pytest.raises(FamilyError, match="no such file"):
+        load_family(tmp_path / "none.npz", network)
+
+
+def test_pickled_arrays_are_never_loaded(tmp_path, network):
+    path = tmp_path / "f.npz"
+    np.savez(path, removed=np.asarray([{}], dtype=object))
+    with pytest.raises(FamilyError, match="not a family file"):
+        load_family(path, network)
+
+
+def test_a_parameter_may_not_take_a_name_of_the_format(tmp_path, family):
+    clash = Family({"removed": np.zeros((4, 1), np.float32)}, family.removed)
+    with pytest.raises(FamilyError, match="may not be named 'removed'"):
+        save_family_file(tmp_path / "f.npz", clash)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,193 @@
+"""The type check: what each expression is, and which specifications are right."""
+
+from pathlib import Path
+
+import pytest
+
+from leaveout.errors import SpecError
+from leaveout.specs import (
+    And,
+    Call,
+    Compare,
+    Find,
+    Function,
+    Guarantee,
+    Let,
+    Name,
+    Number,
+    Parameter,
+    Spec,
+    Type,
+    check,
+    functions,
+    load,
+    parse,
+)
+
+GOOD = Path(__file__).parent / "good"
+LETS = 'let N = network("full.onnx")\nlet F = family("family.npz")\nlet X = box(0, 1)\n'
+
+
+def test_the_leading_example():
+    spec = load(GOOD / "breast_cancer.spec")
+    checked = check(spec)
+    assert list(checked.lets) == ["N", "F", "X"]
+    assert checked.lets["X"] == Let("X", Call("box", (Number(0), Number(1))))
+    find, guarantee = checked.statements
+    assert isinstance(find, Find)
+    assert find.per_label
+    assert isinstance(guarantee, Guarantee)
+    assert checked.source == spec.source
+
+
+def test_every_expression_has_its_type():
+    checked = check(load(GOOD / "breast_cancer.spec"))
+    forall = checked.statements[1].claim
+    compared = forall.body.left
+    names = [
+        checked.type_of(node).name
+        for node in (
+            *(let.value for let in checked.lets.values()),
+            forall,
+            *(binder.domain for binder in forall.binders),
+            compared,
+            compared.left,
+            *compared.left.arguments,
+            compared.right,
+            forall.body.right.left,
+        )
+    ]
+    assert names == [
+        *["Network", "Family", "Box", "Boolean", "Box", "Family", "Boolean"],
+        *["Number", "Network", "Point", "Number", "Label"],
+    ]
+
+
+def test_statements_over_two_networks():
+    assert len(check(load(GOOD / "two_networks.spec")).statements) == 2
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "guarantee g: forall x in X: label(N, x) == 1",
+        "guarantee g: forall x in X: 0 != label(network = N, point = x)",
+        "let c = 2 guarantee g: forall x in X: label(N, x) == c",
+        "guarantee g: forall M in F, K in F, x in X: label(M, x) == label(K, x)",
+        "guarantee g: (forall x in X: 0 < 1) and (forall x in X: 0 < 1)",
+        "find X_1: greatest r such that forall x in box(-r, r): label(N, x) == 1",
+        "find one: least b such that b > 1 find two: least b such that b > 1",
+        "guarantee g: forall x in X: confidence(N, x, 1) / 2 > 0 with confidence 0.5",
+        "let same = forall x in X: label(N, x) == 1 guarantee g: not same => same",
+        "let lower = [0, 0] guarantee g: forall x in box(lower, [1, 0]): 1 == 1",
+        "let label = 1 guarantee g: forall x in X: label(N, x) == label",
+    ],
+)
+def test_right_specifications(statement):
+    assert check(parse(LETS + statement)).statements
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("guarantee g: forall x in box(b, 1): 1 == 1", "unknown name 'b'"),
+        ("let c = 0.5 guarantee g: forall x in X: label(N, x) == c", "c is a number"),
+        ("let c = [1] guarantee g: forall x in box(c, 0): 1 == 1", "this box is empty"),
+        ("guarantee g: forall x in X: confidence(N, x, -1) > 0", "-1 is not"),
+        ("guarantee g: forall x in X: label(N, x) == -1", "cannot compare"),
+        ("guarantee g: forall x in X, x in F: 1 == 1", "'x' is defined twice"),
+        ("guarantee g: forall N in F: 1 == 1", "'N' is defined twice"),
+        ("guarantee g: (forall x in X: 1 == 1) and label(N, x) == 1", "unknown name 'x'"),
+        ("find r: least N such that N > 1", "'N' is defined twice"),
+        ("guarantee g: label(N, network = N) == 1", "'network' of label is given twice"),
+        ("guarantee g: 1 / 0 == 1", "this divides by zero"),
+        ("guarantee g: [] == 1", "this list is empty"),
+        ("guarantee g: [[1]] == 1", "a list holds numbers, [1] is a list of numbers"),
+        ('guarantee g: -"a" < 1', "'-' takes numbers"),
+        ("guarantee g: N", "what 'g' states must be a claim, N is a network"),
+        ("guarantee g: (1 < 2) == (2 < 3)", "cannot compare"),
+        ("guarantee g: 1 < 2 with confidence 1", "a confidence lies between 0 and 1"),
+        ("guarantee g: 1 < 2 with confidence -0.5", "a confidence lies between 0 and 1"),
+        ("guarantee g: n == n", "did you mean 'N'?"),
+    ],
+)
+def test_wrong_specifications(statement, said):
+    with pytest.raises(SpecError) as caught:
+        check(parse(LETS + statement))
+    assert said in str(caught.value)
+
+
+def test_a_tree_built_in_python_is_checked_in_its_canonical_text():
+    claim = Compare(Name("b"), "<", Number(2))
+    with pytest.raises(SpecError) as caught:
+        check(Spec((Guarantee("g", And(claim, claim)),)))
+    assert str(caught.value).startswith("<built>:1:14: unknown name 'b'\nguarantee g: b < 2 and")
+
+
+def test_a_tree_built_in_python_may_use_a_node_twice():
+    x = Name("x")
+    bound = parse("guarantee g: forall x in box(0, 1): 1 == 1").statements[0].claim
+    checked = check(Spec((Let("x", Number(1)), Guarantee("g", Compare(x, "==", x)))))
+    assert checked.type_of(checked.statements[0].claim.left).name == "Number"
+    assert check(Spec((Guarantee("g", And(bound, bound)),))).statements
+
+
+def test_a_tree_too_deep_to_walk_is_refused():
+    claim = Name("a")
+    for _ in range(5000):
+        claim = And(claim, claim)
+    with pytest.raises(SpecError, match="<built>: this expression is nested more than 200"):
+        check(Spec((Guarantee("g", claim),)))
+
+
+ROWS = Type("Rows", "rows of a table", each=Type("Row", "a row"))
+FOREST = Type("Forest", "a forest", equates=True)
+UNLEARNS = Function(
+    "unlearns",
+    (
+        Parameter("forest", (FOREST,)),
+        Parameter("updates", named=True, words=("adaptive", "oblivious")),
+        Parameter("alpha", (functions()["confidence"].result,), optional=True, named=True),
+    ),
+    Type("Boolean", "a claim"),
+    "Whether a forest forgets.",
+    "unlearns(T, updates = adaptive)",
+)
+TABLE = {
+    **functions(),
+    "forest": Function("forest", (), FOREST, "A forest.", "let T = forest()"),
+    "rows": Function("rows", (), ROWS, "Rows.", "rows()"),
+    "unlearns": UNLEARNS,
+}
+
+
+def test_functions_bring_types_words_and_comparisons_of_their_own():
+    text = """
+        let T = forest()
+        guarantee forgets: unlearns(T, updates = adaptive, alpha = 1)
+        guarantee same: forall z in rows(): T == T
+    """
+    assert len(check(parse(text), TABLE).statements) == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("unlearns(forest(), updates = adaptve)", "did you mean 'adaptive'?"),
+        ("unlearns(forest(), updates = 1)", "must be 'adaptive' or 'oblivious', got 1"),
+        ("unlearns(forest(), adaptive)", "unlearns takes 1 argument, got 2"),
+        ("unlearns(forest())", "unlearns needs 'updates'"),
+        ("unlearns(rows(), updates = adaptive)", "a forest is made so: let T = forest()"),
+        ("forest() < forest()", "'<' cannot compare these"),
+    ],
+)
+def test_wrong_calls_of_such_functions(call, said):
+    with pytest.raises(SpecError) as caught:
+        check(parse(f"guarantee g: {call}"), TABLE)
+    assert said in str(caught.value)
+
+
+def test_a_signature_shows_words_names_and_what_is_optional():
+    assert UNLEARNS.signature == (
+        "unlearns(forest: Forest, updates = adaptive | oblivious[, alpha = Number]) -> Boolean"
+    )

@@ -1,0 +1,89 @@
+"""Random small questions, and what brute force says about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+from leaveout.bab import Instance, make_instance
+from leaveout.encoders import Box
+from leaveout.models import Family, Network, confidence
+from leaveout.models.onnx_file import network_from
+from support import networks
+
+Floats = np.ndarray
+
+
+def shaken(
+    rng: np.random.Generator, network: Network, members: int, spread: float
+) -> dict[str, Floats]:
+    """Stack ``members`` copies of a network's parameters, each disturbed a little."""
+    return {
+        name: np.stack(
+            [value + spread * rng.normal(size=value.shape) for _ in range(members)]
+        ).astype(np.float32)
+        for name, value in network.parameters.items()
+    }
+
+
+def family_of(
+    rng: np.random.Generator, network: Network, members: int, spread: float = 0.1
+) -> Family:
+    """Return a family of disturbed copies."""
+    return Family(shaken(rng, network, members, spread), np.arange(members, dtype=np.int64))
+
+
+def question(
+    seed: int,
+    *,
+    model: onnx.ModelProto | None = None,
+    spread: float | None = None,
+    scale: float = 1.0,
+    negative: bool | None = None,
+) -> Instance:
+    """Make a random question: 1-3 inputs, 2-3 labels, 1-3 members unless a model is given."""
+    rng = np.random.default_rng(seed)
+    if model is None:
+        widths = (int(rng.integers(1, 4)), 4, 4, int(rng.integers(2, 4)))
+        model = networks.dense(rng, widths, scale)
+    network = network_from(model, "random")
+    amount = spread if spread is not None else scale * float(rng.choice([1e-3, 0.03, 0.2]))
+    family = family_of(rng, network, int(rng.integers(1, 4)), amount)
+    below = rng.random() < 0.5 if negative is None else negative
+    lower = np.full(network.inputs, -0.5 if below else 0.0)
+    return make_instance(network, family, Box(lower, np.ones(network.inputs)))
+
+
+@dataclass(frozen=True, eq=False)
+class BruteForce:
+    """Every leak among many float32 points, as onnxruntime sees it."""
+
+    best: tuple[float, ...]
+
+    @staticmethod
+    def of(instance: Instance, points: int = 20_000, seed: int = 1) -> BruteForce:
+        """Evaluate N and every member on a grid (one input) or random points."""
+        rng = np.random.default_rng(seed)
+        box = instance.box
+        if box.dimension == 1:
+            x = np.linspace(box.lower, box.upper, points)
+        else:
+            corners = np.where(
+                rng.random((points // 10, box.dimension)) < 0.5, box.lower, box.upper
+            )
+            x = np.concatenate([box.sample(rng, points), corners])
+        x = x.astype(np.float32)
+        x = x[box.contains(x.astype(np.float64))]
+        own = instance.network.runner().scores(x).astype(np.float64)
+        others = []
+        for member in range(len(instance.family)):
+            taken = {k: v[0] for k, v in instance.family.take([member]).items()}
+            others.append(instance.network.runner(taken).scores(x).astype(np.float64))
+        best = []
+        for label in range(instance.labels):
+            f = confidence(own, label)
+            leak = (f > 0) & np.any([confidence(o, label) <= 0 for o in others], axis=0)
+            best.append(float(f[leak].max(initial=0.0)))
+        return BruteForce(tuple(best))

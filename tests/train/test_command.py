@@ -1,0 +1,83 @@
+"""The command ``leaveout train``: flags in, files and a table out."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from leaveout.errors import TrainingError
+from leaveout.models.train import parse_layers
+from leaveout.verifier.cli.train import train
+
+app = typer.Typer(add_completion=False)
+app.command()(train)
+
+
+def invoke(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_it_trains_and_says_what_comes_next(blobs, tmp_path):
+    pytest.importorskip("torch")
+    out = tmp_path / "out"
+    words = [
+        blobs,
+        "--layers",
+        "9,5",
+        "--epochs",
+        2,
+        "--batch",
+        20,
+        "--members",
+        4,
+        "--workers",
+        1,
+        "-o",
+        out,
+    ]
+    result = invoke(*words)
+    assert result.exit_code == 0, result.output
+    lines = dict(line.split(maxsplit=1) for line in result.stdout.splitlines() if line[0] != " ")
+    assert (lines["rows"], lines["features"], lines["labels"]) == ("61", "6", "3")
+    assert lines["members"] == "4"
+    assert lines["next"] == f"leaveout verify {out / 'idp.spec'}"
+    assert "test accuracy" in result.stdout
+    assert str(out / "family.npz") in result.stdout
+    assert result.stderr == ""
+
+    again = invoke(*words)
+    assert again.exit_code == 0
+    assert "already complete" in again.stderr
+    assert "seconds" not in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--layers", "50,,50"], "--layers 50,,50: '' is not a width"),
+        (["--layers", "50x50"], "--layers 50x50: '50x50' is not a width"),
+        (["--layers", "50,-1"], "'-1' is not a width"),
+        (["--layers", ""], "is not a width"),
+        (["--cnn", "--layers", "50"], "drop --layers"),
+        (["--batch", "0"], "--batch 0"),
+        (["--epochs", "0"], "--epochs 0"),
+        (["--lr", "-1"], "--lr -1"),
+    ],
+)
+def test_bad_flags_are_one_error_that_names_the_flag(blobs, tmp_path, words, said):
+    result = invoke(blobs, "-o", tmp_path / "out", *words)
+    assert isinstance(result.exception, TrainingError)
+    assert said in str(result.exception)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_help_teaches():
+    result = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0
+    for word in ("--label", "--layers", "--cnn", "--members", "one-hot", "family.npz"):
+        assert word in result.stdout
+
+
+def test_layers_are_read_with_blanks():
+    assert parse_layers("50, 50") == (50, 50)

@@ -1,0 +1,201 @@
+"""Stopping: nothing finished is lost, nothing is trained twice, nobody stays behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from leaveout.errors import TrainingError
+from leaveout.models.train import Recipe, run
+from leaveout.models.train.blocks import Blocks, differences, write_block
+
+pytest.importorskip("torch")
+
+linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+
+# Without a __main__ guard, as a user's script may be.
+PROGRAM = """
+import sys
+from leaveout.errors import LeaveoutError
+from leaveout.models.train import Recipe, run
+data, out, block = sys.argv[1:]
+try:
+    run(data, out, recipe=Recipe(layers=(20, 20), epochs=100, batch=4), block=int(block),
+        workers=2, device="cpu")
+except LeaveoutError as error:
+    print(error, file=sys.stderr)
+    sys.exit(error.exit_code)
+"""
+RECIPE = Recipe(layers=(20, 20), epochs=100, batch=4)
+
+
+def start(data, out, block=4):
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(data), str(out), str(block)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finished(out):
+    return {path.name: path.stat().st_mtime_ns for path in (out / ".partial").glob("*.npy")}
+
+
+def wait_for_blocks(process, out, count):
+    deadline = time.monotonic() + 60
+    while len(finished(out)) < count:
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def children(pid):
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            found.append(int(stat.parent.name))
+    return found
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until_gone(pids):
+    deadline = time.monotonic() + 10
+    while any(map(alive, pids)):
+        assert time.monotonic() < deadline, "a worker outlived its parent"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def whole(blobs, tmp_path):
+    """Bytes of a run that was not stopped."""
+    run(blobs, tmp_path / "whole", recipe=RECIPE, device="cpu")
+    return {path.name: path.read_bytes() for path in (tmp_path / "whole").iterdir()}
+
+
+@linux
+def test_killed_at_half_and_resumed_gives_the_bytes_of_one_run(blobs, tmp_path, whole):
+    out = tmp_path / "out"
+    process = start(blobs, out)
+    wait_for_blocks(process, out, 8)
+    workers = children(process.pid)
+    assert len(workers) == 2
+    process.kill()
+    process.wait()
+    wait_until_gone(workers)
+    kept = finished(out)
+    assert sorted(path.name for path in out.iterdir()) == [".partial"]
+
+    with pytest.raises(TrainingError, match="unfinished run with other settings: batch is 4 there"):
+        run(blobs, out, recipe=Recipe(layers=(20, 20), epochs=150, batch=5), device="cpu")
+    assert finished(out) == kept
+
+    seen = []
+
+    def watch(progress):
+        seen.append((progress.finished, finished(out)))
+
+    run(blobs, out, recipe=RECIPE, block=7, workers=1, device="cpu", on_progress=watch)
+    assert seen[0] == (sum(size(name) for name in kept), kept)
+    assert all(kept.items() <= there.items() for _, there in seen)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == whole
+
+
+def size(name):
+    first, last = map(int, name.removesuffix(".npy").split("-"))
+    return last - first
+
+
+@linux
+def test_ctrl_c_keeps_what_is_finished_for_the_run_that_holds_the_directory(blobs, tmp_path):
+    out = tmp_path / "out"
+    process = start(blobs, out)
+    wait_for_blocks(process, out, 3)
+    with pytest.raises(TrainingError, match="another leaveout train is writing here"):
+        run(blobs, out, recipe=RECIPE, device="cpu")
+    workers = children(process.pid)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=20)[1]
+    assert process.returncode == 130
+    assert "the same command goes on from there" in said
+    assert "Traceback" not in said
+    assert len(said.splitlines()) == 1
+    wait_until_gone(workers)
+    assert len(finished(out)) >= 3
+
+
+@linux
+def test_a_worker_that_is_killed_is_an_error_and_its_siblings_end(blobs, tmp_path):
+    out = tmp_path / "out"
+    process = start(blobs, out)
+    wait_for_blocks(process, out, 1)
+    workers = children(process.pid)
+    os.kill(workers[0], signal.SIGKILL)
+    said = process.communicate(timeout=20)[1]
+    assert process.returncode == 2
+    assert "a worker process ended before its work was done (signal 9)" in said
+    assert "Traceback" not in said
+    wait_until_gone(workers)
+
+
+def block_of(folder, first, last):
+    write_block(folder, first, last, np.full((last - first, 3), first, dtype=np.float32))
+
+
+def test_what_is_missing_is_cut_around_what_is_finished(tmp_path):
+    blocks = Blocks(tmp_path, 3)
+    assert blocks.missing(10, 4) == [range(4), range(4, 8), range(8, 10)]
+    block_of(tmp_path, 3, 5)
+    block_of(tmp_path, 9, 10)
+    assert blocks.missing(10, 4) == [range(3), range(5, 9)]
+    block_of(tmp_path, 0, 3)
+    block_of(tmp_path, 5, 9)
+    assert blocks.missing(10, 4) == []
+
+
+def test_a_damaged_block_is_trained_again(tmp_path):
+    block_of(tmp_path, 0, 5)
+    path = next(tmp_path.glob("*.npy"))
+    path.write_bytes(path.read_bytes()[:-4])
+    assert Blocks(tmp_path, 3).missing(5, 5) == [range(5)]
+
+
+def test_a_run_that_fails_before_a_block_is_finished_leaves_nothing(tmp_path):
+    blocks = Blocks(tmp_path / "out" / ".partial", 3)
+    with pytest.raises(RuntimeError), blocks.opened({"epochs": 1}):
+        raise RuntimeError
+    assert not (tmp_path / "out").exists()
+
+
+def test_settings_of_a_run_with_no_finished_block_bind_nobody(tmp_path):
+    folder = tmp_path / ".partial"
+    folder.mkdir()
+    (folder / "settings.json").write_text('{"epochs": 1}')
+    with Blocks(folder, 3).opened({"epochs": 2}):
+        block_of(folder, 0, 1)
+    assert not folder.exists()
+
+
+def test_differences_are_said_in_words():
+    assert differences({"a": 1}, {"a": 1}) == []
+    assert differences({"a": 1, "data": "x"}, {"a": [2], "data": "y"}) == [
+        "a is 1 there and [2] here",
+        "the data differ",
+    ]
+    assert differences({"encoding": {}}, {}) == ["the encoding differs"]

@@ -1,0 +1,192 @@
+"""``leaveout train``: a network and its family from a table or arrays."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from leaveout.models.train import TrainingProgress, TrainingReport
+
+__all__ = ["train"]
+
+
+def train(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CSV|NPZ",
+            help="A CSV with a header line, or an NPZ with X_train and y_train (and X_test, y_test "
+            "to report test accuracy) or X and y. A CSV's numbers are scaled into [0, 1] and its "
+            "words one-hot encoded; an NPZ is used as it is.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="DIR",
+            help="Where full.onnx, family.npz and idp.spec go.",
+            show_default=False,
+        ),
+    ],
+    label: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The CSV's column to predict.", show_default=False),
+    ] = None,
+    layers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WIDTHS",
+            help="Widths of the hidden ReLU layers, as in 50,50.",
+            show_default="50,50",
+        ),
+    ] = None,
+    cnn: Annotated[
+        bool,
+        typer.Option(
+            "--cnn",
+            help="LUCID's small convolutional network instead: two 1x3 convolutions of 6 channels, "
+            "dense to 2, dense to the labels.",
+        ),
+    ] = False,
+    epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 50,
+    batch: Annotated[int, typer.Option(help="Rows a step.")] = 100,
+    lr: Annotated[float, typer.Option(help="Learning rate of plain SGD, constant.")] = 0.1,
+    weight_decay: Annotated[
+        float, typer.Option(help="Added to the gradient, times each weight and bias.")
+    ] = 1e-5,
+    dropout: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of hidden values dropped in training; one mask a batch for all members.",
+            show_default="0.1 with --cnn, else 0",
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Of initial weights, shuffles and dropout; shared by all members.")
+    ] = 0,
+    members: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K", help="Leave out each of the first K rows only.", show_default="all rows"
+        ),
+    ] = None,
+    block: Annotated[
+        int | None,
+        typer.Option(
+            help="Networks trained together by one process; changes speed, never the result.",
+            show_default="32 on a CPU, 2048 on a GPU",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Processes; changes speed, never the result.", show_default="one a core"),
+    ] = None,
+    device: Annotated[
+        str,
+        typer.Option(metavar="auto|cpu|cuda", help="auto takes a GPU where torch sees one."),
+    ] = "auto",
+) -> None:
+    """Train a network, and once more without each row: the family that verify needs.
+
+    The same command gives the same bytes. Stopped, it keeps what is finished in DIR/.partial;
+    given again, it goes on from there. Defaults are those of the LUCID paper.
+    """
+    from leaveout.errors import TrainingError
+    from leaveout.models.train import Recipe, parse_layers, run
+
+    if cnn and layers is not None:
+        raise TrainingError("--cnn has layers of its own: drop --layers, or drop --cnn")
+    recipe = Recipe(
+        layers=parse_layers("50,50" if layers is None else layers),
+        cnn=cnn,
+        epochs=epochs,
+        batch=batch,
+        learning_rate=lr,
+        weight_decay=weight_decay,
+        dropout=dropout,
+        seed=seed,
+    )
+    with _progress() as on_progress:
+        report = run(
+            data,
+            output,
+            label=label,
+            recipe=recipe,
+            members=members,
+            block=block,
+            workers=workers,
+            device=device,
+            on_progress=on_progress,
+        )
+    if report.complete_before:
+        typer.echo(f"{output} is already complete; nothing was trained", err=True)
+    typer.echo(_table(report))
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[TrainingProgress], None] | None]:
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskID,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    bar = Progress(
+        TextColumn("training"),
+        BarColumn(),
+        TextColumn("{task.fields[finished]:,}/{task.total:,.0f} networks"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(elapsed_when_finished=False),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    tasks: list[TaskID] = []
+
+    def show(progress: TrainingProgress) -> None:
+        if not tasks:
+            tasks.append(
+                bar.add_task(
+                    "",
+                    total=progress.networks,
+                    completed=progress.finished,
+                    finished=progress.finished,
+                )
+            )
+        bar.update(tasks[0], completed=progress.work, finished=progress.finished)
+
+    with bar:
+        yield show
+
+
+def _table(report: TrainingReport) -> str:
+    rows = [
+        ("rows", f"{report.rows:,}"),
+        ("features", f"{report.features:,}"),
+        ("labels", f"{report.labels:,}"),
+        ("members", f"{report.members:,}"),
+        ("train accuracy", f"{report.train_accuracy:.2%}"),
+    ]
+    if report.test_accuracy is not None:
+        rows.append(("test accuracy", f"{report.test_accuracy:.2%}"))
+    if not report.complete_before:
+        rows.append(("seconds", f"{report.seconds:.1f}"))
+    rows += [("files" if not index else "", str(path)) for index, path in enumerate(report.files)]
+    rows.append(("next", f"leaveout verify {report.directory / 'idp.spec'}"))
+    return "\n".join(f"{name:<16}{value}" for name, value in rows)
