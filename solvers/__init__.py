@@ -1,0 +1,57 @@
+"""Back ends behind one small protocol: a neutral problem in, an honest outcome out."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from leaveout.solvers.problem import Problem
+    from leaveout.solvers.process import SolverProcess
+    from leaveout.solvers.protocol import (
+        Feature,
+        Licence,
+        Outcome,
+        Settings,
+        Solution,
+        Solver,
+        Status,
+    )
+    from leaveout.solvers.registry import SolverRow, available, describe, find_solver
+
+__all__ = [
+    "Feature",
+    "Licence",
+    "Outcome",
+    "Problem",
+    "Settings",
+    "Solution",
+    "Solver",
+    "SolverProcess",
+    "SolverRow",
+    "Status",
+    "available",
+    "describe",
+    "find_solver",
+]
+
+_MODULES = {
+    "problem": ("Problem",),
+    "process": ("SolverProcess",),
+    "protocol": ("Feature", "Licence", "Outcome", "Settings", "Solution", "Solver", "Status"),
+    "registry": ("SolverRow", "available", "describe", "find_solver"),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+# Each name is imported when first used: a worker's start pays for nothing it does not need.
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -133,6 +133,7 @@ class Solver(ABC):
     distribution : str
         The installable distribution, named in the cure of an error.
     features : frozenset of Feature
+        An instance made with options may have others than its class.
     terms : Licence
         Limits without a bought licence. Reading it never takes a licence.
     own_process : bool
@@ -142,7 +143,7 @@ class Solver(ABC):
     name: ClassVar[str]
     package: ClassVar[str]
     distribution: ClassVar[str]
-    features: ClassVar[frozenset[Feature]]
+    features: frozenset[Feature]
     terms: ClassVar[Licence]
     own_process: ClassVar[bool] = False
 

@@ -88,9 +88,14 @@ def test_what_does_not_match_the_network_is_refused_by_name(tmp_path, network):
     _refused(tmp_path, network, "no array 'removed'", **good)
     missing = {k: v for k, v in good.items() if k != "layers.1.bias"}
     _refused(tmp_path, network, "'layers.1.bias' .* is missing", removed=removed, **missing)
-    _refused(tmp_path, network, "has no parameter 'extra'", removed=removed, **good, extra=good[
-        "layers.1.bias"
-    ])
+    _refused(
+        tmp_path,
+        network,
+        "has no parameter 'extra'",
+        removed=removed,
+        **good,
+        extra=good["layers.1.bias"],
+    )
     wide = {**good, "layers.0.weight": np.zeros((2, 5, 3), np.float32)}
     _refused(tmp_path, network, r"'layers.0.weight' of shape \(5, 3\)", removed=removed, **wide)
     short = {**good, "layers.0.bias": good["layers.0.bias"][:1]}
@@ -101,9 +106,7 @@ def test_what_does_not_match_the_network_is_refused_by_name(tmp_path, network):
     _refused(tmp_path, network, "expected float32", removed=removed, **whole)
     _refused(tmp_path, network, "row indices", removed=np.zeros((2, 2)), **good)
     other = np.frombuffer(b'{"architecture": "0123"}', np.uint8)
-    _refused(
-        tmp_path, network, "another architecture", removed=removed, manifest=other, **good
-    )
+    _refused(tmp_path, network, "another architecture", removed=removed, manifest=other, **good)
     _refused(
         tmp_path,
         network,

@@ -87,3 +87,8 @@ class BruteForce:
             leak = (f > 0) & np.any([confidence(o, label) <= 0 for o in others], axis=0)
             best.append(float(f[leak].max(initial=0.0)))
         return BruteForce(tuple(best))
+
+
+def leaky() -> tuple[Instance, int]:
+    """Return a question with a leak of confidence about 0.8 (two labels, two members)."""
+    return question(8, negative=False, spread=0.1), 1

@@ -1,0 +1,54 @@
+"""Numbers a back end cannot take as they are: tiny coefficients, tight tolerances, infinities."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from leaveout.solvers.problem import Problem
+
+__all__ = ["clip", "finite_or", "without_tiny"]
+
+
+def without_tiny(problem: Problem, dropped: float, tolerance: float) -> Problem | None:
+    """Drop coefficients up to ``dropped``, if no row can tell within ``tolerance``.
+
+    Parameters
+    ----------
+    problem : Problem
+    dropped : float
+        Largest absolute coefficient that the back end would drop itself.
+    tolerance : float
+        Most that the dropped terms of one row may add up to over the box.
+
+    Returns
+    -------
+    Problem or None
+        ``None`` where the dropped terms could matter.
+    """
+    matrix = problem.matrix
+    tiny = np.abs(matrix.data) <= dropped
+    if not tiny.any():
+        return problem
+    reach = np.maximum(np.abs(problem.lower), np.abs(problem.upper))
+    reached = matrix.copy()
+    reached.data = np.where(tiny, np.abs(matrix.data), 0.0)
+    reached.eliminate_zeros()
+    reached.data *= reach[reached.indices]
+    if reached.sum(axis=1).max(initial=0.0) > tolerance:
+        return None
+    kept = matrix.copy()
+    kept.data = np.where(tiny, 0.0, matrix.data)
+    kept.eliminate_zeros()
+    return replace(problem, matrix=kept)
+
+
+def clip(asked: float, tightest: float, loosest: float) -> float:
+    """Clip a tolerance to what the back end accepts."""
+    return min(max(asked, tightest), loosest)
+
+
+def finite_or(bound: float, worthless: float, *, limit: float) -> float:
+    """Return ``worthless`` where a back end writes "no bound" as a number beyond ``limit``."""
+    return bound if abs(bound) < limit else worthless

@@ -1,0 +1,173 @@
+"""What every back end needs to report honestly: bounds nothing proved, and ambiguous statuses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.solvers.numerics import without_tiny
+from leaveout.solvers.problem import Problem
+from leaveout.solvers.protocol import Outcome, Settings, Solution, Status
+
+__all__ = [
+    "along_a_ray",
+    "failed",
+    "infeasible",
+    "left",
+    "prepared",
+    "settled",
+    "solution",
+    "stopped",
+    "unbounded",
+    "worthless",
+]
+
+LEAST_TIME = 0.01
+
+Solve = Callable[[Problem, Settings], Outcome]
+
+
+def worthless(problem: Problem) -> float:
+    """Dual bound of a call that proved nothing: ``inf`` when maximising, else ``-inf``."""
+    return float("inf") if problem.maximise else float("-inf")
+
+
+def solution(problem: Problem, point: NDArray[np.float64]) -> Solution:
+    """Return ``point`` with its objective recomputed, free of the back end's own rounding."""
+    return Solution(point=point, objective=problem.value(point))
+
+
+def failed(problem: Problem, message: str, seconds: float = 0.0) -> Outcome:
+    """Outcome of a call that proved nothing."""
+    return Outcome(Status.FAILED, None, worthless(problem), seconds=seconds, message=message)
+
+
+def stopped(problem: Problem, message: str) -> Outcome:
+    """Outcome of a call that was stopped before it proved anything."""
+    return Outcome(Status.STOPPED, None, worthless(problem), message=message)
+
+
+def infeasible(problem: Problem, message: str = "") -> Outcome:
+    """Outcome of a problem proved infeasible."""
+    return Outcome(Status.INFEASIBLE, None, -worthless(problem), message=message)
+
+
+def unbounded(problem: Problem, message: str = "") -> Outcome:
+    """Outcome of a feasible problem whose objective has no limit."""
+    return Outcome(Status.UNBOUNDED, None, worthless(problem), message=message)
+
+
+def _without_variables(problem: Problem, settings: Settings) -> Outcome:
+    """Decide a problem that has no variables, which few back ends accept."""
+    nothing = np.zeros(0)
+    if problem.violation(nothing) > settings.feasibility_tolerance:
+        return infeasible(problem, "a row without variables cannot hold")
+    return Outcome(Status.OPTIMAL, solution(problem, nothing), problem.offset)
+
+
+def left(settings: Settings, started: float) -> Settings:
+    """Return ``settings`` with what is left of the time limit since ``started``."""
+    if settings.time_limit is None:
+        return settings
+    spent = time.perf_counter() - started
+    return replace(settings, time_limit=max(LEAST_TIME, settings.time_limit - spent))
+
+
+def settled(
+    solve: Solve, problem: Problem, settings: Settings, started: float, message: str
+) -> Outcome:
+    """Decide between infeasible and unbounded by solving without the objective.
+
+    A back end that says "infeasible or unbounded", or "unbounded" because it found a ray and
+    never looked for a point, has left the question open; a feasible point answers it.
+
+    Parameters
+    ----------
+    solve : callable
+        The back end's own solve.
+    problem : Problem
+    settings : Settings
+    started : float
+        ``time.perf_counter()`` when the first call began: the second has what is left.
+    message : str
+        The back end's words for the first call.
+    """
+    if not problem.objective.any():
+        # Nothing can be unbounded without an objective.
+        return infeasible(problem, message)
+    settings = left(settings, started)
+    feasibility = replace(problem, objective=np.zeros(problem.variables), offset=0.0)
+    outcome = solve(feasibility, settings)
+    match outcome.status:
+        case Status.INFEASIBLE:
+            return infeasible(problem, outcome.message)
+        case Status.OPTIMAL:
+            return unbounded(problem, message)
+        case Status.STOPPED:
+            return stopped(problem, f"{message}; stopped before telling which")
+        case _:
+            return failed(problem, f"{message}; could not tell which")
+
+
+def along_a_ray(
+    relaxation: Solve, solve: Solve, problem: Problem, settings: Settings, started: float
+) -> Outcome | None:
+    """Decide a problem whose linear relaxation is unbounded, before branch and bound sees it.
+
+    With finite numbers a feasible mixed-integer problem is unbounded exactly if its relaxation
+    is (Meyer 1974, Mathematical Programming 7:223-235), but some tree searches never end on one.
+
+    Parameters
+    ----------
+    relaxation, solve : callable
+        Solve the relaxation, and the problem without its objective.
+    problem : Problem
+    settings : Settings
+    started : float
+        ``time.perf_counter()`` when the call began.
+
+    Returns
+    -------
+    Outcome or None
+        ``None`` where the relaxation is bounded, or could not be decided.
+    """
+    box_is_open = np.isinf(problem.lower).any() or np.isinf(problem.upper).any()
+    if not (box_is_open and problem.objective.any()):
+        return None
+    relaxed = replace(problem, integer=np.zeros_like(problem.integer))
+    if relaxation(relaxed, settings).status is not Status.UNBOUNDED:
+        return None
+    return settled(solve, problem, settings, started, "the relaxation is unbounded")
+
+
+def prepared(
+    solve: Solve, problem: Problem, settings: Settings | None, *, dropped: float = 0.0
+) -> Outcome:
+    """Run a back end on a problem it can read, and time it.
+
+    Parameters
+    ----------
+    solve : callable
+        Called with a problem that has variables and no coefficient up to ``dropped``.
+    problem : Problem
+    settings : Settings, optional
+    dropped : float
+        Largest absolute coefficient that the back end takes for zero.
+    """
+    settings = settings or Settings()
+    if not problem.variables:
+        return _without_variables(problem, settings)
+    started = time.perf_counter()
+    cleaned = without_tiny(problem, dropped, settings.feasibility_tolerance)
+    if cleaned is None:
+        return failed(
+            problem,
+            f"a coefficient below {dropped:g} matters, and this solver would drop it: "
+            "scale the problem",
+        )
+    outcome = solve(cleaned, settings)
+    return replace(outcome, seconds=time.perf_counter() - started)

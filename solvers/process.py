@@ -1,0 +1,228 @@
+"""A solver in a process of its own, which can be killed and may crash."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from types import TracebackType
+from typing import IO, Self
+
+from leaveout.errors import SolverError
+from leaveout.solvers.frames import Reply, Request, read_frame, write_frame
+from leaveout.solvers.outcomes import failed, left
+from leaveout.solvers.problem import Problem
+from leaveout.solvers.protocol import Outcome, Settings
+
+__all__ = ["SolverProcess", "inside_worker"]
+
+WORKER = "leaveout.solvers.worker"
+WAKE_SECONDS = 0.5
+
+
+def inside_worker() -> bool:
+    """Whether this process is the child of a `SolverProcess`."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return spec is not None and spec.name == WORKER
+
+
+class SolverProcess:
+    """Solve problems one after the other in a child process.
+
+    The child is started by the first ``solve`` (or by ``start``, or by entering the context)
+    and again after a crash or a kill. It ends with this process, whatever ends this process.
+
+    Parameters
+    ----------
+    spec : str
+        ``name`` or ``name:option``, as for `find_solver`; looked up in the child.
+    grace_seconds, grace_share : float
+        The child is killed ``grace_seconds + grace_share * time_limit`` seconds after its
+        time limit.
+    """
+
+    def __init__(
+        self, spec: str = "highs", *, grace_seconds: float = 5.0, grace_share: float = 0.1
+    ) -> None:
+        self.spec = spec
+        self._grace_seconds = grace_seconds
+        self._grace_share = grace_share
+        self._child: _Child | None = None
+        self._one_call = threading.Lock()
+        self._change = threading.Lock()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        """Start the child without waiting for it, so that the first ``solve`` need not."""
+        self._living()
+
+    def kill(self) -> None:
+        """End the child; a ``solve`` that blocks in another thread returns "cancelled"."""
+        child = self._child
+        self._end(child, "cancelled")
+        # Where a solve blocks on the pipes, it closes them itself when it wakes.
+        if child is not None and self._one_call.acquire(blocking=False):
+            child.close()
+            self._one_call.release()
+
+    def solve(self, problem: Problem, settings: Settings | None = None) -> Outcome:
+        """Solve ``problem`` in the child and wait for the outcome.
+
+        Parameters
+        ----------
+        problem : Problem
+        settings : Settings, optional
+            The time limit counts from this call, the child's start included.
+
+        Returns
+        -------
+        Outcome
+            ``FAILED``, with a worthless dual bound, if the child crashed, was killed, or
+            overran its time limit by more than the grace.
+
+        Raises
+        ------
+        SolverError
+            What the solver raised in the child, with the same message.
+        """
+        settings = settings or Settings()
+        with self._one_call:
+            started = time.perf_counter()
+            child = self._living()
+            guard = self._guard(child, settings.time_limit)
+            try:
+                reply = child.ask(problem, settings, started)
+            except (EOFError, OSError):
+                self._end(child, "crashed")
+                reply = Reply(failure=child.obituary(self.spec))
+                child.close()
+            except BaseException:
+                self._end(child, "cancelled")
+                child.close()
+                raise
+            finally:
+                if guard is not None:
+                    guard.cancel()
+            if reply.error is not None:
+                raise SolverError(reply.error)
+            if reply.outcome is None:
+                message = reply.failure or "no answer"
+                return failed(problem, message, time.perf_counter() - started)
+            return reply.outcome
+
+    def _guard(self, child: _Child, limit: float | None) -> threading.Timer | None:
+        if limit is None:
+            return None
+        allowed = limit + self._grace_seconds + self._grace_share * limit
+        guard = threading.Timer(allowed, self._end, (child, "overran its time limit"))
+        guard.daemon = True
+        guard.start()
+        return guard
+
+    def _living(self) -> _Child:
+        with self._change:
+            if self._child is not None and not self._child.alive():
+                self._child.end("crashed")
+                self._child.close()
+                self._child = None
+            if self._child is None:
+                self._child = _Child(self.spec)
+            return self._child
+
+    def _end(self, child: _Child | None, cause: str) -> None:
+        with self._change:
+            if child is not None:
+                child.end(cause)
+            if self._child is child:
+                self._child = None
+
+
+class _Child:
+    """One child process: its pipes, its complaints and the reason of its death."""
+
+    def __init__(self, spec: str) -> None:
+        self._cause = ""
+        self._ready = False
+        self._complaints: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            # -P: a user's own numpy.py in the working directory is not the library.
+            [sys.executable, "-P", "-m", WORKER, spec],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+            env=_environment(),
+            # A group of its own: Ctrl-C at the terminal is the parent's to handle, and the
+            # programs a solver starts end with it.
+            process_group=0 if os.name == "posix" else None,
+        )
+
+    def alive(self) -> bool:
+        return not self._cause and self._process.poll() is None
+
+    def ask(self, problem: Problem, settings: Settings, started: float) -> Reply:
+        requests, replies = self._process.stdin, self._process.stdout
+        assert requests is not None
+        assert replies is not None
+        if not self._ready:
+            read_frame(replies, Reply)
+            self._ready = True
+        write_frame(requests, Request(problem, left(settings, started)))
+        if os.name == "posix":
+            # Gurobi, once used in this process, makes a blocking read outlast Ctrl-C.
+            while not select.select([replies], [], [], WAKE_SECONDS)[0]:
+                pass
+        return read_frame(replies, Reply)
+
+    def end(self, cause: str) -> None:
+        """Kill the child and what it started; the first cause stands."""
+        if self._cause:
+            return
+        self._cause = cause
+        if os.name == "posix":
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                self._process.kill()
+        else:
+            self._process.kill()
+        self._process.wait()
+
+    def close(self) -> None:
+        """Close the pipes of a child that has ended."""
+        for stream in (self._process.stdin, self._process.stdout, self._complaints):
+            if stream is not None:
+                # What was left to write to a dead child does not matter.
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+    def obituary(self, spec: str) -> str:
+        """Say in one line how the child ended."""
+        if self._cause != "crashed":
+            return self._cause
+        self._complaints.seek(0)
+        lines = self._complaints.read().decode(errors="replace").strip().splitlines()
+        code = self._process.returncode
+        last = f": {lines[-1].strip()}" if lines else ""
+        return f"solver {spec!r} crashed in its process (exit status {code}){last}"
+
+
+def _environment() -> dict[str, str]:
+    # What this process can import, its child can: a script's folder, a test's path.
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

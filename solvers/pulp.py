@@ -1,0 +1,210 @@
+"""CBC through PuLP, and any other solver PuLP knows."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leaveout.errors import SolverError
+from leaveout.solvers.cbc_log import CbcLog
+from leaveout.solvers.numerics import clip
+from leaveout.solvers.outcomes import (
+    failed,
+    infeasible,
+    prepared,
+    settled,
+    solution,
+    stopped,
+    worthless,
+)
+from leaveout.solvers.problem import Problem
+from leaveout.solvers.protocol import Feature, Licence, Outcome, Settings, Solution, Solver, Status
+from leaveout.solvers.vendor import vendor
+
+__all__ = ["Pulp"]
+
+CBC = "PULP_CBC_CMD"
+DROPPED = 1e-12
+TIGHTEST_GAP = 1e-12
+TRUSTED_VIOLATION = 1e-5
+
+
+class Pulp(Solver):
+    """CBC as PuLP ships it, or another solver by the name PuLP gives it.
+
+    CBC writes its points with eight digits, so tolerances are not listed although they are
+    asked for. Of the other solvers PuLP passes on neither dual bounds nor tolerances: their
+    dual bounds are worthless here.
+
+    Parameters
+    ----------
+    backend : str
+        ``CBC``, or a name of ``pulp.listSolvers()`` such as ``HiGHS``.
+    """
+
+    name = "pulp"
+    package = "pulp"
+    distribution = "PuLP"
+    features = frozenset(Feature) - {Feature.TOLERANCES}
+    terms = Licence("MIT, CBC: EPL-2.0")
+
+    def __init__(self, backend: str = "CBC") -> None:
+        self.backend = CBC if backend.upper() == "CBC" else backend
+        if self.backend != CBC:
+            self.features = frozenset({Feature.INTEGER, Feature.TIME_LIMIT})
+
+    def solve(self, problem: Problem, settings: Settings | None = None) -> Outcome:
+        """Solve ``problem``; see `Solver.solve`."""
+        pulp = vendor(Pulp)
+        if self.backend != CBC:
+            self._check_backend(pulp)
+        solve = _solve_cbc if self.backend == CBC else self._solve_other
+        try:
+            return prepared(solve, problem, settings, dropped=DROPPED)
+        except pulp.PulpSolverError as error:
+            return failed(problem, f"PuLP: {error}")
+
+    def _check_backend(self, pulp: Any) -> None:
+        names = pulp.listSolvers()
+        if self.backend not in names:
+            raise SolverError(
+                f"pulp knows no solver {self.backend!r} (known: CBC, {', '.join(sorted(names))})"
+            )
+        if not pulp.getSolver(self.backend, msg=False).available():
+            raise SolverError(f"pulp cannot find the solver {self.backend!r}: install it first")
+
+    def _solve_other(self, problem: Problem, settings: Settings) -> Outcome:
+        pulp = vendor(Pulp)
+        started = time.perf_counter()
+        model, variables = _build(pulp, problem)
+        # PuLP takes a gap of 0 for "not given" and leaves the solver its loose default.
+        gap = max(settings.relative_gap, TIGHTEST_GAP)
+        model.solve(
+            pulp.getSolver(self.backend, msg=False, timeLimit=settings.time_limit, gapRel=gap)
+        )
+        message = f"{self.backend}: {pulp.LpStatus[model.status]}"
+        if model.status in (pulp.LpStatusInfeasible, pulp.LpStatusUnbounded):
+            # PuLP files "infeasible or unbounded" under "infeasible".
+            outcome = settled(self._solve_other, problem, settings, started, message)
+            wrong = model.status == pulp.LpStatusInfeasible and outcome.status is Status.UNBOUNDED
+            return failed(problem, f"{message}, yet a point exists") if wrong else outcome
+        found = _solution(problem, variables)
+        if model.sol_status == pulp.LpSolutionOptimal and found is not None:
+            return Outcome(Status.OPTIMAL, found, worthless(problem), message=message)
+        if model.sol_status == pulp.LpSolutionIntegerFeasible or (
+            settings.time_limit is not None and time.perf_counter() - started >= settings.time_limit
+        ):
+            return replace(stopped(problem, message), solution=found)
+        return failed(problem, message)
+
+
+def _solve_cbc(problem: Problem, settings: Settings) -> Outcome:
+    pulp = vendor(Pulp)
+    started = time.perf_counter()
+    model, variables = _build(pulp, problem)
+    with tempfile.TemporaryDirectory(prefix="leaveout-") as folder:
+        path = Path(folder) / "cbc.log"
+        command = pulp.PULP_CBC_CMD(
+            msg=False,
+            logPath=str(path),
+            timeLimit=settings.time_limit,
+            # CBC's own threading starts at 1 and only costs there.
+            threads=settings.threads if settings.threads > 1 else None,
+            options=_cbc_options(settings),
+        )
+        command.tmpDir = folder
+        model.solve(command)
+        log = CbcLog(path.read_text(errors="replace"))
+    message = log.verdict or str(pulp.LpStatus[model.status])
+    # Only CBC's last words count: its preprocessing says "infeasible or unbounded" in passing.
+    if log.infeasible:
+        return infeasible(problem, message)
+    mixed = bool(problem.integer.any())
+    if log.optimal or log.stopped:
+        status = Status.STOPPED if log.stopped else Status.OPTIMAL
+        found = _solution(problem, variables) if model.sol_status in _POINT else None
+        if status is Status.OPTIMAL and found is None:
+            return failed(problem, f"{message}, without a usable point")
+        # A stopped simplex method has proved nothing.
+        lower = log.lower_bound if mixed or log.optimal else float("-inf")
+        bound = (-lower if problem.maximise else lower) + problem.offset
+        return Outcome(status, found, bound, nodes=log.nodes if mixed else None, message=message)
+    if log.open_ended:
+        return settled(_solve_cbc, problem, settings, started, message)
+    if settings.time_limit is not None and time.perf_counter() - started >= settings.time_limit:
+        return stopped(problem, message)
+    return failed(problem, message)
+
+
+# PuLP's codes for "optimal" and "a feasible point".
+_POINT = (1, 2)
+
+
+def _cbc_options(settings: Settings) -> list[str]:
+    feasibility = clip(settings.feasibility_tolerance, 1e-9, 1e-4)
+    return [
+        f"primalT {feasibility:g}",
+        f"dualT {feasibility:g}",
+        f"integerT {clip(settings.integrality_tolerance, 1e-9, 1e-4):g}",
+        f"ratio {settings.relative_gap:g}",
+        "allow 0",
+        f"randomSeed {settings.seed + 1}",
+        f"randomCbcSeed {settings.seed + 1}",
+    ]
+
+
+def _build(pulp: Any, problem: Problem) -> tuple[Any, list[Any]]:
+    """State the problem as a minimisation without offset, so that signs are read one way."""
+    model = pulp.LpProblem("leaveout", pulp.LpMinimize)
+    variables = [
+        pulp.LpVariable(
+            f"v{k}",
+            low if np.isfinite(low) else None,
+            high if np.isfinite(high) else None,
+            cat=pulp.LpInteger if integer else pulp.LpContinuous,
+        )
+        for k, (low, high, integer) in enumerate(
+            zip(
+                problem.lower.tolist(),
+                problem.upper.tolist(),
+                problem.integer.tolist(),
+                strict=True,
+            )
+        )
+    ]
+    sign = -1.0 if problem.maximise else 1.0
+    # Every variable appears, with zeros too, so that PuLP knows of all of them.
+    model += pulp.LpAffineExpression(
+        zip(variables, (sign * problem.objective).tolist(), strict=True)
+    )
+    matrix = problem.matrix
+    indices, data = matrix.indices.tolist(), matrix.data.tolist()
+    for row, (low, high) in enumerate(
+        zip(problem.row_lower.tolist(), problem.row_upper.tolist(), strict=True)
+    ):
+        span = range(int(matrix.indptr[row]), int(matrix.indptr[row + 1]))
+        terms = [(variables[indices[k]], data[k]) for k in span]
+        if low == high:
+            model += pulp.LpConstraint(pulp.LpAffineExpression(terms), pulp.LpConstraintEQ, rhs=low)
+            continue
+        for relation, side in ((pulp.LpConstraintGE, low), (pulp.LpConstraintLE, high)):
+            if np.isfinite(side):
+                model += pulp.LpConstraint(pulp.LpAffineExpression(terms), relation, rhs=side)
+    return model, variables
+
+
+def _solution(problem: Problem, variables: list[Any]) -> Solution | None:
+    values = [variable.varValue for variable in variables]
+    if any(value is None for value in values):
+        return None
+    point = np.array(values, dtype=np.float64)
+    scale = max(1.0, float(np.abs(point).max()))
+    # PuLP hands on whatever a solver left behind when it stopped, points that are none too.
+    return (
+        solution(problem, point) if problem.violation(point) <= TRUSTED_VIOLATION * scale else None
+    )

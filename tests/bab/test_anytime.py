@@ -1,0 +1,126 @@
+"""Stopped, interrupted, lied to or let down by a solver, the bounds stay sound and finite."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from leaveout.bab import LucidOptions, search
+from leaveout.bab import sets as member_sets
+from leaveout.bab.sets import MemberSet, bound_set
+from leaveout.encoders import Encoding
+from leaveout.solvers import Outcome, Status
+from support import networks
+from support.cases import BruteForce, leaky, question
+
+FAST = LucidOptions(workers=1)
+
+
+class Liar:
+    """A solver process that answers the same whatever it is asked."""
+
+    def __init__(self, *outcomes: Outcome) -> None:
+        self.outcomes = list(outcomes)
+        self.calls = 0
+
+    def solve(self, problem, settings):
+        self.calls += 1
+        return self.outcomes[min(self.calls, len(self.outcomes)) - 1]
+
+
+def _root(instance, label):
+    everyone = np.arange(len(instance.family))
+    return MemberSet(everyone, instance.most(label), Encoding(), 10.0)
+
+
+def _leaky():
+    instance, label = leaky()
+    return instance, label, BruteForce.of(instance, 5000).best[label]
+
+
+def test_one_infeasible_is_not_believed():
+    instance, label, best = _leaky()
+    assert best > 0.1
+    infeasible = Outcome(Status.INFEASIBLE, None, -math.inf)
+    # The elastic problem says by how much the leak is missed: not at all.
+    worker = Liar(infeasible, Outcome(Status.OPTIMAL, None, 0.0))
+    bounded = bound_set(instance, _root(instance, label), label, 0.0, worker)
+    assert worker.calls == 2
+    assert bounded.result.state == "numerical"
+    assert bounded.result.upper >= best
+
+
+def test_infeasible_twice_is_not_believed_either():
+    instance, label, best = _leaky()
+    worker = Liar(Outcome(Status.INFEASIBLE, None, -math.inf))
+    bounded = bound_set(instance, _root(instance, label), label, 0.0, worker)
+    assert bounded.result.state == "numerical"
+    assert bounded.result.upper >= best
+
+
+def test_a_failed_or_unbounded_solver_costs_no_soundness():
+    instance, label, best = _leaky()
+    for status in (Status.FAILED, Status.UNBOUNDED, Status.STOPPED):
+        worker = Liar(Outcome(status, None, math.inf, message="out of luck"))
+        bounded = bound_set(instance, _root(instance, label), label, 0.0, worker)
+        assert math.isfinite(bounded.result.upper)
+        assert bounded.result.upper >= best
+        assert bounded.result.state in {"failed", "stopped"}
+
+
+def test_a_bound_is_never_worse_than_propagation():
+    instance, label, _ = _leaky()
+    worker = Liar(Outcome(Status.STOPPED, None, 1e9))
+    bounded = bound_set(instance, _root(instance, label), label, 0.0, worker)
+    assert bounded.result.upper <= instance.most(label)
+
+
+def _hard():
+    model = networks.dense(np.random.default_rng(0), (6, 40, 40, 2), 0.5)
+    return question(0, model=model, spread=0.01, negative=False)
+
+
+def test_time_is_a_promise():
+    instance = _hard()
+    started = time.perf_counter()
+    result = search(instance, 0, replace(FAST, seconds=4.0))
+    assert time.perf_counter() - started < 6
+    assert not result.closed
+    assert result.reason == "time"
+    assert 0 <= result.lower < result.upper < math.inf
+
+
+def test_interrupting_returns_the_bounds_so_far():
+    instance = _hard()
+    calls = []
+
+    def interrupt(progress):
+        calls.append(progress)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    result = search(instance, 0, FAST, progress=interrupt)
+    assert (result.closed, result.reason, result.detail) == (False, "time", "interrupted")
+    assert 0 <= result.lower < result.upper < math.inf
+    assert calls[0].upper >= calls[-1].upper >= result.upper
+
+
+def test_an_unusable_solver_is_an_error_and_not_a_verdict(monkeypatch):
+    from leaveout.errors import SolverError
+
+    def broken(*args):
+        raise SolverError("no licence")
+
+    monkeypatch.setattr("leaveout.bab.lucid.bound_set", broken)
+    with pytest.raises(SolverError, match="no licence"):
+        search(_leaky()[0], 1, FAST)
+
+
+def test_the_confirmation_threshold_is_below_the_margin_of_the_encoding():
+    from leaveout.encoders.idp import MARGIN
+
+    assert 0 < member_sets._CONFIRMED < MARGIN

@@ -1,0 +1,128 @@
+"""The encoding holds every true leak, is exact for one member, and knows when it is infeasible."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leaveout.encoders import Encoding, encode_idp, hyper_network, pair_bounds
+from leaveout.encoders.bounds import hyper_bounds
+from leaveout.encoders.scaling import scaled
+from leaveout.solvers import Settings, Status, find_solver
+from support import networks
+from support.cases import BruteForce, question
+
+ENCODINGS = [Encoding(md, tau) for md in (True, False) for tau in (None, 0.05)]
+LIMIT = Settings(time_limit=30)
+
+
+def _encode(instance, label, encoding, members=None, elastic=False, floor=0.0):
+    chosen = np.arange(len(instance.family)) if members is None else np.asarray(members)
+    hyper = hyper_network(instance.members.take(chosen))
+    pair = pair_bounds(instance.network.stack, hyper, instance.bounds, instance.box)
+    if not encoding.matching:
+        pair = replace(pair, hyper=hyper_bounds(hyper, instance.box))
+    return encode_idp(
+        instance.network.stack,
+        hyper,
+        pair,
+        instance.box,
+        label,
+        encoding=encoding,
+        floor=floor - instance.network_error,
+        tie=instance.member_error,
+        elastic=elastic,
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_no_encoding_is_ever_below_a_real_leak(seed):
+    instance = question(seed)
+    best = BruteForce.of(instance, 3000).best
+    solver = find_solver("highs")
+    for label in range(instance.labels):
+        for encoding in ENCODINGS:
+            encoded = _encode(instance, label, encoding)
+            outcome = solver.solve(encoded.problem, LIMIT)
+            if outcome.status is Status.INFEASIBLE:
+                assert best[label] == 0
+                elastic = _encode(instance, label, encoding, elastic=True)
+                assert solver.solve(elastic.problem, LIMIT).dual_bound > 1e-7
+            else:
+                assert encoded.upper(outcome) + instance.network_error >= best[label]
+
+
+@pytest.mark.parametrize("kind", ["residual", "convolution_1d", "matmul_add_softmax"])
+@pytest.mark.parametrize("seed", range(3))
+def test_residual_and_convolutional_encodings_are_never_below_a_real_leak(kind, seed):
+    model = networks.ALL[kind](np.random.default_rng(seed))
+    instance = question(seed, model=model, spread=0.05, negative=bool(seed % 2))
+    best = BruteForce.of(instance, 5000).best
+    for label in range(instance.labels):
+        encoded = _encode(instance, label, Encoding())
+        outcome = find_solver("highs").solve(encoded.problem, LIMIT)
+        found = encoded.upper(outcome) + instance.network_error
+        assert outcome.status is Status.INFEASIBLE or found >= best[label]
+        assert outcome.status is not Status.INFEASIBLE or best[label] == 0
+
+
+def test_without_relaxation_one_member_is_bounded_exactly():
+    close = 0
+    for seed in range(30):
+        model = networks.dense(np.random.default_rng(seed), (1, 4, 4, 2))
+        instance = question(seed, model=model, spread=0.2)
+        for label in range(instance.labels):
+            one = replace(
+                instance, family=instance.family.first(1), members=instance.members.member(0)
+            )
+            best = BruteForce.of(one, 100_000).best[label]
+            encoded = _encode(instance, label, Encoding(True, None), members=[0])
+            outcome = find_solver("highs").solve(encoded.problem, LIMIT)
+            if outcome.status is Status.INFEASIBLE or best == 0:
+                continue
+            upper = encoded.upper(outcome) + instance.network_error
+            assert best <= upper <= best + 2e-3 * (1 + best)
+            close += 1
+    assert close >= 10
+
+
+def test_elastic_is_zero_where_a_leak_exists():
+    found = 0
+    for seed in range(30):
+        instance = question(seed)
+        best = BruteForce.of(instance, 3000).best
+        for label in range(instance.labels):
+            if best[label] > 0.01:
+                encoded = _encode(instance, label, Encoding(), elastic=True)
+                outcome = find_solver("highs").solve(encoded.problem, LIMIT)
+                assert outcome.dual_bound <= 1e-7
+                found += 1
+    assert found >= 5
+
+
+def test_scaling_is_by_powers_of_two_and_changes_no_function():
+    instance = question(3, scale=100.0)
+    hyper = hyper_network(instance.members)
+    bounds = pair_bounds(instance.network.stack, hyper, instance.bounds, instance.box)
+    pair = scaled(instance.network.stack, hyper, bounds, instance.box)
+    assert (np.log2(pair.factors) == np.round(np.log2(pair.factors))).all()
+    for interval in (*pair.bounds.network, *pair.bounds.hyper):
+        assert interval.magnitude.max() <= 1
+    points = instance.box.sample(np.random.default_rng(0), 100)
+    expected = instance.network.stack.scores(points)
+    found = pair.network.scores(points / pair.factors[0]) * pair.factors[-1]
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=0)
+
+
+def test_relaxing_similar_neurons_leaves_fewer_binaries():
+    instance = question(11, spread=1e-3)
+    exact = _encode(instance, 0, Encoding(True, None))
+    relaxed = _encode(instance, 0, Encoding(True, 0.5))
+    assert relaxed.relaxed > 0
+    assert relaxed.problem.integer.sum() == exact.problem.integer.sum() - relaxed.relaxed
+    assert exact.relaxed == 0

@@ -1,0 +1,231 @@
+"""A child process may hang, crash, shout or be killed; the parent goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from leaveout.errors import SolverError
+from leaveout.solvers import Settings, SolverProcess, Status, find_solver
+from leaveout.solvers.conformance import CASES
+from leaveout.solvers.conformance_cases import problem
+
+EASY = problem([1, 1], [([1, 2], 2, 4)])
+FATAL = problem([1, 1], [([1, 2], 2, 4)], offset=1.0)
+HARD = next(case.problem for case in CASES if case.name == "time limit")
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups need POSIX")
+
+
+def gone(pid: int, within: float = 5.0) -> bool:
+    """Whether the process ends in time; one that nobody has waited for yet has ended too."""
+    until = time.monotonic() + within
+    while time.monotonic() < until:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_a_child_gives_the_outcome_the_solver_gives():
+    with SolverProcess("highs") as process:
+        outcome = process.solve(EASY)
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.solution.objective == pytest.approx(1.0)
+
+
+def test_one_child_serves_many_problems(faulty):
+    with SolverProcess("crash") as process:
+        process.solve(EASY)
+        first = process._child
+        process.solve(EASY)
+        assert process._child is first
+
+
+def test_a_crash_is_a_failed_outcome_with_the_last_words_and_the_next_call_works(faulty):
+    with SolverProcess("crash") as process:
+        outcome = process.solve(FATAL)
+        assert outcome.status is Status.FAILED
+        assert outcome.dual_bound == float("-inf")
+        assert "exit status 7" in outcome.message
+        assert "the vendor's last words" in outcome.message
+        assert process.solve(EASY).status is Status.OPTIMAL
+
+
+def test_a_solver_error_is_raised_again_with_its_message(faulty):
+    with SolverProcess("refuse") as process, pytest.raises(SolverError) as caught:
+        process.solve(EASY)
+    assert str(caught.value) == "no licence for this: buy one"
+
+
+def test_any_other_error_is_a_failed_outcome(faulty):
+    with SolverProcess("bug") as process:
+        outcome = process.solve(EASY)
+    assert (outcome.status, outcome.message) == (Status.FAILED, "ZeroDivisionError: oops")
+
+
+def test_an_unknown_solver_is_named_by_the_parent():
+    with SolverProcess("hihgs") as process, pytest.raises(SolverError, match="did you mean"):
+        process.solve(EASY)
+
+
+def test_what_the_vendor_prints_reaches_neither_the_channel_nor_the_terminal(faulty, capfd):
+    with SolverProcess("noise") as process:
+        assert process.solve(EASY).status is Status.OPTIMAL
+        assert process.solve(EASY).status is Status.OPTIMAL
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_solver_that_overruns_its_limit_is_killed(faulty):
+    started = time.monotonic()
+    with SolverProcess("sleep", grace_seconds=0.5, grace_share=0.0) as process:
+        outcome = process.solve(EASY, Settings(time_limit=1.0))
+    assert (outcome.status, outcome.message) == (Status.FAILED, "overran its time limit")
+    assert time.monotonic() - started < 10
+
+
+def test_the_start_of_the_child_counts_against_the_time_limit():
+    started = time.monotonic()
+    with SolverProcess("highs") as process:
+        outcome = process.solve(HARD, Settings(time_limit=2.0))
+    assert outcome.status is Status.STOPPED
+    assert 20 - 1e-6 <= outcome.dual_bound < 81
+    assert time.monotonic() - started < 3.5
+
+
+@pytest.mark.parametrize("spec", ["highs", "gurobi", "scip", "pulp", "ortools"])
+def test_another_thread_can_cancel_a_solve(spec):
+    if not find_solver(spec).is_available():
+        pytest.skip(f"the package of {spec} is not installed")
+    with SolverProcess(spec) as process:
+        process.solve(EASY)
+        threading.Timer(0.3, process.kill).start()
+        started = time.monotonic()
+        outcome = process.solve(HARD)
+        assert (outcome.status, outcome.message) == (Status.FAILED, "cancelled")
+        assert outcome.dual_bound == float("inf")
+        assert time.monotonic() - started < 3
+        assert process.solve(EASY).status is Status.OPTIMAL
+
+
+def test_the_child_ignores_an_interrupt(faulty):
+    with SolverProcess("interrupted") as process:
+        assert process.solve(EASY).status is Status.OPTIMAL
+
+
+def test_an_interrupt_of_the_parent_ends_the_child():
+    # A shell may have started this process with interrupts ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    gurobi = find_solver("gurobi")
+    if gurobi.is_available():
+        # It replaces the handler of the process it runs in.
+        for _ in range(3):
+            gurobi.solve(EASY)
+    with SolverProcess("highs") as process:
+        process.solve(EASY)
+        child = process._child._process.pid
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        started = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            process.solve(HARD, Settings(time_limit=20.0))
+        signal.signal(signal.SIGINT, before)
+        assert time.monotonic() - started < 3
+        assert gone(child)
+        assert process.solve(EASY).status is Status.OPTIMAL
+
+
+def test_killing_takes_along_what_the_solver_started(faulty, tmp_path, monkeypatch):
+    pids = tmp_path / "pids"
+    monkeypatch.setenv("LEAVEOUT_TEST_PIDS", str(pids))
+    with SolverProcess("spawn") as process:
+        caller = threading.Thread(target=process.solve, args=(EASY,))
+        caller.start()
+        wait_for(pids)
+        process.kill()
+        caller.join(10)
+    worker, grandchild = map(int, pids.read_text().split())
+    assert gone(worker)
+    assert gone(grandchild)
+
+
+@pytest.mark.parametrize("spec", ["highs", "gurobi", "scip", "pulp", "ortools"])
+def test_no_child_outlives_a_killed_parent(spec, tmp_path):
+    if not find_solver(spec).is_available():
+        pytest.skip(f"the package of {spec} is not installed")
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(f"""
+        from leaveout.solvers import SolverProcess
+        from leaveout.solvers.conformance import CASES
+        process = SolverProcess({spec!r})
+        process.solve(CASES[0].problem)
+        print(process._child._process.pid, flush=True)
+        process.solve(next(case.problem for case in CASES if case.name == "time limit"))
+        """)
+    )
+    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    child = int(parent.stdout.readline())
+    time.sleep(0.5)
+    assert not gone(child, within=0.1)
+    group = [int(pid) for pid in members(child)]
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+    assert all(gone(pid) for pid in group)
+
+
+def test_a_script_without_a_main_guard_works(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent("""
+        from leaveout.solvers import SolverProcess
+        from leaveout.solvers.conformance import CASES
+        with SolverProcess("highs") as process:
+            print(process.solve(CASES[0].problem).status.name)
+        """)
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "OPTIMAL\n"
+    assert done.stderr == ""
+
+
+def test_a_file_of_the_users_does_not_shadow_a_library(tmp_path, monkeypatch):
+    (tmp_path / "numpy.py").write_text("raise SystemExit('shadowed')")
+    monkeypatch.chdir(tmp_path)
+    with SolverProcess("highs") as process:
+        assert process.solve(EASY).status is Status.OPTIMAL
+
+
+def members(group: int) -> list[str]:
+    """Process ids in a process group."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group:
+            found.append(path.parent.name)
+    return found
+
+
+def wait_for(path: Path) -> None:
+    """Wait until the file holds something."""
+    until = time.monotonic() + 10
+    while not (path.exists() and path.read_text()):
+        assert time.monotonic() < until
+        time.sleep(0.02)

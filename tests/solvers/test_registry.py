@@ -1,0 +1,153 @@
+"""Solvers are found by name; a bad plug-in costs a warning, never the others."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+import warnings
+from pathlib import Path
+
+import pytest
+
+from leaveout.errors import SolverError
+from leaveout.solvers import Feature, available, describe, find_solver, registry
+
+ROOT = Path(__file__).parents[2]
+
+GOOD = """
+    from leaveout.solvers import Feature, Licence, Outcome, Solver, Status
+
+    class Mine(Solver):
+        name, package, distribution = "mine", "json", "mine"
+        features, terms = frozenset({Feature.INTEGER}), Licence("mine")
+
+        def solve(self, problem, settings=None):
+            return Outcome(Status.FAILED, None, 0.0)
+
+    class Absent(Mine):
+        name, package = "absent", "no_such_package_anywhere"
+
+    class Abstract(Solver):
+        name, package, distribution = "abstract", "json", "mine"
+        features, terms = frozenset(), Licence("mine")
+
+    def function(problem):
+        return None
+"""
+
+
+def test_highs_is_the_default():
+    assert find_solver().name == "highs"
+
+
+@pytest.mark.parametrize("name", registry.BUILT_IN)
+def test_every_built_in_solver_answers_to_its_name(name):
+    assert find_solver(name).name == name
+
+
+def test_an_unknown_name_lists_the_known_ones_and_suggests_the_nearest():
+    with pytest.raises(SolverError, match=r"unknown solver 'gurobbi', did you mean 'gurobi'") as e:
+        find_solver("gurobbi")
+    assert all(name in str(e.value) for name in registry.BUILT_IN)
+
+
+def test_an_option_reaches_the_solver():
+    assert find_solver("pulp:HiGHS").backend == "HiGHS"
+    assert find_solver("ortools:glop").features == {Feature.TIME_LIMIT, Feature.TOLERANCES}
+
+
+def test_an_option_of_a_solver_without_options_is_refused():
+    with pytest.raises(SolverError, match="'highs' takes no option, got 'highs:fast'"):
+        find_solver("highs:fast")
+
+
+def test_an_unknown_option_is_refused_with_the_known_ones():
+    with pytest.raises(SolverError, match="SCIP, HIGHS, GLOP"):
+        find_solver("ortools:nope")
+
+
+def test_a_plugin_is_found_described_and_available(install):
+    install("mine", GOOD, mine="Mine", absent="Absent")
+    assert type(find_solver("mine")).__module__ == "mine"
+    rows = {row.name: row for row in describe()}
+    assert rows["mine"].distribution == "mine"
+    assert rows["mine"].features == (Feature.INTEGER,)
+    assert not rows["absent"].installed
+    assert "mine" in available()
+    assert "absent" not in available()
+
+
+def test_a_plugin_cannot_replace_a_built_in_solver(install):
+    install("mine", GOOD, highs="Mine")
+    with pytest.warns(UserWarning, match="solver 'highs' of mine is ignored: leaveout already"):
+        assert "highs" in available()
+    assert type(find_solver("highs")).__module__ == "leaveout.solvers.highs"
+
+
+def test_of_two_plugins_with_one_name_the_first_wins(install):
+    install("mine", GOOD, twin="Mine")
+    install("other", GOOD, twin="Mine")
+    with pytest.warns(UserWarning, match="solver 'twin' of .* is ignored: .* already provides"):
+        find_solver("twin")
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("Missing", "cannot be imported .AttributeError"),
+        ("function", "is not a subclass of leaveout.solvers.Solver"),
+        ("Abstract", "does not implement solve"),
+    ],
+)
+def test_a_broken_plugin_is_skipped_with_a_warning_that_names_it(install, target, reason):
+    install("mine", GOOD, broken=target)
+    with pytest.warns(UserWarning, match=f"solver 'broken' of mine is skipped: .*{reason}"):
+        assert "highs" in available()
+    with pytest.raises(SolverError, match="unknown solver 'broken'"):
+        find_solver("broken")
+
+
+def test_a_plugin_whose_import_fails_is_skipped(install):
+    install("mine", "import no_such_package_anywhere", broken="Mine")
+    with pytest.warns(UserWarning, match="skipped: it cannot be imported .ModuleNotFoundError"):
+        assert [row.name for row in describe()] == list(registry.BUILT_IN)
+
+
+def test_plugins_can_be_switched_off(install, monkeypatch):
+    install("mine", GOOD, mine="Mine")
+    monkeypatch.setenv("LEAVEOUT_PLUGINS", "off")
+    registry._plugins.cache_clear()
+    with pytest.raises(SolverError, match="unknown solver 'mine'"):
+        find_solver("mine")
+    assert find_solver("highs").name == "highs"
+
+
+def test_built_in_solvers_are_not_their_own_duplicates(fresh_registry):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        available()
+
+
+def test_packaging_metadata_repeats_no_other_table_than_the_registry():
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    points = declared.get("entry-points", {}).get(registry.GROUP, registry.BUILT_IN)
+    assert points == registry.BUILT_IN
+
+
+def test_a_missing_package_names_its_cure(monkeypatch):
+    solver = find_solver("scip")
+    monkeypatch.setattr(type(solver), "package", "no_such_package_anywhere")
+    from leaveout.solvers.conformance import CASES
+
+    with pytest.raises(SolverError, match=r"pip install 'leaveout\[scip\]'"):
+        solver.solve(CASES[0].problem)
+
+
+def test_describing_the_solvers_imports_no_vendor_and_takes_no_licence():
+    code = (
+        "import sys; from leaveout.solvers import describe, SolverProcess; describe();"
+        "bad = {'highspy', 'gurobipy', 'pulp', 'ortools', 'pyscipopt'} & set(sys.modules);"
+        "sys.exit(' '.join(bad) or 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
