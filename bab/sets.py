@@ -89,7 +89,7 @@ def bound_set(
         upper = task.upper
         pair = replace(pair, hyper=hyper_bounds(hyper, box))
 
-    def solve(elastic: bool, gap: float) -> tuple[Outcome, float, Floats | None, int]:
+    def solve(cut: float, elastic: bool) -> tuple[Outcome, float, Floats | None, int]:
         encoded = encode_idp(
             network,
             hyper,
@@ -97,31 +97,40 @@ def bound_set(
             box,
             label,
             encoding=task.encoding,
-            floor=floor - instance.network_error,
+            floor=cut - instance.network_error,
             tie=instance.member_error,
             elastic=elastic,
         )
         left = max(0.1, task.limit - (time.perf_counter() - started))
-        outcome = worker.solve(encoded.problem, Settings(time_limit=left, relative_gap=gap))
+        # To confirm, a dual bound above zero is enough.
+        wanted = Settings(time_limit=left, relative_gap=0.5 if elastic else 1e-5)
+        outcome = worker.solve(encoded.problem, wanted)
         bound = encoded.upper(outcome) + instance.network_error
         return outcome, bound, encoded.point(outcome), encoded.relaxed
 
-    outcome, bound, point, relaxed = solve(elastic=False, gap=1e-5)
+    solved = 1
+    outcome, bound, point, relaxed = solve(floor, elastic=False)
     if outcome.status is Status.INFEASIBLE:
         # One "infeasible" is not believed: by how much it is missed must be positive too.
-        missed, _, _, _ = solve(elastic=True, gap=0.5)
+        missed, _, _, _ = solve(floor, elastic=True)
+        solved += 1
         if missed.status in {Status.OPTIMAL, Status.STOPPED} and missed.dual_bound > _CONFIRMED:
-            return Bounded(replace(task, upper=min(upper, floor), state="exact"), None, 2)
+            return Bounded(replace(task, upper=min(upper, floor), state="exact"), None, solved)
+        if floor > 0:
+            # Too close to the cut-off to tell: a lower one leaves room for a bound.
+            outcome, bound, point, relaxed = solve(floor / 2, elastic=False)
+            solved += 1
+    if outcome.status is Status.INFEASIBLE:
         detail = "the solver calls a problem infeasible and does not confirm it"
-        return Bounded(replace(task, upper=upper, state="numerical", detail=detail), None, 2)
+        return Bounded(replace(task, upper=upper, state="numerical", detail=detail), None, solved)
     upper = min(upper, max(bound, floor)) if np.isfinite(bound) else upper
     if outcome.status is Status.OPTIMAL:
         state: Literal["exact", "relaxed"] = "relaxed" if relaxed else "exact"
-        return Bounded(replace(task, upper=upper, state=state), point, 1)
+        return Bounded(replace(task, upper=upper, state=state), point, solved)
     if outcome.status is Status.STOPPED:
-        return Bounded(replace(task, upper=upper, state="stopped"), point, 1)
+        return Bounded(replace(task, upper=upper, state="stopped"), point, solved)
     detail = outcome.message or outcome.status.value
-    return Bounded(replace(task, upper=upper, state="failed", detail=detail), None, 1)
+    return Bounded(replace(task, upper=upper, state="failed", detail=detail), None, solved)
 
 
 def _propagated(instance: Instance, pair: PairBounds, label: int) -> float:

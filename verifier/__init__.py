@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from leaveout.verifier.report import Report, Result, WitnessRecord
-from leaveout.verifier.run import verify
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from leaveout.verifier.report import Report, Result, WitnessRecord
+    from leaveout.verifier.run import verify
 
 __all__ = ["Report", "Result", "WitnessRecord", "verify"]
+
+
+# Imported when first used: the command line's help must not wait for the engines.
+def __getattr__(name: str) -> object:
+    if name == "verify":
+        from leaveout.verifier.run import verify
+
+        return verify
+    if name in __all__:
+        from leaveout.verifier import report
+
+        return getattr(report, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -88,7 +88,8 @@ class _Reader:
         owner, label, label_at, threshold = self.premise(premise)
         left, right, constant = self.conclusion(conclusion)
         network, member, box = self.roles(conclusion, owner, left, right)
-        if constant is None and label is not None and threshold is not None and threshold < 0:
+        if label is not None and threshold is not None and threshold < 0:
+            # Such points need not be answered with that label in the first place.
             self.refuse(
                 label_at or conclusion, "a negative confidence of one label cannot be decided"
             )

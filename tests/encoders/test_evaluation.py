@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from leaveout.models import confidence
 from support import networks
 from support.cases import question
+
+from leaveout.models import confidence
 
 
 @pytest.mark.parametrize("kind", networks.ALL)

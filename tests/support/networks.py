@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -35,7 +36,7 @@ def dense(
 ) -> onnx.ModelProto:
     """Gemm and Relu, weights normal with standard deviation ``scale``."""
     nodes, constants, last = [], {}, "x"
-    for i, (inputs, outputs) in enumerate(zip(widths, widths[1:], strict=False)):
+    for i, (inputs, outputs) in enumerate(itertools.pairwise(widths)):
         constants[f"layers.{i}.weight"] = scale * _random(rng, outputs, inputs)
         constants[f"layers.{i}.bias"] = scale * _random(rng, outputs)
         target = "y" if i == len(widths) - 2 else f"z{i}"

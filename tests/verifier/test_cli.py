@@ -1,0 +1,238 @@
+"""The command line: exit codes, one clear line for bad input, nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from leaveout.models import load_family_file
+from support import networks
+from support.files import BOUND, write_question
+
+
+def run(folder: Path, *arguments: str, **options) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "leaveout", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        **options,
+    )
+
+
+def test_all_proved_is_0_and_the_table_says_what_was_proved(tmp_path):
+    write_question(tmp_path)
+    done = run(tmp_path, "verify", "test.spec", "--workers", "1", "--json", "r.json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["name", "label", "verdict", "lower", "upper", "seconds"]
+    assert lines[1].split()[:3] == ["bound", "0", "proved"]
+    assert "over 2 members and every x in [0, 1]^3" in done.stdout
+    assert "flips from 'kind 0' to 'kind 1'" in done.stdout
+    results = json.loads((tmp_path / "r.json").read_text())["results"]
+    assert [result["verdict"] for result in results] == ["proved", "proved"]
+
+
+def test_something_refuted_is_1(tmp_path):
+    claim = "forall x in X, M in F: confidence(N, x) > 0.1 => label(M, x) == label(N, x)"
+    write_question(tmp_path, text=BOUND + f"guarantee g: {claim}\n")
+    done = run(tmp_path, "verify", "test.spec", "--workers", "1", "--json", "-")
+    assert done.returncode == 1, done.stderr
+    last = json.loads(done.stdout)["results"][-1]
+    assert (last["name"], last["verdict"]) == ("g", "refuted")
+    assert last["witness"]["scores"]
+
+
+def test_something_unknown_is_3(tmp_path):
+    write_question(tmp_path)
+    done = run(tmp_path, "verify", "test.spec", "--workers", "1", "--time", "0.01")
+    assert done.returncode == 3
+    assert "unknown: time" in done.stdout
+
+
+def _spec(old: str = "", new: str = ""):
+    def change(folder: Path) -> None:
+        write_question(folder, text=BOUND.replace(old, new) if old else BOUND)
+
+    return change
+
+
+def _network(model: onnx.ModelProto):
+    def change(folder: Path) -> None:
+        write_question(folder)
+        onnx.save(model, folder / "full.onnx")
+
+    return change
+
+
+def _family(**arrays: np.ndarray):
+    def change(folder: Path) -> None:
+        write_question(folder)
+        family = load_family_file(folder / "family.npz")
+        np.savez(
+            folder / "family.npz", **{"removed": family.removed, **family.parameters, **arrays}
+        )
+
+    return change
+
+
+def _not_onnx(folder: Path) -> None:
+    write_question(folder)
+    (folder / "full.onnx").write_text("I am a text")
+
+
+def _empty_family(folder: Path) -> None:
+    write_question(folder)
+    family = load_family_file(folder / "family.npz").first
+    none = {k: v[:0] for k, v in family(1).parameters.items()}
+    np.savez(folder / "family.npz", removed=np.zeros(0, np.int64), **none)
+
+
+SIGMOID = networks.model([helper.make_node("Sigmoid", ["x"], ["y"])], {}, ["n", 3], ["n", 3])
+NAN = networks.model(
+    [helper.make_node("MatMul", ["x", "W"], ["y"])],
+    {"W": np.full((3, 2), np.nan, np.float32)},
+    ["n", 3],
+    ["n", 2],
+)
+BAD_INPUT = {
+    "missing spec": (lambda folder: None, [], "test.spec: no such file"),
+    "missing network": (_spec("full.onnx", "fool.onnx"), [], "fool.onnx: no such file"),
+    "missing family": (_spec("family.npz", "famly.npz"), [], "famly.npz: no such file"),
+    "not ONNX": (_not_onnx, [], "full.onnx: not a valid ONNX model"),
+    "unsupported operator": (_network(SIGMOID), [], "(Sigmoid): not supported; supported"),
+    "NaN weights": (_network(NAN), [], "initialiser 'W' holds NaN"),
+    "member of another shape": (
+        _family(**{"layers.0.weight": np.zeros((2, 9, 3), np.float32)}),
+        [],
+        "'layers.0.weight' of shape (9, 3)",
+    ),
+    "NaN member": (
+        _family(**{"layers.0.bias": np.full((2, 4), np.nan, np.float32)}),
+        [],
+        "of member 0 is not finite",
+    ),
+    "empty family": (_empty_family, [], "the family is empty"),
+    "label out of range": (
+        _spec(
+            "per label such that\n    forall x in X, M in F: confidence(N, x) > b => "
+            "label(M, x) == label(N, x)",
+            "such that\n    forall x in X, M in F: confidence(N, x, 7) > b => label(M, x) == 7",
+        ),
+        [],
+        "label 7 is out of range",
+    ),
+    "box upside down": (_spec("box(0, 1)", "box(1, 0)"), [], "lower bound 1 is above"),
+    "box of another dimension": (
+        _spec("box(0, 1)", "box([0, 0], [1, 1])"),
+        [],
+        "2 bounds for 3 features",
+    ),
+    "typo in a name": (_spec("confidence(N", "confidnce(N"), [], "did you mean 'confidence'?"),
+    "unknown solver": (_spec(), ["--solver", "hihgs"], "highs, gurobi, pulp, ortools, scip"),
+    "unknown engine": (_spec(), ["--engine", "magic"], "known engines: lucid"),
+    "unknown variant": (_spec(), ["--variant", "magic"], "known variants: naive, H"),
+    "no time": (_spec(), ["--time", "0"], "positive number of seconds"),
+    "folder for results": (_spec(), ["--json", "no/where.json"], "folder does not exist"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_is_one_clear_message_exit_2_and_writes_nothing(tmp_path, case):
+    change, options, message = BAD_INPUT[case]
+    change(tmp_path)
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    options = options or ["--json", "r.json"]
+    done = run(tmp_path, "verify", "test.spec", *options)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    # A message about the specification shows the line, a caret and the cure; others are one line.
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1 or any(set(line.strip()) == {"^"} for line in lines)
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_ctrl_c_gives_the_best_bounds_so_far_and_leaves_no_process(tmp_path):
+    from support.cases import question
+
+    instance = question(
+        0,
+        model=networks.dense(np.random.default_rng(0), (6, 40, 40, 2), 0.5),
+        spread=0.01,
+        negative=False,
+    )
+    write_question(tmp_path)
+    onnx.save(instance.network.model, tmp_path / "full.onnx")
+    np.savez(tmp_path / "family.npz", removed=instance.family.removed, **instance.family.parameters)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "leaveout", "verify", "test.spec", "--json", "r.json"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    time.sleep(12)
+    assert process.poll() is None
+    os.kill(process.pid, signal.SIGINT)
+    output, errors = process.communicate(timeout=20)
+    assert process.returncode == 3, errors
+    assert "interrupted" in output
+    assert "Traceback" not in errors
+    results = json.loads((tmp_path / "r.json").read_text())["results"]
+    assert [result["label"] for result in results] == [0, 1]
+    for result in results:
+        assert 0 <= result["lower"] <= result["upper"]
+    listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    mine = [line for line in listing.stdout.splitlines() if str(tmp_path) in line]
+    assert not mine
+
+
+def test_solvers_lists_what_is_installed(tmp_path):
+    done = run(tmp_path, "solvers")
+    assert done.returncode == 0
+    assert "highs" in done.stdout
+    assert "MIT" in done.stdout
+
+
+def test_help_teaches_and_starting_is_light(tmp_path):
+    done = run(tmp_path, "--help")
+    assert done.returncode == 0
+    assert "0 all proved, 1 something refuted" in " ".join(done.stdout.split())
+    code = (
+        "import sys, leaveout.verifier.cli.app\n"
+        "heavy = {'torch', 'onnxruntime', 'sklearn', 'highspy', 'scipy.optimize'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    light = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert light.returncode == 0, light.stderr
+
+
+def test_a_script_without_a_main_guard_can_verify(tmp_path):
+    spec = write_question(tmp_path)
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"import leaveout\nreport = leaveout.verify({str(spec)!r}, workers=2)\n"
+        "print([result.verdict for result in report.results])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout.strip() == "['proved', 'proved']", done.stderr
