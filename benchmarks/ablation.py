@@ -15,9 +15,9 @@ import platform
 from dataclasses import replace
 from pathlib import Path
 
-from families import prepared
-
 from leaveout.bab import VARIANTS, Instance, LucidOptions, search
+
+from families import prepared
 
 
 def row(name: str, marks: tuple[bool, ...], instance: Instance, options: LucidOptions) -> str:

@@ -8,14 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support import networks
-from support.cases import BruteForce, leaky, question
 
 from leaveout.bab import LucidOptions, search
 from leaveout.bab import sets as member_sets
 from leaveout.bab.sets import MemberSet, bound_set
 from leaveout.encoders import Encoding
 from leaveout.solvers import Outcome, Status
+
+from support import networks
+from support.cases import BruteForce, leaky, question
 
 FAST = LucidOptions(workers=1)
 

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import networks
-from support.cases import BruteForce, leaky, question
 
 from leaveout.bab import VARIANTS, LucidOptions, find_variant, search
 from leaveout.errors import SpecError
 from leaveout.models import confidence
 from leaveout.solvers import available, describe
+
+from support import networks
+from support.cases import BruteForce, leaky, question
 
 SOLVERS = [row.name for row in describe()]
 FAST = LucidOptions(workers=1)

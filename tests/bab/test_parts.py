@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import networks
-from support.cases import BruteForce, leaky, question
 
 from leaveout.bab import Replayer
 from leaveout.bab.climb import climb
@@ -17,6 +15,9 @@ from leaveout.bab.scout import scout
 from leaveout.encoders import Box
 from leaveout.models import Family, confidence
 from leaveout.models.onnx_file import network_from
+
+from support import networks
+from support.cases import BruteForce, leaky, question
 
 
 @pytest.mark.parametrize("kind", networks.ALL)

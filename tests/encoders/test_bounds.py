@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import networks
-from support.cases import question
 
 from leaveout.encoders import hyper_network, network_bounds, pair_bounds
 from leaveout.encoders.bounds import confidence_upper, hyper_bounds, relu_difference
 from leaveout.encoders.hyper import difference
 from leaveout.encoders.interval import Interval
 from leaveout.models import confidence
+
+from support import networks
+from support.cases import question
 
 seeds = st.integers(0, 2**32 - 1)
 KINDS = ["residual", "convolution_1d", "convolution_2d", "matmul_add_softmax"]

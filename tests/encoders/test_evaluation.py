@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support import networks
-from support.cases import question
 
 from leaveout.models import confidence
+
+from support import networks
+from support.cases import question
 
 
 @pytest.mark.parametrize("kind", networks.ALL)

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import networks
-from support.cases import BruteForce, question
 
 from leaveout.encoders import Encoding, encode_idp, hyper_network, pair_bounds
 from leaveout.encoders.bounds import hyper_bounds
 from leaveout.encoders.scaling import scaled
 from leaveout.solvers import Settings, Status, find_solver
+
+from support import networks
+from support.cases import BruteForce, question
 
 ENCODINGS = [Encoding(md, tau) for md in (True, False) for tau in (None, 0.05)]
 LIMIT = Settings(time_limit=30)

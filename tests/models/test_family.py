@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from support import networks
-from support.cases import family_of, shaken
 
 from leaveout.errors import FamilyError
 from leaveout.models import (
@@ -19,6 +17,9 @@ from leaveout.models import (
 )
 from leaveout.models.onnx_file import network_from
 from leaveout.models.replay import with_parameters
+
+from support import networks
+from support.cases import family_of, shaken
 
 
 @pytest.fixture

@@ -8,14 +8,15 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from support import networks
-from support.cases import shaken
 
 from leaveout.errors import ModelError
 from leaveout.models import load_network, lower
 from leaveout.models import onnx_operators as readers
 from leaveout.models.onnx_file import architecture_hash, network_from
 from leaveout.models.operators.shape import Identity
+
+from support import networks
+from support.cases import shaken
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from leaveout.bab import Instance, make_instance
 from leaveout.encoders import Box
 from leaveout.models import Family, Network, confidence
 from leaveout.models.onnx_file import network_from
+
 from support import networks
 
 Floats = np.ndarray

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 
 from leaveout.models import DataFacts, Family, Manifest, save_family_file
+
 from support.cases import question
 
 BOUND = """\

@@ -18,6 +18,7 @@ from leaveout.models import confidence, load_family_file, load_network
 from leaveout.specs import parse
 from leaveout.verifier import Report
 from leaveout.verifier.report import exit_code, write_json
+
 from support.files import BOUND, write_question
 
 CLAIM = "forall x in X, M in F: {premise} => label(M, x) == label(N, x)"
@@ -186,17 +187,22 @@ def test_json_is_what_the_schema_says_and_whole(tmp_path, bounds):
     assert [file.name for file in tmp_path.iterdir()] == ["r.json"]
 
 
+SAME = "label(M, x) == label(N, x)"
+OVER = "forall x in X, M in F:"
 NOT_DECIDED = {
-    "forall x in X, M in F: confidence(M, x) > 1 => label(M, x) == label(N, x)": "not a member",
-    "forall x in X, M in F: confidence(N, x) < 1 => label(M, x) == label(N, x)": "above a bound",
-    "forall x in X, M in F: confidence(N, x) > 1 => label(M, x) != label(N, x)": "labels are equal",
-    "forall x in X, M in F: confidence(N, x) > 1 => label(M, x) == 0": "which labels can change",
-    "forall x in X, M in F: confidence(N, x, 1) > 1 => label(M, x) == 0": "which labels can change",
-    "forall x in X, M in F: confidence(N, x, 1) > -1 => label(M, x) == 1": "negative confidence",
-    "forall x in X, M in F: confidence(N, x) > 1 => label(N, x) == label(N, x)": "a member",
-    "forall x in X, M in F: confidence(N, x) > 1 => label(M, x) == label(M, x)": "a member",
-    "forall x in X, y in X, M in F: confidence(N, x) > 1 => label(M, y) == label(N, x)": "one point",
-    "forall x in X, M in F: confidence(N, x) > 1 and 1 > 0 => label(M, x) == label(N, x)": "premise",
+    f"{OVER} confidence(M, x) > 1 => {SAME}": "not a member",
+    f"{OVER} confidence(N, x) < 1 => {SAME}": "above a bound",
+    f"{OVER} confidence(N, x) > 1 => label(M, x) != label(N, x)": "labels are equal",
+    f"{OVER} confidence(N, x) > 1 => label(M, x) == 0": "which labels can change",
+    f"{OVER} confidence(N, x, 1) > 1 => label(M, x) == 0": "which labels can change",
+    f"{OVER} confidence(N, x, 1) > -1 => label(M, x) == 1": "negative confidence",
+    f"{OVER} confidence(N, x, 1) > -1 => {SAME}": "negative confidence",
+    f"{OVER} confidence(N, x) > 1 => label(N, x) == label(N, x)": "a member",
+    f"{OVER} confidence(N, x) > 1 => label(M, x) == label(M, x)": "a member",
+    "forall x in X, y in X, M in F: confidence(N, x) > 1 => label(M, y) == label(N, x)": (
+        "one point"
+    ),
+    f"{OVER} confidence(N, x) > 1 and 1 > 0 => {SAME}": "premise",
     "forall x in X: confidence(N, x) > 1": "labels are equal",
     "1 > 0": "cannot be decided",
 }
