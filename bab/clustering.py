@@ -34,11 +34,7 @@ def partition(parameters: Floats, members: Members, seed: int = 0) -> list[Membe
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
-    # Pairwise distances survive a rotation onto the span of the rows, and k-means sees no more.
     rows = parameters - parameters.mean(axis=0)
-    if rows.shape[1] > rows.shape[0]:
-        u, s, _ = np.linalg.svd(rows, full_matrices=False)
-        rows = u * s
     most = min(_MOST, len(members))
     fits = []
     with warnings.catch_warnings():

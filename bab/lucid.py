@@ -112,7 +112,9 @@ class _Search:
     """The state of one search.
 
     Every member is in exactly one set; a set is waiting for a solver, running, queued for
-    branching, or final. The upper bound is the largest of the sets'.
+    branching, or final. The sets steer the search; the upper bound does not rest on them but on
+    ``member_upper``, which only ever falls to what was proved of each member. So it holds
+    wherever an interrupt strikes.
     """
 
     def __init__(
@@ -132,7 +134,9 @@ class _Search:
         self.witness: Witness | None = None
         self.solved = 0
         self.interrupted = False
+        self.settled = -math.inf
         self.order = itertools.count()
+        self.member_upper = np.full(len(instance.family), instance.most(label))
         self.waiting: list[MemberSet] = self._roots()
         self.running: dict[Future[Bounded], MemberSet] = {}
         self.queue: list[tuple[float, int, MemberSet]] = []
@@ -155,6 +159,14 @@ class _Search:
         known = self.witness is not None and self.options.witnesses
         return max(self.asked, self.lower) if known else self.asked
 
+    @property
+    def bar(self) -> float:
+        """Sets with no higher bound need no work: a leak or a set that cannot be refined has it.
+
+        The second is how Algorithm 1 bounds every set by that of a single member.
+        """
+        return max(self.floor, self.settled)
+
     def sets(self) -> Iterator[MemberSet]:
         yield from self.waiting
         yield from self.running.values()
@@ -163,7 +175,7 @@ class _Search:
 
     @property
     def upper(self) -> float:
-        return max(self.floor, *(entry.upper for entry in self.sets()))
+        return max(self.floor, float(self.member_upper.max()))
 
     def run(self) -> EngineResult:
         try:
@@ -213,7 +225,7 @@ class _Search:
                 return
             task = max(self.waiting, key=lambda entry: entry.upper)
             self.waiting.remove(task)
-            if task.upper <= self.floor:
+            if task.upper <= self.bar:
                 self.final.append(task)
                 continue
             left = self.deadline - time.perf_counter()
@@ -225,18 +237,13 @@ class _Search:
         """Move the queue's first set, or what it splits into, to the waiting; False if none can."""
         while self.queue:
             _, _, entry = heapq.heappop(self.queue)
-            if entry.upper <= self.floor:
-                self.final.append(entry)
-                continue
-            refined = self._refine(entry)
+            refined = self._refine(entry) if entry.upper > self.bar else []
             if refined:
                 self.waiting += refined
                 return True
+            if entry.upper > self.bar:
+                self.settled = entry.upper
             self.final.append(entry)
-            if not self.options.tighten and not self.running:
-                # The paper stops at the first single member on top of the queue.
-                self.final += [other for _, _, other in self.queue]
-                self.queue.clear()
         return False
 
     def _refine(self, entry: MemberSet) -> list[MemberSet]:
@@ -264,6 +271,9 @@ class _Search:
             task = self.running.pop(future)
             bounded = future.result()
             self.solved += bounded.solved
+            members = bounded.result.members
+            known = self.member_upper[members]
+            self.member_upper[members] = np.minimum(known, bounded.result.upper)
             if bounded.point is not None and self.options.witnesses:
                 self._try(bounded.point, task)
             # Later calls of an unlimited set keep the limit they were given, not what was left.
@@ -274,6 +284,9 @@ class _Search:
 
     def _try(self, point: NDArray[np.float64], task: MemberSet) -> None:
         """Look for a leak near the point a MILP likes, with the member that leaks most there."""
+        own = self.instance.network.stack.scores(point[None])[0, 0]
+        if confidence(own, self.label) <= self.lower:
+            return
         scores = self.instance.members.take(task.members).scores(point[None])[:, 0]
         weakest = int(np.argmin(confidence(scores, self.label)))
         member = int(task.members[weakest])
@@ -284,7 +297,7 @@ class _Search:
 
     def _moment(self) -> Progress:
         now = time.perf_counter()
-        open_sets = sum(entry.upper > self.floor for entry in self.sets())
+        open_sets = sum(entry.upper > self.bar for entry in self.sets())
         left = None if math.isinf(self.deadline) else max(0.0, self.deadline - now)
         return Progress(
             self.label, self.lower, self.upper, open_sets, self.solved, now - self.started, left
@@ -293,9 +306,6 @@ class _Search:
     def _result(self) -> EngineResult:
         closed = self._refuted() or self._closed()
         reason, detail = (None, "") if closed else self._why()
-        member_upper = np.full(len(self.instance.family), self.floor)
-        for entry in self.sets():
-            member_upper[entry.members] = max(entry.upper, self.floor)
         return EngineResult(
             self.label,
             self.lower,
@@ -304,7 +314,7 @@ class _Search:
             closed,
             reason,
             detail,
-            member_upper,
+            np.maximum(self.member_upper, 0.0),
             self.solved,
             time.perf_counter() - self.started,
         )
@@ -312,13 +322,13 @@ class _Search:
     def _why(self) -> tuple[Reason, str]:
         if self.interrupted:
             return "time", "interrupted"
+        if time.perf_counter() >= self.deadline:
+            return "time", f"{self.options.seconds:.4g} s are over"
         worst = max(self.sets(), key=lambda entry: entry.upper)
         if worst.state == "numerical":
             return "numerical", worst.detail
-        if worst.state == "failed" and time.perf_counter() < self.deadline:
+        if worst.state == "failed":
             return "solver", worst.detail
-        if time.perf_counter() >= self.deadline:
-            return "time", f"{self.options.seconds:g} s are over"
         if worst.state == "stopped":
             return "time", f"a problem was stopped after {worst.limit:g} s"
         return "solver", f"variant {self.options.variant.name} does not refine any further"

@@ -37,10 +37,18 @@ class Job:
 
 
 class Clock:
-    """Shares the time of a run fairly among what is left to do."""
+    """Shares the time of a run fairly among what is left to do.
 
-    def __init__(self, seconds: float | None, jobs: int) -> None:
-        self._deadline = None if seconds is None else time.perf_counter() + seconds
+    Parameters
+    ----------
+    seconds : float or None
+    started : float
+        Of `time.perf_counter`, when the run began.
+    jobs : int
+    """
+
+    def __init__(self, seconds: float | None, started: float, jobs: int) -> None:
+        self._deadline = None if seconds is None else started + seconds
         self._jobs = jobs
 
     def next(self) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import perf_counter
 
 import leaveout
 from leaveout.solvers import find_solver
@@ -53,6 +54,7 @@ def verify(
         If the specification, a file it names, or an option cannot be used. Nothing is decided
         before everything is loaded.
     """
+    started = perf_counter()
     options = VerifyOptions(solver, engine, time, workers, variant, seed)
     options.lucid(None)
     find_solver(solver)
@@ -63,7 +65,7 @@ def verify(
     resolver = Resolver(checked, Path(folder))
     decider = Decider(resolver, options, progress)
     jobs = [decider.load(recognise(each, resolver)) for each in checked.statements]
-    clock = Clock(time, sum(len(job.labels) for job in jobs))
+    clock = Clock(time, started, sum(len(job.labels) for job in jobs))
     results = [result for job in jobs for result in decider.decide(job, clock)]
     name = tree.source.name if isinstance(spec, Spec) else str(spec)
     return Report(

@@ -26,7 +26,7 @@ def _check(instance, label, options, best):
     assert result.upper >= best
     assert result.lower <= result.upper + 1e-6
     assert (result.member_upper <= result.upper).all()
-    assert result.member_upper.max() == result.upper
+    assert max(result.member_upper.max(), result.lower) == result.upper
     if result.witness is None:
         assert result.lower == 0
     else:
