@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from leaveout.encoders import (
     Box,
     Interval,
@@ -82,8 +80,3 @@ def make_instance(network: Network, family: Family, box: Box) -> Instance:
         confidence_error(network.graph, own, bounds, box),
         confidence_error(network.graph, family.parameters, pair.hyper, box),
     )
-
-
-def everyone(instance: Instance) -> np.ndarray:
-    """Positions of all members."""
-    return np.arange(len(instance.family), dtype=np.int64)

@@ -68,10 +68,6 @@ class Interval:
         pad = gamma(2) * (self.magnitude + other.magnitude)
         return Interval(self.lower + other.lower, self.upper + other.upper).padded(pad)
 
-    def minus(self, values: Floats) -> Interval:
-        """Difference with plain numbers, padded."""
-        return self.plus(Interval.point(-values))
-
     def meet(self, other: Interval) -> Interval:
         """Intersection; both contain the true values, so a crossing is rounding and is closed."""
         lower = np.maximum(self.lower, other.lower)

@@ -58,11 +58,6 @@ class Stack:
         """Number of labels."""
         return self.layers[-1].width
 
-    @property
-    def neurons(self) -> int:
-        """Number of ReLUs in one network."""
-        return sum(layer.width for layer in self.layers[:-1])
-
     def member(self, index: int) -> Stack:
         """Return the stack of the one network at ``index``."""
         return self.take([index])
