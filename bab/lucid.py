@@ -83,6 +83,7 @@ def search(
     *,
     floor: float = 0.0,
     decide: bool = False,
+    known: EngineResult | None = None,
     progress: ProgressCallback | None = None,
 ) -> EngineResult:
     """Bound the largest confidence of a leak with one label, from both sides.
@@ -97,6 +98,8 @@ def search(
         is possible.
     decide : bool
         End as soon as one leak above the floor is found, too.
+    known : EngineResult, optional
+        Of an earlier search for this label; its witness and bounds are taken over.
     progress : callable, optional
         Called a few times a second.
 
@@ -105,7 +108,7 @@ def search(
     EngineResult
         At the deadline, or on Ctrl-C, the best sound bounds so far.
     """
-    return _Search(instance, label, options, floor, decide, progress).run()
+    return _Search(instance, label, options, floor, decide, known, progress).run()
 
 
 class _Search:
@@ -124,6 +127,7 @@ class _Search:
         options: LucidOptions,
         floor: float,
         decide: bool,
+        known: EngineResult | None,
         progress: ProgressCallback | None,
     ) -> None:
         self.instance, self.label, self.options = instance, label, options
@@ -131,12 +135,14 @@ class _Search:
         self.started = time.perf_counter()
         self.deadline = math.inf if options.seconds is None else self.started + options.seconds
         self.replayer = Replayer(instance)
-        self.witness: Witness | None = None
+        self.witness: Witness | None = known.witness if known else None
         self.solved = 0
         self.interrupted = False
         self.settled = -math.inf
         self.order = itertools.count()
         self.member_upper = np.full(len(instance.family), instance.most(label))
+        if known is not None:
+            self.member_upper = np.minimum(self.member_upper, known.member_upper)
         self.waiting: list[MemberSet] = self._roots()
         self.running: dict[Future[Bounded], MemberSet] = {}
         self.queue: list[tuple[float, int, MemberSet]] = []
@@ -146,8 +152,11 @@ class _Search:
         variant = self.options.variant
         everyone = np.arange(len(self.instance.family), dtype=np.int64)
         groups = [everyone] if variant.hyper else [everyone[i : i + 1] for i in everyone]
-        most = self.instance.most(self.label)
-        return [MemberSet(group, most, variant.encoding, self.options.limit) for group in groups]
+        encoding, limit = variant.encoding, self.options.limit
+        return [
+            MemberSet(group, float(self.member_upper[group].max()), encoding, limit)
+            for group in groups
+        ]
 
     @property
     def lower(self) -> float:
@@ -323,7 +332,7 @@ class _Search:
         if self.interrupted:
             return "time", "interrupted"
         if time.perf_counter() >= self.deadline:
-            return "time", f"{self.options.seconds:.4g} s are over"
+            return "time", f"stopped after its share of {self.options.seconds:.4g} s"
         worst = max(self.sets(), key=lambda entry: entry.upper)
         if worst.state == "numerical":
             return "numerical", worst.detail

@@ -37,8 +37,9 @@ class Box:
             raise SpecError(
                 f"box: {self.lower.size} lower and {self.upper.size} upper bounds; give as many"
             )
-        if not (np.isfinite(self.lower).all() and np.isfinite(self.upper).all()):
-            raise SpecError("box: every bound must be a finite number")
+        largest = float(np.finfo(np.float32).max)
+        if not (np.abs(self.lower) <= largest).all() or not (np.abs(self.upper) <= largest).all():
+            raise SpecError("box: every bound must be a finite number within float32's range")
         crossed = np.flatnonzero(self.lower > self.upper)
         if crossed.size:
             i = int(crossed[0])

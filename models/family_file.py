@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -52,28 +53,36 @@ def load_family_file(path: Path | str) -> Family:
     """
     source = Path(path)
     try:
+        with zipfile.ZipFile(source):
+            pass
         with np.load(source, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise FamilyError(f"{source}: no such file") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise FamilyError(f"{source}: not a family file (.npz): {error}") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):
+        raise FamilyError(f"{source}: not a family file (an .npz of plain arrays)") from None
     if _REMOVED not in arrays:
         raise FamilyError(f"{source}: not a family file: it has no array 'removed'")
     removed = arrays.pop(_REMOVED)
     if removed.ndim != 1 or not np.issubdtype(removed.dtype, np.integer):
         raise FamilyError(f"{source}: 'removed' must be a list of row indices")
+    if (removed < 0).any():
+        raise FamilyError(f"{source}: 'removed' holds {int(removed.min())}; rows count from 0")
     raw = arrays.pop(_MANIFEST, None)
     try:
         manifest = Manifest() if raw is None else msgspec.json.decode(raw.tobytes(), type=Manifest)
     except msgspec.DecodeError as error:
         raise FamilyError(f"{source}: the manifest is damaged: {error}") from None
-    for name, stack in arrays.items():
+    for name, stack in list(arrays.items()):
         if not np.issubdtype(stack.dtype, np.floating):
             raise FamilyError(f"{source}: parameter {name!r} holds {stack.dtype}, expected float32")
-        if not np.isfinite(stack).all():
-            member = int(np.argwhere(~np.isfinite(stack))[0][0])
-            raise FamilyError(f"{source}: parameter {name!r} of member {member} is not finite")
+        with np.errstate(over="ignore"):
+            arrays[name] = stack.astype(np.float32)
+        if not np.isfinite(arrays[name]).all():
+            member = int(np.argwhere(~np.isfinite(arrays[name]))[0][0])
+            raise FamilyError(
+                f"{source}: parameter {name!r} of member {member} is not a finite float32"
+            )
     try:
         return Family(arrays, removed.astype(np.int64), manifest)
     except FamilyError as error:

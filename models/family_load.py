@@ -100,8 +100,9 @@ def _load_folder(folder: Path, network: Network) -> Family:
 
 
 def _number(file: Path) -> int | None:
-    digits = "".join(c if c.isdigit() else " " for c in file.stem).split()
-    return int(digits[-1]) if digits else None
+    digits = "".join(c if c in "0123456789" else " " for c in file.stem).split()
+    number = int(digits[-1]) if digits else None
+    return number if number is not None and number < 2**63 else None
 
 
 def _first_difference(

@@ -127,6 +127,8 @@ def check_against_onnxruntime(network: Network) -> None:
     ).astype(np.float32)
     expected = network.runner().scores(points).astype(np.float64)
     found = network.stack.scores(points.astype(np.float64))[0]
+    if not np.isfinite(expected).all():
+        raise ModelError(f"{network.source}: scores overflow float32 on inputs of size about 1")
     if expected.shape != found.shape:
         raise ModelError(
             f"{network.source}: onnxruntime gives scores of shape {expected.shape}, "

@@ -11,7 +11,6 @@ import numpy as np
 from msgspec import structs
 
 from leaveout.bab import EngineResult, Instance, Progress, make_instance, search
-from leaveout.errors import SpecError
 from leaveout.specs import Find
 from leaveout.verifier.formula import IdpStatement
 from leaveout.verifier.options import VerifyOptions
@@ -22,6 +21,9 @@ from leaveout.verifier.words import outside_box, record
 __all__ = ["Clock", "Decider", "Job", "StatementProgress"]
 
 StatementProgress = Callable[[str, Progress], None]
+
+_WORTH_STARTING = 0.1
+"""Seconds below which no search is started."""
 
 _UNCONDITIONAL = -1e-9
 """Floor of a statement without a premise: even a confidence of 0 counts."""
@@ -98,12 +100,8 @@ class Decider:
         if key not in self._instances:
             network = resolver.network(statement.network)
             family = resolver.family(statement.family, network)
-            try:
-                instance = make_instance(
-                    network, family, resolver.box(statement.box, network.inputs)
-                )
-            except SpecError as error:
-                raise resolver.fail(statement.box, str(error)) from None
+            box = resolver.box(statement.box, network.inputs)
+            instance = make_instance(network, family, box)
             self._instances[key] = instance
             self._note(*(f"{network.source}: {note}" for note in network.graph.notes))
             outside = outside_box(instance)
@@ -129,17 +127,16 @@ class Decider:
         if isinstance(statement, Find):
             found = [self._search(job, label, clock, 0.0, decide=False) for label in job.labels]
             if statement.per_label or len(found) == 1:
-                return [self._result(job, each, [each]) for each in found]
-            return [self._result(job, max(found, key=lambda each: each.upper), found)]
+                return [self._result(job, [each]) for each in found]
+            return [self._result(job, found)]
         threshold = job.statement.threshold
         floor = _UNCONDITIONAL if threshold is None else max(threshold, _UNCONDITIONAL)
         found = []
         for i, label in enumerate(job.labels):
             found.append(self._search(job, label, clock, floor, decide=True))
             if found[-1].witness is not None and found[-1].lower > floor:
-                for other in job.labels[i + 1 :]:
+                for _ in job.labels[i + 1 :]:
                     clock.next()
-                    found.append(self._skipped(job.instance, other))
                 break
         return [self._guarantee(job, found, floor)]
 
@@ -152,7 +149,9 @@ class Decider:
         if known is not None and decide and (known.upper <= floor or known.lower > floor):
             return replace(known, seconds=0.0)
         if self.interrupted:
-            return known or self._skipped(job.instance, label)
+            return known or self._skipped(job.instance, label, "interrupted")
+        if seconds is not None and seconds < _WORTH_STARTING:
+            return known or self._skipped(job.instance, label, "no time was left to search")
         name = job.statement.statement.name
 
         def report(progress: Progress) -> None:
@@ -165,57 +164,45 @@ class Decider:
             self._options.lucid(seconds),
             floor=floor,
             decide=decide,
+            known=known,
             progress=report,
         )
         self.interrupted = self.interrupted or result.detail == "interrupted"
-        if known is None or result.upper - result.lower < known.upper - known.lower:
-            self._known[key] = result
+        self._known[key] = result
         return result
 
-    def _skipped(self, instance: Instance, label: int) -> EngineResult:
+    def _skipped(self, instance: Instance, label: int, detail: str) -> EngineResult:
         """Return what is known without any search."""
         most = max(0.0, instance.most(label))
         everyone = np.full(len(instance.family), most)
-        return EngineResult(
-            label, 0.0, most, None, most == 0, "time", "interrupted", everyone, 0, 0.0
-        )
+        return EngineResult(label, 0.0, most, None, most == 0, "time", detail, everyone, 0, 0.0)
 
     def _guarantee(self, job: Job, found: list[EngineResult], floor: float) -> Result:
         leaking = [each for each in found if each.witness is not None and each.lower > floor]
         open_ones = [each for each in found if each.upper > floor]
         if leaking:
-            result = self._result(job, leaking[0], found)
+            result = self._result(job, leaking[:1])
             return structs.replace(result, verdict="refuted", reason=None)
+        result = structs.replace(self._result(job, found), label=job.statement.label)
         if not open_ones:
-            worst = max(found, key=lambda each: each.upper)
-            result = self._result(job, worst, found)
-            return structs.replace(
-                result,
-                verdict="proved",
-                reason=None,
-                label=job.statement.label,
-                witness=None,
-            )
-        result = self._result(job, max(open_ones, key=lambda each: each.upper), found)
-        reason = next((_reason(each) for each in open_ones if each.reason), None)
-        return structs.replace(
-            result, verdict="unknown", reason=reason or "numerical", witness=None
-        )
+            return structs.replace(result, verdict="proved", reason=None)
+        reason = next((_reason(each) for each in open_ones if each.reason), "numerical")
+        return structs.replace(result, verdict="unknown", reason=reason)
 
-    def _result(self, job: Job, chosen: EngineResult, found: list[EngineResult]) -> Result:
+    def _result(self, job: Job, found: list[EngineResult]) -> Result:
+        """Merge the results of some labels; of several, the row is about all of them."""
         statement, box = job.statement.statement, job.instance.box
         best = max(found, key=lambda each: each.lower)
         witness = best.witness
         closed = all(each.closed for each in found)
         reasons = [_reason(each) for each in found if not each.closed]
-        every = isinstance(statement, Find) and not statement.per_label and len(found) > 1
         return Result(
             name=statement.name,
             kind="find" if isinstance(statement, Find) else "guarantee",
             verdict="proved" if closed else "unknown",
             lower=_finite(best.lower),
             upper=_finite(max(0.0, *(each.upper for each in found))),
-            label=None if every else chosen.label,
+            label=found[0].label if len(found) == 1 else None,
             witness=record(job.instance, witness) if witness is not None else None,
             seconds=round(sum(each.seconds for each in found), 3),
             engine=self._options.engine,

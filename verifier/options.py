@@ -16,6 +16,8 @@ __all__ = ["ENGINES", "VerifyOptions"]
 ENGINES = ("lucid",)
 """Engines by name; the first is the default."""
 
+_LONGEST = 1e8
+
 
 @dataclass(frozen=True)
 class VerifyOptions:
@@ -52,8 +54,13 @@ class VerifyOptions:
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
             raise SpecError(f"unknown engine {self.engine!r}; known engines: {', '.join(ENGINES)}")
-        if self.time is not None and not self.time > 0:
-            raise SpecError(f"the time must be a positive number of seconds, got {self.time:g}")
+        if self.time is not None and not 0 < self.time <= _LONGEST:
+            raise SpecError(
+                f"the time must be a positive number of seconds, at most {_LONGEST:g}, got "
+                f"{self.time:g}; leave it out for no limit"
+            )
+        if not 0 <= self.seed < 2**32:
+            raise SpecError(f"a seed is a whole number from 0 to {2**32 - 1}, got {self.seed}")
         if self.workers is not None and self.workers < 1:
             raise SolverError(f"at least one worker is needed, got {self.workers}")
 

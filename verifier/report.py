@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Literal
 
@@ -123,10 +124,29 @@ def exit_code(report: Report) -> int:
 
 
 def write_json(report: Report, path: Path) -> None:
-    """Write a report, whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    with partial.open("wb") as stream:
-        stream.write(report.to_json())
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.replace(path)
+    """Write a report, whole or not at all; a link is followed.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written; what was there is still there.
+    """
+    target = path.resolve()
+    handle, name = tempfile.mkstemp(prefix=".leaveout-", suffix=".partial", dir=target.parent)
+    partial = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(report.to_json())
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.chmod(0o666 & ~_umask())
+        partial.replace(target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

@@ -155,6 +155,6 @@ class Resolver:
         if not (isinstance(call, Call) and call.function == function):
             raise self.fail(node, f"expected {function}(...) here")
         path = self.value(bind(call, _TABLE[function])["path"])
-        if not isinstance(path, Text):
-            raise self.fail(node, f"{function} needs a path in quotes")
+        if not isinstance(path, Text) or not path.value:
+            raise self.fail(call, f'{function} needs a path in quotes, as in {function}("...")')
         return self._folder / path.value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -16,7 +18,8 @@ _STYLE = {"proved": "green", "refuted": "red", "unknown": "yellow"}
 def render(report: Report, console: Console) -> None:
     """Print a report: a row a result, then witnesses and reasons in words."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("name", "label", "verdict"):
+    table.add_column("name", max_width=24, overflow="fold")
+    for name in ("label", "verdict"):
         table.add_column(name, no_wrap=True)
     for name in ("lower", "upper", "seconds"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -40,12 +43,8 @@ def _number(value: float | None, up: bool = False) -> str:
     """Six digits, rounded so that a bound stays a bound."""
     if value is None:
         return "-"
-    text = f"{value:.6g}"
-    if up and float(text) < value:
-        text = f"{value + abs(value) * 1e-5:.6g}"
-    if not up and float(text) > value:
-        text = f"{value - abs(value) * 1e-5:.6g}"
-    return text
+    digits = Context(prec=6, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+    return f"{digits.create_decimal(value).normalize(digits):g}"
 
 
 def _scope(report: Report) -> list[str]:
@@ -68,7 +67,8 @@ def _box(box: BoxRecord) -> str:
 def _sentences(result: Result) -> list[str]:
     head = result.name if result.label is None else f"{result.name}, label {result.label}"
     lines = []
-    if result.witness is not None:
+    # Of a proved guarantee the worst leak is below what was asked: no news.
+    if result.witness is not None and (result.kind == "find" or result.verdict == "refuted"):
         lines.append(f"{head}: {result.witness.words}")
     if result.reason is not None:
         lines.append(f"{head}: unknown: {result.reason}")

@@ -110,6 +110,35 @@ def test_interrupting_returns_the_bounds_so_far():
     assert calls[0].upper >= calls[-1].upper >= result.upper
 
 
+@pytest.mark.parametrize("place", ["partition", "improve", "heapq.heappush", "SolverPool.submit"])
+def test_an_interrupt_anywhere_in_the_bookkeeping_costs_no_soundness(monkeypatch, place):
+    instance = question(8, negative=False, spread=0.1)
+    truth = search(instance, 1, FAST)
+    calls = []
+
+    def interrupt(*args, **kwargs):
+        calls.append(place)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("leaveout.bab.lucid.scout", lambda *args, **kwargs: None)
+    monkeypatch.setattr(f"leaveout.bab.lucid.{place}", interrupt)
+    result = search(instance, 1, FAST)
+    assert calls
+    assert result.upper >= truth.lower
+    assert result.detail == "interrupted"
+    leaking = truth.witness.member
+    assert result.member_upper[leaking] >= truth.lower
+
+
+def test_a_later_search_starts_from_what_an_earlier_one_knew():
+    instance = question(8, negative=False, spread=0.1)
+    first = search(instance, 1, FAST)
+    again = search(instance, 1, replace(FAST, seconds=0.2), known=first)
+    assert again.closed
+    assert again.solved == 0
+    assert (again.lower, again.upper) == (first.lower, first.upper)
+
+
 def test_an_unusable_solver_is_an_error_and_not_a_verdict(monkeypatch):
     from leaveout.errors import SolverError
 

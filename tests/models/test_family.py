@@ -102,7 +102,13 @@ def test_what_does_not_match_the_network_is_refused_by_name(tmp_path, network):
     short = {**good, "layers.0.bias": good["layers.0.bias"][:1]}
     _refused(tmp_path, network, "expected 2 members", removed=removed, **short)
     nan = {**good, "layers.0.bias": good["layers.0.bias"] * np.nan}
-    _refused(tmp_path, network, "'layers.0.bias' of member 0 is not finite", removed=removed, **nan)
+    _refused(
+        tmp_path,
+        network,
+        "'layers.0.bias' of member 0 is not a finite float32",
+        removed=removed,
+        **nan,
+    )
     whole = {**good, "layers.0.bias": np.zeros((2, 4), np.int64)}
     _refused(tmp_path, network, "expected float32", removed=removed, **whole)
     _refused(tmp_path, network, "row indices", removed=np.zeros((2, 2)), **good)

@@ -124,7 +124,7 @@ BAD_INPUT = {
     "NaN member": (
         _family(**{"layers.0.bias": np.full((2, 4), np.nan, np.float32)}),
         [],
-        "of member 0 is not finite",
+        "of member 0 is not a finite float32",
     ),
     "empty family": (_empty_family, [], "the family is empty"),
     "label out of range": (
@@ -146,9 +146,57 @@ BAD_INPUT = {
     "unknown solver": (_spec(), ["--solver", "hihgs"], "highs, gurobi, pulp, ortools, scip"),
     "unknown engine": (_spec(), ["--engine", "magic"], "known engines: lucid"),
     "unknown variant": (_spec(), ["--variant", "magic"], "known variants: naive, H"),
+    "array instead of a family": (
+        lambda folder: (
+            write_question(folder),
+            np.save(folder / "family.npy", np.zeros(3)),
+            (folder / "family.npy").rename(folder / "family.npz"),
+        ),
+        [],
+        "not a family file",
+    ),
+    "box beyond float32": (_spec("box(0, 1)", "box(0, 1e39)"), [], "float32's range"),
+    "no path": (_spec('"family.npz"', '""'), [], "family needs a path in quotes"),
+    "odd seed": (_spec(), ["--seed", "-1"], "a seed is a whole number from 0"),
+    "endless time": (_spec(), ["--time", "inf"], "leave it out for no limit"),
     "no time": (_spec(), ["--time", "0"], "positive number of seconds"),
     "folder for results": (_spec(), ["--json", "no/where.json"], "folder does not exist"),
 }
+
+
+@pytest.mark.parametrize("target", ["test.spec", "full.onnx", "family.npz", "link", "."])
+def test_results_never_overwrite_anything_but_results(tmp_path, target):
+    write_question(tmp_path)
+    (tmp_path / "link").symlink_to("test.spec")
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    done = run(tmp_path, "verify", "test.spec", "--json", target)
+    assert done.returncode == 2
+    assert "--json" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_results_are_written_through_a_link_and_over_earlier_results(tmp_path):
+    write_question(tmp_path)
+    (tmp_path / "real.json").write_text("{}")
+    (tmp_path / "link.json").symlink_to("real.json")
+    done = run(tmp_path, "verify", "test.spec", "--workers", "1", "--json", "link.json")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "link.json").is_symlink()
+    assert len(json.loads((tmp_path / "real.json").read_text())["results"]) == 2
+    assert not list(tmp_path.glob(".leaveout-*"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["verify"], ["verify", "a.spec", "--tme", "3"], ["vrify"], ["verify", "--time", "x"]],
+)
+def test_wrong_usage_is_one_line_and_exit_2(tmp_path, arguments):
+    done = run(tmp_path, *arguments)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("leaveout: ")
+    assert line.endswith("--help")
 
 
 @pytest.mark.parametrize("case", BAD_INPUT)

@@ -94,8 +94,8 @@ def test_a_guarantee_above_the_bound_is_proved_and_below_it_refuted(tmp_path, bo
     above = _guarantee(
         tmp_path, CLAIM.format(premise=f"confidence(N, x) {operator} {upper + 0.01}")
     )
-    assert (above.verdict, above.witness, above.label) == ("proved", None, None)
-    assert above.upper <= upper + 0.01
+    assert (above.verdict, above.label) == ("proved", None)
+    assert above.lower <= above.upper <= upper + 0.01
     below = _guarantee(tmp_path, CLAIM.format(premise=f"confidence(N, x) {operator} 0.3"))
     assert below.verdict == "refuted"
     assert below.witness.confidence == below.lower > 0.3
@@ -104,6 +104,12 @@ def test_a_guarantee_above_the_bound_is_proved_and_below_it_refuted(tmp_path, bo
 def test_the_premise_may_be_mirrored_and_constants_named(tmp_path):
     text = HEAD + "let t = 0.2 + 0.1\nguarantee g: " + CLAIM.format(premise="t < confidence(N, x)")
     assert _verify(tmp_path, text).results[0].verdict == "refuted"
+
+
+def test_an_undecided_guarantee_about_all_labels_claims_nothing_about_one(tmp_path):
+    claim = CLAIM.format(premise="confidence(N, x) > 0.84")
+    (result,) = _verify(tmp_path, f"{HEAD}guarantee g: {claim}\n", time=0.02).results
+    assert (result.verdict, result.label) == ("unknown", None)
 
 
 def test_without_a_premise_any_leak_refutes(tmp_path):

@@ -1,5 +1,6 @@
 """The command line."""
 
-from leaveout.verifier.cli.app import main
+from leaveout.verifier.cli import clock
+from leaveout.verifier.cli.app import run
 
-__all__ = ["main"]
+__all__ = ["clock", "run"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -13,9 +15,9 @@ from leaveout.verifier.cli.solvers import solvers
 from leaveout.verifier.cli.train import train
 from leaveout.verifier.cli.verify import verify
 
-__all__ = ["app", "main"]
+__all__ = ["app", "run"]
 
-_INTERRUPTED = 130
+_BAD_INPUT = 2
 
 app = typer.Typer(
     name="leaveout",
@@ -51,16 +53,27 @@ app.command()(train)
 app.command()(solvers)
 
 
-def main() -> None:
-    """Run the command line; every error a user can cause is one line on stderr."""
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status.
+
+    Every error a user can cause is one message on standard error.
+    """
     try:
-        app()
+        code = typer.main.get_command(app).main(args=arguments, standalone_mode=False)
+        sys.stdout.flush()
     except LeaveoutError as error:
         sys.stderr.write(f"leaveout: {error}\n")
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.stderr.write("leaveout: interrupted\n")
-        sys.exit(_INTERRUPTED)
+        return error.exit_code
     except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
+        # Who reads our output has gone; Python must not try to flush into it at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        message = str(error.format_message()).rstrip(".")
+        if message:  # without one, the help was shown
+            name = getattr(getattr(error, "ctx", None), "command_path", "leaveout")
+            sys.stderr.write(f"leaveout: {message}; see {name} --help\n")
+        return _BAD_INPUT
+    return int(code or 0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,12 +40,13 @@ class JsonTarget:
         if text == "-":
             return JsonTarget(is_stdout=True)
         path = Path(text)
-        if path.is_dir():
-            raise SpecError(f"--json {path}: is a directory; give a file name")
-        if not path.absolute().parent.is_dir():
-            raise SpecError(f"--json {path}: the folder does not exist; make it first")
-        if not os.access(path.absolute().parent, os.W_OK):
-            raise SpecError(f"--json {path}: the folder is not writable")
+        try:
+            _refuse_unusable(path)
+            # What would fail in the end fails now: an odd name, no permission, no space.
+            with tempfile.TemporaryFile(prefix=".leaveout-", dir=path.resolve().parent):
+                pass
+        except OSError as error:
+            raise SpecError(f"--json {path}: cannot be written: {error.strerror}") from None
         return JsonTarget(path)
 
     def write(self, report: Report) -> None:
@@ -54,4 +55,26 @@ class JsonTarget:
             sys.stdout.write(report.to_json().decode())
             sys.stdout.flush()
         elif self.path is not None:
-            write_json(report, self.path)
+            try:
+                write_json(report, self.path)
+            except OSError as error:
+                raise SpecError(
+                    f"--json {self.path}: cannot be written: {error.strerror}"
+                ) from None
+
+
+def _refuse_unusable(path: Path) -> None:
+    """Refuse folders, devices, and files that are not the results of an earlier run."""
+    if path.is_dir():
+        raise SpecError(f"--json {path}: is a folder; give a file name")
+    if not path.resolve().parent.is_dir():
+        raise SpecError(f"--json {path}: the folder does not exist; make it first")
+    if not path.exists():
+        return
+    if not path.is_file():
+        raise SpecError(f"--json {path}: is not an ordinary file; '-' writes to standard output")
+    with path.open("rb") as stream:
+        if stream.read(1) not in {b"", b"{"}:
+            raise SpecError(
+                f"--json {path}: exists and holds no results; choose another name, or remove it"
+            )

@@ -15,7 +15,9 @@ def verify(
     solver: Annotated[
         str, typer.Option(help="MILP solver, as listed by 'leaveout solvers'.")
     ] = "highs",
-    engine: Annotated[str, typer.Option(help="Search: lucid.")] = "lucid",
+    engine: Annotated[
+        str, typer.Option(help="How to search: lucid (one MILP a set of members).")
+    ] = "lucid",
     variant: Annotated[
         str,
         typer.Option(help="Of the lucid engine: naive, H, HM, HMRiS, HMB or LUCID (everything)."),
@@ -45,10 +47,13 @@ def verify(
     The results go to standard output, progress to standard error. Ctrl-C ends the search and
     gives the best sound bounds so far.
 
+    For example: leaveout verify examples/breast_cancer/breast_cancer.spec --json result.json
+
     Exit status: 0 all proved, 1 something refuted, 3 something unknown, 2 bad input.
     """
     from rich.console import Console
 
+    from leaveout.verifier.cli.clock import since_start
     from leaveout.verifier.cli.progress import Display
     from leaveout.verifier.cli.target import JsonTarget
     from leaveout.verifier.report import exit_code
@@ -56,6 +61,9 @@ def verify(
     from leaveout.verifier.table import render
 
     target = JsonTarget.open(json)
+    if time is not None and time > 0:
+        # The promise counts from the start of the program, not of the search.
+        time = max(1e-3, time - since_start())
     with Display() as display:
         report = run(
             spec,
@@ -67,7 +75,7 @@ def verify(
             seed=seed,
             progress=display.update,
         )
-    target.write(report)
     if not target.is_stdout:
         render(report, Console())
+    target.write(report)
     raise typer.Exit(exit_code(report))
