@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from leaveout.bab.clustering import partition
 from leaveout.bab.instance import Instance
 from leaveout.bab.pool import SolverPool
-from leaveout.bab.result import EngineResult, Progress, ProgressCallback, Reason
+from leaveout.bab.result import EngineResult, Progress, ProgressCallback, Reason, agree
 from leaveout.bab.scout import better, improve, scout
 from leaveout.bab.sets import Bounded, MemberSet, bound_set
 from leaveout.bab.variants import VARIANTS, Variant
@@ -30,6 +30,8 @@ __all__ = ["LucidOptions", "search"]
 _PAPER_LIMIT = 2400.0
 _SHARE = 12
 _TICK = 0.25
+_BLURRED = 0.01
+"""Largest relative gap that is put down to float32 evaluation and still called closed."""
 
 
 @dataclass(frozen=True)
@@ -137,9 +139,10 @@ class _Search:
         self.replayer = Replayer(instance)
         self.witness: Witness | None = known.witness if known else None
         self.solved = 0
-        self.interrupted = False
+        self.interrupted = self.betrayed = False
         self.settled = -math.inf
         self.order = itertools.count()
+        self.leaks = np.full(len(instance.family), -math.inf)
         self.member_upper = np.full(len(instance.family), instance.most(label))
         if known is not None:
             self.member_upper = np.minimum(self.member_upper, known.member_upper)
@@ -212,20 +215,28 @@ class _Search:
         return self._result()
 
     def _done(self) -> bool:
-        return time.perf_counter() >= self.deadline or self._refuted() or self._closed()
+        over = self.betrayed or time.perf_counter() >= self.deadline
+        return over or self._refuted() or self._closed()
 
     def _refuted(self) -> bool:
         return self.decide and self.witness is not None and self.lower > self.asked
 
     def _closed(self) -> bool:
-        """Whether the bounds agree, up to the gap and to what float32 evaluation blurs."""
+        """Whether the question is answered: nothing above the floor, or bounds that agree.
+
+        What float32 evaluation blurs widens the gap asked for, but to no more than `_BLURRED`.
+        """
         upper = self.upper
         if upper <= self.asked:
             return True
-        blur = 4 * (self.instance.network_error + self.instance.member_error)
-        return self.witness is not None and upper - self.lower <= max(
-            self.options.gap * upper, blur
-        )
+        if self.decide or self.witness is None:
+            return False
+        blur = min(_BLURRED, 4 * self._blur / upper)
+        return agree(self.lower, upper, max(self.options.gap, blur))
+
+    @property
+    def _blur(self) -> float:
+        return self.instance.network_error + self.instance.member_error
 
     def _feed(self, pool: SolverPool) -> None:
         """Give every free solver the set with the largest bound, branching only when needed."""
@@ -280,16 +291,24 @@ class _Search:
             task = self.running.pop(future)
             bounded = future.result()
             self.solved += bounded.solved
-            members = bounded.result.members
-            known = self.member_upper[members]
-            self.member_upper[members] = np.minimum(known, bounded.result.upper)
             if bounded.point is not None and self.options.witnesses:
                 self._try(bounded.point, task)
-            # Later calls of an unlimited set keep the limit they were given, not what was left.
-            entry = replace(bounded.result, limit=task.limit)
+            entry = self._believed(bounded.result, task)
+            if not self.betrayed:
+                known = self.member_upper[entry.members]
+                self.member_upper[entry.members] = np.minimum(known, entry.upper)
             heapq.heappush(self.queue, (-entry.upper, next(self.order), entry))
         if self.progress is not None:
             self.progress(self._moment())
+
+    def _believed(self, found: MemberSet, task: MemberSet) -> MemberSet:
+        """Return a bound as found, or as it was where a replayed leak contradicts it."""
+        # Later calls of an unlimited set keep the limit they were given, not what was left.
+        entry = replace(found, limit=task.limit)
+        if self.leaks[found.members].max() <= found.upper:
+            return entry
+        detail = f"{self.options.solver} gave a bound below a leak that was replayed"
+        return replace(entry, upper=task.upper, state="numerical", detail=detail)
 
     def _try(self, point: NDArray[np.float64], task: MemberSet) -> None:
         """Look for a leak near the point a MILP likes, with the member that leaks most there."""
@@ -302,6 +321,12 @@ class _Search:
         self._keep(improve(self.instance, self.label, self.replayer, point, member))
 
     def _keep(self, found: Witness | None) -> None:
+        if found is not None:
+            self.leaks[found.member] = max(self.leaks[found.member], found.confidence)
+            if found.confidence > self.member_upper[found.member]:
+                # What gave that bound is not to be believed about any other member either.
+                self.betrayed = True
+                self.member_upper[:] = self.instance.most(self.label)
         self.witness = better(self.witness, found)
 
     def _moment(self) -> Progress:
@@ -329,6 +354,8 @@ class _Search:
         )
 
     def _why(self) -> tuple[Reason, str]:
+        if self.betrayed:
+            return "numerical", f"a replayed leak exceeds a bound that {self.options.solver} gave"
         if self.interrupted:
             return "time", "interrupted"
         if time.perf_counter() >= self.deadline:
@@ -338,6 +365,8 @@ class _Search:
             return "numerical", worst.detail
         if worst.state == "failed":
             return "solver", worst.detail
+        if not self.decide and self.upper - self.lower <= 4 * self._blur:
+            return "numerical", f"float32 evaluation blurs confidences by {self._blur:.2g}"
         if worst.state == "stopped":
             return "time", f"a problem was stopped after {worst.limit:g} s"
         return "solver", f"variant {self.options.variant.name} does not refine any further"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab.witness import Witness
 
-__all__ = ["EngineResult", "Progress", "ProgressCallback", "Reason"]
+__all__ = ["EngineResult", "Progress", "ProgressCallback", "Reason", "agree"]
 
 Reason = Literal["time", "solver", "numerical"]
 
@@ -51,6 +51,19 @@ class EngineResult:
     member_upper: NDArray[np.float64]
     solved: int
     seconds: float
+
+    def stopped(self, detail: str, gap: float) -> EngineResult:
+        """Return the same bounds as those of a search that time did not allow to go on."""
+        closed = agree(self.lower, self.upper, gap)
+        reason: Reason | None = None if closed else "time"
+        return replace(
+            self, closed=closed, reason=reason, detail="" if closed else detail, seconds=0.0
+        )
+
+
+def agree(lower: float, upper: float, gap: float) -> bool:
+    """Whether two bounds agree to a relative gap."""
+    return upper <= 0 or upper - lower <= gap * upper
 
 
 @dataclass(frozen=True)

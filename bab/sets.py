@@ -12,11 +12,15 @@ from numpy.typing import NDArray
 from leaveout.bab.instance import Instance
 from leaveout.encoders import Encoding, PairBounds, encode_idp, hyper_network, pair_bounds
 from leaveout.encoders.bounds import hyper_bounds
+from leaveout.encoders.scaling import scaled
 from leaveout.solvers import Outcome, Settings, SolverProcess, Status
 
 __all__ = ["Bounded", "MemberSet", "bound_set"]
 
 Floats = NDArray[np.float64]
+
+_LARGEST = 1e6
+"""Scaled weights beyond this leave no room between rounding and tolerance: no MILP is trusted."""
 
 _CONFIRMED = 1e-7
 """Least dual bound of the elastic problem, in scaled units, that confirms an infeasible one."""
@@ -89,6 +93,11 @@ def bound_set(
         upper = task.upper
         pair = replace(pair, hyper=hyper_bounds(hyper, box))
 
+    largest = scaled(network, hyper, pair, box).largest
+    if not largest <= _LARGEST:
+        detail = f"sums of weights cancel almost wholly (scaled weights up to {largest:.0e})"
+        return Bounded(replace(task, upper=upper, state="numerical", detail=detail), None, 0)
+
     def solve(cut: float, elastic: bool) -> tuple[Outcome, float, Floats | None, int]:
         encoded = encode_idp(
             network,
@@ -116,10 +125,9 @@ def bound_set(
         solved += 1
         if missed.status in {Status.OPTIMAL, Status.STOPPED} and missed.dual_bound > _CONFIRMED:
             return Bounded(replace(task, upper=min(upper, floor), state="exact"), None, solved)
-        if floor > 0:
-            # Too close to the cut-off to tell: a lower one leaves room for a bound.
-            outcome, bound, point, relaxed = solve(floor / 2, elastic=False)
-            solved += 1
+        # Too close to the cut-off to tell: a lower one leaves room for a bound.
+        outcome, bound, point, relaxed = solve(floor - max(floor, upper) / 2, elastic=False)
+        solved += 1
     if outcome.status is Status.INFEASIBLE:
         detail = "the solver calls a problem infeasible and does not confirm it"
         return Bounded(replace(task, upper=upper, state="numerical", detail=detail), None, solved)
@@ -144,7 +152,7 @@ def _propagated(instance: Instance, pair: PairBounds, label: int) -> float:
     change, member = pair.after[-1], pair.hyper[-1]
     tie = instance.member_error
     lead = change.upper[rivals] - change.lower[label] + tie
-    possible = member.lower[label] - member.upper[rivals] <= tie
+    possible = ~(member.lower[label] - member.upper[rivals] > tie)
     if not possible.any():
         return -np.inf
     exact = float(lead[possible].max())

@@ -19,8 +19,10 @@ __all__ = ["confidence_error"]
 Floats = NDArray[np.float64]
 
 _UNIT32 = 2.0**-24
+_LARGEST32 = float(np.finfo(np.float32).max)
+_TINY32 = float(np.finfo(np.float32).tiny)
 _CHUNK = 64
-_SLACK = 4
+_SLACK = 8
 """Roundings allowed for beyond the terms of a sum: scalings, folds and fusions of a runtime."""
 
 
@@ -44,7 +46,7 @@ def confidence_error(
     Returns
     -------
     float
-        In units of the scores.
+        In units of the scores; infinite where a sum may overflow float32.
 
     Notes
     -----
@@ -65,8 +67,11 @@ def confidence_error(
             )
             terms = magnitude[first] @ matrix + constant
             roundings = int(np.count_nonzero(matrix, axis=0).max(initial=0)) + _SLACK
+            # What underflows is lost whole, once a rounding, also where denormals are flushed.
             rounding = (
-                gamma(roundings, _UNIT32) * terms if np.any(constant) or _computes(matrix) else 0.0
+                gamma(roundings, _UNIT32) * terms + roundings * _TINY32
+                if np.any(constant) or _computes(matrix)
+                else np.zeros_like(terms)
             )
             shapes[node.output] = shape
             magnitude[node.output] = terms + rounding
@@ -83,9 +88,11 @@ def confidence_error(
             shapes[node.output] = shapes[first]
             magnitude[node.output] = np.minimum(magnitude[first], known)
             error[node.output] = error[first]
+        if not (magnitude[node.output] < _LARGEST32).all():
+            return math.inf
     size, off = magnitude[graph.output], error[graph.output]
     largest = float(np.sort(off)[-2:].sum() + _UNIT32 * np.sort(size)[-2:].sum())
-    return largest * (1 + gamma(64)) + float(np.finfo(np.float32).tiny)
+    return largest * (1 + gamma(64)) + _TINY32
 
 
 def _computes(matrix: Floats) -> bool:

@@ -12,7 +12,7 @@ from leaveout.encoders.box import Box
 from leaveout.encoders.builder import ProblemBuilder
 from leaveout.encoders.hyper import HyperLayer, HyperNetwork
 from leaveout.encoders.interval import Interval
-from leaveout.encoders.scaling import ScaledPair, scaled
+from leaveout.encoders.scaling import NEGLIGIBLE, ScaledPair, scaled
 from leaveout.models import Layer, Stack
 from leaveout.solvers import Outcome, Problem
 
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 Columns = NDArray[np.int64]
 
 MARGIN = 1e-6
-"""What rows are widened by, in scaled units (every layer lies in [-1, 1]).
+"""What rows are widened by, in scaled units (every neuron lies in [-1, 1]).
 
 A thousand times the tolerance asked of solvers, so that no true leak sits closer to a row than a
 solver can see: rows narrower than a solver's tolerance have made solvers call feasible problems
@@ -58,7 +58,8 @@ class IdpProblem:
     inputs : ndarray of int, shape (d,)
         Columns of the input.
     box : Box
-    input_factor, score_factor : float
+    input_factors : ndarray of float64, shape (d,)
+    score_factor : float
     relaxed : int
         ReLUs relaxed although a binary would have been exact.
     """
@@ -66,7 +67,7 @@ class IdpProblem:
     problem: Problem
     inputs: Columns
     box: Box
-    input_factor: float
+    input_factors: Floats
     score_factor: float
     relaxed: int
 
@@ -86,7 +87,7 @@ class IdpProblem:
         """Input of the solver's best point, clipped to the box, or None."""
         if outcome.solution is None:
             return None
-        return self.box.clip(outcome.solution.point[self.inputs] * self.input_factor)
+        return self.box.clip(outcome.solution.point[self.inputs] * self.input_factors)
 
 
 def encode_idp(
@@ -135,34 +136,42 @@ def encode_idp(
     for k in range(layers):
         is_last = k == layers - 1
         before, after = pair.bounds.network[k], pair.bounds.hyper[k]
-        z = _Neurons(builder, before, f"n{k + 1}", is_last, np.zeros(len(before.lower), bool))
+        ratio = pair.inner[k] / pair.outer[k + 1]
+        exact = np.zeros(len(before.lower), bool)
+        z = _Neurons(builder, before, ratio, f"n{k + 1}", is_last, exact)
         _exact_rows(builder, z, pair.network.layers[k], own)
         similar = _similar(pair, k, encoding)
-        m = _Neurons(builder, after, f"m{k + 1}", is_last, similar)
+        m = _Neurons(builder, after, ratio, f"m{k + 1}", is_last, similar)
         relaxed += int(np.count_nonzero(m.unstable & similar))
         _hyper_rows(builder, m, pair.hyper.layers[k], other, pair, hyper.members == 1)
         if encoding.matching:
             _matching_rows(builder, z, m, pair.bounds.after[k])
         own.append(z.outputs)
         other.append(m.outputs)
-    factor = float(pair.factors[-1])
+    factor = float(pair.inner[-1][0])
     problem = _leak(builder, pair, label, own[-1], other[-1], floor / factor, tie / factor, elastic)
-    return IdpProblem(problem, inputs, box, float(pair.factors[0]), factor, relaxed)
+    return IdpProblem(problem, inputs, box, pair.outer[0], factor, relaxed)
 
 
 def _similar(pair: ScaledPair, k: int, encoding: Encoding) -> NDArray[np.bool_]:
-    width = pair.bounds.after[k].width * pair.factors[k + 1]
+    width = pair.bounds.after[k].width * pair.outer[k + 1]
     tau = encoding.relax_if_similar
     return np.zeros(len(width), bool) if tau is None else np.asarray(width <= tau)
 
 
 class _Neurons:
-    """Variables and ReLU rows of one layer; -1 is the column of an output known to be zero."""
+    """Variables and ReLU rows of one layer; -1 is the column of an output known to be zero.
+
+    Where a negligible share of a neuron's range passes its ReLU, the output may be anything it
+    can be, whatever the input: rows with coefficients that small are lost on solvers.
+    ``ratio`` is the inner over the outer factor of each neuron.
+    """
 
     def __init__(
         self,
         builder: ProblemBuilder,
         pre: Interval,
+        ratio: Floats,
         name: str,
         is_last: bool,
         relax: NDArray[np.bool_],
@@ -170,8 +179,9 @@ class _Neurons:
         lower, upper = pre.lower, pre.upper
         count = len(lower)
         self.count = count
-        active = (lower >= 0) | is_last
-        self.unstable = ~active & (upper > 0)
+        loose = (upper > 0) & (upper < NEGLIGIBLE) & ~np.full(count, is_last)
+        active = ((lower >= 0) & ~loose) | is_last
+        self.unstable = ~active & ~loose & (upper > 0)
         self.inputs = np.full(count, -1)
         self.outputs = np.full(count, -1)
         self.defined = np.flatnonzero(active | self.unstable)
@@ -181,6 +191,8 @@ class _Neurons:
         )
         self.inputs[u] = builder.add_variables(lower[u], upper[u], f"{name}.pre")
         self.outputs[u] = builder.add_variables(np.zeros(len(u)), upper[u], name)
+        free = (upper * ratio)[loose]
+        self.outputs[loose] = builder.add_variables(np.zeros(len(free)), free, f"{name}.free")
         self._relu_rows(builder, u[~relax[u]], lower, upper, f"{name}.on")
         self._triangle_rows(builder, u[relax[u]], lower, upper)
 

@@ -1,4 +1,4 @@
-"""Powers of two that bring every layer into [-1, 1], so that absolute tolerances mean the same."""
+"""Powers of two that bring every neuron into [-1, 1], so that absolute tolerances mean the same."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from leaveout.encoders.hyper import HyperLayer, HyperNetwork
 from leaveout.encoders.interval import Interval
 from leaveout.models import Layer, Stack
 
-__all__ = ["ScaledPair", "scaled"]
+__all__ = ["NEGLIGIBLE", "ScaledPair", "scaled"]
 
 Floats = NDArray[np.float64]
+
+NEGLIGIBLE = 2.0**-20
+"""Share of a neuron's range below which what passes its ReLU gets a scale of its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,62 +30,77 @@ class ScaledPair:
     network : Stack
     hyper : HyperNetwork
     bounds : PairBounds
+        ``network``, ``hyper`` and ``before`` in units of ``inner``, ``after`` of ``outer``.
     box : Box
-    factors : ndarray of float64, shape (layers + 1,)
-        True value of source k = scaled value times ``factors[k]``.
+    inner : tuple of ndarray of float64
+        A factor a neuron and layer: true pre-activation = scaled one times the factor. All
+        scores share one.
+    outer : tuple of ndarray of float64
+        The same of the outputs of each source, the input first. A neuron's is its inner factor,
+        unless all that can pass its ReLU is a negligible share of its range.
     """
 
     network: Stack
     hyper: HyperNetwork
     bounds: PairBounds
     box: Box
-    factors: Floats
+    inner: tuple[Floats, ...]
+    outer: tuple[Floats, ...]
+
+    @property
+    def largest(self) -> float:
+        """Largest scaled weight of either network."""
+        parts = [w for layer in self.network.layers for w in layer.weights.values()]
+        parts += [w.magnitude for layer in self.hyper.layers for w in layer.weights.values()]
+        return max(float(np.abs(part).max(initial=0.0)) for part in parts)
 
 
 def scaled(network: Stack, hyper: HyperNetwork, bounds: PairBounds, box: Box) -> ScaledPair:
-    """Scale each layer of a pair by a power of two, which rounds nothing.
+    """Scale each neuron of a pair by a power of two, which rounds nothing.
 
-    A ReLU commutes with a positive factor, so the scaled pair computes the scaled values.
+    A ReLU commutes with a positive factor, so the scaled pair computes the scaled values. A
+    neuron of N and its match share a factor, so that their difference is scaled too.
     """
-    sizes = [np.maximum(np.abs(box.lower), np.abs(box.upper))]
-    sizes += [
-        np.maximum(n.magnitude, m.magnitude)
-        for n, m in zip(bounds.network, bounds.hyper, strict=True)
-    ]
-    factors = np.asarray([_power(float(size.max(initial=0.0))) for size in sizes])
-
-    def intervals(values: tuple[Interval, ...]) -> tuple[Interval, ...]:
-        return tuple(_times(v, 1 / f) for v, f in zip(values, factors[1:], strict=True))
-
+    inner: list[Floats] = []
+    outer = [_powers(np.maximum(np.abs(box.lower), np.abs(box.upper)))]
+    for own, other in zip(bounds.network, bounds.hyper, strict=True):
+        size = np.maximum(own.magnitude, other.magnitude)
+        if len(inner) == len(bounds.network) - 1:
+            size = np.full_like(size, size.max(initial=0.0))
+        factor = _powers(size)
+        passing = np.maximum(np.maximum(own.upper, other.upper), 0.0)
+        inner.append(factor)
+        outer.append(np.where(passing < NEGLIGIBLE * factor, _powers(passing), factor))
     layers, hyper_layers = [], []
-    for k, (layer, interval) in enumerate(zip(network.layers, hyper.layers, strict=True), 1):
-        ratio = {s: factors[s] / factors[k] for s in layer.weights}
-        layers.append(
-            Layer({s: w * ratio[s] for s, w in layer.weights.items()}, layer.bias / factors[k])
-        )
-        hyper_layers.append(
-            HyperLayer(
-                {s: _times(w, ratio[s]) for s, w in interval.weights.items()},
-                _times(interval.bias, 1 / factors[k]),
-            )
-        )
+    for k, (layer, interval) in enumerate(zip(network.layers, hyper.layers, strict=True)):
+        down = 1 / inner[k]
+        ratio = {s: outer[s] * down[:, None] for s in layer.weights}
+        layers.append(Layer({s: w * ratio[s] for s, w in layer.weights.items()}, layer.bias * down))
+        weights = {s: _times(w, ratio[s]) for s, w in interval.weights.items()}
+        hyper_layers.append(HyperLayer(weights, _times(interval.bias, down)))
     return ScaledPair(
         Stack(network.inputs, tuple(layers)),
         HyperNetwork(tuple(hyper_layers), hyper.members),
         PairBounds(
-            intervals(bounds.network),
-            intervals(bounds.hyper),
-            intervals(bounds.before),
-            intervals(bounds.after),
+            _each(bounds.network, inner),
+            _each(bounds.hyper, inner),
+            _each(bounds.before, inner),
+            _each(bounds.after, [*outer[1:-1], inner[-1]]),
         ),
-        Box(box.lower / factors[0], box.upper / factors[0]),
-        factors,
+        Box(box.lower / outer[0], box.upper / outer[0]),
+        tuple(inner),
+        tuple(outer),
     )
 
 
-def _power(size: float) -> float:
-    return float(2.0 ** np.clip(np.ceil(np.log2(size)), -300, 300)) if size > 0 else 1.0
+def _each(intervals: tuple[Interval, ...], factors: list[Floats]) -> tuple[Interval, ...]:
+    return tuple(_times(v, 1 / f) for v, f in zip(intervals, factors, strict=True))
 
 
-def _times(interval: Interval, factor: float) -> Interval:
+def _powers(sizes: Floats) -> Floats:
+    known = np.where(sizes > 0, sizes, 1.0)
+    return np.asarray(2.0 ** np.clip(np.ceil(np.log2(known)), -300, 300))
+
+
+def _times(interval: Interval, factor: Floats) -> Interval:
     return Interval(interval.lower * factor, interval.upper * factor)

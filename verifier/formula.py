@@ -192,7 +192,9 @@ class _Reader:
                 owner or node, "the confidence must be that of a fixed network, not a member"
             )
         members = [
-            side for side in others if self.resolver.value(side) != self.resolver.value(owner)
+            side
+            for side in others
+            if self.bound(side) or self.resolver.value(side) != self.resolver.value(owner)
         ]
         if len(members) != 1:
             self.refuse(

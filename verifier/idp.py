@@ -149,9 +149,9 @@ class Decider:
         if known is not None and decide and (known.upper <= floor or known.lower > floor):
             return replace(known, seconds=0.0)
         if self.interrupted:
-            return known or self._skipped(job.instance, label, "interrupted")
+            return self._stopped(job.instance, label, known, "interrupted")
         if seconds is not None and seconds < _WORTH_STARTING:
-            return known or self._skipped(job.instance, label, "no time was left to search")
+            return self._stopped(job.instance, label, known, "no time was left to search")
         name = job.statement.statement.name
 
         def report(progress: Progress) -> None:
@@ -171,8 +171,12 @@ class Decider:
         self._known[key] = result
         return result
 
-    def _skipped(self, instance: Instance, label: int, detail: str) -> EngineResult:
-        """Return what is known without any search."""
+    def _stopped(
+        self, instance: Instance, label: int, known: EngineResult | None, detail: str
+    ) -> EngineResult:
+        """Return what is known without another search."""
+        if known is not None:
+            return known.stopped(detail, self._options.lucid(None).gap)
         most = max(0.0, instance.most(label))
         everyone = np.full(len(instance.family), most)
         return EngineResult(label, 0.0, most, None, most == 0, "time", detail, everyone, 0, 0.0)

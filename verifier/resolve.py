@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import operator
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +31,12 @@ from leaveout.specs.functions import BUILT_IN
 
 __all__ = ["Resolver"]
 
+_OPERATORS: Mapping[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
 _TABLE = {function.name: function for function in BUILT_IN}
 
 
@@ -71,12 +80,10 @@ class Resolver:
                 return None
             if node.operator == "/" and right == 0:
                 raise self.fail(node, "division by zero")
-            return {
-                "+": lambda: left + right,
-                "-": lambda: left - right,
-                "*": lambda: left * right,
-                "/": lambda: left / right,
-            }[node.operator]()
+            result = _OPERATORS[node.operator](left, right)
+            if not math.isfinite(result):
+                raise self.fail(node, "this is no finite number")
+            return result
         return None
 
     def network(self, node: Expression) -> Network:
