@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from leaveout.encoders import (
     Box,
     Interval,
+    PairBounds,
     confidence_error,
     confidence_upper,
     hyper_network,
@@ -32,8 +34,8 @@ class Instance:
     members : Stack
         The family in normal form.
     box : Box
-    bounds : tuple of Interval
-        Pre-activation bounds of N over the box.
+    pair : PairBounds
+        Of N and the hyper-network of all members over the box.
     network_error, member_error : float
         How far a float32 confidence of N, or of any member, may be from the exact one.
     """
@@ -42,19 +44,55 @@ class Instance:
     family: Family
     members: Stack
     box: Box
-    bounds: tuple[Interval, ...]
+    pair: PairBounds
     network_error: float
     member_error: float
+
+    @property
+    def bounds(self) -> tuple[Interval, ...]:
+        """Pre-activation bounds of N over the box."""
+        return self.pair.network
 
     @property
     def labels(self) -> int:
         """Number of labels."""
         return self.network.labels
 
-    def most(self, label: int) -> float:
-        """Upper bound of N's float32 confidence in ``label`` over the box."""
+    def most(self, label: int, *, matching: bool = True) -> float:
+        """Upper bound of the float32 confidence of any leak, by propagation alone.
+
+        Parameters
+        ----------
+        label : int
+        matching : bool
+            Whether difference intervals are used; without them it is N's largest confidence.
+        """
         exact = confidence_upper(self.network.stack, self.box, self.bounds, label)
-        return exact + self.network_error
+        most = exact + self.network_error
+        return min(most, self.difference_upper(self.pair, label)) if matching else most
+
+    def difference_upper(self, pair: PairBounds, label: int) -> float:
+        """Upper bound of the float32 confidence of a leak from difference intervals.
+
+        Where a member answers rival c', its lead z#_c - z#_c' is at most the tie error; N's lead
+        is the member's minus the difference of the two. A member that never loses its lead over
+        c' has no leak towards c'; where that goes for every rival the bound is ``-inf``.
+
+        Parameters
+        ----------
+        pair : PairBounds
+            Of the members asked about.
+        label : int
+        """
+        rivals = [c for c in range(self.labels) if c != label]
+        change, member = pair.after[-1], pair.hyper[-1]
+        tie = self.member_error
+        lead = change.upper[rivals] - change.lower[label] + tie
+        possible = ~(member.lower[label] - member.upper[rivals] > tie)
+        if not possible.any():
+            return -math.inf
+        rounding = 1e-12 * (1 + float(member.magnitude.max()))
+        return float(lead[possible].max()) + self.network_error + rounding
 
 
 def make_instance(network: Network, family: Family, box: Box) -> Instance:
@@ -88,7 +126,7 @@ def make_instance(network: Network, family: Family, box: Box) -> Instance:
             f"over this box scores of {network.source} or of a member may overflow float32; "
             "nothing can be proved of them"
         )
-    return Instance(network, family, members, box, bounds, *errors)
+    return Instance(network, family, members, box, pair, *errors)
 
 
 def _refuse_infinite(members: Stack, family: Family, network: Network) -> None:

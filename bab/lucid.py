@@ -143,7 +143,8 @@ class _Search:
         self.settled = -math.inf
         self.order = itertools.count()
         self.leaks = np.full(len(instance.family), -math.inf)
-        self.member_upper = np.full(len(instance.family), instance.most(label))
+        self.most = instance.most(label, matching=options.variant.encoding.matching)
+        self.member_upper = np.full(len(instance.family), self.most)
         if known is not None:
             self.member_upper = np.minimum(self.member_upper, known.member_upper)
         self.waiting: list[MemberSet] = self._roots()
@@ -326,7 +327,7 @@ class _Search:
             if found.confidence > self.member_upper[found.member]:
                 # What gave that bound is not to be believed about any other member either.
                 self.betrayed = True
-                self.member_upper[:] = self.instance.most(self.label)
+                self.member_upper[:] = self.most
         self.witness = better(self.witness, found)
 
     def _moment(self) -> Progress:

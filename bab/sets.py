@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.instance import Instance
-from leaveout.encoders import Encoding, PairBounds, encode_idp, hyper_network, pair_bounds
+from leaveout.encoders import Encoding, encode_idp, hyper_network, pair_bounds
 from leaveout.encoders.bounds import hyper_bounds
 from leaveout.encoders.scaling import scaled
 from leaveout.solvers import Outcome, Settings, SolverProcess, Status
@@ -85,7 +85,7 @@ def bound_set(
     hyper = hyper_network(instance.members.take(task.members))
     pair = pair_bounds(network, hyper, instance.bounds, box)
     if task.encoding.matching:
-        upper = min(task.upper, _propagated(instance, pair, label))
+        upper = min(task.upper, instance.difference_upper(pair, label))
         if upper <= floor:
             return Bounded(replace(task, upper=max(upper, floor), state="exact"), None, 0)
     else:
@@ -139,21 +139,3 @@ def bound_set(
         return Bounded(replace(task, upper=upper, state="stopped"), point, solved)
     detail = outcome.message or outcome.status.value
     return Bounded(replace(task, upper=upper, state="failed", detail=detail), None, solved)
-
-
-def _propagated(instance: Instance, pair: PairBounds, label: int) -> float:
-    """Upper bound from difference intervals alone.
-
-    Where a member answers rival c', its lead z#_c - z#_c' is at most the tie error; N's lead is
-    the member's minus the difference of the two. A member that never loses its lead over c'
-    has no leak towards c'.
-    """
-    rivals = [c for c in range(instance.labels) if c != label]
-    change, member = pair.after[-1], pair.hyper[-1]
-    tie = instance.member_error
-    lead = change.upper[rivals] - change.lower[label] + tie
-    possible = ~(member.lower[label] - member.upper[rivals] > tie)
-    if not possible.any():
-        return -np.inf
-    exact = float(lead[possible].max())
-    return exact + instance.network_error + 1e-12 * (1 + float(member.magnitude.max()))

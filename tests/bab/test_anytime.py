@@ -48,11 +48,21 @@ def test_one_infeasible_is_not_believed():
     assert best > 0.1
     infeasible = Outcome(Status.INFEASIBLE, None, -math.inf)
     # The elastic problem says by how much the leak is missed: not at all.
-    worker = Liar(infeasible, Outcome(Status.OPTIMAL, None, 0.0))
+    worker = Liar(infeasible, Outcome(Status.OPTIMAL, None, 0.0), infeasible)
     bounded = bound_set(instance, _root(instance, label), label, 0.0, worker)
-    assert worker.calls == 2
+    assert worker.calls == 3
     assert bounded.result.state == "numerical"
     assert bounded.result.upper >= best
+
+
+def test_where_infeasible_is_not_confirmed_a_lower_cut_off_gives_a_bound():
+    instance, label, best = _leaky()
+    infeasible = Outcome(Status.INFEASIBLE, None, -math.inf)
+    elastic = Outcome(Status.OPTIMAL, None, 0.0)
+    worker = Liar(infeasible, elastic, Outcome(Status.STOPPED, None, 0.9))
+    bounded = bound_set(instance, _root(instance, label), label, 0.0, worker)
+    assert bounded.result.state == "stopped"
+    assert best <= bounded.result.upper < math.inf
 
 
 def test_infeasible_twice_is_not_believed_either():
