@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from leaveout.bab.instance import Instance, make_instance
-from leaveout.bab.lucid import LucidOptions, search
+from leaveout.bab.lucid import search
+from leaveout.bab.options import LucidOptions
 from leaveout.bab.result import EngineResult, Progress, ProgressCallback
 from leaveout.bab.variants import VARIANTS, Variant, find_variant
 from leaveout.bab.witness import Replayer, Witness

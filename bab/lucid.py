@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,66 +16,20 @@ from numpy.typing import NDArray
 
 from leaveout.bab.clustering import partition
 from leaveout.bab.instance import Instance
+from leaveout.bab.options import LucidOptions
 from leaveout.bab.pool import SolverPool
 from leaveout.bab.result import EngineResult, Progress, ProgressCallback, Reason, agree
 from leaveout.bab.scout import better, improve, scout
 from leaveout.bab.sets import Bounded, MemberSet, bound_set
-from leaveout.bab.variants import VARIANTS, Variant
 from leaveout.bab.witness import Replayer, Witness
 from leaveout.encoders import Encoding
 from leaveout.models import confidence
 
-__all__ = ["LucidOptions", "search"]
+__all__ = ["search"]
 
-_PAPER_LIMIT = 2400.0
-_SHARE = 12
 _TICK = 0.25
 _BLURRED = 0.01
 """Largest relative gap that is put down to float32 evaluation and still called closed."""
-
-
-@dataclass(frozen=True)
-class LucidOptions:
-    """How to search.
-
-    Attributes
-    ----------
-    variant : Variant
-    solver : str
-        ``name`` or ``name:option``.
-    workers : int
-        Solver processes.
-    seconds : float or None
-        Time for one label; None for none.
-    set_seconds : float or None
-        Time for one MILP; by default a twelfth of ``seconds``, or the paper's 40 minutes.
-    gap : float
-        Relative gap at which the bounds count as closed.
-    witnesses : bool
-        Look for witnesses, drop sets below them and give them to MILPs as a cut-off. Off, the
-        search is the paper's.
-    tighten : bool
-        Solve a single member again without relax-if-similar, or for longer, where that is what
-        keeps the bounds apart. Off, the search is the paper's.
-    seed : int
-    """
-
-    variant: Variant = field(default_factory=lambda: VARIANTS["LUCID"])
-    solver: str = "highs"
-    workers: int = 1
-    seconds: float | None = None
-    set_seconds: float | None = None
-    gap: float = 1e-3
-    witnesses: bool = True
-    tighten: bool = True
-    seed: int = 0
-
-    @property
-    def limit(self) -> float:
-        """Seconds for one MILP."""
-        if self.set_seconds is not None:
-            return self.set_seconds
-        return _PAPER_LIMIT if self.seconds is None else self.seconds / _SHARE
 
 
 def search(

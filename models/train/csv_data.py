@@ -60,6 +60,10 @@ def read_csv(path: Path, label: str | None) -> TrainingData:
     """
     table = _read(path)
     names = [name for name in table.columns if name != label]
+    if len(table.columns) == 1 and ";" in next(iter(table.columns)):
+        raise TrainingError(
+            f"{path}, line 1: one column only, with ';' in its name; separate columns by commas"
+        )
     if label is None:
         raise TrainingError(
             f"{path}: say which column holds the label, as in --label {list(table.columns)[-1]!r}"
@@ -113,7 +117,8 @@ def _read(path: Path) -> _Table:
         raise TrainingError(f"{path}, line {reader.line_num}: not CSV: {error}") from None
     if len(rows) < 2:
         raise TrainingError(
-            f"{path}: {len(rows)} rows below the header, expected at least 2 to leave one out"
+            f"{path}: {len(rows)} row{'s' * (len(rows) != 1)} below the header, expected at least 2 "
+            "to leave one out"
         )
     return _Table(path, dict(zip(header, map(list, zip(*rows, strict=True)), strict=True)), lines)
 

@@ -68,7 +68,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise TrainingError(f"--dropout {self.dropout}: expected a number in [0, 1), as in 0.1")
         if not 0 <= self.seed < 2**63:
-            raise TrainingError(f"--seed {self.seed}: expected a whole number of at least 0")
+            raise TrainingError(f"--seed {self.seed}: expected a whole number from 0 to 2**63 - 1")
 
     @property
     def dropped(self) -> float:
