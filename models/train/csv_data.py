@@ -117,8 +117,8 @@ def _read(path: Path) -> _Table:
         raise TrainingError(f"{path}, line {reader.line_num}: not CSV: {error}") from None
     if len(rows) < 2:
         raise TrainingError(
-            f"{path}: {len(rows)} row{'s' * (len(rows) != 1)} below the header, expected at least 2 "
-            "to leave one out"
+            f"{path}: {len(rows)} row{'s' * (len(rows) != 1)} below the header, expected at "
+            "least 2 to leave one out"
         )
     return _Table(path, dict(zip(header, map(list, zip(*rows, strict=True)), strict=True)), lines)
 

@@ -1,0 +1,60 @@
+"""The bundled example proves what the README says it proves."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import leaveout
+from leaveout.models import load_family, load_network
+from leaveout.models.train import encoding_of
+
+ROOT = Path(__file__).parent.parent
+EXAMPLE = ROOT / "examples" / "breast_cancer"
+
+
+@pytest.fixture(scope="module")
+def report():
+    return leaveout.verify(EXAMPLE / "breast_cancer.spec")
+
+
+def test_the_demo_is_proved(report):
+    assert [(r.name, r.label, r.verdict) for r in report.results] == [
+        ("bound", 0, "proved"),
+        ("bound", 1, "proved"),
+        ("confident", None, "proved"),
+    ]
+
+
+def test_the_readme_shows_the_bounds_the_demo_finds(report):
+    table = re.findall(
+        r"^(bound|confident) +(\d|all) +proved +([\d.]+) +([\d.]+)",
+        (ROOT / "README.md").read_text(),
+        re.MULTILINE,
+    )
+    assert len(table) == len(report.results)
+    for (_, _, lower, upper), result in zip(table, report.results, strict=True):
+        # Solvers in parallel end on slightly different points within the gap.
+        assert result.lower == pytest.approx(float(lower), rel=3e-3)
+        assert result.upper == pytest.approx(float(upper), rel=3e-3)
+
+
+def test_the_family_has_a_member_for_every_patient_in_scikit_learns_data():
+    from sklearn.datasets import load_breast_cancer
+
+    network = load_network(EXAMPLE / "family" / "full.onnx")
+    family = load_family(EXAMPLE / "family" / "family.npz", network)
+    data = load_breast_cancer()
+    assert family.removed.tolist() == list(range(len(data.target)))
+    assert family.manifest.data.labels == ("benign", "malignant")
+    encoding = encoding_of(family.manifest)
+    columns = [list(data.feature_names).index(column.name) for column in encoding.columns]
+    low = np.asarray([column.minimum for column in encoding.columns])
+    high = np.asarray([column.maximum for column in encoding.columns])
+    scaled = ((data.data[:, columns] - low) / (high - low)).astype(np.float32)
+    predicted = network.runner().scores(scaled).argmax(axis=1)
+    names = [family.manifest.data.labels[label] for label in predicted]
+    assert np.mean([data.target_names[t] == n for t, n in zip(data.target, names)]) > 0.93
