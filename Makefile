@@ -7,6 +7,8 @@ DEV ?= .venv-test
 BIN := $(VENV)/bin
 DEVBIN := $(DEV)/bin
 PIP := pip install --quiet --disable-pip-version-check -c constraints.txt
+CHECK := test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	|| { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 ..."; exit 1; }
 EXTRAS := train,gurobi,pulp,ortools,scip
 
 .PHONY: demo test check lint types imports wheel clean
@@ -39,14 +41,14 @@ wheel: $(DEV)/.ready
 	$(DEVBIN)/python .ci/wheel_contents.py dist
 
 $(VENV)/.ready: pyproject.toml constraints.txt
-	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed"; exit 1; }
+	@$(CHECK)
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "installing leaveout and its libraries into $(VENV)"
 	@$(BIN)/$(PIP) -e .
 	@touch $@
 
 $(DEV)/.ready: pyproject.toml constraints.txt
-	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed"; exit 1; }
+	@$(CHECK)
 	@test -d $(DEV) || $(PYTHON) -m venv $(DEV)
 	@echo "installing leaveout, every extra and the test tools into $(DEV)"
 	@$(DEVBIN)/$(PIP) -e '.[$(EXTRAS),test]'

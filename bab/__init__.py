@@ -5,7 +5,7 @@ from __future__ import annotations
 from leaveout.bab.instance import Instance, make_instance
 from leaveout.bab.lucid import search
 from leaveout.bab.options import LucidOptions
-from leaveout.bab.result import EngineResult, Progress, ProgressCallback
+from leaveout.bab.result import EngineResult, Progress, ProgressCallback, agree
 from leaveout.bab.variants import VARIANTS, Variant, find_variant
 from leaveout.bab.witness import Replayer, Witness
 
@@ -19,6 +19,7 @@ __all__ = [
     "Replayer",
     "Variant",
     "Witness",
+    "agree",
     "find_variant",
     "make_instance",
     "search",

@@ -11,6 +11,9 @@ __all__ = ["jacobians"]
 
 Floats = NDArray[np.float64]
 
+_NUMBERS = 2**22
+"""Largest Jacobian of one layer that is held at once, in numbers."""
+
 
 def jacobians(network: Stack, points: Floats) -> tuple[Floats, Floats]:
     """Scores and Jacobians of one network at many points.
@@ -27,7 +30,13 @@ def jacobians(network: Stack, points: Floats) -> tuple[Floats, Floats]:
     jacobian : ndarray of float64, shape (p, labels, d)
         Of the linear region each point lies in; a neuron at exactly 0 counts as inactive.
     """
-    count, dimension = points.shape
+    dimension = points.shape[1]
+    widest = max(dimension, *(layer.width for layer in network.layers))
+    chunk = max(1, _NUMBERS // (widest * dimension))
+    if len(points) > chunk:
+        parts = [jacobians(network, points[i : i + chunk]) for i in range(0, len(points), chunk)]
+        return np.concatenate([s for s, _ in parts]), np.concatenate([j for _, j in parts])
+    count = len(points)
     values = [points]
     slopes = [np.broadcast_to(np.eye(dimension), (count, dimension, dimension))]
     for k, layer in enumerate(network.layers):

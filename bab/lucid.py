@@ -22,12 +22,12 @@ from leaveout.bab.result import EngineResult, Progress, ProgressCallback, Reason
 from leaveout.bab.scout import better, improve, scout
 from leaveout.bab.sets import Bounded, MemberSet, bound_set
 from leaveout.bab.witness import Replayer, Witness
-from leaveout.encoders import Encoding
 from leaveout.models import confidence
 
 __all__ = ["search"]
 
 _TICK = 0.25
+_USED = 0.95
 _BLURRED = 0.01
 """Largest relative gap that is put down to float32 evaluation and still called closed."""
 
@@ -91,7 +91,7 @@ class _Search:
         self.started = time.perf_counter()
         self.deadline = math.inf if options.seconds is None else self.started + options.seconds
         self.replayer = Replayer(instance)
-        self.witness: Witness | None = known.witness if known else None
+        self.witness: Witness | None = None
         self.solved = 0
         self.interrupted = self.betrayed = False
         self.settled = -math.inf
@@ -101,6 +101,7 @@ class _Search:
         self.member_upper = np.full(len(instance.family), self.most)
         if known is not None:
             self.member_upper = np.minimum(self.member_upper, known.member_upper)
+            self._keep(known.witness)
         self.waiting: list[MemberSet] = self._roots()
         self.running: dict[Future[Bounded], MemberSet] = {}
         self.queue: list[tuple[float, int, MemberSet]] = []
@@ -110,7 +111,8 @@ class _Search:
         variant = self.options.variant
         everyone = np.arange(len(self.instance.family), dtype=np.int64)
         groups = [everyone] if variant.hyper else [everyone[i : i + 1] for i in everyone]
-        encoding, limit = variant.encoding, self.options.limit
+        encoding = replace(variant.encoding, tolerance=self.options.tolerance)
+        limit = self.options.limit
         return [
             MemberSet(group, float(self.member_upper[group].max()), encoding, limit)
             for group in groups
@@ -146,6 +148,7 @@ class _Search:
 
     def run(self) -> EngineResult:
         try:
+            self._tell()
             if self.options.witnesses:
                 limit = self.deadline
                 if self.options.seconds is not None:
@@ -204,7 +207,8 @@ class _Search:
                 self.final.append(task)
                 continue
             left = self.deadline - time.perf_counter()
-            timed = replace(task, limit=max(0.1, min(task.limit, left)))
+            # A little less than what is left, so that the dual bound still arrives.
+            timed = replace(task, limit=max(0.1, min(task.limit, _USED * left)))
             call = partial(bound_set, self.instance, timed, self.label, self.floor)
             self.running[pool.submit(call)] = task
 
@@ -233,7 +237,7 @@ class _Search:
         if not options.tighten or not options.variant.branch:
             return []
         if entry.state == "relaxed":
-            exact = Encoding(entry.encoding.matching, None)
+            exact = replace(entry.encoding, relax_if_similar=None)
             return [replace(entry, state="fresh", encoding=exact)]
         if entry.state == "stopped" and options.seconds is not None:
             return [replace(entry, state="fresh", limit=2 * entry.limit)]
@@ -253,8 +257,7 @@ class _Search:
                 known = self.member_upper[entry.members]
                 self.member_upper[entry.members] = np.minimum(known, entry.upper)
             heapq.heappush(self.queue, (-entry.upper, next(self.order), entry))
-        if self.progress is not None:
-            self.progress(self._moment())
+        self._tell()
 
     def _believed(self, found: MemberSet, task: MemberSet) -> MemberSet:
         """Return a bound as found, or as it was where a replayed leak contradicts it."""
@@ -262,8 +265,13 @@ class _Search:
         entry = replace(found, limit=task.limit)
         if self.leaks[found.members].max() <= found.upper:
             return entry
-        detail = f"{self.options.solver} gave a bound below a leak that was replayed"
-        return replace(entry, upper=task.upper, state="numerical", detail=detail)
+        self._betray()
+        return replace(entry, upper=task.upper, state="numerical")
+
+    def _betray(self) -> None:
+        """Forget every bound: what gave one below a replayed leak is not believed in any other."""
+        self.betrayed = True
+        self.member_upper[:] = self.most
 
     def _try(self, point: NDArray[np.float64], task: MemberSet) -> None:
         """Look for a leak near the point a MILP likes, with the member that leaks most there."""
@@ -279,10 +287,12 @@ class _Search:
         if found is not None:
             self.leaks[found.member] = max(self.leaks[found.member], found.confidence)
             if found.confidence > self.member_upper[found.member]:
-                # What gave that bound is not to be believed about any other member either.
-                self.betrayed = True
-                self.member_upper[:] = self.most
+                self._betray()
         self.witness = better(self.witness, found)
+
+    def _tell(self) -> None:
+        if self.progress is not None:
+            self.progress(self._moment())
 
     def _moment(self) -> Progress:
         now = time.perf_counter()
@@ -293,7 +303,7 @@ class _Search:
         )
 
     def _result(self) -> EngineResult:
-        closed = self._refuted() or self._closed()
+        closed = self._refuted() or (self._closed() and not self.betrayed)
         reason, detail = (None, "") if closed else self._why()
         return EngineResult(
             self.label,
@@ -306,6 +316,8 @@ class _Search:
             np.maximum(self.member_upper, 0.0),
             self.solved,
             time.perf_counter() - self.started,
+            self.interrupted,
+            self.betrayed,
         )
 
     def _why(self) -> tuple[Reason, str]:

@@ -5,8 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from leaveout.bab.variants import VARIANTS, Variant
+from leaveout.solvers import Feature, find_solver
 
-__all__ = ["LucidOptions"]
+__all__ = ["LOOSE", "TIGHT", "LucidOptions"]
+
+TIGHT = 1e-9
+"""Tolerance asked of solvers."""
+
+LOOSE = 1e-6
+"""Tolerance presumed of solvers that take none."""
 
 _PAPER_LIMIT = 2400.0
 _SHARE = 12
@@ -47,6 +54,11 @@ class LucidOptions:
     witnesses: bool = True
     tighten: bool = True
     seed: int = 0
+
+    @property
+    def tolerance(self) -> float:
+        """Tolerance asked of the solver, or presumed of one that takes none."""
+        return TIGHT if Feature.TOLERANCES in find_solver(self.solver).features else LOOSE
 
     @property
     def limit(self) -> float:

@@ -39,6 +39,10 @@ class EngineResult:
     solved : int
         Problems given to the solver.
     seconds : float
+    interrupted : bool
+        Whether Ctrl-C ended the search.
+    betrayed : bool
+        Whether a replayed leak contradicted a bound of the solver; the bounds are propagation's.
     """
 
     label: int
@@ -51,6 +55,8 @@ class EngineResult:
     member_upper: NDArray[np.float64]
     solved: int
     seconds: float
+    interrupted: bool = False
+    betrayed: bool = False
 
     def stopped(self, detail: str, gap: float) -> EngineResult:
         """Return the same bounds as those of a search that time did not allow to go on."""

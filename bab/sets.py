@@ -10,20 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.instance import Instance
-from leaveout.encoders import Encoding, encode_idp, hyper_network, pair_bounds
+from leaveout.encoders import Encoding, IdpProblem, encode_idp, hyper_network, pair_bounds
 from leaveout.encoders.bounds import hyper_bounds
-from leaveout.encoders.scaling import scaled
+from leaveout.encoders.scaling import ScaledPair, scaled
 from leaveout.solvers import Outcome, Settings, SolverProcess, Status
 
 __all__ = ["Bounded", "MemberSet", "bound_set"]
 
 Floats = NDArray[np.float64]
 
+State = Literal["fresh", "exact", "relaxed", "stopped", "numerical", "failed"]
+
 _LARGEST = 1e6
 """Scaled weights beyond this leave no room between rounding and tolerance: no MILP is trusted."""
-
-_CONFIRMED = 1e-7
-"""Least dual bound of the elastic problem, in scaled units, that confirms an infeasible one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +47,7 @@ class MemberSet:
     upper: float
     encoding: Encoding
     limit: float
-    state: Literal["fresh", "exact", "relaxed", "stopped", "numerical", "failed"] = "fresh"
+    state: State = "fresh"
     detail: str = ""
 
 
@@ -85,57 +84,79 @@ def bound_set(
     hyper = hyper_network(instance.members.take(task.members))
     pair = pair_bounds(network, hyper, instance.bounds, box)
     if task.encoding.matching:
-        upper = min(task.upper, instance.difference_upper(pair, label))
-        if upper <= floor:
-            return Bounded(replace(task, upper=max(upper, floor), state="exact"), None, 0)
+        task = replace(task, upper=min(task.upper, instance.difference_upper(pair, label)))
+        if task.upper <= floor:
+            return Bounded(replace(task, upper=max(task.upper, floor), state="exact"), None, 0)
     else:
         # Without matching dependencies the two networks are bounded apart, as in the paper.
-        upper = task.upper
         pair = replace(pair, hyper=hyper_bounds(hyper, box))
+    both = scaled(network, hyper, pair, box)
+    if not both.largest <= _LARGEST:
+        detail = f"sums of weights cancel almost wholly (scaled weights up to {both.largest:.0e})"
+        return Bounded(replace(task, state="numerical", detail=detail), None, 0)
+    return _Attempt(instance, task, label, floor, worker, both, started).run()
 
-    largest = scaled(network, hyper, pair, box).largest
-    if not largest <= _LARGEST:
-        detail = f"sums of weights cancel almost wholly (scaled weights up to {largest:.0e})"
-        return Bounded(replace(task, upper=upper, state="numerical", detail=detail), None, 0)
 
-    def solve(cut: float, elastic: bool) -> tuple[Outcome, float, Floats | None, int]:
+@dataclass(eq=False)
+class _Attempt:
+    """The problems solved to bound one set."""
+
+    instance: Instance
+    task: MemberSet
+    label: int
+    floor: float
+    worker: SolverProcess
+    pair: ScaledPair
+    started: float
+    solved: int = 0
+
+    def run(self) -> Bounded:
+        encoded, outcome = self.solve(self.floor)
+        if outcome.status is Status.INFEASIBLE:
+            # One "infeasible" is not believed: by how much it is missed must be positive too.
+            elastic, missed = self.solve(self.floor, elastic=True)
+            if elastic.confirms(missed):
+                return self.ended("exact", min(self.task.upper, self.floor))
+            # Too close to the cut-off to tell: a lower one leaves room for a bound.
+            lower = self.floor - max(self.floor, self.task.upper) / 2
+            encoded, outcome = self.solve(lower)
+        if outcome.status is Status.INFEASIBLE:
+            detail = "the solver calls a problem infeasible and does not confirm it"
+            return self.ended("numerical", self.task.upper, detail=detail)
+        bound = encoded.upper(outcome) + self.instance.network_error
+        upper = min(self.task.upper, max(bound, self.floor))
+        point = encoded.point(outcome)
+        if outcome.status is Status.OPTIMAL:
+            return self.ended("relaxed" if encoded.relaxed else "exact", upper, point)
+        if outcome.status is Status.STOPPED:
+            return self.ended("stopped", upper, point)
+        return self.ended("failed", upper, detail=outcome.message or outcome.status.value)
+
+    def solve(self, cut: float, *, elastic: bool = False) -> tuple[IdpProblem, Outcome]:
+        instance = self.instance
         encoded = encode_idp(
-            network,
-            hyper,
-            pair,
-            box,
-            label,
-            encoding=task.encoding,
+            self.pair,
+            instance.box,
+            self.label,
+            encoding=self.task.encoding,
             floor=cut - instance.network_error,
             tie=instance.member_error,
             elastic=elastic,
         )
-        left = max(0.1, task.limit - (time.perf_counter() - started))
+        left = max(0.1, self.task.limit - (time.perf_counter() - self.started))
         # To confirm, a dual bound above zero is enough.
-        wanted = Settings(time_limit=left, relative_gap=0.5 if elastic else 1e-5)
-        outcome = worker.solve(encoded.problem, wanted)
-        bound = encoded.upper(outcome) + instance.network_error
-        return outcome, bound, encoded.point(outcome), encoded.relaxed
+        settings = Settings(
+            time_limit=left,
+            relative_gap=0.5 if elastic else 1e-5,
+            feasibility_tolerance=self.task.encoding.tolerance,
+            integrality_tolerance=self.task.encoding.tolerance,
+        )
+        self.solved += 1
+        return encoded, self.worker.solve(encoded.problem, settings)
 
-    solved = 1
-    outcome, bound, point, relaxed = solve(floor, elastic=False)
-    if outcome.status is Status.INFEASIBLE:
-        # One "infeasible" is not believed: by how much it is missed must be positive too.
-        missed, _, _, _ = solve(floor, elastic=True)
-        solved += 1
-        if missed.status in {Status.OPTIMAL, Status.STOPPED} and missed.dual_bound > _CONFIRMED:
-            return Bounded(replace(task, upper=min(upper, floor), state="exact"), None, solved)
-        # Too close to the cut-off to tell: a lower one leaves room for a bound.
-        outcome, bound, point, relaxed = solve(floor - max(floor, upper) / 2, elastic=False)
-        solved += 1
-    if outcome.status is Status.INFEASIBLE:
-        detail = "the solver calls a problem infeasible and does not confirm it"
-        return Bounded(replace(task, upper=upper, state="numerical", detail=detail), None, solved)
-    upper = min(upper, max(bound, floor)) if np.isfinite(bound) else upper
-    if outcome.status is Status.OPTIMAL:
-        state: Literal["exact", "relaxed"] = "relaxed" if relaxed else "exact"
-        return Bounded(replace(task, upper=upper, state=state), point, solved)
-    if outcome.status is Status.STOPPED:
-        return Bounded(replace(task, upper=upper, state="stopped"), point, solved)
-    detail = outcome.message or outcome.status.value
-    return Bounded(replace(task, upper=upper, state="failed", detail=detail), None, solved)
+    def ended(
+        self, state: State, upper: float, point: Floats | None = None, *, detail: str = ""
+    ) -> Bounded:
+        return Bounded(
+            replace(self.task, upper=upper, state=state, detail=detail), point, self.solved
+        )

@@ -33,7 +33,7 @@ def prepared(data: Path, layers: tuple[int, ...], batch: int, members: int) -> I
     Instance
         Over the box [0, 1]^d.
     """
-    name = f"{data.stem}_{'x'.join(map(str, layers))}_{members}"
+    name = f"{data.stem}_{'x'.join(map(str, layers))}_batch{batch}_{members}"
     folder = ROOT / "out" / name
     if not (folder / "family.npz").exists():
         sys.stderr.write(f"training {name}\n")

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.encoders.bounds import PairBounds
 from leaveout.encoders.box import Box
 from leaveout.encoders.builder import ProblemBuilder
-from leaveout.encoders.hyper import HyperLayer, HyperNetwork
+from leaveout.encoders.hyper import HyperLayer
 from leaveout.encoders.interval import Interval
-from leaveout.encoders.scaling import NEGLIGIBLE, ScaledPair, scaled
-from leaveout.models import Layer, Stack
-from leaveout.solvers import Outcome, Problem
+from leaveout.encoders.neurons import Neurons
+from leaveout.encoders.scaling import ScaledPair
+from leaveout.models import Layer
+from leaveout.solvers import Outcome, Problem, Status
 
-__all__ = ["MARGIN", "Encoding", "IdpProblem", "encode_idp"]
+__all__ = ["CONFIRMED", "MARGIN", "Encoding", "IdpProblem", "encode_idp"]
 
 Floats = NDArray[np.float64]
 Columns = NDArray[np.int64]
@@ -28,6 +28,11 @@ A thousand times the tolerance asked of solvers, so that no true leak sits close
 solver can see: rows narrower than a solver's tolerance have made solvers call feasible problems
 infeasible.
 """
+
+CONFIRMED = 1e-7
+"""Least padded dual bound of the elastic problem, in scaled units, that confirms infeasibility."""
+
+_BOUNDED = frozenset({Status.OPTIMAL, Status.STOPPED})
 
 
 @dataclass(frozen=True)
@@ -41,10 +46,19 @@ class Encoding:
     relax_if_similar : float or None
         Threshold tau, in units of the activations: where a pair's difference interval is not
         wider, the hyper-network's ReLU is relaxed. None relaxes nothing.
+    tolerance : float
+        Of the solver. Rows that are consequences are widened by the larger of `MARGIN` and ten
+        times this.
     """
 
     matching: bool = True
     relax_if_similar: float | None = 0.01
+    tolerance: float = 1e-9
+
+    @property
+    def margin(self) -> float:
+        """What rows are widened by, in scaled units."""
+        return max(MARGIN, 10 * self.tolerance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +76,8 @@ class IdpProblem:
     score_factor : float
     relaxed : int
         ReLUs relaxed although a binary would have been exact.
+    tolerance : float
+        Of the solver.
     """
 
     problem: Problem
@@ -70,18 +86,31 @@ class IdpProblem:
     input_factors: Floats
     score_factor: float
     relaxed: int
+    tolerance: float
+
+    @property
+    def _pad(self) -> float:
+        """How far tolerances may move a dual bound, in scaled units.
+
+        A reduced cost that is off by the tolerance moves it by the tolerance times the
+        variable's range.
+        """
+        return self.tolerance * float((self.problem.upper - self.problem.lower).sum())
 
     def upper(self, outcome: Outcome) -> float:
-        """Upper bound of the exact confidence from the dual bound, padded for tolerances.
+        """Upper bound of the exact confidence: the dual bound, padded for tolerances.
 
-        All variables but binaries lie in [-1, 1], so a reduced cost that is off by the dual
-        tolerance moves the bound by at most the tolerance times the number of variables.
+        Infinite where the outcome proves none: only an optimum or a stop has a dual bound.
         """
         bound = outcome.dual_bound
-        if not np.isfinite(bound):
-            return float(bound)
-        pad = MARGIN * max(1.0, abs(bound)) + 1e-9 * self.problem.variables
-        return float((bound + pad) * self.score_factor)
+        if outcome.status not in _BOUNDED or not np.isfinite(bound):
+            return float("inf")
+        return float((bound + self._pad + MARGIN * max(1.0, abs(bound))) * self.score_factor)
+
+    def confirms(self, outcome: Outcome) -> bool:
+        """Whether an outcome of the elastic problem proves that there is no leak."""
+        known = outcome.status in _BOUNDED and np.isfinite(outcome.dual_bound)
+        return bool(known and outcome.dual_bound > self._pad + CONFIRMED)
 
     def point(self, outcome: Outcome) -> Floats | None:
         """Input of the solver's best point, clipped to the box, or None."""
@@ -91,9 +120,7 @@ class IdpProblem:
 
 
 def encode_idp(
-    network: Stack,
-    hyper: HyperNetwork,
-    bounds: PairBounds,
+    pair: ScaledPair,
     box: Box,
     label: int,
     *,
@@ -106,12 +133,10 @@ def encode_idp(
 
     Parameters
     ----------
-    network : Stack
-        Of one network, N.
-    hyper : HyperNetwork
-        Of the set of members.
-    bounds : PairBounds
+    pair : ScaledPair
+        N and the hyper-network of a set of members, scaled.
     box : Box
+        In the network's own units.
     label : int
     encoding : Encoding
     floor : float
@@ -126,7 +151,7 @@ def encode_idp(
     -------
     IdpProblem
     """
-    pair = scaled(network, hyper, bounds, box)
+    margin = encoding.margin
     builder = ProblemBuilder()
     inputs = builder.add_variables(pair.box.lower, pair.box.upper, "x")
     layers = len(pair.network.layers)
@@ -138,19 +163,20 @@ def encode_idp(
         before, after = pair.bounds.network[k], pair.bounds.hyper[k]
         ratio = pair.inner[k] / pair.outer[k + 1]
         exact = np.zeros(len(before.lower), bool)
-        z = _Neurons(builder, before, ratio, f"n{k + 1}", is_last, exact)
+        z = Neurons(builder, before, ratio, f"n{k + 1}", is_last, exact, margin)
         _exact_rows(builder, z, pair.network.layers[k], own)
         similar = _similar(pair, k, encoding)
-        m = _Neurons(builder, after, ratio, f"m{k + 1}", is_last, similar)
+        m = Neurons(builder, after, ratio, f"m{k + 1}", is_last, similar, margin)
         relaxed += int(np.count_nonzero(m.unstable & similar))
-        _hyper_rows(builder, m, pair.hyper.layers[k], other, pair, hyper.members == 1)
+        _hyper_rows(builder, m, pair.hyper.layers[k], other, pair, margin)
         if encoding.matching:
-            _matching_rows(builder, z, m, pair.bounds.after[k])
+            _matching_rows(builder, z, m, pair.bounds.after[k], margin)
         own.append(z.outputs)
         other.append(m.outputs)
     factor = float(pair.inner[-1][0])
-    problem = _leak(builder, pair, label, own[-1], other[-1], floor / factor, tie / factor, elastic)
-    return IdpProblem(problem, inputs, box, pair.outer[0], factor, relaxed)
+    leak = _Leak(pair, label, floor / factor - margin, tie / factor + margin, elastic)
+    problem = leak.problem(builder, own[-1], other[-1])
+    return IdpProblem(problem, inputs, box, pair.outer[0], factor, relaxed, encoding.tolerance)
 
 
 def _similar(pair: ScaledPair, k: int, encoding: Encoding) -> NDArray[np.bool_]:
@@ -159,70 +185,7 @@ def _similar(pair: ScaledPair, k: int, encoding: Encoding) -> NDArray[np.bool_]:
     return np.zeros(len(width), bool) if tau is None else np.asarray(width <= tau)
 
 
-class _Neurons:
-    """Variables and ReLU rows of one layer; -1 is the column of an output known to be zero.
-
-    Where a negligible share of a neuron's range passes its ReLU, the output may be anything it
-    can be, whatever the input: rows with coefficients that small are lost on solvers.
-    ``ratio`` is the inner over the outer factor of each neuron.
-    """
-
-    def __init__(
-        self,
-        builder: ProblemBuilder,
-        pre: Interval,
-        ratio: Floats,
-        name: str,
-        is_last: bool,
-        relax: NDArray[np.bool_],
-    ) -> None:
-        lower, upper = pre.lower, pre.upper
-        count = len(lower)
-        self.count = count
-        loose = (upper > 0) & (upper < NEGLIGIBLE) & ~np.full(count, is_last)
-        active = ((lower >= 0) & ~loose) | is_last
-        self.unstable = ~active & ~loose & (upper > 0)
-        self.inputs = np.full(count, -1)
-        self.outputs = np.full(count, -1)
-        self.defined = np.flatnonzero(active | self.unstable)
-        u = np.flatnonzero(self.unstable)
-        self.inputs[active] = self.outputs[active] = builder.add_variables(
-            lower[active], upper[active], name
-        )
-        self.inputs[u] = builder.add_variables(lower[u], upper[u], f"{name}.pre")
-        self.outputs[u] = builder.add_variables(np.zeros(len(u)), upper[u], name)
-        free = (upper * ratio)[loose]
-        self.outputs[loose] = builder.add_variables(np.zeros(len(free)), free, f"{name}.free")
-        self._relu_rows(builder, u[~relax[u]], lower, upper, f"{name}.on")
-        self._triangle_rows(builder, u[relax[u]], lower, upper)
-
-    def _relu_rows(
-        self, builder: ProblemBuilder, u: Columns, lower: Floats, upper: Floats, name: str
-    ) -> None:
-        """Eq. 3f and 3g: h >= z, h <= upper a, h <= z - lower (1 - a)."""
-        if not len(u):
-            return
-        on = builder.add_variables(np.zeros(len(u)), np.ones(len(u)), name, integer=True)
-        one = np.eye(len(u))
-        h, z = self.outputs[u], self.inputs[u]
-        builder.add_rows([(h, one), (z, -one)], lower=0.0)
-        builder.add_rows([(h, one), (on, -one * upper[u])], upper=0.0)
-        builder.add_rows([(h, one), (z, -one), (on, -one * lower[u])], upper=-lower[u])
-
-    def _triangle_rows(
-        self, builder: ProblemBuilder, u: Columns, lower: Floats, upper: Floats
-    ) -> None:
-        """Relax to a triangle: h >= z, h <= upper (z - lower) / (upper - lower)."""
-        if not len(u):
-            return
-        one = np.eye(len(u))
-        h, z = self.outputs[u], self.inputs[u]
-        builder.add_rows([(h, one), (z, -one)], lower=0.0)
-        slope = upper[u] / (upper[u] - lower[u])
-        builder.add_rows([(h, one), (z, -one * slope)], upper=-slope * lower[u] + MARGIN)
-
-
-def _exact_rows(builder: ProblemBuilder, z: _Neurons, layer: Layer, sources: list[Columns]) -> None:
+def _exact_rows(builder: ProblemBuilder, z: Neurons, layer: Layer, sources: list[Columns]) -> None:
     """Eq. 3d: z = W h + b."""
     d = z.defined
     terms = [(z.inputs[d], np.eye(len(d)))]
@@ -233,11 +196,11 @@ def _exact_rows(builder: ProblemBuilder, z: _Neurons, layer: Layer, sources: lis
 
 def _hyper_rows(
     builder: ProblemBuilder,
-    m: _Neurons,
+    m: Neurons,
     layer: HyperLayer,
     sources: list[Columns],
     pair: ScaledPair,
-    single: bool,
+    margin: float,
 ) -> None:
     """Eq. 3e, for inputs of any sign: b_lo + W_lo h <= z <= b_hi + W_hi h where h >= 0.
 
@@ -249,11 +212,11 @@ def _hyper_rows(
     if not len(d):
         return
     one = [(m.inputs[d], np.eye(len(d)))]
-    if single:
+    if pair.hyper.members == 1:
         exact = [(sources[s], -w.lower[d]) for s, w in layer.weights.items()]
         builder.add_rows(one + exact, layer.bias.lower[d], layer.bias.upper[d])
         return
-    low, high = layer.bias.lower[d] - MARGIN, layer.bias.upper[d] + MARGIN
+    low, high = layer.bias.lower[d] - margin, layer.bias.upper[d] + margin
     least, greatest = [], []
     for s, w in layer.weights.items():
         w_lower, w_upper = w.lower[d], w.upper[d]
@@ -279,7 +242,9 @@ def _chord(lower: Floats, upper: Floats, box: Box, pick: np.ufunc) -> tuple[Floa
     return slope, intercept.sum(axis=1)
 
 
-def _matching_rows(builder: ProblemBuilder, z: _Neurons, m: _Neurons, change: Interval) -> None:
+def _matching_rows(
+    builder: ProblemBuilder, z: Neurons, m: Neurons, change: Interval, margin: float
+) -> None:
     """Keep each pair of neurons together: z + change_lo <= z# <= z + change_hi after each ReLU."""
     some = np.flatnonzero((z.outputs >= 0) | (m.outputs >= 0))
     if not len(some):
@@ -287,42 +252,47 @@ def _matching_rows(builder: ProblemBuilder, z: _Neurons, m: _Neurons, change: In
     one = np.eye(len(some))
     builder.add_rows(
         [(m.outputs[some], one), (z.outputs[some], -one)],
-        change.lower[some] - MARGIN,
-        change.upper[some] + MARGIN,
+        change.lower[some] - margin,
+        change.upper[some] + margin,
     )
 
 
-def _leak(
-    builder: ProblemBuilder,
-    pair: ScaledPair,
-    label: int,
-    own: Columns,
-    other: Columns,
-    floor: float,
-    tie: float,
-    elastic: bool,
-) -> Problem:
-    """Eq. 3a and 3c: the label wins in N by beta, and not against some rival in the member."""
-    rivals = [c for c in range(pair.network.labels) if c != label]
-    count = len(rivals)
-    ones = np.ones((count, 1))
-    top = pair.bounds.network[-1]
-    most = float(np.min(top.upper[label] - top.lower[rivals]))
-    cut = floor - MARGIN
-    # Elastic: the cut-off becomes a row that the slack may break.
-    beta = builder.add_variables(min(-4.0, cut) if elastic else cut, max(most, cut), "beta")
-    slack = builder.add_variables(0.0, 8.0 if elastic else 0.0, "slack")
-    lead = [(own[[label]], ones), (own[rivals], -np.eye(count))]
-    builder.add_rows([*lead, (beta, -ones)], lower=0.0)
-    leak = [(other[[label]], ones), (other[rivals], -np.eye(count)), (slack, -ones)]
-    if count == 1:
-        builder.add_rows(leak, upper=tie + MARGIN)
-    else:
-        seen = pair.bounds.hyper[-1]
-        big = np.maximum(seen.upper[label] - seen.lower[rivals], 0.0) + MARGIN
-        alpha = builder.add_variables(np.zeros(count), np.ones(count), "leaks", integer=True)
-        builder.add_rows([*leak, (alpha, np.diag(big))], upper=big + tie + MARGIN)
-        builder.add_rows([(alpha, np.ones((1, count)))], lower=1.0)
-    if elastic:
-        builder.add_rows([(beta, np.ones((1, 1))), (slack, np.ones((1, 1)))], lower=cut)
-    return builder.build(int(slack[0]) if elastic else int(beta[0]), maximise=not elastic)
+@dataclass(frozen=True, eq=False)
+class _Leak:
+    """Eq. 3a and 3c: the label wins in N by beta, and not against some rival in the member.
+
+    ``cut`` is the least beta, ``tie`` the largest lead of the member, both in scaled units and
+    widened.
+    """
+
+    pair: ScaledPair
+    label: int
+    cut: float
+    tie: float
+    elastic: bool
+
+    def problem(self, builder: ProblemBuilder, own: Columns, other: Columns) -> Problem:
+        """Add the last variables and rows, given the columns of both networks' scores."""
+        label, elastic = self.label, self.elastic
+        rivals = [c for c in range(self.pair.network.labels) if c != label]
+        count = len(rivals)
+        ones = np.ones((count, 1))
+        top = self.pair.bounds.network[-1]
+        most = max(float(np.min(top.upper[label] - top.lower[rivals])), self.cut)
+        # Elastic: the cut-off becomes a row that the slack may break.
+        beta = builder.add_variables(min(-4.0, self.cut) if elastic else self.cut, most, "beta")
+        slack = builder.add_variables(0.0, 8.0 if elastic else 0.0, "slack")
+        lead = [(own[[label]], ones), (own[rivals], -np.eye(count))]
+        builder.add_rows([*lead, (beta, -ones)], lower=0.0)
+        leak = [(other[[label]], ones), (other[rivals], -np.eye(count)), (slack, -ones)]
+        if count == 1:
+            builder.add_rows(leak, upper=self.tie)
+        else:
+            seen = self.pair.bounds.hyper[-1]
+            big = np.maximum(seen.upper[label] - seen.lower[rivals], 0.0)
+            alpha = builder.add_variables(np.zeros(count), np.ones(count), "leaks", integer=True)
+            builder.add_rows([*leak, (alpha, np.diag(big))], upper=big + self.tie)
+            builder.add_rows([(alpha, np.ones((1, count)))], lower=1.0)
+        if elastic:
+            builder.add_rows([(beta, np.ones((1, 1))), (slack, np.ones((1, 1)))], lower=self.cut)
+        return builder.build(int(slack[0]) if elastic else int(beta[0]), maximise=not elastic)

@@ -69,9 +69,17 @@ class Interval:
         return Interval(self.lower + other.lower, self.upper + other.upper).padded(pad)
 
     def meet(self, other: Interval) -> Interval:
-        """Intersection; both contain the true values, so a crossing is rounding and is closed."""
+        """Intersection of two intervals that both contain the true values.
+
+        Raises
+        ------
+        ArithmeticError
+            If they are apart by more than rounding explains: one of them is wrong.
+        """
         lower = np.maximum(self.lower, other.lower)
         upper = np.minimum(self.upper, other.upper)
+        if (lower - upper > 1e-9 * (self.magnitude + other.magnitude)).any():
+            raise ArithmeticError("two bounds of the same values contradict each other")
         return Interval(np.minimum(lower, upper), np.maximum(lower, upper))
 
     def relu(self) -> Interval:

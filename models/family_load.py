@@ -18,9 +18,8 @@ __all__ = ["load_family", "match"]
 def load_family(path: Path | str, network: Network) -> Family:
     """Load a family file, or a folder of ONNX files, whose members have N's architecture.
 
-    In a folder every ``*.onnx`` file is a member, in the order of the numbers in the names; a
-    name's last number is the row it lacks (``member_00012.onnx`` lacks row 12), and where any
-    name has none, members count from 0.
+    In a folder every ``*.onnx`` file is a member; the last number in its name is the row it
+    lacks (``member_00012.onnx`` lacks row 12), and members are ordered by it.
 
     Parameters
     ----------
@@ -70,7 +69,7 @@ def match(family: Family, network: Network, where: str) -> None:
 
 
 def _load_folder(folder: Path, network: Network) -> Family:
-    files = sorted(folder.glob("*.onnx"), key=lambda file: (_number(file) or 0, file.name))
+    files = sorted(folder.glob("*.onnx"), key=lambda file: (_row(file), file.name))
     if not files:
         raise FamilyError(f"{folder}: the family is empty: the folder holds no .onnx file")
     members: list[dict[str, NDArray[np.floating]]] = []
@@ -88,9 +87,10 @@ def _load_folder(folder: Path, network: Network) -> Family:
         if member.architecture != network.architecture:
             raise FamilyError(f"{file}: its operators are not those of {network.source}")
         members.append(member.parameters)
-    numbers = [_number(file) for file in files]
-    known = [number for number in numbers if number is not None]
-    removed = known if len(set(known)) == len(files) else list(range(len(files)))
+    removed = [_row(file) for file in files]
+    for i, row in enumerate(removed):
+        if row in removed[:i]:
+            raise FamilyError(f"{files[i]}: {files[removed.index(row)].name} lacks row {row} too")
     stacked = {
         name: np.stack([member[name] for member in members]).astype(np.float32)
         for name in network.graph.parameters
@@ -99,10 +99,13 @@ def _load_folder(folder: Path, network: Network) -> Family:
     return Family(stacked, np.asarray(removed, dtype=np.int64), manifest)
 
 
-def _number(file: Path) -> int | None:
+def _row(file: Path) -> int:
     digits = "".join(c if c in "0123456789" else " " for c in file.stem).split()
-    number = int(digits[-1]) if digits else None
-    return number if number is not None and number < 2**63 else None
+    if not digits or int(digits[-1]) >= 2**63:
+        raise FamilyError(
+            f"{file}: its name does not end in the row it lacks; name it as in member_12.onnx"
+        )
+    return int(digits[-1])
 
 
 def _first_difference(

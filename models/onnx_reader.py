@@ -19,8 +19,8 @@ from leaveout.models.operators import Affine, Operator, Shape
 __all__ = ["architecture_hash", "read_graph", "read_parameters"]
 
 _DROPPED_AT_END = {
-    "Softmax": "labels are unchanged; confidences are those of the scores before it",
-    "LogSoftmax": "labels and confidences are unchanged",
+    "Softmax": "labels and confidences are those of the scores before it",
+    "LogSoftmax": "labels and confidences are those of the scores before it",
 }
 
 

@@ -20,7 +20,7 @@ from leaveout.specs.types import (
     Type,
 )
 
-__all__ = ["BUILT_IN", "Bound", "Function", "Parameter", "functions"]
+__all__ = ["BUILT_IN", "Bound", "Function", "Parameter", "built_in", "functions"]
 
 GROUP = "leaveout.functions"
 
@@ -173,6 +173,17 @@ BUILT_IN: tuple[Function, ...] = (
         "label(M, x) == label(N, x)",
     ),
 )
+
+
+def built_in(name: str) -> Function:
+    """Return a built-in function.
+
+    Raises
+    ------
+    KeyError
+        If there is none of that name.
+    """
+    return {function.name: function for function in BUILT_IN}[name]
 
 
 def functions() -> dict[str, Function]:

@@ -17,12 +17,11 @@ from leaveout.specs import (
     Name,
 )
 from leaveout.specs.arguments import bind
-from leaveout.specs.functions import BUILT_IN
+from leaveout.specs.functions import built_in
 from leaveout.verifier.resolve import Resolver
 
 __all__ = ["IdpStatement", "recognise"]
 
-_TABLE = {function.name: function for function in BUILT_IN}
 _SHAPE = (
     "what can be decided over networks and families:\n"
     "    forall x in X, M in F: confidence(N, x) > b => label(M, x) == label(N, x)\n"
@@ -121,7 +120,7 @@ class _Reader:
             self.refuse(node, "the premise must compare a confidence")
         if operator not in {">", ">="}:
             self.refuse(node, "the premise must ask for a confidence above a bound")
-        given = bind(left, _TABLE["confidence"])
+        given = bind(left, built_in("confidence"))
         label_at = given.get("label")
         label = None
         if label_at is not None:
@@ -156,7 +155,7 @@ class _Reader:
         constant = None
         for side in (node.left, node.right):
             if isinstance(side, Call) and side.function == "label":
-                given = bind(side, _TABLE["label"])
+                given = bind(side, built_in("label"))
                 self.point(given["point"])
                 sides.append(given["network"])
             else:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from msgspec import structs
 
-from leaveout.bab import EngineResult, Instance, Progress, make_instance, search
+from leaveout.bab import EngineResult, Instance, Progress, agree, make_instance, search
 from leaveout.specs import Find
 from leaveout.verifier.formula import IdpStatement
 from leaveout.verifier.options import VerifyOptions
@@ -31,11 +31,22 @@ _UNCONDITIONAL = -1e-9
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One statement, loaded: its instance and the labels it is about."""
+    """One statement, loaded.
+
+    Attributes
+    ----------
+    statement : IdpStatement
+    instance : Instance
+    labels : tuple of int
+        The labels it is about.
+    pair : bool
+        Whether the family is one other network of the specification.
+    """
 
     statement: IdpStatement
     instance: Instance
     labels: tuple[int, ...]
+    pair: bool
 
 
 class Clock:
@@ -83,6 +94,7 @@ class Decider:
         self._known: dict[tuple[int, int], EngineResult] = {}
         self.notes: list[str] = []
         self.interrupted = False
+        self.betrayed = False
 
     def load(self, statement: IdpStatement) -> Job:
         """Load what a statement is about.
@@ -116,7 +128,8 @@ class Decider:
                     f"{instance.network.source} has the labels 0 to {instance.labels - 1}",
                 )
             labels = range(statement.label, statement.label + 1)
-        return Job(statement, instance, tuple(labels))
+        pair = resolver.is_network(statement.family)
+        return Job(statement, instance, tuple(labels), pair)
 
     def _note(self, *notes: str) -> None:
         self.notes += [note for note in notes if note not in self.notes]
@@ -125,9 +138,14 @@ class Decider:
         """Return the results of one statement."""
         statement = job.statement.statement
         if isinstance(statement, Find):
-            found = [self._search(job, label, clock, 0.0, decide=False) for label in job.labels]
-            if statement.per_label or len(found) == 1:
+            if statement.per_label or len(job.labels) == 1:
+                found = [self._search(job, label, clock, 0.0, decide=False) for label in job.labels]
                 return [self._result(job, [each]) for each in found]
+            found = []
+            for label in job.labels:
+                # Of several labels only the worst leak counts.
+                floor = max((each.lower for each in found), default=0.0)
+                found.append(self._search(job, label, clock, floor, decide=False))
             return [self._result(job, found)]
         threshold = job.statement.threshold
         floor = _UNCONDITIONAL if threshold is None else max(threshold, _UNCONDITIONAL)
@@ -146,6 +164,8 @@ class Decider:
         seconds = clock.next()
         key = (id(job.instance), label)
         known = self._known.get(key)
+        if self.betrayed:
+            return self._distrusted(job.instance, label, known)
         if known is not None and decide and (known.upper <= floor or known.lower > floor):
             return replace(known, seconds=0.0)
         if self.interrupted:
@@ -158,18 +178,38 @@ class Decider:
             if self._progress is not None:
                 self._progress(name, progress)
 
-        result = search(
-            job.instance,
-            label,
-            self._options.lucid(seconds),
-            floor=floor,
-            decide=decide,
-            known=known,
-            progress=report,
-        )
-        self.interrupted = self.interrupted or result.detail == "interrupted"
+        try:
+            result = search(
+                job.instance,
+                label,
+                self._options.lucid(seconds),
+                floor=floor,
+                decide=decide,
+                known=known,
+                progress=report,
+            )
+        except KeyboardInterrupt:
+            self.interrupted = True
+            return self._stopped(job.instance, label, known, "interrupted")
+        self.interrupted = self.interrupted or result.interrupted
+        self.betrayed = self.betrayed or result.betrayed
         self._known[key] = result
         return result
+
+    def _distrusted(
+        self, instance: Instance, label: int, known: EngineResult | None
+    ) -> EngineResult:
+        """Return what holds without the solver: propagation's bound, and witnesses."""
+        bare = self._stopped(instance, label, None, "")
+        witness = known.witness if known else None
+        return replace(
+            bare,
+            lower=witness.confidence if witness else 0.0,
+            witness=witness,
+            closed=False,
+            reason="numerical",
+            detail=f"a replayed leak exceeds a bound that {self._options.solver} gave",
+        )
 
     def _stopped(
         self, instance: Instance, label: int, known: EngineResult | None, detail: str
@@ -198,16 +238,18 @@ class Decider:
         statement, box = job.statement.statement, job.instance.box
         best = max(found, key=lambda each: each.lower)
         witness = best.witness
-        closed = all(each.closed for each in found)
-        reasons = [_reason(each) for each in found if not each.closed]
+        gap = self._options.lucid(None).gap
+        upper = max(0.0, *(each.upper for each in found))
+        closed = all(each.closed for each in found) or agree(best.lower, upper, gap)
+        reasons = [] if closed else [_reason(each) for each in found if not each.closed]
         return Result(
             name=statement.name,
             kind="find" if isinstance(statement, Find) else "guarantee",
             verdict="proved" if closed else "unknown",
             lower=_finite(best.lower),
-            upper=_finite(max(0.0, *(each.upper for each in found))),
+            upper=_finite(upper),
             label=found[0].label if len(found) == 1 else None,
-            witness=record(job.instance, witness) if witness is not None else None,
+            witness=record(job.instance, witness, job.pair) if witness is not None else None,
             seconds=round(sum(each.seconds for each in found), 3),
             engine=self._options.engine,
             solver=self._options.solver,

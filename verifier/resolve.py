@@ -27,7 +27,7 @@ from leaveout.specs import (
 )
 from leaveout.specs.arguments import bind
 from leaveout.specs.errors import Slip, pointing
-from leaveout.specs.functions import BUILT_IN
+from leaveout.specs.functions import built_in
 
 __all__ = ["Resolver"]
 
@@ -37,7 +37,6 @@ _OPERATORS: Mapping[str, Callable[[float, float], float]] = {
     "*": operator.mul,
     "/": operator.truediv,
 }
-_TABLE = {function.name: function for function in BUILT_IN}
 
 
 class Resolver:
@@ -107,8 +106,8 @@ class Resolver:
             N, whose architecture the members must have.
         """
         call = self.value(node)
-        if isinstance(call, Call) and call.function == "network":
-            other = self.network(call)
+        if self.is_network(node):
+            other = self.network(node)
             if other.architecture != network.architecture:
                 raise self.fail(
                     call, f"{other.source} has another architecture than {network.source}"
@@ -116,7 +115,7 @@ class Resolver:
             stacked = {
                 k: np.asarray(v, dtype=np.float32)[None] for k, v in other.parameters.items()
             }
-            return Family(stacked, np.zeros(1, np.int64), Manifest(recipe={"alone": True}))
+            return Family(stacked, np.zeros(1, np.int64), Manifest())
         path = self._path(node, "family")
         key = (path, network.source)
         if key not in self._families:
@@ -126,12 +125,17 @@ class Resolver:
                 raise self.fail(call, str(error)) from None
         return self._families[key]
 
+    def is_network(self, node: Expression) -> bool:
+        """Whether an expression stands for a single network."""
+        call = self.value(node)
+        return isinstance(call, Call) and call.function == "network"
+
     def box(self, node: Expression, dimension: int) -> Box:
         """Return the box an expression stands for, over ``dimension`` features."""
         call = self.value(node)
         if not (isinstance(call, Call) and call.function == "box"):
             raise self.fail(node, "expected a box, as in box(0, 1)")
-        given = bind(call, _TABLE["box"])
+        given = bind(call, built_in("box"))
         lower = self._side(given["lower"], dimension)
         upper = self._side(given["upper"], dimension)
         try:
@@ -161,7 +165,7 @@ class Resolver:
         call = self.value(node)
         if not (isinstance(call, Call) and call.function == function):
             raise self.fail(node, f"expected {function}(...) here")
-        path = self.value(bind(call, _TABLE[function])["path"])
+        path = self.value(bind(call, built_in(function))["path"])
         if not isinstance(path, Text) or not path.value:
             raise self.fail(call, f'{function} needs a path in quotes, as in {function}("...")')
         return self._folder / path.value

@@ -6,7 +6,9 @@ from pathlib import Path
 from time import perf_counter
 
 import leaveout
-from leaveout.solvers import find_solver
+from leaveout.bab.options import LOOSE
+from leaveout.errors import SolverError
+from leaveout.solvers import Feature, find_solver
 from leaveout.specs import Spec, check, load
 from leaveout.verifier.formula import recognise
 from leaveout.verifier.idp import Clock, Decider, StatementProgress
@@ -57,7 +59,9 @@ def verify(
     started = perf_counter()
     options = VerifyOptions(solver, engine, time, workers, variant, seed)
     options.lucid(None)
-    find_solver(solver)
+    features = find_solver(solver).features
+    if Feature.DUAL_BOUND not in features:
+        raise SolverError(f"solver {solver!r} gives no dual bounds, so it can prove nothing")
     tree = spec if isinstance(spec, Spec) else load(spec)
     if folder is None:
         folder = Path() if isinstance(spec, Spec) else Path(spec).parent
@@ -67,6 +71,13 @@ def verify(
     jobs = [decider.load(recognise(each, resolver)) for each in checked.statements]
     clock = Clock(time, started, sum(len(job.labels) for job in jobs))
     results = [result for job in jobs for result in decider.decide(job, clock)]
+    if decider.betrayed:
+        # Earlier statements rested on the same solver.
+        results = [result for job in jobs for result in decider.decide(job, clock)]
+    if Feature.TOLERANCES not in features:
+        decider.notes.append(
+            f"solver {solver!r} takes no tolerances: its bounds are padded for {LOOSE:g}"
+        )
     name = tree.source.name if isinstance(spec, Spec) else str(spec)
     return Report(
         leaveout=leaveout.__version__,

@@ -14,8 +14,8 @@ __all__ = ["outside_box", "record"]
 _SHOWN = 12
 
 
-def record(instance: Instance, witness: Witness) -> WitnessRecord:
-    """Return a witness as the report keeps it."""
+def record(instance: Instance, witness: Witness, pair: bool) -> WitnessRecord:
+    """Return a witness as the report keeps it; ``pair`` if the member is another network."""
     answer = int(np.argmax(witness.member_scores))
     return WitnessRecord(
         x=tuple(float(v) for v in witness.x),
@@ -26,16 +26,14 @@ def record(instance: Instance, witness: Witness) -> WitnessRecord:
         member_scores=tuple(float(v) for v in witness.member_scores),
         label=witness.label,
         member_label=answer,
-        words=_sentence(instance, witness, answer),
+        words=_sentence(instance, witness, answer, pair),
     )
 
 
-def _sentence(instance: Instance, witness: Witness, answer: int) -> str:
+def _sentence(instance: Instance, witness: Witness, answer: int, pair: bool) -> str:
     facts = instance.family.manifest.data
     own, other = _label(facts, witness.label), _label(facts, answer)
-    without = f"without row {witness.removed}"
-    if instance.family.manifest.recipe.get("alone"):
-        without = "in the other network"
+    without = "in the other network" if pair else f"without row {witness.removed}"
     if answer == witness.label:
         change = f"is a tie, no longer {own}"
     else:

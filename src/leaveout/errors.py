@@ -9,7 +9,6 @@ __all__ = [
     "SolverError",
     "SpecError",
     "TrainingError",
-    "WitnessError",
 ]
 
 
@@ -43,7 +42,3 @@ class SolverError(LeaveoutError):
 
 class TrainingError(LeaveoutError):
     """Training data or a recipe that cannot be used."""
-
-
-class WitnessError(LeaveoutError):
-    """A witness that does not hold when replayed through onnxruntime."""

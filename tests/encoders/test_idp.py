@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from leaveout.encoders import Encoding, encode_idp, hyper_network, pair_bounds
 from leaveout.encoders.bounds import hyper_bounds
+from leaveout.encoders.idp import CONFIRMED
 from leaveout.encoders.scaling import scaled
-from leaveout.solvers import Settings, Status, find_solver
+from leaveout.solvers import Outcome, Settings, Status, available, find_solver
 
 from support import networks
 from support.cases import BruteForce, question
@@ -28,9 +29,7 @@ def _encode(instance, label, encoding, members=None, elastic=False, floor=0.0):
     if not encoding.matching:
         pair = replace(pair, hyper=hyper_bounds(hyper, instance.box))
     return encode_idp(
-        instance.network.stack,
-        hyper,
-        pair,
+        scaled(instance.network.stack, hyper, pair, instance.box),
         instance.box,
         label,
         encoding=encoding,
@@ -90,6 +89,46 @@ def test_without_relaxation_one_member_is_bounded_exactly():
     assert close >= 10
 
 
+def test_every_solver_finds_the_same_optimum():
+    compared = 0
+    for seed in (8, 21, 34):
+        instance = question(seed, negative=False, spread=0.1)
+        for label in range(instance.labels):
+            encoded = _encode(instance, label, Encoding(True, None), members=[0])
+            optima = {}
+            for name in available():
+                outcome = find_solver(name).solve(encoded.problem, LIMIT)
+                if outcome.status is Status.INFEASIBLE:
+                    optima[name] = -np.inf
+                else:
+                    assert outcome.status is Status.OPTIMAL, (name, outcome)
+                    optima[name] = outcome.solution.objective * encoded.score_factor
+            expected = optima["highs"]
+            assert all(value == pytest.approx(expected, abs=1e-4) for value in optima.values())
+            compared += len(optima) > 1 and np.isfinite(expected)
+    assert compared >= 3
+
+
+def test_a_dual_bound_counts_only_if_the_solver_ended_well():
+    instance = question(8, negative=False, spread=0.1)
+    encoded = _encode(instance, 1, Encoding())
+    for status in Status:
+        bound = encoded.upper(Outcome(status, None, 0.5))
+        assert np.isfinite(bound) == (status in {Status.OPTIMAL, Status.STOPPED})
+        confirmed = encoded.confirms(Outcome(status, None, 0.5))
+        assert confirmed == (status in {Status.OPTIMAL, Status.STOPPED})
+    assert not encoded.confirms(Outcome(Status.OPTIMAL, None, 1e-8))
+    assert not encoded.confirms(Outcome(Status.OPTIMAL, None, np.inf))
+
+
+def test_looser_tolerances_pad_more():
+    instance = question(8, negative=False, spread=0.1)
+    outcome = Outcome(Status.OPTIMAL, None, 0.5)
+    tight = _encode(instance, 1, Encoding()).upper(outcome)
+    loose = _encode(instance, 1, Encoding(tolerance=1e-6)).upper(outcome)
+    assert 0.5 < tight < loose
+
+
 def test_elastic_is_positive_where_there_is_plainly_no_leak():
     solver = find_solver("highs")
     confirmed = infeasible = 0
@@ -100,7 +139,7 @@ def test_elastic_is_positive_where_there_is_plainly_no_leak():
             if solver.solve(encoded.problem, LIMIT).status is Status.INFEASIBLE:
                 infeasible += 1
                 elastic = _encode(instance, label, Encoding(), elastic=True)
-                confirmed += solver.solve(elastic.problem, LIMIT).dual_bound > 1e-7
+                confirmed += solver.solve(elastic.problem, LIMIT).dual_bound > CONFIRMED
     assert infeasible >= 10
     assert confirmed >= 0.9 * infeasible
 
@@ -114,7 +153,7 @@ def test_elastic_is_zero_where_a_leak_exists():
             if best[label] > 0.01:
                 encoded = _encode(instance, label, Encoding(), elastic=True)
                 outcome = find_solver("highs").solve(encoded.problem, LIMIT)
-                assert outcome.dual_bound <= 1e-7
+                assert outcome.dual_bound <= CONFIRMED
                 found += 1
     assert found >= 5
 

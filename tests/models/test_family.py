@@ -64,6 +64,21 @@ def test_a_folder_member_of_another_shape_is_refused_by_file_name(tmp_path, netw
         load_family(tmp_path, network)
 
 
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["a_5.onnx", "b_5.onnx"], "lacks row 5 too"),
+        (["a_5.onnx", "full.onnx"], "name it as in member_12.onnx"),
+        (["a_²9.onnx", "m_99999999999999999999.onnx"], "name it as in member_12.onnx"),
+    ],
+)
+def test_a_folder_whose_names_do_not_tell_the_rows_is_refused(tmp_path, network, names, message):
+    for name in names:
+        onnx.save(network.model, tmp_path / name)
+    with pytest.raises(FamilyError, match=message):
+        load_family(tmp_path, network)
+
+
 def test_an_empty_folder_and_an_empty_file_are_refused(tmp_path, network, family):
     with pytest.raises(FamilyError, match="the family is empty"):
         load_family(tmp_path, network)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -164,10 +165,13 @@ BAD_INPUT = {
 }
 
 
-@pytest.mark.parametrize("target", ["test.spec", "full.onnx", "family.npz", "link", "."])
+@pytest.mark.parametrize(
+    "target", ["test.spec", "full.onnx", "family.npz", "link", ".", "package.json"]
+)
 def test_results_never_overwrite_anything_but_results(tmp_path, target):
     write_question(tmp_path)
     (tmp_path / "link").symlink_to("test.spec")
+    (tmp_path / "package.json").write_text('{"name": "mine"}')
     before = {file: file.read_bytes() for file in tmp_path.iterdir()}
     done = run(tmp_path, "verify", "test.spec", "--json", target)
     assert done.returncode == 2
@@ -178,7 +182,7 @@ def test_results_never_overwrite_anything_but_results(tmp_path, target):
 
 def test_results_are_written_through_a_link_and_over_earlier_results(tmp_path):
     write_question(tmp_path)
-    (tmp_path / "real.json").write_text("{}")
+    (tmp_path / "real.json").write_text('{"leaveout": "0", "results": []}')
     (tmp_path / "link.json").symlink_to("real.json")
     done = run(tmp_path, "verify", "test.spec", "--workers", "1", "--json", "link.json")
     assert done.returncode == 0, done.stderr
@@ -238,6 +242,7 @@ def test_ctrl_c_gives_the_best_bounds_so_far_and_leaves_no_process(tmp_path):
     )
     time.sleep(12)
     assert process.poll() is None
+    assert len(_processes(process.pid)) > 1, "no solver process is running yet"
     os.kill(process.pid, signal.SIGINT)
     output, errors = process.communicate(timeout=20)
     assert process.returncode == 3, errors
@@ -247,9 +252,18 @@ def test_ctrl_c_gives_the_best_bounds_so_far_and_leaves_no_process(tmp_path):
     assert [result["label"] for result in results] == [0, 1]
     for result in results:
         assert 0 <= result["lower"] <= result["upper"]
-    listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
-    mine = [line for line in listing.stdout.splitlines() if str(tmp_path) in line]
-    assert not mine
+    assert not _processes(process.pid)
+
+
+def _processes(session: int) -> list[str]:
+    """Processes of a session, by /proc: the session is the fourth field after the name."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session and fields[0] != "Z":
+                found.append(stat.parent.name)
+    return found
 
 
 def test_solvers_lists_what_is_installed(tmp_path):

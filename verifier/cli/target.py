@@ -7,10 +7,14 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from leaveout.errors import SpecError
 from leaveout.verifier.report import Report, write_json
 
 __all__ = ["JsonTarget"]
+
+_LARGEST = 2**30
 
 
 @dataclass(frozen=True)
@@ -73,8 +77,12 @@ def _refuse_unusable(path: Path) -> None:
         return
     if not path.is_file():
         raise SpecError(f"--json {path}: is not an ordinary file; '-' writes to standard output")
-    with path.open("rb") as stream:
-        if stream.read(1) not in {b"", b"{"}:
-            raise SpecError(
-                f"--json {path}: exists and holds no results; choose another name, or remove it"
-            )
+    content = path.read_bytes() if path.stat().st_size < _LARGEST else b"{"
+    try:
+        known = not content or {"leaveout", "results"} <= set(msgspec.json.decode(content))
+    except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
+        known = False
+    if not known:
+        raise SpecError(
+            f"--json {path}: exists and holds no results; choose another name, or remove it"
+        )
