@@ -336,4 +336,6 @@ class _Search:
             return "numerical", f"float32 evaluation blurs confidences by {self._blur:.2g}"
         if worst.state == "stopped":
             return "time", f"a problem was stopped after {worst.limit:g} s"
+        if worst.state == "exact" and len(worst.members) == 1:
+            return "numerical", "tolerances and rounding leave the rest of the gap open"
         return "solver", f"variant {self.options.variant.name} does not refine any further"
