@@ -57,7 +57,6 @@ class OrTools(Solver):
     distribution = "ortools"
     features = BACKENDS["SCIP"]
     terms = Licence("Apache-2.0")
-    own_process = True
 
     def __init__(self, backend: str = "SCIP") -> None:
         self.backend = backend.upper()

@@ -136,8 +136,6 @@ class Solver(ABC):
         An instance made with options may have others than its class.
     terms : Licence
         Limits without a bought licence. Reading it never takes a licence.
-    own_process : bool
-        True where the package must not share a process with other solvers.
     """
 
     name: ClassVar[str]
@@ -145,7 +143,6 @@ class Solver(ABC):
     distribution: ClassVar[str]
     features: frozenset[Feature]
     terms: ClassVar[Licence]
-    own_process: ClassVar[bool] = False
 
     @classmethod
     def is_available(cls) -> bool:

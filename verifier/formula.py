@@ -124,15 +124,17 @@ class _Reader:
         label_at = given.get("label")
         label = None
         if label_at is not None:
-            number = self.resolver.number(label_at)
-            if number is None or number != int(number) or number < 0:
-                self.refuse(label_at, "a label must be a whole number from 0")
-            label = int(number)
+            label = self.label(label_at, self.resolver.number(label_at))
         self.point(given["point"])
         threshold = self.threshold(right)
         if threshold is not None and operator == ">=":
             threshold = math.nextafter(threshold, -math.inf)
         return given["network"], label, label_at, threshold
+
+    def label(self, node: Expression, number: float | None) -> int:
+        if number is None or number != int(number) or number < 0:
+            self.refuse(node, "a label must be a whole number from 0")
+        return int(number)
 
     def threshold(self, node: Expression) -> float | None:
         statement = self.statement
@@ -162,7 +164,7 @@ class _Reader:
                 number = self.resolver.number(side)
                 if number is None:
                     self.refuse(side, "expected the label of a network")
-                constant = int(number)
+                constant = self.label(side, number)
         if not sides:
             self.refuse(node, "the conclusion must be about the label of a network")
         return sides[0], sides[1] if len(sides) == 2 else None, constant

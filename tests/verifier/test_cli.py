@@ -58,6 +58,31 @@ def test_something_refuted_is_1(tmp_path):
     assert last["witness"]["scores"]
 
 
+@pytest.mark.parametrize("target", [["--json", "-"], ["--json", "r.json"]])
+@pytest.mark.parametrize(("threshold", "status"), [("0.95", 0), ("0.1", 1)])
+def test_the_exit_status_is_that_of_the_verdicts_also_where_nobody_reads(
+    tmp_path, target, threshold, status
+):
+    premise = f"confidence(N, x) > {threshold}"
+    claim = f"forall x in X, M in F: {premise} => label(M, x) == label(N, x)"
+    text = BOUND[: BOUND.index("find")] + f"guarantee g: {claim}\n"
+    write_question(tmp_path, text=text)
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "leaveout", "verify", "test.spec", "--workers", "1", *target],
+        cwd=tmp_path,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (status, "")
+    assert target[-1] == "-" or json.loads((tmp_path / "r.json").read_text())["results"]
+
+
 def test_something_unknown_is_3(tmp_path):
     write_question(tmp_path)
     done = run(tmp_path, "verify", "test.spec", "--workers", "1", "--time", "0.01")

@@ -222,6 +222,15 @@ def test_what_is_not_an_idp_statement_is_refused_and_never_guessed(tmp_path, cla
     assert "what can be decided" in str(caught.value)
 
 
+def test_a_computed_label_must_be_whole(tmp_path):
+    text = HEAD + (
+        "let c = 3 / 2\n"
+        "guarantee g: forall x in X, M in F: confidence(N, x, c) > 0.1 => label(M, x) == 1\n"
+    )
+    with pytest.raises(SpecError, match="whole number"):
+        _verify(tmp_path, text)
+
+
 def test_options_out_of_range_are_refused(tmp_path):
     spec = write_question(tmp_path)
     for options, message in (

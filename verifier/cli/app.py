@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -60,14 +59,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         code = typer.main.get_command(app).main(args=arguments, standalone_mode=False)
-        sys.stdout.flush()
     except LeaveoutError as error:
         sys.stderr.write(f"leaveout: {error}\n")
         return error.exit_code
-    except BrokenPipeError:
-        # Who reads our output has gone; Python must not try to flush into it at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +15,7 @@ import msgspec
 from leaveout.errors import SpecError
 from leaveout.verifier.report import Report, write_json
 
-__all__ = ["JsonTarget"]
+__all__ = ["JsonTarget", "reader_may_leave"]
 
 _LARGEST = 2**30
 
@@ -65,6 +68,17 @@ class JsonTarget:
                 raise SpecError(
                     f"--json {self.path}: cannot be written: {error.strerror}"
                 ) from None
+
+
+@contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """Let whoever reads standard output leave early; the exit status stays that of the verdicts."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python would try to flush into the closed pipe at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refuse_unusable(path: Path) -> None:

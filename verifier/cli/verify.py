@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -55,7 +56,7 @@ def verify(
 
     from leaveout.verifier.cli.clock import since_start
     from leaveout.verifier.cli.progress import Display
-    from leaveout.verifier.cli.target import JsonTarget
+    from leaveout.verifier.cli.target import JsonTarget, reader_may_leave
     from leaveout.verifier.report import exit_code
     from leaveout.verifier.run import verify as run
     from leaveout.verifier.table import render
@@ -76,6 +77,12 @@ def verify(
             progress=display.update,
         )
     if not target.is_stdout:
-        render(report, Console())
-    target.write(report)
+        console = Console()
+        # Captured, because on a closed pipe the console would choose the exit status itself.
+        with console.capture() as table:
+            render(report, console)
+        with reader_may_leave():
+            sys.stdout.write(table.get())
+    with reader_may_leave():
+        target.write(report)
     raise typer.Exit(exit_code(report))
