@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from leaveout.bab.instance import Instance, make_instance
 from leaveout.bab.lucid import search
+from leaveout.bab.native.options import NativeOptions
+from leaveout.bab.native.search import search as search_native
 from leaveout.bab.options import LucidOptions
 from leaveout.bab.result import EngineResult, Progress, ProgressCallback, agree
 from leaveout.bab.variants import VARIANTS, Variant, find_variant
@@ -14,6 +16,7 @@ __all__ = [
     "EngineResult",
     "Instance",
     "LucidOptions",
+    "NativeOptions",
     "Progress",
     "ProgressCallback",
     "Replayer",
@@ -23,4 +26,5 @@ __all__ = [
     "find_variant",
     "make_instance",
     "search",
+    "search_native",
 ]

@@ -9,6 +9,7 @@ import numpy as np
 
 from leaveout.encoders import (
     Box,
+    HyperNetwork,
     Interval,
     PairBounds,
     confidence_error,
@@ -18,7 +19,7 @@ from leaveout.encoders import (
     pair_bounds,
 )
 from leaveout.errors import FamilyError, SpecError
-from leaveout.models import Family, Network, Stack, lower
+from leaveout.models import Family, Members, Network
 
 __all__ = ["Instance", "make_instance"]
 
@@ -31,8 +32,8 @@ class Instance:
     ----------
     network : Network
     family : Family
-    members : Stack
-        The family in normal form.
+    members : Members
+        The family in normal form, lowered as it is asked for.
     box : Box
     pair : PairBounds
         Of N and the hyper-network of all members over the box.
@@ -42,7 +43,7 @@ class Instance:
 
     network: Network
     family: Family
-    members: Stack
+    members: Members
     box: Box
     pair: PairBounds
     network_error: float
@@ -111,10 +112,12 @@ def make_instance(network: Network, family: Family, box: Box) -> Instance:
             f"the box has {box.dimension} features, {network.source} reads {network.inputs}"
         )
     with np.errstate(all="ignore"):
-        members = lower(network.graph, family.parameters)
-        _refuse_infinite(members, family, network)
+        members = Members(network.graph, family)
+        hyper = hyper_network(members)
+        if not _finite(hyper):
+            raise _infinite(members, network)
         bounds = network_bounds(network.stack, box)
-        pair = pair_bounds(network.stack, hyper_network(members), bounds, box)
+        pair = pair_bounds(network.stack, hyper, bounds, box)
         own = {name: value[None] for name, value in network.parameters.items()}
         errors = (
             confidence_error(network.graph, own, bounds, box),
@@ -129,11 +132,25 @@ def make_instance(network: Network, family: Family, box: Box) -> Instance:
     return Instance(network, family, members, box, pair, *errors)
 
 
-def _refuse_infinite(members: Stack, family: Family, network: Network) -> None:
-    finite = np.isfinite(members.flat()).all(axis=1)
-    if not finite.all():
-        first = int(np.argmin(finite))
-        raise FamilyError(
-            f"member {first} (row {int(family.removed[first])}) of the family of "
-            f"{network.source} divides by zero, or has a negative variance"
+def _finite(hyper: HyperNetwork) -> bool:
+    """Whether all parameters of all members are: what is not shows in the extremes."""
+    return all(
+        bool(np.isfinite(interval.lower).all() and np.isfinite(interval.upper).all())
+        for layer in hyper.layers
+        for interval in (*layer.weights.values(), layer.bias)
+    )
+
+
+def _infinite(members: Members, network: Network) -> FamilyError:
+    """Return the error that names the first member that is not finite."""
+    first = next(
+        int(chosen[np.argmin(finite)])
+        for chosen, finite in (
+            (chosen, np.isfinite(stack.flat()).all(axis=1)) for chosen, stack in members.chunks()
         )
+        if not finite.all()
+    )
+    return FamilyError(
+        f"member {first} (row {int(members.family.removed[first])}) of the family of "
+        f"{network.source} divides by zero, or has a negative variance"
+    )

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.clustering import partition
+from leaveout.bab.clustering import features, partition
 from leaveout.bab.instance import Instance
 from leaveout.bab.options import LucidOptions
 from leaveout.bab.pool import SolverPool
@@ -230,8 +230,8 @@ class _Search:
         if len(entry.members) > 1:
             if not options.variant.branch:
                 return []
-            parameters = self.instance.members.take(entry.members).flat()
-            groups = partition(parameters, entry.members, options.seed)
+            rows = features(self.instance.members, entry.members)
+            groups = partition(rows, entry.members, options.seed)
             fresh = replace(entry, state="fresh", limit=options.limit)
             return [replace(fresh, members=group) for group in groups]
         if not options.tighten or not options.variant.branch:
@@ -278,7 +278,8 @@ class _Search:
         own = self.instance.network.stack.scores(point[None])[0, 0]
         if confidence(own, self.label) <= self.lower:
             return
-        scores = self.instance.members.take(task.members).scores(point[None])[:, 0]
+        chunks = self.instance.members.chunks(task.members)
+        scores = np.concatenate([stack.scores(point[None])[:, 0] for _, stack in chunks])
         weakest = int(np.argmin(confidence(scores, self.label)))
         member = int(task.members[weakest])
         self._keep(improve(self.instance, self.label, self.replayer, point, member))

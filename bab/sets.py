@@ -81,7 +81,7 @@ def bound_set(
     """
     started = time.perf_counter()
     network, box = instance.network.stack, instance.box
-    hyper = hyper_network(instance.members.take(task.members))
+    hyper = hyper_network(instance.members, task.members)
     pair = pair_bounds(network, hyper, instance.bounds, box)
     if task.encoding.matching:
         task = replace(task, upper=min(task.upper, instance.difference_upper(pair, label)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leaveout.encoders.bounds import PairBounds, confidence_upper, network_bounds, pair_bounds
 from leaveout.encoders.box import Box
+from leaveout.encoders.choices import Choices
 from leaveout.encoders.evaluation import confidence_error
 from leaveout.encoders.hyper import HyperNetwork, hyper_network
 from leaveout.encoders.idp import Encoding, IdpProblem, encode_idp
@@ -12,6 +13,7 @@ from leaveout.solvers import Problem
 
 __all__ = [
     "Box",
+    "Choices",
     "Encoding",
     "HyperNetwork",
     "IdpProblem",

@@ -127,7 +127,7 @@ def _backward(
         )
     if 0 in coefficients:
         row = coefficients[0]
-        total = total + np.maximum(row, 0.0) @ box.upper + np.minimum(row, 0.0) @ box.lower
+        total = total + box.greatest(row)
         error += gamma(2 * row.shape[1] + 8) * (np.abs(row) @ sources[0].magnitude + np.abs(total))
     return np.asarray(total + error)
 

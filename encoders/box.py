@@ -2,35 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.encoders.choices import Choices
 from leaveout.errors import SpecError
 
-__all__ = ["Box"]
+__all__ = ["Box", "Choices"]
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """All x with ``lower <= x <= upper``.
+    """All x with ``lower <= x <= upper`` whose discrete features take listed values.
+
+    Parameters
+    ----------
+    lower, upper : ndarray of float64, shape (d,)
+        In the units the network reads.
+    choices : sequence of Choices
+        What discrete features may take; no feature is in two of them.
 
     Attributes
     ----------
     lower, upper : ndarray of float64, shape (d,)
-        In the units the network reads.
+        The hull: of discrete features the least and greatest value that is left.
+    choices : tuple of Choices
+        Only rows between the bounds.
 
     Raises
     ------
     SpecError
-        If a bound is not finite, or a lower bound exceeds its upper bound.
+        If a bound is not finite, a lower bound exceeds its upper bound, a feature is in two
+        choices, or no row of a choice lies between the bounds.
+
+    Notes
+    -----
+    Every claim is about exactly this set: a point a last bit away from a listed value is outside
+    it. `nearest` tells which point of the set it stands for.
     """
 
     lower: Floats
     upper: Floats
+    choices: tuple[Choices, ...] = ()
 
     def __post_init__(self) -> None:
         if self.lower.shape != self.upper.shape or self.lower.ndim != 1:
@@ -47,32 +66,122 @@ class Box:
                 f"box: the lower bound {self.lower[i]:g} of feature {i} exceeds its upper bound "
                 f"{self.upper[i]:g}"
             )
+        if self.choices:
+            self._shrink(self.choices)
+
+    def _shrink(self, choices: Sequence[Choices]) -> None:
+        """Keep the rows between the bounds, and of the bounds their hull."""
+        lower, upper = self.lower.copy(), self.upper.copy()
+        kept = []
+        seen: set[int] = set()
+        for each in choices:
+            twice = seen.intersection(each.columns.tolist())
+            if twice:
+                raise SpecError(
+                    f"box: feature {min(twice)} takes listed values already; list the values of a "
+                    "feature once"
+                )
+            seen.update(each.columns.tolist())
+            inside = each.within(lower, upper)
+            lower[each.columns], upper[each.columns] = inside.hull
+            kept.append(inside)
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+        object.__setattr__(self, "choices", tuple(kept))
 
     @property
     def dimension(self) -> int:
         """Number of features."""
         return len(self.lower)
 
+    @cached_property
+    def discrete(self) -> NDArray[np.int64]:
+        """Features that take listed values only, in ascending order."""
+        columns = [each.columns for each in self.choices]
+        return np.sort(np.concatenate([np.zeros(0, np.int64), *columns]))
+
+    def scaled(self, factors: Floats) -> Box:
+        """Divide every feature by a power of two, shape (d,); nothing is rounded."""
+        choices = tuple(each.scaled(factors) for each in self.choices)
+        return Box(self.lower / factors, self.upper / factors, choices)
+
     def clip(self, points: Floats) -> Floats:
-        """Return the nearest points of the box."""
+        """Return the nearest points of the hull: discrete features take any value in it."""
         return np.clip(points, self.lower, self.upper)
 
+    def nearest(self, points: Floats) -> Floats:
+        """Return the nearest points of the set itself, shape (..., d)."""
+        found = self.clip(points)
+        flat, given = found.reshape(-1, self.dimension), points.reshape(-1, self.dimension)
+        for each in self.choices:
+            flat[:, each.columns] = each.nearest(given[:, each.columns])
+        return flat.reshape(points.shape)
+
+    def snap(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Shrink the discrete features of sub-boxes to the hull of the rows inside.
+
+        Every point of the set that lies in a sub-box lies in the shrunk one.
+
+        Parameters
+        ----------
+        lower, upper : ndarray of float64, shape (n, d)
+            Left as they are.
+
+        Returns
+        -------
+        lower, upper : ndarray of float64, shape (n, d)
+            Where a sub-box is empty, partly shrunk or not at all.
+        empty : ndarray of bool, shape (n,)
+            Where no point of the set can be: a lower bound exceeds its upper bound, or no row of
+            a choice is inside.
+        """
+        empty: NDArray[np.bool_] = np.any(lower > upper, axis=1)
+        if not self.choices:
+            return lower, upper, empty
+        lower, upper = lower.copy(), upper.copy()
+        for each in self.choices:
+            columns = each.columns
+            low, high, none = each.snap(lower[:, columns], upper[:, columns])
+            lower[:, columns], upper[:, columns] = low, high
+            empty = empty | none
+        return lower, upper, empty
+
+    def greatest(self, slopes: Floats) -> Floats:
+        """Greatest value of linear functions over the set, shape (r, d) to (r,).
+
+        Computed as sums of products in float64, not padded for their rounding.
+        """
+        ends = np.maximum(slopes, 0.0) * self.upper + np.minimum(slopes, 0.0) * self.lower
+        together = [each for each in self.choices if len(each.columns) > 1]
+        for each in together:
+            ends[:, each.columns] = 0.0
+        total = ends.sum(axis=1)
+        for each in together:
+            total += each.greatest(slopes[:, each.columns])
+        return np.asarray(total)
+
     def sample(self, rng: np.random.Generator, count: int) -> Floats:
-        """Draw uniform points, shape (count, d)."""
-        return self.lower + rng.random((count, self.dimension)) * (self.upper - self.lower)
+        """Draw uniform points of the set, shape (count, d)."""
+        points = self.lower + rng.random((count, self.dimension)) * (self.upper - self.lower)
+        for each in self.choices:
+            points[:, each.columns] = each.sample(rng, count)
+        return points
 
     def float32(self, point: Floats) -> NDArray[np.float32]:
-        """Round a point to float32 without leaving the box.
+        """Round a point to float32 without leaving the set.
 
         Where no float32 lies between the bounds of a feature, its value is the nearest one.
+        Listed values are float32 already.
         """
-        rounded = self.clip(point).astype(np.float32)
+        rounded = self.nearest(point).astype(np.float32)
         rounded = np.where(rounded < self.lower, np.nextafter(rounded, np.float32(np.inf)), rounded)
         return np.where(
             rounded > self.upper, np.nextafter(rounded, np.float32(-np.inf)), rounded
         ).astype(np.float32)
 
     def contains(self, points: Floats) -> NDArray[np.bool_]:
-        """Whether each point, shape (p, d), lies in the box."""
+        """Whether each point, shape (p, d), lies in the set: listed values must be met exactly."""
         inside: NDArray[np.bool_] = np.all((points >= self.lower) & (points <= self.upper), axis=-1)
+        if self.choices:
+            inside = inside & np.all(self.nearest(points) == points, axis=-1)
         return inside

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.encoders.interval import Interval
-from leaveout.models import Stack
+from leaveout.models import Members, Stack
 
 __all__ = ["HyperLayer", "HyperNetwork", "difference", "hyper_network"]
 
@@ -43,8 +45,25 @@ class HyperNetwork:
     members: int
 
 
-def hyper_network(stack: Stack) -> HyperNetwork:
-    """Return the hyper-network of all networks in ``stack``."""
+def hyper_network(
+    networks: Stack | Members, chosen: NDArray[np.int64] | None = None
+) -> HyperNetwork:
+    """Return the hyper-network of some networks; members are lowered a few at a time.
+
+    Parameters
+    ----------
+    networks : Stack or Members
+    chosen : ndarray of int64, optional
+        Positions of the networks to abstract, at least one; all by default.
+    """
+    if isinstance(networks, Stack):
+        return _hull(networks if chosen is None else networks.take(chosen))
+    hulls = (_hull(stack) for _, stack in networks.chunks(chosen))
+    # Minima and maxima round nothing, so it does not matter where the chunks begin.
+    return functools.reduce(_union, hulls)
+
+
+def _hull(stack: Stack) -> HyperNetwork:
     return HyperNetwork(
         tuple(
             HyperLayer(
@@ -55,6 +74,23 @@ def hyper_network(stack: Stack) -> HyperNetwork:
         ),
         len(stack),
     )
+
+
+def _union(first: HyperNetwork, second: HyperNetwork) -> HyperNetwork:
+    return HyperNetwork(
+        tuple(
+            HyperLayer(
+                {s: _wider(w, other.weights[s]) for s, w in layer.weights.items()},
+                _wider(layer.bias, other.bias),
+            )
+            for layer, other in zip(first.layers, second.layers, strict=True)
+        ),
+        first.members + second.members,
+    )
+
+
+def _wider(first: Interval, second: Interval) -> Interval:
+    return Interval(np.minimum(first.lower, second.lower), np.maximum(first.upper, second.upper))
 
 
 def difference(hyper: HyperNetwork, network: Stack) -> tuple[HyperLayer, ...]:

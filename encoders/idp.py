@@ -32,6 +32,12 @@ infeasible.
 CONFIRMED = 1e-7
 """Least padded dual bound of the elastic problem, in scaled units, that confirms infeasibility."""
 
+MOST_ROWS = 2048
+"""Most rows of a table of listed values that are given a binary each."""
+
+VANISHING = 1e-7
+"""Size below which a listed value, in scaled units, is left to the margin of its row."""
+
 _BOUNDED = frozenset({Status.OPTIMAL, Status.STOPPED})
 
 
@@ -113,10 +119,10 @@ class IdpProblem:
         return bool(known and outcome.dual_bound > self._pad + CONFIRMED)
 
     def point(self, outcome: Outcome) -> Floats | None:
-        """Input of the solver's best point, clipped to the box, or None."""
+        """Point of the input set nearest to the solver's best one, or None."""
         if outcome.solution is None:
             return None
-        return self.box.clip(outcome.solution.point[self.inputs] * self.input_factors)
+        return self.box.nearest(outcome.solution.point[self.inputs] * self.input_factors)
 
 
 def encode_idp(
@@ -136,7 +142,7 @@ def encode_idp(
     pair : ScaledPair
         N and the hyper-network of a set of members, scaled.
     box : Box
-        In the network's own units.
+        In the network's own units; what ``pair`` was scaled from.
     label : int
     encoding : Encoding
     floor : float
@@ -154,6 +160,7 @@ def encode_idp(
     margin = encoding.margin
     builder = ProblemBuilder()
     inputs = builder.add_variables(pair.box.lower, pair.box.upper, "x")
+    _choice_rows(builder, inputs, pair.box, margin)
     layers = len(pair.network.layers)
     own: list[Columns] = [inputs]
     other: list[Columns] = [inputs]
@@ -177,6 +184,25 @@ def encode_idp(
     leak = _Leak(pair, label, floor / factor - margin, tie / factor + margin, elastic)
     problem = leak.problem(builder, own[-1], other[-1])
     return IdpProblem(problem, inputs, box, pair.outer[0], factor, relaxed, encoding.tolerance)
+
+
+def _choice_rows(builder: ProblemBuilder, inputs: Columns, box: Box, margin: float) -> None:
+    """Tie discrete inputs to their listed values: x = sum of value_j y_j, sum of y_j = 1.
+
+    A table of more rows than `MOST_ROWS` is left as its hull, which only loosens the bound. A
+    coefficient that a solver may take for 0 counts as 0, and its row is widened.
+    """
+    for each in box.choices:
+        count = len(each)
+        if not 1 < count <= MOST_ROWS:
+            continue
+        taken = builder.add_variables(np.zeros(count), np.ones(count), "takes", integer=True)
+        builder.add_rows([(taken, np.ones((1, count)))], 1.0, 1.0)
+        values = each.values.T
+        tiny = (values != 0) & (np.abs(values) < VANISHING)
+        spare = np.where(tiny.any(axis=1), margin, 0.0)
+        terms = [(inputs[each.columns], np.eye(len(values))), (taken, np.where(tiny, 0.0, -values))]
+        builder.add_rows(terms, -spare, spare)
 
 
 def _similar(pair: ScaledPair, k: int, encoding: Encoding) -> NDArray[np.bool_]:

@@ -87,7 +87,7 @@ def scaled(network: Stack, hyper: HyperNetwork, bounds: PairBounds, box: Box) ->
             _each(bounds.before, inner),
             _each(bounds.after, [*outer[1:-1], inner[-1]]),
         ),
-        Box(box.lower / outer[0], box.upper / outer[0]),
+        box.scaled(outer[0]),
         tuple(inner),
         tuple(outer),
     )

@@ -6,6 +6,7 @@ from leaveout.models.family import DataFacts, Family, Manifest
 from leaveout.models.family_file import load_family_file, save_family_file
 from leaveout.models.family_load import load_family
 from leaveout.models.lowering import lower
+from leaveout.models.members import Members
 from leaveout.models.onnx_file import Network, architecture_hash, load_network
 from leaveout.models.stack import Layer, Stack, confidence
 
@@ -14,6 +15,7 @@ __all__ = [
     "Family",
     "Layer",
     "Manifest",
+    "Members",
     "Network",
     "Stack",
     "architecture_hash",

@@ -68,6 +68,8 @@ class Family:
     removed : ndarray of int64, shape (members,)
         Row index of the training point each member lacks.
     manifest : Manifest
+    source : str
+        The file that holds exactly this; empty where there is none.
 
     Raises
     ------
@@ -78,6 +80,7 @@ class Family:
     parameters: Mapping[str, NDArray[np.float32]]
     removed: NDArray[np.int64]
     manifest: Manifest = field(default_factory=Manifest)
+    source: str = ""
 
     def __post_init__(self) -> None:
         if not len(self.removed):

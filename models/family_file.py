@@ -5,19 +5,27 @@ from __future__ import annotations
 import os
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.errors import FamilyError
 from leaveout.models.family import Family, Manifest
+from leaveout.models.npz import ChangedError, read_arrays
 
 __all__ = ["load_family_file", "save_family_file"]
 
 _REMOVED = "removed"
 _MANIFEST = "manifest"
+_MAPPED_FROM = 2**25
+"""Smaller files are read: a program may then write over the file it read a family from, which
+would pull the ground from under a mapped one."""
+_BLOCK = 2**22
+"""Numbers looked at together."""
 
 
 def save_family_file(path: Path | str, family: Family) -> None:
@@ -45,21 +53,26 @@ def save_family_file(path: Path | str, family: Family) -> None:
 def load_family_file(path: Path | str) -> Family:
     """Read a family file.
 
+    Parameters of a large file that was written without compression (as `save_family_file` does)
+    stay on disk and are mapped read-only; such a file may be replaced while the family is in
+    use, but not written to.
+
     Raises
     ------
     FamilyError
-        If the file is missing, is not a family file, is empty of members, or holds a number
-        that is not finite.
+        If the file is missing, is not a family file, is empty of members, holds a number that is
+        not finite, or is being written to.
     """
     source = Path(path)
     try:
-        with zipfile.ZipFile(source):
-            pass
-        with np.load(source, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        arrays = read_arrays(source, _MAPPED_FROM)
     except FileNotFoundError:
         raise FamilyError(f"{source}: no such file") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):
+    except ChangedError:
+        raise FamilyError(
+            f"{source}: the file is truncated, or was written to while it was read"
+        ) from None
+    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error):
         raise FamilyError(f"{source}: not a family file (an .npz of plain arrays)") from None
     if _REMOVED not in arrays:
         raise FamilyError(f"{source}: not a family file: it has no array 'removed'")
@@ -76,14 +89,39 @@ def load_family_file(path: Path | str) -> Family:
     for name, stack in list(arrays.items()):
         if not np.issubdtype(stack.dtype, np.floating):
             raise FamilyError(f"{source}: parameter {name!r} holds {stack.dtype}, expected float32")
-        with np.errstate(over="ignore"):
-            arrays[name] = stack.astype(np.float32)
-        if not np.isfinite(arrays[name]).all():
-            member = int(np.argwhere(~np.isfinite(arrays[name]))[0][0])
+        arrays[name] = _as_float32(stack)
+        member = _first_infinite(arrays[name])
+        if member is not None:
             raise FamilyError(
                 f"{source}: parameter {name!r} of member {member} is not a finite float32"
             )
     try:
-        return Family(arrays, removed.astype(np.int64), manifest)
+        return Family(arrays, removed.astype(np.int64), manifest, str(source.absolute()))
     except FamilyError as error:
         raise FamilyError(f"{source}: {error}") from None
+
+
+def _as_float32(stack: NDArray[np.floating]) -> NDArray[np.float32]:
+    if stack.dtype == np.float32:
+        return stack.astype(np.float32, copy=False)
+    result = np.empty(stack.shape, np.float32)
+    with np.errstate(over="ignore"):
+        for rows in _blocks(stack):
+            result[rows] = stack[rows]
+    return result
+
+
+def _first_infinite(stack: NDArray[np.float32]) -> int | None:
+    for rows in _blocks(stack):
+        finite = np.isfinite(stack[rows])
+        if not finite.all():
+            return int(rows.start + np.argwhere(~finite)[0][0])
+    return None
+
+
+def _blocks(stack: NDArray[Any]) -> Iterator[slice]:
+    """Cut the members into ranges of bounded size; what has no members has no range."""
+    if stack.size:
+        members = len(stack) if stack.ndim else 0
+        step = max(1, _BLOCK * members // stack.size)
+        yield from (slice(i, min(i + step, members)) for i in range(0, members, step))

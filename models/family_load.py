@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -72,8 +73,11 @@ def _load_folder(folder: Path, network: Network) -> Family:
     files = sorted(folder.glob("*.onnx"), key=lambda file: (_row(file), file.name))
     if not files:
         raise FamilyError(f"{folder}: the family is empty: the folder holds no .onnx file")
-    members: list[dict[str, NDArray[np.floating]]] = []
-    for file in files:
+    stacked: dict[str, NDArray[np.float32]] = {
+        name: np.empty((len(files), *shape), np.float32)
+        for name, shape in network.graph.parameters.items()
+    }
+    for position, file in enumerate(files):
         try:
             member = load_network(file)
         except ModelError as error:
@@ -86,15 +90,13 @@ def _load_folder(folder: Path, network: Network) -> Family:
             )
         if member.architecture != network.architecture:
             raise FamilyError(f"{file}: its operators are not those of {network.source}")
-        members.append(member.parameters)
+        for name, value in member.parameters.items():
+            stacked[name][position] = value
     removed = [_row(file) for file in files]
-    for i, row in enumerate(removed):
-        if row in removed[:i]:
-            raise FamilyError(f"{files[i]}: {files[removed.index(row)].name} lacks row {row} too")
-    stacked = {
-        name: np.stack([member[name] for member in members]).astype(np.float32)
-        for name in network.graph.parameters
-    }
+    # Files are in the order of their rows.
+    for i, (before, row) in enumerate(itertools.pairwise(removed)):
+        if before == row:
+            raise FamilyError(f"{files[i + 1]}: {files[i].name} lacks row {row} too")
     manifest = Manifest(architecture=network.architecture)
     return Family(stacked, np.asarray(removed, dtype=np.int64), manifest)
 

@@ -91,6 +91,10 @@ class Graph:
 
     def needed(self) -> tuple[Node, ...]:
         """Return the nodes the output depends on, in topological order."""
+        return self._needed
+
+    @cached_property
+    def _needed(self) -> tuple[Node, ...]:
         ancestors = nx.ancestors(self.digraph, self.output) | {self.output}
         by_output = {node.output: node for node in self.nodes}
         position = {node.output: i for i, node in enumerate(self.nodes)}

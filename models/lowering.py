@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,6 +55,30 @@ def _basis(shape: tuple[int, ...], source: int) -> _Form:
     return _Form({source: np.eye(width).reshape(1, width, *shape)}, np.zeros((1, 1, *shape)))
 
 
+class _Stacked(Mapping[str, Floats]):
+    """Constants converted as they are asked for: parameters may be larger than memory."""
+
+    def __init__(self, graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> None:
+        self._graph = graph
+        self._parameters = parameters
+
+    def __getitem__(self, name: str) -> Floats:
+        graph = self._graph
+        if name in graph.transposed:
+            source, order = graph.transposed[name]
+            return self[source].transpose(0, *(axis + 1 for axis in order))
+        if name in graph.parameters:
+            return np.asarray(self._parameters[name], dtype=np.float64)
+        return graph.constants[name][None]
+
+    def __iter__(self) -> Iterator[str]:
+        graph = self._graph
+        return iter(dict.fromkeys((*graph.constants, *graph.parameters, *graph.transposed)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 def stacked_constants(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Constants:
     """Everything constant in ``graph``, in float64 and stacked.
 
@@ -67,12 +91,7 @@ def stacked_constants(graph: Graph, parameters: Mapping[str, NDArray[np.floating
     -------
     mapping of str to ndarray of float64, shape (m or 1, *shape)
     """
-    constants = {name: value[None] for name, value in graph.constants.items()}
-    for name in graph.parameters:
-        constants[name] = np.asarray(parameters[name], dtype=np.float64)
-    for name, (source, order) in graph.transposed.items():
-        constants[name] = constants[source].transpose(0, *(axis + 1 for axis in order))
-    return constants
+    return _Stacked(graph, parameters)
 
 
 def lower(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Stack:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from leaveout.specs.expressions import Expression, ListOf, Number
+from leaveout.specs.listed import Reader, Unknown
 from leaveout.specs.types import (
-    BOX,
     FAMILY,
+    INPUTS,
     LABEL,
     LIST,
     NETWORK,
     NUMBER,
     POINT,
+    TABLE,
     TEXT,
     Type,
 )
@@ -71,7 +74,8 @@ class Function:
     example : str
     rule : callable or None
         Given the arguments of a call under their parameters' names, each of a right type,
-        returns what is wrong with them together, or None.
+        returns what is wrong with them together, or None. It may raise a
+        `leaveout.specs.errors.Slip` to point at one of them.
     """
 
     name: str
@@ -128,7 +132,26 @@ def _whole_label(given: Bound) -> str | None:
     return None
 
 
+def _can_be_listed(function: str) -> Callable[[Bound], str | None]:
+    """Refuse what is known to be no list; what is not known here is left to when it is used."""
+
+    def rule(given: Bound) -> str | None:
+        with suppress(Unknown):
+            Reader(lambda node: node).read(function, given)
+        return None
+
+    return rule
+
+
 _BOUND = (NUMBER, LIST)
+_INPUTS = Parameter("inputs", (INPUTS,))
+_AT = Parameter("at", (NUMBER, LIST), named=True)
+_ALSO = Parameter("also", (LIST, TABLE), optional=True, named=True)
+
+
+def _option(name: str, *types: Type) -> Parameter:
+    return Parameter(name, types, optional=True, named=True)
+
 
 BUILT_IN: tuple[Function, ...] = (
     Function(
@@ -148,10 +171,63 @@ BUILT_IN: tuple[Function, ...] = (
     Function(
         "box",
         (Parameter("lower", _BOUND), Parameter("upper", _BOUND)),
-        BOX,
+        INPUTS,
         "Every input between two bounds: a number for all features, or a list, one a feature.",
         "let X = box(0, 1)",
         _ordered_bounds,
+    ),
+    Function(
+        "grid",
+        (_INPUTS, _AT, Parameter("values", (LIST, TABLE, TEXT), named=True)),
+        INPUTS,
+        "Only inputs whose features take listed values: each one of some numbers, or together one "
+        "of some rows, or what they take together in an NPZ file of data.",
+        "let X = grid(box(0, 1), at = 3, values = [0, 0.5, 1])",
+        _can_be_listed("grid"),
+    ),
+    Function(
+        "integers",
+        (
+            _INPUTS,
+            _AT,
+            _option("lower", NUMBER),
+            _option("upper", NUMBER),
+            _option("zero", NUMBER),
+            _option("one", NUMBER),
+        ),
+        INPUTS,
+        "Only inputs whose features are whole numbers, scaled so that 'zero' (default 0) becomes "
+        "0 and 'one' (default 1) becomes 1; by default all that the box holds.",
+        "let X = integers(box(0, 1), at = 0, lower = 17, upper = 90, one = 100)",
+        _can_be_listed("integers"),
+    ),
+    Function(
+        "one_hot",
+        (_INPUTS, Parameter("at", (LIST,), named=True), _ALSO),
+        INPUTS,
+        "Only inputs with a 1 in one of these features and 0 in the others, or with a row of "
+        "'also'.",
+        "let X = one_hot(box(0, 1), at = [5, 6, 7])",
+        _can_be_listed("one_hot"),
+    ),
+    Function(
+        "circle",
+        (
+            _INPUTS,
+            Parameter("at", (LIST,), named=True),
+            Parameter("points", (NUMBER,), named=True),
+            _option("arc", NUMBER),
+            _option("start", NUMBER),
+            _option("radius", NUMBER),
+            _option("centre", NUMBER, LIST),
+            _ALSO,
+        ),
+        INPUTS,
+        "Only inputs whose two features are the (cos, sin) of evenly spaced angles, all the way "
+        "round or over an 'arc' with both its ends, or a row of 'also'; 'start' and 'arc' are in "
+        "turns.",
+        "let X = circle(box(-1, 1), at = [8, 9], points = 12)",
+        _can_be_listed("circle"),
     ),
     Function(
         "confidence",

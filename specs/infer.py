@@ -28,7 +28,7 @@ from leaveout.specs.tree import (
     Or,
     Text,
 )
-from leaveout.specs.types import BOOLEAN, LABEL, LIST, NUMBER, TEXT, Type
+from leaveout.specs.types import BOOLEAN, LABEL, LIST, NUMBER, TABLE, TEXT, Type
 
 __all__ = ["Entry", "Inference", "Scope", "brief", "twice"]
 
@@ -208,11 +208,27 @@ class Inference:
     def _list(self, node: ListOf, scope: Scope) -> Type:
         if not node.items:
             raise Slip(node.at, "this list is empty", "a list holds numbers, as in [0, 0.5, 1]")
-        for item in node.items:
-            kind = self.infer(item, scope)
-            if kind != NUMBER:
-                raise Slip(item.at, f"a list holds numbers, {brief(item)} is {kind.human}")
-        return LIST
+        kinds = [self.infer(item, scope) for item in node.items]
+        for item, kind in zip(node.items, kinds, strict=True):
+            if kind not in (NUMBER, LIST):
+                wrong = f"a list holds numbers or lists of numbers, {brief(item)} is {kind.human}"
+                raise Slip(item.at, wrong)
+            if kind != kinds[0]:
+                first = f"{brief(node.items[0])} is {kinds[0].human}"
+                wrong = f"this list mixes numbers and lists: {first}, {brief(item)} {kind.human}"
+                raise Slip(item.at, wrong)
+        if kinds[0] == NUMBER:
+            return LIST
+        widths = [self._width(item, scope) for item in node.items]
+        for item, width in zip(node.items, widths, strict=True):
+            if None not in (width, widths[0]) and width != widths[0]:
+                wrong = f"rows of different length: {widths[0]} and {width} numbers"
+                raise Slip(item.at, wrong, "every list in a list is as long as the first")
+        return TABLE
+
+    def _width(self, node: Expression, scope: Scope) -> int | None:
+        value = literal(node, scope)
+        return len(value.items) if isinstance(value, ListOf) else None
 
     def _number(self, node: Expression, scope: Scope, operator: str) -> None:
         kind = self.infer(node, scope)

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 __all__ = [
     "BOOLEAN",
-    "BOX",
     "FAMILY",
+    "INPUTS",
     "LABEL",
     "LIST",
     "NETWORK",
     "NUMBER",
     "POINT",
+    "TABLE",
     "TEXT",
     "WORD",
     "Type",
@@ -47,10 +48,11 @@ class Type:
 NETWORK = Type("Network", "a network")
 FAMILY = Type("Family", "a family of networks", each=NETWORK)
 POINT = Type("Point", "a point")
-BOX = Type("Box", "a box of inputs", each=POINT)
+INPUTS = Type("Inputs", "a set of inputs", each=POINT)
 LABEL = Type("Label", "a label", equates=True)
 NUMBER = Type("Number", "a number", equates=True, ordered=True)
 BOOLEAN = Type("Boolean", "a claim")
 TEXT = Type("Text", "a text")
 LIST = Type("List", "a list of numbers")
+TABLE = Type("Table", "a list of lists of numbers")
 WORD = Type("Word", "a word")

@@ -180,10 +180,10 @@ class _Reader:
         left: Expression,
         right: Expression | None,
     ) -> tuple[Expression, Expression, Expression]:
-        """Which network is N, what its members are, and the box."""
-        boxes = [d for d in self.domains.values() if self.is_call(d, "box")]
+        """Which network is N, what its members are, and the set of inputs."""
+        boxes = [d for d in self.domains.values() if self.resolver.is_inputs(d)]
         if len(boxes) != 1:
-            self.refuse(self.statement.claim, "'forall' must bind one point of a box")
+            self.refuse(self.statement.claim, "'forall' must bind one point of a set of inputs")
         others = [side for side in (left, right) if side is not None]
         if owner is None:
             bound = [side for side in others if self.bound(side)]
@@ -208,7 +208,3 @@ class _Reader:
 
     def bound(self, node: Expression) -> bool:
         return isinstance(node, Name) and node.name in self.domains
-
-    def is_call(self, node: Expression, function: str) -> bool:
-        value = self.resolver.value(node)
-        return isinstance(value, Call) and value.function == function

@@ -10,13 +10,27 @@ from dataclasses import dataclass, replace
 import numpy as np
 from msgspec import structs
 
-from leaveout.bab import EngineResult, Instance, Progress, agree, make_instance, search
+import leaveout
+from leaveout.bab import (
+    EngineResult,
+    Instance,
+    Progress,
+    agree,
+    make_instance,
+    search,
+    search_native,
+)
+from leaveout.bab.native.certificate import FileFacts
+from leaveout.bab.native.checkpoint import Checkpoint, Checkpoints
+from leaveout.bab.native.records import Record
 from leaveout.specs import Find
 from leaveout.verifier.formula import IdpStatement
+from leaveout.verifier.inputs import InputReader
 from leaveout.verifier.options import VerifyOptions
-from leaveout.verifier.report import BoxRecord, Result
+from leaveout.verifier.proofs import CertificateTarget
+from leaveout.verifier.report import Result
 from leaveout.verifier.resolve import Resolver
-from leaveout.verifier.words import outside_box, record
+from leaveout.verifier.words import box_record, outside_box, record
 
 __all__ = ["Clock", "Decider", "Job", "StatementProgress"]
 
@@ -81,6 +95,8 @@ class Decider:
     options : VerifyOptions
     progress : callable, optional
         Called with the statement's name and the engine's progress.
+    certificate : CertificateTarget, optional
+        Given what proves each bound.
     """
 
     def __init__(
@@ -88,10 +104,13 @@ class Decider:
         resolver: Resolver,
         options: VerifyOptions,
         progress: StatementProgress | None = None,
+        certificate: CertificateTarget | None = None,
     ) -> None:
+        self._certificate = certificate
         self._resolver, self._options, self._progress = resolver, options, progress
         self._instances: dict[tuple[str, ...], Instance] = {}
         self._known: dict[tuple[int, int], EngineResult] = {}
+        self._checkpoints: dict[tuple[str, int], Checkpoint] = {}
         self.notes: list[str] = []
         self.interrupted = False
         self.betrayed = False
@@ -112,10 +131,11 @@ class Decider:
         if key not in self._instances:
             network = resolver.network(statement.network)
             family = resolver.family(statement.family, network)
-            box = resolver.box(statement.box, network.inputs)
-            instance = make_instance(network, family, box)
+            reader = InputReader(resolver, network.inputs)
+            instance = make_instance(network, family, reader.read(statement.box))
             self._instances[key] = instance
             self._note(*(f"{network.source}: {note}" for note in network.graph.notes))
+            self._note(*reader.notes)
             outside = outside_box(instance)
             self._note(*([outside] if outside else []))
         instance = self._instances[key]
@@ -130,6 +150,26 @@ class Decider:
             labels = range(statement.label, statement.label + 1)
         pair = resolver.is_network(statement.family)
         return Job(statement, instance, tuple(labels), pair)
+
+    def resume(self, jobs: list[Job]) -> None:
+        """Go on from the checkpoint that the options name, if any.
+
+        Raises
+        ------
+        CheckpointError
+            If the file is damaged, or of other statements.
+        """
+        if self._options.resume is None:
+            return
+        store = Checkpoints(self._options.resume, leaveout.__version__)
+        options = self._options.native(None)
+        for job in jobs:
+            name = job.statement.statement.name
+            for label in job.labels:
+                self._checkpoints[name, label] = store.of(
+                    job.instance, label, options, name, _asked(job.statement)
+                )
+        store.only(self._checkpoints.values())
 
     def _note(self, *notes: str) -> None:
         self.notes += [note for note in notes if note not in self.notes]
@@ -173,28 +213,51 @@ class Decider:
         if seconds is not None and seconds < _WORTH_STARTING:
             return self._stopped(job.instance, label, known, "no time was left to search")
         name = job.statement.statement.name
+        records: list[Record] = []
 
         def report(progress: Progress) -> None:
             if self._progress is not None:
                 self._progress(name, progress)
 
         try:
-            result = search(
-                job.instance,
-                label,
-                self._options.lucid(seconds),
-                floor=floor,
-                decide=decide,
-                known=known,
-                progress=report,
-            )
+            result = self._engine(seconds, self._checkpoints.get((name, label)))(
+                job.instance, label, floor=floor, decide=decide, known=known, progress=report,
+                **self._keeping(records),
+            )  # fmt: skip
         except KeyboardInterrupt:
             self.interrupted = True
             return self._stopped(job.instance, label, known, "interrupted")
         self.interrupted = self.interrupted or result.interrupted
         self.betrayed = self.betrayed or result.betrayed
         self._known[key] = result
+        self._certify(job, result, records)
         return result
+
+    def _keeping(self, records: list[Record]) -> dict[str, Callable[[list[Record]], None]]:
+        return {} if self._certificate is None else {"proofs": records.extend}
+
+    def _certify(self, job: Job, result: EngineResult, records: list[Record]) -> None:
+        if self._certificate is None:
+            return
+        statement = job.statement
+        files = FileFacts(
+            self._resolver.file(statement.network), self._resolver.file(statement.family), job.pair
+        )
+        self._certificate.add(
+            statement.statement.name, result.label, result.upper, records, job.instance, files
+        )
+
+    def _engine(
+        self, seconds: float | None, checkpoint: Checkpoint | None
+    ) -> Callable[..., EngineResult]:
+        options = self._options
+        if options.engine == "lucid":
+            lucid = options.lucid(seconds)
+            return lambda instance, label, **given: search(instance, label, lucid, **given)
+        native = options.native(seconds)
+        return lambda instance, label, **given: search_native(
+            instance, label, native, checkpoint=checkpoint, **given
+        )
 
     def _distrusted(
         self, instance: Instance, label: int, known: EngineResult | None
@@ -208,7 +271,7 @@ class Decider:
             witness=witness,
             closed=False,
             reason="numerical",
-            detail=f"a replayed leak exceeds a bound that {self._options.solver} gave",
+            detail=f"a replayed leak exceeds a bound that {self._options.proves_with} gave",
         )
 
     def _stopped(
@@ -216,7 +279,7 @@ class Decider:
     ) -> EngineResult:
         """Return what is known without another search."""
         if known is not None:
-            return known.stopped(detail, self._options.lucid(None).gap)
+            return known.stopped(detail, self._options.gap)
         most = max(0.0, instance.most(label))
         everyone = np.full(len(instance.family), most)
         return EngineResult(label, 0.0, most, None, most == 0, "time", detail, everyone, 0, 0.0)
@@ -235,10 +298,10 @@ class Decider:
 
     def _result(self, job: Job, found: list[EngineResult]) -> Result:
         """Merge the results of some labels; of several, the row is about all of them."""
-        statement, box = job.statement.statement, job.instance.box
+        statement = job.statement.statement
         best = max(found, key=lambda each: each.lower)
         witness = best.witness
-        gap = self._options.lucid(None).gap
+        gap = self._options.gap
         upper = max(0.0, *(each.upper for each in found))
         closed = all(each.closed for each in found) or agree(best.lower, upper, gap)
         reasons = [] if closed else [_reason(each) for each in found if not each.closed]
@@ -252,11 +315,19 @@ class Decider:
             witness=record(job.instance, witness, job.pair) if witness is not None else None,
             seconds=round(sum(each.seconds for each in found), 3),
             engine=self._options.engine,
-            solver=self._options.solver,
+            solver=self._options.solver if self._options.engine == "lucid" else None,
             reason=reasons[0] if reasons else None,
-            box=BoxRecord(lower=tuple(map(float, box.lower)), upper=tuple(map(float, box.upper))),
+            box=box_record(job.instance.box),
             members=len(job.instance.family),
         )
+
+
+def _asked(statement: IdpStatement) -> str:
+    """Say what is asked of each label, as a checkpoint remembers it."""
+    asked = statement.statement
+    if not isinstance(asked, Find):
+        return f"guarantee above {statement.threshold}"
+    return "find per label" if asked.per_label else "find"
 
 
 def _reason(result: EngineResult) -> str:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leaveout.errors import SolverError, SpecError
 
 if TYPE_CHECKING:
-    from leaveout.bab import LucidOptions
+    from leaveout.bab import LucidOptions, NativeOptions
 
 __all__ = ["ENGINES", "VerifyOptions"]
 
-ENGINES = ("lucid",)
+ENGINES = ("native", "lucid")
 """Engines by name; the first is the default."""
 
 _LONGEST = 1e8
@@ -26,17 +27,22 @@ class VerifyOptions:
     Attributes
     ----------
     solver : str
-        ``name`` or ``name:option``, as listed by ``leaveout solvers``.
+        Of the ``lucid`` engine: ``name`` or ``name:option``, as listed by ``leaveout solvers``.
     engine : str
         One of `ENGINES`.
     time : float or None
         Seconds for the whole specification, None for no limit.
     workers : int or None
-        Solver processes; None for one a core.
+        Explorers of the ``native`` engine, by default one that uses every core; solver processes
+        of the ``lucid`` engine, by default one a core.
     variant : str
         Of the ``lucid`` engine: naive, H, HM, HMRiS, HMB or LUCID.
     seed : int
         Of the search for witnesses and the clustering.
+    certificate : bool
+        Whether the ``native`` engine keeps what a certificate needs.
+    resume : Path or None
+        Checkpoint of the ``native`` engine: gone on from if it exists, and kept up to date.
 
     Raises
     ------
@@ -50,6 +56,8 @@ class VerifyOptions:
     workers: int | None = None
     variant: str = "LUCID"
     seed: int = 0
+    certificate: bool = False
+    resume: Path | None = None
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
@@ -61,8 +69,20 @@ class VerifyOptions:
             )
         if not 0 <= self.seed < 2**32:
             raise SpecError(f"a seed is a whole number from 0 to {2**32 - 1}, got {self.seed}")
+        if self.resume is not None and self.engine != "native":
+            raise SpecError(f"engine {self.engine!r} keeps no checkpoint: leave --resume out")
         if self.workers is not None and self.workers < 1:
             raise SolverError(f"at least one worker is needed, got {self.workers}")
+
+    @property
+    def gap(self) -> float:
+        """Relative gap at which bounds count as closed."""
+        return self.native(None).gap
+
+    @property
+    def proves_with(self) -> str:
+        """What gives the upper bounds, in words."""
+        return self.solver if self.engine == "lucid" else "the native engine"
 
     def lucid(self, seconds: float | None) -> LucidOptions:
         """Return the options of one search of the ``lucid`` engine."""
@@ -74,4 +94,15 @@ class VerifyOptions:
             workers=self.workers or os.cpu_count() or 1,
             seconds=seconds,
             seed=self.seed,
+        )
+
+    def native(self, seconds: float | None) -> NativeOptions:
+        """Return the options of one search of the ``native`` engine."""
+        from leaveout.bab import NativeOptions
+
+        return NativeOptions(
+            seconds=seconds,
+            seed=self.seed,
+            workers=self.workers or 1,
+            certificate=self.certificate,
         )

@@ -9,7 +9,16 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["BoxRecord", "Report", "Result", "Verdict", "WitnessRecord", "exit_code", "write_json"]
+__all__ = [
+    "BoxRecord",
+    "ChoicesRecord",
+    "Report",
+    "Result",
+    "Verdict",
+    "WitnessRecord",
+    "exit_code",
+    "write_json",
+]
 
 Verdict = Literal["proved", "refuted", "unknown"]
 
@@ -45,11 +54,33 @@ class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
     words: str
 
 
+class ChoicesRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Features that together take one of the listed rows.
+
+    Attributes
+    ----------
+    columns : tuple of int
+    values : tuple of tuple of float
+        A row each, a number a column.
+    """
+
+    columns: tuple[int, ...]
+    values: tuple[tuple[float, ...], ...]
+
+
 class BoxRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The box a result is about."""
+    """The set of inputs a result is about.
+
+    Attributes
+    ----------
+    lower, upper : tuple of float
+        A number a feature; of those that take listed values the least and greatest.
+    choices : tuple of ChoicesRecord
+    """
 
     lower: tuple[float, ...]
     upper: tuple[float, ...]
+    choices: tuple[ChoicesRecord, ...] = ()
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +101,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         None where the statement is about every label and no one label decides it.
     witness : WitnessRecord or None
     seconds : float
-    engine, solver : str
+    engine : str
+    solver : str or None
+        None where no solver was used.
     reason : str or None
         Of "unknown": time, solver or numerical, and what happened.
     box : BoxRecord
@@ -86,7 +119,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     witness: WitnessRecord | None
     seconds: float
     engine: str
-    solver: str
+    solver: str | None
     reason: str | None
     box: BoxRecord
     members: int

@@ -1,42 +1,21 @@
-"""From the names of a specification to what they stand for: numbers, networks, families, boxes."""
+"""From the names of a specification to what they stand for: numbers, networks, families."""
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from leaveout.encoders import Box
 from leaveout.errors import FamilyError, LeaveoutError, ModelError
 from leaveout.models import Family, Manifest, Network, load_family, load_network
-from leaveout.specs import (
-    Arithmetic,
-    Call,
-    CheckedSpec,
-    Expression,
-    ListOf,
-    Name,
-    Negate,
-    Node,
-    Number,
-    Text,
-)
+from leaveout.specs import Call, CheckedSpec, Expression, Name, Node, Text
 from leaveout.specs.arguments import bind
+from leaveout.specs.constants import constant
 from leaveout.specs.errors import Slip, pointing
 from leaveout.specs.functions import built_in
+from leaveout.specs.types import INPUTS
 
 __all__ = ["Resolver"]
-
-_OPERATORS: Mapping[str, Callable[[float, float], float]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-}
 
 
 class Resolver:
@@ -57,7 +36,11 @@ class Resolver:
 
     def fail(self, node: Node, wrong: str, cure: str = "") -> LeaveoutError:
         """Return the error that points at ``node`` in the specification."""
-        return pointing(self._spec.source, Slip(node.at, wrong, cure))
+        return self.pointing(Slip(node.at, wrong, cure))
+
+    def pointing(self, slip: Slip) -> LeaveoutError:
+        """Return the error that shows a slip in the specification."""
+        return pointing(self._spec.source, slip)
 
     def value(self, node: Expression) -> Expression:
         """Follow names to the expression they stand for."""
@@ -67,23 +50,10 @@ class Resolver:
 
     def number(self, node: Expression) -> float | None:
         """Value of a constant expression, or None if it is not constant."""
-        node = self.value(node)
-        if isinstance(node, Number):
-            return node.value
-        if isinstance(node, Negate):
-            inner = self.number(node.operand)
-            return None if inner is None else -inner
-        if isinstance(node, Arithmetic):
-            left, right = self.number(node.left), self.number(node.right)
-            if left is None or right is None:
-                return None
-            if node.operator == "/" and right == 0:
-                raise self.fail(node, "division by zero")
-            result = _OPERATORS[node.operator](left, right)
-            if not math.isfinite(result):
-                raise self.fail(node, "this is no finite number")
-            return result
-        return None
+        try:
+            return constant(node, self.value)
+        except Slip as slip:
+            raise self.pointing(slip) from None
 
     def network(self, node: Expression) -> Network:
         """Load the network an expression stands for."""
@@ -130,36 +100,17 @@ class Resolver:
         call = self.value(node)
         return isinstance(call, Call) and call.function == "network"
 
-    def box(self, node: Expression, dimension: int) -> Box:
-        """Return the box an expression stands for, over ``dimension`` features."""
-        call = self.value(node)
-        if not (isinstance(call, Call) and call.function == "box"):
-            raise self.fail(node, "expected a box, as in box(0, 1)")
-        given = bind(call, built_in("box"))
-        lower = self._side(given["lower"], dimension)
-        upper = self._side(given["upper"], dimension)
-        try:
-            return Box(lower, upper)
-        except LeaveoutError as error:
-            raise self.fail(call, str(error)) from None
+    def is_inputs(self, node: Expression) -> bool:
+        """Whether an expression stands for a set of inputs."""
+        return self._spec.type_of(node) == INPUTS
 
-    def _side(self, node: Expression, dimension: int) -> NDArray[np.float64]:
-        value = self.value(node)
-        items = value.items if isinstance(value, ListOf) else (value,)
-        numbers = [self.number(item) for item in items]
-        known = [number for number in numbers if number is not None]
-        if len(known) != len(numbers):
-            raise self.fail(node, "a bound of a box must be a constant number")
-        if not isinstance(value, ListOf):
-            return np.full(dimension, known[0])
-        if len(known) != dimension:
-            raise self.fail(
-                node,
-                f"{len(known)} bounds for {dimension} features",
-                f"the network reads {dimension} features; give one number for all, or "
-                f"{dimension} of them",
-            )
-        return np.asarray(known)
+    def file(self, node: Expression) -> Path:
+        """Return the file that a network or a family is read from."""
+        return self._path(node, "network" if self.is_network(node) else "family")
+
+    def path(self, text: Text) -> Path:
+        """Return the file a text names."""
+        return self._folder / text.value
 
     def _path(self, node: Expression, function: str) -> Path:
         call = self.value(node)
@@ -168,4 +119,4 @@ class Resolver:
         path = self.value(bind(call, built_in(function))["path"])
         if not isinstance(path, Text) or not path.value:
             raise self.fail(call, f'{function} needs a path in quotes, as in {function}("...")')
-        return self._folder / path.value
+        return self.path(path)

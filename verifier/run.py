@@ -12,7 +12,8 @@ from leaveout.solvers import Feature, find_solver
 from leaveout.specs import Spec, check, load
 from leaveout.verifier.formula import recognise
 from leaveout.verifier.idp import Clock, Decider, StatementProgress
-from leaveout.verifier.options import VerifyOptions
+from leaveout.verifier.options import ENGINES, VerifyOptions
+from leaveout.verifier.proofs import CertificateTarget
 from leaveout.verifier.report import Report
 from leaveout.verifier.resolve import Resolver
 
@@ -23,13 +24,15 @@ def verify(
     spec: Path | str | Spec,
     *,
     solver: str = "highs",
-    engine: str = "lucid",
+    engine: str = ENGINES[0],
     time: float | None = None,
     workers: int | None = None,
     variant: str = "LUCID",
     seed: int = 0,
     folder: Path | str | None = None,
     progress: StatementProgress | None = None,
+    certificate: Path | str | None = None,
+    resume: Path | str | None = None,
 ) -> Report:
     """Verify every statement of a specification.
 
@@ -44,6 +47,10 @@ def verify(
         working directory for a tree.
     progress : callable, optional
         Called a few times a second with the statement's name and a `leaveout.bab.Progress`.
+    certificate : path, optional
+        File to write what proves the bounds to, for ``leaveout check``; of the native engine.
+    resume : path, optional
+        See `leaveout.verifier.options.VerifyOptions`.
 
     Returns
     -------
@@ -57,27 +64,36 @@ def verify(
         before everything is loaded.
     """
     started = perf_counter()
-    options = VerifyOptions(solver, engine, time, workers, variant, seed)
-    options.lucid(None)
-    features = find_solver(solver).features
-    if Feature.DUAL_BOUND not in features:
-        raise SolverError(f"solver {solver!r} gives no dual bounds, so it can prove nothing")
+    kept = certificate is not None
+    file = None if resume is None else Path(resume)
+    options = VerifyOptions(solver, engine, time, workers, variant, seed, kept, file)
+    target = CertificateTarget(Path(certificate), engine) if certificate is not None else None
+    features = _features(options)
     tree = spec if isinstance(spec, Spec) else load(spec)
     if folder is None:
         folder = Path() if isinstance(spec, Spec) else Path(spec).parent
     checked = check(tree)
     resolver = Resolver(checked, Path(folder))
-    decider = Decider(resolver, options, progress)
+    decider = Decider(resolver, options, progress, target)
+    if target is not None:
+        target.begin(tree.source.name, tree.source.text or str(tree))
     jobs = [decider.load(recognise(each, resolver)) for each in checked.statements]
+    decider.resume(jobs)
     clock = Clock(time, started, sum(len(job.labels) for job in jobs))
     results = [result for job in jobs for result in decider.decide(job, clock)]
     if decider.betrayed:
         # Earlier statements rested on the same solver.
         results = [result for job in jobs for result in decider.decide(job, clock)]
-    if Feature.TOLERANCES not in features:
+    if features is not None and Feature.TOLERANCES not in features:
         decider.notes.append(
             f"solver {solver!r} takes no tolerances: its bounds are padded for {LOOSE:g}"
         )
+    if target is not None:
+        if decider.betrayed:
+            target.notes.append("no certificate was written, because a bound was refuted")
+        else:
+            target.write()
+        decider.notes += target.notes
     name = tree.source.name if isinstance(spec, Spec) else str(spec)
     return Report(
         leaveout=leaveout.__version__,
@@ -85,3 +101,22 @@ def verify(
         results=tuple(results),
         notes=tuple(decider.notes),
     )
+
+
+def _features(options: VerifyOptions) -> frozenset[Feature] | None:
+    """Return what the solver can do, where the engine needs one.
+
+    Raises
+    ------
+    SolverError
+        If there is no such solver, or it gives no dual bounds.
+    """
+    options.lucid(None)
+    features = find_solver(options.solver).features
+    if options.engine != "lucid":
+        return None
+    if Feature.DUAL_BOUND not in features:
+        raise SolverError(
+            f"solver {options.solver!r} gives no dual bounds, so it can prove nothing"
+        )
+    return features

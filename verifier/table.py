@@ -8,9 +8,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from leaveout.verifier.checker import Checked
 from leaveout.verifier.report import BoxRecord, Report, Result
 
-__all__ = ["render"]
+__all__ = ["render", "render_checked"]
 
 _STYLE = {"proved": "green", "refuted": "red", "unknown": "yellow"}
 
@@ -39,6 +40,42 @@ def render(report: Report, console: Console) -> None:
     console.print(Group(*lines), soft_wrap=True)
 
 
+def render_checked(found: list[Checked], console: Console) -> None:
+    """Print what a certificate proves: a row a claim, then what the claims are about."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("name", max_width=24, overflow="fold")
+    for name in ("label", "verdict"):
+        table.add_column(name, no_wrap=True)
+    for name in ("upper", "leaves", "members", "seconds"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for each in found:
+        table.add_row(
+            Text(each.name),
+            str(each.label),
+            Text("accepted", style=_STYLE["proved"]),
+            _number(each.upper, up=True),
+            f"{each.leaves:,}",
+            f"{each.members:,}",
+            f"{each.seconds:.1f}",
+        )
+    lines: list[RenderableType] = [table, Text()]
+    lines += [Text(line) for line in dict.fromkeys(_claim(each) for each in found)]
+    console.print(Group(*lines), soft_wrap=True)
+
+
+def _claim(each: Checked) -> str:
+    sides = sorted(set(zip(each.lower_corner, each.upper_corner, strict=True)))
+    count = len(each.lower_corner)
+    box = (
+        f"[{sides[0][0]:g}, {sides[0][1]:g}]^{count}"
+        if len(sides) == 1
+        else (f"a box of {count} features")
+    )
+    if each.listed:
+        box += f", {each.listed} of which take listed values only"
+    return f"no confidence above upper is a leak, over all members and every x in {box}"
+
+
 def _number(value: float | None, up: bool = False) -> str:
     """Six digits, rounded so that a bound stays a bound."""
     if value is None:
@@ -59,9 +96,17 @@ def _scope(report: Report) -> list[str]:
 
 def _box(box: BoxRecord) -> str:
     sides = sorted(set(zip(box.lower, box.upper, strict=True)))
+    listed = sum(len(each.columns) for each in box.choices)
+    if listed:
+        takes = "takes" if listed == 1 else "take"
+        return f"a box of {_counted(box)}, {listed} of which {takes} listed values only"
     if len(sides) == 1:
         return f"[{sides[0][0]:g}, {sides[0][1]:g}]^{len(box.lower)}"
-    return f"a box of {len(box.lower)} features"
+    return f"a box of {_counted(box)}"
+
+
+def _counted(box: BoxRecord) -> str:
+    return f"{len(box.lower)} feature{'s' * (len(box.lower) != 1)}"
 
 
 def _sentences(result: Result) -> list[str]:

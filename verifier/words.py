@@ -5,13 +5,27 @@ from __future__ import annotations
 import numpy as np
 
 from leaveout.bab import Instance, Witness
+from leaveout.encoders import Box
 from leaveout.models import DataFacts
 from leaveout.models.train.encoding import decode_row, encoding_of
-from leaveout.verifier.report import WitnessRecord
+from leaveout.verifier.report import BoxRecord, ChoicesRecord, WitnessRecord
 
-__all__ = ["outside_box", "record"]
+__all__ = ["box_record", "outside_box", "record"]
 
 _SHOWN = 12
+
+
+def box_record(box: Box) -> BoxRecord:
+    """Return a set of inputs as the report keeps it."""
+    choices = tuple(
+        ChoicesRecord(
+            columns=tuple(each.columns.tolist()), values=tuple(map(tuple, each.values.tolist()))
+        )
+        for each in box.choices
+    )
+    return BoxRecord(
+        lower=tuple(box.lower.tolist()), upper=tuple(box.upper.tolist()), choices=choices
+    )
 
 
 def record(instance: Instance, witness: Witness, pair: bool) -> WitnessRecord:
@@ -70,17 +84,40 @@ def _label(facts: DataFacts | None, label: int) -> str:
 
 
 def outside_box(instance: Instance) -> str | None:
-    """Say that training data lies outside the box, or None if it does not, or is not known."""
+    """Say that training data lies outside the input set, or that this is not known.
+
+    None where it does not, and where nothing is known of the data. A family keeps only the least
+    and greatest value of each feature; where values are listed, those two must be among them, and
+    no more can be told.
+    """
     facts = instance.family.manifest.data
     if facts is None or len(facts.minimum) != instance.box.dimension:
         return None
     box = instance.box
+
+    def named(i: int) -> str:
+        return f"feature {i} ({facts.features[i]})" if i < len(facts.features) else f"feature {i}"
+
+    for each in box.choices:
+        for i, known in zip(each.columns.tolist(), each.values.T, strict=True):
+            for value in (facts.minimum[i], facts.maximum[i]):
+                if value not in known:
+                    near = known[np.argmin(np.abs(known - value))]
+                    return (
+                        f"training data lies outside the input set: {named(i)} takes the value "
+                        f"{value:.9g}, which is not listed (the nearest is {near:.9g}); nothing "
+                        "is claimed about other values than those listed"
+                    )
     for i, (low, high) in enumerate(zip(facts.minimum, facts.maximum, strict=True)):
         if low < box.lower[i] or high > box.upper[i]:
-            name = f" ({facts.features[i]})" if i < len(facts.features) else ""
             return (
-                f"training data lies outside the box: feature {i}{name} spans "
+                f"training data lies outside the box: {named(i)} spans "
                 f"[{low:g}, {high:g}], the box [{box.lower[i]:g}, {box.upper[i]:g}]; nothing is "
                 "claimed about inputs outside it"
             )
+    if box.choices:
+        return (
+            "whether all training data takes listed values is not known: a family keeps only the "
+            "range of each feature"
+        )
     return None

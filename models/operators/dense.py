@@ -34,7 +34,7 @@ class Gemm(Affine):
         weight = constants[self.weight]
         if self.transposed:
             weight = weight.transpose(0, 2, 1)
-        result = self.alpha * (values @ weight)
+        result = self.alpha * _product(values, weight)
         if biased and self.bias:
             bias = constants[self.bias]
             width = weight.shape[2]
@@ -58,4 +58,13 @@ class MatMul(Affine):
         """See `Affine.apply`."""
         weight = constants[self.weight]
         axes = (1,) * (values.ndim - 3)
-        return np.asarray(values @ weight.reshape(len(weight), *axes, *weight.shape[1:]))
+        return _product(values, weight.reshape(len(weight), *axes, *weight.shape[1:]))
+
+
+def _product(values: Floats, weight: Floats) -> Floats:
+    """Return ``values @ weight``; of a basis, which lowering multiplies all the time, the weight."""
+    if values.ndim == 3 and len(values) == 1 and values.shape[1] == values.shape[2]:
+        basis = values[0]
+        if np.array_equal(basis, np.eye(len(basis))):
+            return weight
+    return np.asarray(values @ weight)

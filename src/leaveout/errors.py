@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "CheckpointError",
     "FamilyError",
     "LeaveoutError",
     "ModelError",
@@ -42,3 +43,7 @@ class SolverError(LeaveoutError):
 
 class TrainingError(LeaveoutError):
     """Training data or a recipe that cannot be used."""
+
+
+class CheckpointError(LeaveoutError):
+    """A checkpoint that is damaged, or of another question."""

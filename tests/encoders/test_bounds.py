@@ -28,7 +28,8 @@ def _inside(values, interval, slack=0.0):
 
 
 def _check(instance, seed):
-    network, members, box = instance.network.stack, instance.members, instance.box
+    network, box = instance.network.stack, instance.box
+    members = instance.members.take(range(len(instance.members)))
     points = box.sample(np.random.default_rng(seed), 500)
     own, others = network.activations(points), members.activations(points)
     hyper = hyper_network(members)
@@ -122,7 +123,8 @@ def test_weight_differences_contain_the_exact_difference():
     (source,) = delta[layer].weights
     interval = delta[layer].weights[source]
     own = instance.network.stack.layers[layer].weights[source][0]
-    for member in instance.members.layers[layer].weights[source]:
+    members = instance.members.take(range(len(instance.members)))
+    for member in members.layers[layer].weights[source]:
         for i, j in np.ndindex(own.shape):
             exact = Fraction(float(member[i, j])) - Fraction(float(own[i, j]))
             low, high = Fraction(float(interval.lower[i, j])), Fraction(float(interval.upper[i, j]))

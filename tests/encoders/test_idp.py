@@ -13,6 +13,7 @@ from leaveout.encoders import Encoding, encode_idp, hyper_network, pair_bounds
 from leaveout.encoders.bounds import hyper_bounds
 from leaveout.encoders.idp import CONFIRMED
 from leaveout.encoders.scaling import scaled
+from leaveout.models import Members
 from leaveout.solvers import Outcome, Settings, Status, available, find_solver
 
 from support import networks
@@ -75,9 +76,8 @@ def test_without_relaxation_one_member_is_bounded_exactly():
         model = networks.dense(np.random.default_rng(seed), (1, 4, 4, 2))
         instance = question(seed, model=model, spread=0.2)
         for label in range(instance.labels):
-            one = replace(
-                instance, family=instance.family.first(1), members=instance.members.member(0)
-            )
+            first = instance.family.first(1)
+            one = replace(instance, family=first, members=Members(instance.network.graph, first))
             best = BruteForce.of(one, 100_000).best[label]
             encoded = _encode(instance, label, Encoding(True, None), members=[0])
             outcome = find_solver("highs").solve(encoded.problem, LIMIT)

@@ -58,7 +58,7 @@ def test_every_expression_has_its_type():
         )
     ]
     assert names == [
-        *["Network", "Family", "Box", "Boolean", "Box", "Family", "Boolean"],
+        *["Network", "Family", "Inputs", "Boolean", "Inputs", "Family", "Boolean"],
         *["Number", "Network", "Point", "Number", "Label"],
     ]
 
@@ -81,6 +81,17 @@ def test_statements_over_two_networks():
         "let same = forall x in X: label(N, x) == 1 guarantee g: not same => same",
         "let lower = [0, 0] guarantee g: forall x in box(lower, [1, 0]): 1 == 1",
         "let label = 1 guarantee g: forall x in X: label(N, x) == label",
+        "guarantee g: forall x in grid(X, at = 3, values = [0, 1 / 2, 1]): label(N, x) == 1",
+        "let a = [1, 0] guarantee g: forall x in grid(X, at = [1, 2], values = [a, a]): 1 == 1",
+        'guarantee g: forall x in grid(X, at = [1, 2], values = "rows.npz"): 1 == 1',
+        "let k = 4 guarantee g: forall x in integers(X, at = k, upper = k * 2): 1 == 1",
+        "guarantee g: forall x in integers(inputs = X, at = [0, 1], zero = -1.5, one = 2): 1 == 1",
+        "find g: greatest r such that forall x in grid(X, at = 0, values = [0, r]): r > 1",
+        "guarantee g: forall x in circle(one_hot(X, at = [5, 6]), at = [1, 2], points = 4): 1 == 1",
+        "guarantee g: forall x in one_hot(X, at = [5, 6], also = [0, 0]): 1 == 1",
+        "guarantee g: forall x in one_hot(X, at = [5, 6], also = [[0, 0], [1, 1]]): 1 == 1",
+        "guarantee g: forall x in circle(X, at = [1, 2], points = 5, arc = 1 / 4, start = 0.5,"
+        " radius = 0.5, centre = [0.5, 0.5], also = [0, 0]): 1 == 1",
     ],
 )
 def test_right_specifications(statement):
@@ -102,7 +113,11 @@ def test_right_specifications(statement):
         ("guarantee g: label(N, network = N) == 1", "'network' of label is given twice"),
         ("guarantee g: 1 / 0 == 1", "this divides by zero"),
         ("guarantee g: [] == 1", "this list is empty"),
-        ("guarantee g: [[1]] == 1", "a list holds numbers, [1] is a list of numbers"),
+        ("guarantee g: [[1]] == 1", "[[1]] is a list of lists of numbers"),
+        ("guarantee g: [[[1]]] == 1", "numbers or lists of numbers, [[1]] is a list of lists"),
+        ("guarantee g: [N] == 1", "a list holds numbers or lists of numbers, N is a network"),
+        ("guarantee g: [1, [1]] == 1", "mixes numbers and lists: 1 is a number, [1] a list"),
+        ("let a = [1] guarantee g: [a, [1, 2]] == 1", "rows of different length: 1 and 2"),
         ('guarantee g: -"a" < 1', "'-' takes numbers"),
         ("guarantee g: N", "what 'g' states must be a claim, N is a network"),
         ("guarantee g: (1 < 2) == (2 < 3)", "cannot compare"),

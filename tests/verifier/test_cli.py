@@ -170,7 +170,7 @@ BAD_INPUT = {
     ),
     "typo in a name": (_spec("confidence(N", "confidnce(N"), [], "did you mean 'confidence'?"),
     "unknown solver": (_spec(), ["--solver", "hihgs"], "highs, gurobi, pulp, ortools, scip"),
-    "unknown engine": (_spec(), ["--engine", "magic"], "known engines: lucid"),
+    "unknown engine": (_spec(), ["--engine", "magic"], "known engines: native, lucid"),
     "unknown variant": (_spec(), ["--variant", "magic"], "known variants: naive, H"),
     "array instead of a family": (
         lambda folder: (
@@ -258,7 +258,17 @@ def test_ctrl_c_gives_the_best_bounds_so_far_and_leaves_no_process(tmp_path):
     onnx.save(instance.network.model, tmp_path / "full.onnx")
     np.savez(tmp_path / "family.npz", removed=instance.family.removed, **instance.family.parameters)
     process = subprocess.Popen(
-        [sys.executable, "-m", "leaveout", "verify", "test.spec", "--json", "r.json"],
+        [
+            sys.executable,
+            "-m",
+            "leaveout",
+            "verify",
+            "test.spec",
+            "--json",
+            "r.json",
+            "--engine",
+            "lucid",
+        ],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -10,6 +10,7 @@ import typer
 
 import leaveout
 from leaveout.errors import LeaveoutError
+from leaveout.verifier.cli.check import check
 from leaveout.verifier.cli.solvers import solvers
 from leaveout.verifier.cli.train import train
 from leaveout.verifier.cli.verify import verify
@@ -48,6 +49,7 @@ def root(
 
 
 app.command()(verify)
+app.command()(check)
 app.command()(train)
 app.command()(solvers)
 

@@ -44,6 +44,6 @@ class Display:
         left = "" if progress.remaining is None else f", {progress.remaining:.0f} s left"
         self._status.update(
             f"{name}, label {progress.label}: {progress.lower:.4g} to {progress.upper:.4g}, "
-            f"{progress.open_sets} sets open, {progress.solved} problems solved, "
+            f"{progress.open_sets} open, {progress.solved} bounded, "
             f"{progress.seconds:.0f} s{left}"
         )

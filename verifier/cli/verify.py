@@ -14,11 +14,15 @@ __all__ = ["verify"]
 def verify(
     spec: Annotated[Path, typer.Argument(help="A .spec file.", show_default=False)],
     solver: Annotated[
-        str, typer.Option(help="MILP solver, as listed by 'leaveout solvers'.")
+        str, typer.Option(help="MILP solver of lucid, as listed by 'leaveout solvers'.")
     ] = "highs",
     engine: Annotated[
-        str, typer.Option(help="How to search: lucid (one MILP a set of members).")
-    ] = "lucid",
+        str,
+        typer.Option(
+            help="How to search: native (branch and bound of its own, exact and fast) or lucid "
+            "(the paper's: one MILP a set of members)."
+        ),
+    ] = "native",
     variant: Annotated[
         str,
         typer.Option(help="Of the lucid engine: naive, H, HM, HMRiS, HMB or LUCID (everything)."),
@@ -31,7 +35,11 @@ def verify(
         ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Solver processes.", show_default="one a core")
+        int | None,
+        typer.Option(
+            help="Processes: of native, each with its share of the cores; of lucid, solvers.",
+            show_default="native 1, lucid one a core",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the search for witnesses.")] = 0,
     json: Annotated[
@@ -39,6 +47,23 @@ def verify(
         typer.Option(
             metavar="FILE",
             help="Write the results as JSON; '-' for standard output.",
+            show_default=False,
+        ),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep a checkpoint there every minute, and go on from it if it exists (native "
+            "engine).",
+            show_default=False,
+        ),
+    ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write what proves the bounds, for 'leaveout check' (native engine).",
             show_default=False,
         ),
     ] = None,
@@ -75,6 +100,8 @@ def verify(
             workers=workers,
             seed=seed,
             progress=display.update,
+            certificate=certificate,
+            resume=resume,
         )
     if not target.is_stdout:
         console = Console()

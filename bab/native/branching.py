@@ -1,0 +1,131 @@
+"""Choose how to split a node: by what splits of each kind have won so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.native.nodes import Node, Split
+
+__all__ = ["Brancher"]
+
+Floats = NDArray[np.float64]
+
+_SPREAD = 0.3
+"""Share of the open part of a bound that must come from the set for its members to be split."""
+
+_NARROW = 1e-9
+"""Inputs that vary less are not split any more."""
+
+_SMALL_REGION = 0.02
+"""Widest input of a region that float32 evaluation may keep open."""
+
+_GIVEN_UP = 3e-3
+"""Share of a bound that may be given up to float32 evaluation in larger regions."""
+
+_TRIED = 40
+_EXPLORE = 0.06
+_FORGET = 0.995
+_SMALL, _LARGE = 0.4, 0.6
+"""Weights of the smaller and the larger gain of two children (geometric)."""
+
+
+@dataclass(eq=False)
+class Brancher:
+    """Keeps the gains of splits: pseudo-costs a neuron, and an average a kind of split.
+
+    Gains are relative to the part of a bound that is above the target, so that they compare.
+
+    Attributes
+    ----------
+    hidden : int
+    seed : int
+    """
+
+    hidden: int
+    seed: int
+    _gain: Floats = field(init=False)
+    _count: Floats = field(init=False)
+    _average: dict[str, list[float]] = field(init=False)
+    _rng: np.random.Generator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._gain, self._count = np.zeros((2, self.hidden)), np.zeros((2, self.hidden))
+        self._average = {"input": [0.0, 0.0], "phase": [0.0, 0.0]}
+        self._rng = np.random.default_rng(self.seed)
+
+    def choose(self, node: Node, target: float) -> Split | None:
+        """Return how to split a node (side 0), or None if nothing is left that is worth it."""
+        open_part = node.value - target
+        if _blurred(node, open_part, target):
+            return None
+        if len(node.members) > 1 and node.spread > _SPREAD * open_part:
+            return Split("members")
+        widths = node.upper - node.lower
+        wide = widths > _NARROW
+        by_input = int(np.argmax(np.where(wide, node.pull if node.pull.any() else widths, -1.0)))
+        by_phase = None if node.plain else self._neuron(node)
+        can_input = bool(wide[by_input])
+        if can_input and (by_phase is None or self._prefers_input()):
+            middle = (node.lower[by_input] + node.upper[by_input]) / 2
+            return Split("input", by_input, 0, float(middle))
+        if by_phase is not None:
+            return Split("phase", by_phase)
+        return Split("members") if len(node.members) > 1 else None
+
+    def learn(self, split: Split, parent: float, children: list[float], target: float) -> None:
+        """Remember what a split won.
+
+        Parameters
+        ----------
+        split : Split
+        parent : float
+            Value of the node.
+        children : list of float
+            Values of the two children, side 0 first; minus infinity for an empty one.
+        target : float
+        """
+        if split.kind not in self._average or len(children) != 2:
+            return
+        open_part = max(parent - target, 1e-300)
+        gains = [min(max(parent - value, 0.0) / open_part, 1.0) for value in children]
+        average = self._average[split.kind]
+        won = min(gains) ** _SMALL * max(gains) ** _LARGE
+        average[0] = _FORGET * average[0] + won
+        average[1] = _FORGET * average[1] + 1.0
+        if split.kind == "phase":
+            self._gain[:, split.index] += gains
+            self._count[:, split.index] += 1.0
+
+    def _prefers_input(self) -> bool:
+        by_input, by_phase = self._average["input"], self._average["phase"]
+        if min(by_input[1], by_phase[1]) < _TRIED:
+            return bool(self._rng.random() < 0.5)
+        better = by_input[0] / by_input[1] > by_phase[0] / by_phase[1]
+        return bool(better != (self._rng.random() < _EXPLORE))
+
+    def _neuron(self, node: Node) -> int | None:
+        free = node.tension > 0.0
+        if not free.any():
+            return None
+        tried = self._count.sum()
+        if tried < 4 * self.hidden or self._rng.random() < _EXPLORE:
+            return int(np.argmax(node.tension))
+        mean = self._gain.sum(axis=1, keepdims=True) / self._count.sum(axis=1, keepdims=True)
+        known = (self._gain + mean) / (self._count + 1.0) + 1e-12
+        score = known.min(axis=0) ** 0.2 * known.max(axis=0) ** 0.8
+        return int(np.argmax(np.where(free, score, -1.0)))
+
+
+def _blurred(node: Node, open_part: float, target: float) -> bool:
+    """Whether a node stays open only by what float32 evaluation blurs.
+
+    The member's lead is known but for the tie, which is worth t times as much of N's. In a small
+    region nothing else is left; in a large one there may be, so less is given up there.
+    """
+    if len(node.members) > 1 or open_part > node.error + node.t * node.tie:
+        return False
+    small = float((node.upper - node.lower).max()) < _SMALL_REGION
+    return small or open_part <= _GIVEN_UP * abs(target)

@@ -1,0 +1,433 @@
+"""Checkpoints: where searches stand, in a file that a later run goes on from."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.instance import Instance
+from leaveout.bab.native.archive import Archive, DamagedError, Writer
+from leaveout.bab.native.digests import box_digest, family_digest, network_digest
+from leaveout.bab.native.options import NativeOptions
+from leaveout.bab.native.record_tables import pack_records, unpack_records
+from leaveout.bab.native.records import Record
+from leaveout.bab.native.site import SiteState
+from leaveout.bab.native.tables import BLOCK, Table
+from leaveout.bab.result import EngineResult
+from leaveout.bab.witness import Replayer, Witness
+from leaveout.errors import CheckpointError
+
+__all__ = ["Checkpoint", "Checkpoints", "Question", "Saved", "Tables"]
+
+Floats = NDArray[np.float64]
+
+EVERY = 50.0
+"""Seconds from one checkpoint to the next, unless it takes long to write one."""
+
+_SHARE = 4.0
+"""... and at least this many times as long as the last one took."""
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a search is about; the names of the fields are what messages say.
+
+    Attributes
+    ----------
+    version : str
+        Of leaveout: what another one has proved is not built upon.
+    network, family, box : str
+        Digests.
+    statement : str
+        What is asked, in any words that another question does not have.
+    gap : float
+    certificate : bool
+    """
+
+    version: str
+    network: str
+    family: str
+    box: str
+    statement: str
+    gap: float
+    certificate: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """Where a search stood.
+
+    Attributes
+    ----------
+    point : ndarray of float32, shape (d,), or None
+    member : int
+        The witness; -1 for none.
+    before : ndarray of float64, shape (members,)
+        No leak of a member is above this.
+    proved : float
+        No leak is above this.
+    met : float
+        Highest target so far: what is no longer open has no leak above it.
+    seconds : float
+        Spent so far.
+    states : list of SiteState
+    records : list of Record
+    """
+
+    point: NDArray[np.float32] | None
+    member: int
+    before: Floats
+    proved: float
+    met: float
+    seconds: float
+    states: list[SiteState]
+    records: list[Record]
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Where the nodes of a search are had from, some at a time, by worker and number."""
+
+    nodes: Callable[[int, int], Table]
+    anchors: Callable[[int, int], tuple[Table, Floats]]
+
+
+class Checkpoints:
+    """The checkpoints of all searches of a run, in one file.
+
+    Parameters
+    ----------
+    path : Path
+        Continued from if it exists.
+    version : str
+        Of leaveout.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is damaged, or no checkpoint.
+    """
+
+    def __init__(self, path: Path, version: str) -> None:
+        self.path, self._version = path, version
+        if not path.parent.is_dir():
+            raise CheckpointError(f"{path}: the folder {path.parent} does not exist")
+        try:
+            self._archive = Archive(path)
+        except DamagedError as error:
+            raise self._damaged(error) from None
+        except OSError as error:
+            raise CheckpointError(f"{path}: {error.strerror or error}") from None
+        index = self._archive.index
+        if index and index.get("format") != _FORMAT:
+            raise CheckpointError(f"{path}: a checkpoint of another version of leaveout")
+        self._digests: dict[int, tuple[Instance, dict[str, str]]] = {}
+
+    def of(
+        self, instance: Instance, label: int, options: NativeOptions, name: str, statement: str
+    ) -> Checkpoint:
+        """Return the checkpoint of one search.
+
+        Parameters
+        ----------
+        instance : Instance
+        label : int
+        options : NativeOptions
+        name : str
+            Of the statement.
+        statement : str
+            See `Question`.
+
+        Raises
+        ------
+        CheckpointError
+            If the file holds one of this name and label about another question.
+        """
+        if id(instance) not in self._digests:
+            # The instance is kept, so that no other one gets its number.
+            self._digests[id(instance)] = (
+                instance,
+                {
+                    "network": network_digest(instance.network),
+                    "family": family_digest(instance.family),
+                    "box": box_digest(instance.box),
+                },
+            )
+        question = Question(
+            version=self._version,
+            statement=statement,
+            gap=options.gap,
+            certificate=options.certificate,
+            **self._digests[id(instance)][1],
+        )
+        folder = f"{name}/{label}"
+        known = self._searches.get(folder)
+        if known is not None:
+            for field in fields(Question):
+                if known["question"].get(field.name) != getattr(question, field.name):
+                    raise CheckpointError(
+                        f"{self.path}: a checkpoint of another question: the {field.name} of "
+                        f"{name!r}, label {label}, differs; name another file, or remove this one"
+                    )
+        return Checkpoint(self, folder, question)
+
+    def only(self, wanted: Iterable[Checkpoint]) -> None:
+        """Check that the file is about nothing else.
+
+        Raises
+        ------
+        CheckpointError
+            If it holds a search that is not wanted.
+        """
+        folders = {each.folder for each in wanted}
+        for folder in self._searches:
+            if folder not in folders:
+                name, _, label = folder.rpartition("/")
+                raise CheckpointError(
+                    f"{self.path}: a checkpoint of another specification: it holds {name!r}, "
+                    f"label {label}, which is not asked; name another file, or remove this one"
+                )
+
+    def discard(self) -> None:
+        """Forget everything: something in it is wrong."""
+        self.path.unlink(missing_ok=True)
+        self._archive.index = {}
+
+    @property
+    def _searches(self) -> dict[str, Any]:
+        return cast(dict[str, Any], self._archive.index.get("searches", {}))
+
+    def _get(self, folder: str) -> dict[str, Any] | None:
+        return self._searches.get(folder)
+
+    def _put(self, folder: str, known: dict[str, Any], write: Callable[[Writer], None]) -> None:
+        index = {"format": _FORMAT, "searches": {**self._searches, folder: known}}
+        try:
+            self._archive.replace(folder, write, index)
+        except OSError as error:
+            raise CheckpointError(
+                f"{self.path}: cannot be written: {error.strerror or error}"
+            ) from None
+
+    def _array(self, folder: str, name: str) -> NDArray[Any]:
+        try:
+            return self._archive.array(folder, name)
+        except DamagedError as error:
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: Exception) -> CheckpointError:
+        return CheckpointError(
+            f"{self.path}: damaged, or not a checkpoint ({error}); name another file, or remove it"
+        )
+
+
+class Checkpoint:
+    """The checkpoint of one search.
+
+    Attributes
+    ----------
+    folder : str
+        Its name in the file.
+    cost : float
+        Seconds the last one took to write.
+    """
+
+    def __init__(self, all_: Checkpoints, folder: str, question: Question) -> None:
+        self._all, self.folder, self._question = all_, folder, question
+        self.cost = 0.0
+        self._last = -math.inf
+
+    def due(self) -> bool:
+        """Whether it is time for the next one."""
+        pause = max(EVERY - 2 * self.cost, _SHARE * self.cost)
+        return time.perf_counter() - self._last >= pause
+
+    def discard(self) -> None:
+        """Forget all searches of the file."""
+        self._all.discard()
+
+    def save(self, saved: Saved, tables: Tables) -> None:
+        """Save where a search stands.
+
+        Raises
+        ------
+        CheckpointError
+            If the file cannot be written.
+        """
+        begun = time.perf_counter()
+
+        def write(writer: Writer) -> None:
+            writer.array("before", saved.before)
+            if saved.point is not None:
+                writer.array("point", saved.point)
+            for w, state in enumerate(saved.states):
+                writer.array(f"{w}/closed", state.closed)
+                for i in range(state.blocks):
+                    _write(writer, f"{w}/nodes/{i}", tables.nodes(w, i))
+                for i in range(state.anchored):
+                    table, fared = tables.anchors(w, i)
+                    _write(writer, f"{w}/anchors/{i}", table)
+                    writer.array(f"{w}/anchors/{i}/fared", fared)
+            _write_records(writer, saved.records)
+
+        known = {
+            "question": asdict(self._question),
+            "member": saved.member,
+            "proved": saved.proved,
+            "met": saved.met,
+            "seconds": saved.seconds,
+            "records": len(saved.records),
+            "states": [_plain(state) for state in saved.states],
+        }
+        self._all._put(self.folder, known, write)
+        self.cost = time.perf_counter() - begun
+        self._last = begun
+
+    def load(self) -> Saved | None:
+        """Return where the search stood; its nodes are had by `tables`.
+
+        Returns
+        -------
+        Saved or None
+            None where nothing is saved, or only what `finished` returns.
+        """
+        known = self._all._get(self.folder)
+        if known is None or "result" in known:
+            return None
+        return Saved(
+            self._point(known),
+            known["member"],
+            self._array("before"),
+            known["proved"],
+            known["met"],
+            known["seconds"],
+            self.states(),
+            self._records(known["records"]),
+        )
+
+    def states(self) -> list[SiteState]:
+        """Where the workers stood."""
+        known = self._all._get(self.folder)
+        return [
+            SiteState(closed=self._array(f"{w}/closed"), **state)
+            for w, state in enumerate(known["states"] if known else [])
+        ]
+
+    def tables(self) -> Tables:
+        """Where the nodes of what is saved are had from."""
+
+        def anchors(worker: int, number: int) -> tuple[Table, Floats]:
+            folder = f"{worker}/anchors/{number}"
+            return self._table(folder), self._array(f"{folder}/fared")
+
+        return Tables(lambda worker, number: self._table(f"{worker}/nodes/{number}"), anchors)
+
+    def finish(self, result: EngineResult, records: list[Record]) -> None:
+        """Save the result of a search that has nothing left to do.
+
+        Raises
+        ------
+        CheckpointError
+            If the file cannot be written.
+        """
+        witness = result.witness
+
+        def write(writer: Writer) -> None:
+            writer.array("before", result.member_upper)
+            if witness is not None:
+                writer.array("point", witness.x)
+            _write_records(writer, records)
+
+        known = {
+            "question": asdict(self._question),
+            "member": -1 if witness is None else witness.member,
+            "records": len(records),
+            "result": {
+                "upper": result.upper,
+                "closed": result.closed,
+                "reason": result.reason,
+                "detail": result.detail,
+                "solved": result.solved,
+                "seconds": result.seconds,
+            },
+        }
+        self._all._put(self.folder, known, write)
+
+    def finished(self, label: int, replayer: Replayer) -> tuple[EngineResult, list[Record]] | None:
+        """Return the result of a search that has nothing left to do, and its records.
+
+        Raises
+        ------
+        CheckpointError
+            If its witness is none any more.
+        """
+        known = self._all._get(self.folder)
+        if known is None or "result" not in known:
+            return None
+        witness = self.replayed(self._point(known), known["member"], label, replayer)
+        result = EngineResult(
+            label=label,
+            lower=witness.confidence if witness else 0.0,
+            witness=witness,
+            member_upper=self._array("before"),
+            **known["result"],
+        )
+        return result, self._records(known["records"])
+
+    def replayed(
+        self, point: NDArray[np.float32] | None, member: int, label: int, replayer: Replayer
+    ) -> Witness | None:
+        """Return a saved witness, replayed again.
+
+        Raises
+        ------
+        CheckpointError
+            If it is none any more.
+        """
+        if point is None:
+            return None
+        witness = replayer.replay(point.astype(np.float64), member, label)
+        if witness is None:
+            raise self._all._damaged(ValueError(f"its witness for {self.folder} does not leak"))
+        return witness
+
+    def _point(self, known: dict[str, Any]) -> NDArray[np.float32] | None:
+        return self._array("point") if known["member"] >= 0 else None
+
+    def _records(self, count: int) -> list[Record]:
+        records: list[Record] = []
+        for i in range(-(-count // BLOCK)):
+            names = ("rows", "members", "cz", "cd", "t", "share")
+            records += unpack_records({name: self._array(f"records/{i}/{name}") for name in names})
+        return records
+
+    def _table(self, name: str) -> Table:
+        return Table(self._array(f"{name}/rows"), self._array(f"{name}/members"))
+
+    def _array(self, name: str) -> NDArray[Any]:
+        return self._all._array(self.folder, name)
+
+
+def _write(writer: Writer, name: str, table: Table) -> None:
+    writer.array(f"{name}/rows", table.rows)
+    writer.array(f"{name}/members", table.members)
+
+
+def _write_records(writer: Writer, records: list[Record]) -> None:
+    for i, start in enumerate(range(0, len(records), BLOCK)):
+        for name, array in pack_records(records[start : start + BLOCK]).items():
+            writer.array(f"records/{i}/{name}", array)
+
+
+def _plain(state: SiteState) -> dict[str, Any]:
+    """Everything of a state but its array."""
+    return {each.name: getattr(state, each.name) for each in fields(state) if each.name != "closed"}

@@ -1,0 +1,69 @@
+"""Split sets of members into two clusters of close networks, in the same way every time."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.instance import Instance
+from leaveout.bab.native.layout import layout_of
+
+__all__ = ["Clusters", "make_clusters"]
+
+Floats = NDArray[np.float64]
+Members = NDArray[np.int64]
+
+_SKETCH = 32
+_POWER = 8
+_LLOYD = 6
+
+
+class Clusters:
+    """Two-means on a random sketch of the members' parameters.
+
+    Parameters
+    ----------
+    sketch : ndarray of float64, shape (members, columns)
+        Random projections keep distances between members well enough to cluster them
+        (Johnson and Lindenstrauss).
+    """
+
+    def __init__(self, sketch: Floats) -> None:
+        self._sketch = sketch
+
+    def split(self, group: Members) -> tuple[Members, Members]:
+        """Split a set of at least two members into two that are not empty."""
+        rows = self._sketch[group]
+        rows = rows - rows.mean(axis=0)
+        direction = np.linspace(1.0, 2.0, rows.shape[1])
+        for _ in range(_POWER):
+            direction = rows.T @ (rows @ direction)
+            size = float(np.linalg.norm(direction))
+            if size == 0.0:
+                break
+            direction = direction / size
+        side = rows @ direction > 0.0
+        for _ in range(_LLOYD):
+            if side.all() or not side.any():
+                break
+            one, two = rows[side].mean(axis=0), rows[~side].mean(axis=0)
+            side = ((rows - one) ** 2).sum(axis=1) < ((rows - two) ** 2).sum(axis=1)
+        if side.all() or not side.any():
+            side = np.arange(len(group)) < len(group) // 2
+        return group[side], group[~side]
+
+
+def make_clusters(instance: Instance, seed: int) -> Clusters:
+    """Sketch the parameters of all members, some at a time."""
+    layout = layout_of(instance.network.stack)
+    rng = np.random.default_rng(seed)
+    size = layout.weights + int(layout.starts[-1])
+    columns = rng.standard_normal((size, min(_SKETCH, size)))
+    stack = instance.network.stack
+    own = np.concatenate([layout.weights_of(stack), layout.biases_of(stack)], axis=1)
+    count = len(instance.members)
+    sketch = np.empty((count, columns.shape[1]))
+    for chosen, taken in instance.members.chunks():
+        rows = np.concatenate([layout.weights_of(taken), layout.biases_of(taken)], axis=1)
+        sketch[chosen] = (rows - own) @ columns
+    return Clusters(sketch)

@@ -1,0 +1,56 @@
+"""Digests of what a question is about."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.encoders import Box
+from leaveout.models import Family, Network
+
+__all__ = ["box_digest", "family_digest", "network_digest"]
+
+_BLOCK = 2**24
+"""Bytes, about, that are looked at together: a family may be larger than memory."""
+
+
+def network_digest(network: Network) -> str:
+    """Digest of the operators and the parameters of a network."""
+    return _digest([network.architecture.encode(), *_named(network.parameters.items())])
+
+
+def family_digest(family: Family) -> str:
+    """Digest of the members, in their order."""
+    return _digest([*_array(family.removed), *_named(family.parameters.items())])
+
+
+def box_digest(box: Box) -> str:
+    """Digest of the set of inputs."""
+    parts = [*_array(box.lower), *_array(box.upper)]
+    for each in box.choices:
+        parts += [*_array(each.columns), *_array(each.values)]
+    return _digest(parts)
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _named(arrays: Iterable[tuple[str, NDArray[np.generic]]]) -> Iterable[bytes]:
+    for name, array in arrays:
+        yield f"{name}\0".encode()
+        yield from _array(array)
+
+
+def _array(array: NDArray[np.generic]) -> Iterable[bytes]:
+    yield f"{array.dtype.str}{array.shape}".encode()
+    rows = array.reshape(len(array) if array.ndim else 1, -1)
+    step = max(1, _BLOCK * len(rows) // max(1, rows.nbytes))
+    for start in range(0, len(rows), step):
+        yield np.ascontiguousarray(rows[start : start + step]).tobytes()

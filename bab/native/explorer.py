@@ -1,0 +1,342 @@
+"""Explore a frontier of nodes, best first: split, bound, drop what the target allows to drop."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.native.anchors import Anchors
+from leaveout.bab.native.branching import Brancher
+from leaveout.bab.native.clusters import Clusters
+from leaveout.bab.native.gauge import gauged
+from leaveout.bab.native.handoff import Handoff
+from leaveout.bab.native.kernels.batch import CLOSED, EMPTY, OPEN, Kernel, Work
+from leaveout.bab.native.nodes import Node, Split, batch_of, with_bounds
+from leaveout.bab.native.pairs import Pairs
+from leaveout.bab.native.records import Record
+
+__all__ = ["Explorer", "Stand"]
+
+Floats = NDArray[np.float64]
+
+_BATCH = 32
+_WIDEST = 512
+"""Nodes bounded at once, while sets of members are taken apart."""
+
+_FEW = 16
+"""Sets of at most this many members are taken apart at once."""
+
+_AIM = 0.97
+"""Children are bounded until they are this far below the largest value of all."""
+
+
+@dataclass(frozen=True)
+class Stand:
+    """Where an explorer stands.
+
+    Attributes
+    ----------
+    value : float
+        Largest value of an open node; minus infinity where none is.
+    open_nodes, bounded : int
+    worth_going_on : bool
+        Whether a node is left that could lower the value.
+    """
+
+    value: float
+    open_nodes: int
+    bounded: int
+    worth_going_on: bool
+
+
+class Explorer:
+    """Owns a frontier; no leak of what it was given is above its value or the targets it met.
+
+    Confidences are those of float32 evaluation throughout.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    clusters : Clusters
+    kernel : Kernel
+    label : int
+    steps : int
+        Of the dual ascent.
+    seed : int
+    first : int
+        First number to name nodes by.
+    stride : int
+        From one number to the next, so that several explorers never use the same.
+    """
+
+    def __init__(
+        self,
+        pairs: Pairs,
+        clusters: Clusters,
+        kernel: Kernel,
+        label: int,
+        *,
+        steps: int = 60,
+        seed: int = 0,
+        first: int = 0,
+        stride: int = 1,
+    ) -> None:
+        self.pairs, self.clusters, self.kernel = pairs, clusters, kernel
+        self.work = Work(label, steps)
+        self.box = pairs.instance.box
+        self.brancher = Brancher(pairs.layout.hidden, seed)
+        self.records: list[Record] | None = None
+        self.handoff: Handoff | None = None
+        self.bounded = 0
+        self.stuck = -math.inf
+        self.anchors = Anchors()
+        self.closed = np.full(len(pairs.instance.members), -math.inf)
+        self._names = itertools.count(first, stride)
+        self._order = itertools.count()
+        self._heap: list[tuple[float, int, Node]] = []
+
+    def name(self) -> int:
+        """Return a number no other node has."""
+        return next(self._names)
+
+    def rename(self, first: int, stride: int) -> None:
+        """Name nodes from another number on."""
+        self._names = itertools.count(first, stride)
+
+    def add(self, nodes: Iterable[Node]) -> None:
+        """Take bounded nodes over."""
+        for node in nodes:
+            heapq.heappush(self._heap, (-node.value, next(self._order), node))
+
+    def give(self, count: int) -> list[Node]:
+        """Hand over some of the most urgent nodes, every other one."""
+        kept: list[Node] = []
+        given: list[Node] = []
+        while self._heap and len(given) < count:
+            node = heapq.heappop(self._heap)[2]
+            if self.anchors.gone(node):
+                continue
+            (given if len(kept) > len(given) else kept).append(node)
+        self.add(kept)
+        return given
+
+    def nodes(self) -> list[Node]:
+        """All open nodes, the most urgent first."""
+        self._clean()
+        return [node for _, _, node in sorted(self._heap, key=lambda entry: entry[:2])]
+
+    def _clean(self) -> None:
+        """Forget nodes whose anchor took their region back."""
+        self._heap = [entry for entry in self._heap if not self.anchors.gone(entry[2])]
+        heapq.heapify(self._heap)
+
+    def urgent(self, count: int) -> list[Node]:
+        """Return the most urgent nodes of one member each, few from any one member."""
+        chosen: list[Node] = []
+        for _, _, node in heapq.nsmallest(8 * count, self._heap, key=lambda entry: entry[:2]):
+            own = sum(int(node.members[0]) == int(each.members[0]) for each in chosen)
+            if len(node.members) == 1 and own < max(2, count // 2):
+                chosen.append(node)
+            if len(chosen) == count:
+                break
+        return chosen
+
+    @property
+    def value(self) -> float:
+        """Largest value of an open node, or of one that cannot be split any further."""
+        while self._heap and self.anchors.gone(self._heap[0][2]):
+            heapq.heappop(self._heap)
+        return max(self.stuck, -self._heap[0][0] if self._heap else -math.inf)
+
+    def stand(self, target: float) -> Stand:
+        """Where it stands."""
+        value = self.value
+        return Stand(value, len(self._heap), self.bounded, value > max(target, self.stuck))
+
+    def start(self, roots: list[Node], target: float) -> None:
+        """Bound nodes that are not, and take over those above the target."""
+        self._bound(roots, target, max(target, 0.0))
+
+    def step(self, target: float, seconds: float) -> Stand:
+        """Split the most urgent nodes for some seconds, or until none is above the target."""
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            bar = max(target, self.stuck)
+            if self.value <= bar:
+                self._drop()
+                break
+            self._round(bar)
+        return self.stand(target)
+
+    def _drop(self) -> None:
+        self._clean()
+        for _, _, node in self._heap:
+            self._settle(node)
+        self._heap = []
+
+    def _round(self, target: float) -> None:
+        parents: list[Node] = []
+        splits: list[Split] = []
+        children: list[list[Node]] = []
+        top = -self._heap[0][0]
+        # Not the value of the node at hand: others of its anchor, with higher ones, may be among
+        # the parents already.
+        proved = top if self.records is None else math.inf
+        size = _BATCH
+        while self._heap and len(parents) < size:
+            node = heapq.heappop(self._heap)[2]
+            if self.anchors.gone(node):
+                continue
+            if node.value <= target:
+                self._settle(node)
+                continue
+            node = self.anchors.met(node, target, proved)
+            node = gauged(self.pairs, node, target)
+            if self.handoff is not None and self.handoff.wants(node):
+                node = self.handoff.bounded(node, target)
+                if node.value <= target:
+                    self._settle(node)
+                    continue
+            split = self.brancher.choose(node, target)
+            if split is None and self.anchors.holds(node):
+                # Tied phases end above the true value; inputs alone do not.
+                self.add([self.anchors.take_back(node, proved)])
+                continue
+            if split is None:
+                # Every phase is settled and every input narrow: the value is a leak's own, but
+                # for what float32 evaluation blurs.
+                self.stuck = max(self.stuck, node.value)
+                self._settle(node)
+                continue
+            if split.kind == "members":
+                size = _WIDEST
+            if split.kind == "phase":
+                node = self.anchors.tied(node)
+            parents.append(node)
+            splits.append(split)
+            children.append(self._children(node, split))
+        if not parents:
+            return
+        aim = max(target, _AIM * top)
+        values = iter(self._bound([child for each in children for child in each], target, aim))
+        for node, split, own in zip(parents, splits, children, strict=True):
+            self.brancher.learn(split, node.value, list(itertools.islice(values, len(own))), target)
+
+    def _children(self, node: Node, split: Split) -> list[Node]:
+        if split.kind == "members":
+            few = len(node.members) <= _FEW
+            groups = (
+                np.split(node.members, len(node.members))
+                if few
+                else (self.clusters.split(node.members))
+            )
+            return [
+                replace(
+                    node, ident=self.name(), parent=node.ident, split=replace(split, side=side),
+                    members=group,
+                )
+                for side, group in enumerate(groups)
+            ]  # fmt: skip
+        pair = []
+        for side in (0, 1):
+            child = replace(
+                node, ident=self.name(), parent=node.ident, split=replace(split, side=side)
+            )
+            if split.kind == "input":
+                edge = child.upper.copy() if side == 0 else child.lower.copy()
+                edge[split.index] = split.point
+                child = replace(child, upper=edge) if side == 0 else replace(child, lower=edge)
+            else:
+                phase = child.phase.copy()
+                phase[split.index] = 1 if side == 0 else -1
+                child = replace(child, phase=phase)
+            pair.append(child)
+        return pair
+
+    def _bound(self, nodes: list[Node], target: float, aim: float) -> list[float]:
+        """Bound nodes, keep those above the target; returns the values, in the order given."""
+        given = [node.ident for node in nodes]
+        nodes, gone = self._snapped(nodes)
+        values: dict[int, float] = {}
+        for node in gone:
+            values[node.ident] = -math.inf
+            empty = replace(node, value=-math.inf)
+            self._note(empty, target, EMPTY)
+            self._settle(empty)
+        if nodes:
+            batch, groups = batch_of(nodes, target, aim)
+            sets = self.pairs.sets(groups)
+            many = ~sets.exact[batch.which]
+            work = replace(self.work, steps=0) if many.all() else self.work
+            found = self.kernel.bound(self.pairs.numbers, sets, batch, work)
+            self.bounded += len(nodes)
+            spread = self._spread(nodes, many, found.value, target)
+            for i, node in enumerate(nodes):
+                status = int(found.status[i])
+                done = with_bounds(node, found, i, float(spread[i]), target)
+                values[node.ident] = done.value
+                self._note(done, target, status)
+                if status == OPEN and done.value > target and self._snapped([done])[0]:
+                    self.add([done])
+                else:
+                    self._settle(done)
+        return [values[ident] for ident in given]
+
+    def _spread(
+        self, nodes: list[Node], many: NDArray[np.bool_], values: Floats, target: float
+    ) -> Floats:
+        """How much lower the values of sets would be if all their members were the centre."""
+        result = np.zeros(len(nodes))
+        chosen = [node for node, several in zip(nodes, many, strict=True) if several]
+        if not chosen:
+            return result
+        batch, groups = batch_of(chosen, target, target)
+        own = self.pairs.sets(groups)
+        bare = replace(
+            own,
+            radius=np.zeros_like(own.radius),
+            slack=np.zeros_like(own.slack),
+            exact=np.ones_like(own.exact),
+        )
+        found = self.kernel.bound(self.pairs.numbers, bare, batch, replace(self.work, steps=0))
+        result[many] = values[many] - np.maximum(found.value, batch.cut)
+        return result
+
+    def _snapped(self, nodes: list[Node]) -> tuple[list[Node], list[Node]]:
+        """Shrink regions to what discrete inputs can take; returns (the rest, the empty ones)."""
+        if not self.box.choices or not nodes:
+            return nodes, []
+        origin = self.pairs.origin
+        lower = np.stack([node.lower for node in nodes]) + origin
+        upper = np.stack([node.upper for node in nodes]) + origin
+        # A value of a discrete input may sit a rounding outside of a region it belongs to.
+        pad = 1e-12 * (np.abs(lower) + np.abs(upper))
+        low, high, empty = self.box.snap(lower - pad, upper + pad)
+        kept, gone = [], []
+        for i, node in enumerate(nodes):
+            if empty[i]:
+                gone.append(node)
+                continue
+            kept.append(
+                replace(
+                    node,
+                    lower=np.maximum(node.lower, low[i] - origin - pad[i]),
+                    upper=np.minimum(node.upper, high[i] - origin + pad[i]),
+                )
+            )
+        return kept, gone
+
+    def _settle(self, node: Node) -> None:
+        """Be done with a node: no leak of its members in it is above its bound."""
+        self.closed[node.members] = np.maximum(self.closed[node.members], node.bound)
+
+    def _note(self, node: Node, target: float, status: int) -> None:
+        if self.records is not None:
+            self.records.append(Record.of(node, target, status, status in {OPEN, CLOSED}))

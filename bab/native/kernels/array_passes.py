@@ -1,0 +1,297 @@
+"""The bounds of a node, over whole arrays: what the compiled passes compute, to be read.
+
+Arrays are indexed by node, then by row (one linear bound each), then by neuron or input. The
+derivation is in ``docs/native.md``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from leaveout.bab.native.kernels.spaces import Space
+from leaveout.bab.native.layout import Layout
+
+__all__ = ["Array", "Nodes", "Pair", "backward", "best_pair", "branches", "over_box", "tighten"]
+
+Array = Any
+"""An array of the space in use: numpy's or torch's."""
+
+
+class Pair(NamedTuple):
+    """States of neuron pairs, as arrays that broadcast over rows."""
+
+    l: Array
+    u: Array
+    p: Array
+    q: Array
+    vl: Array
+    vu: Array
+    phase: Array
+    tied: Array
+
+
+class Nodes:
+    """Some nodes, their numbers gathered, in one space.
+
+    Parameters
+    ----------
+    space : Space
+    layout : Layout
+    numbers : tuple of arrays
+        ``weights, bias, rough, rough_difference`` of N.
+    members : tuple of arrays
+        ``centre, radius, shift, slack`` of each node's set.
+    box : tuple of arrays
+        ``lower, upper`` of each node.
+    state, phase : array
+    unit : float
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        layout: Layout,
+        numbers: tuple[Array, ...],
+        members: tuple[Array, ...],
+        box: tuple[Array, Array],
+        state: Array,
+        phase: Array,
+        unit: float,
+    ) -> None:
+        self.space, self.layout, self.unit = space, layout, unit
+        weights, self.bias, self.rough, self.rough_d = numbers
+        centre, radius, self.shift, self.slack = members
+        self.lower, self.upper = box
+        self.state, self.phase = state, phase
+        self.starts = [int(s) for s in layout.starts]
+        self.blocks = [tuple(int(v) for v in block) for block in layout.blocks]
+        count = len(self.blocks)
+        self.weight = [layout.matrix(weights, b) for b in range(count)]
+        self.centre = [layout.matrix(centre, b) for b in range(count)]
+        self.radius = [layout.matrix(radius, b) for b in range(count)]
+        self.changed = [w + d for w, d in zip(self.weight, self.centre, strict=True)]
+        self.size = space.full((len(state), layout.hidden), 0.0)
+        layer = space.put(layout.starts[1:-1].searchsorted(range(layout.hidden), side="right"))
+        self.layer = layer
+        # The lowest layer with a tied pair; pairs above it depend on the tie.
+        self.bottom = space.xp.amin(
+            space.xp.where(phase != 0, layer[None, :], len(self.starts)), -1
+        )
+
+    def __len__(self) -> int:
+        return len(self.state)
+
+    def rows(self, layer: int) -> slice:
+        """Return where the outputs of a layer lie."""
+        return slice(self.starts[layer], self.starts[layer + 1])
+
+    def pair(self, at: slice) -> Pair:
+        """Return the states of some hidden neurons, shape (n, 1, neurons)."""
+        l, u, p, q, vl, vu = (self.state[:, row, None, at] for row in range(6))
+        tied = self.layer[None, at] > self.bottom[:, None]
+        return Pair(l, u, p, q, vl, vu, self.phase[:, None, at], tied[:, None, :])
+
+
+def _pick(xp: Any, better: Array, new: tuple[Array, ...], old: tuple[Array, ...]) -> Any:
+    """Take what is better, array by array."""
+    return tuple(xp.where(better, a, b) for a, b in zip(new, old, strict=True))
+
+
+def _best_z(xp: Any, ah: Array, cz: Array, lo: Array, hi: Array) -> tuple[Array, Array]:
+    """Largest ``ah relu(z) - cz z`` over [lo, hi], and where."""
+    best, at = xp.where(lo > 0.0, ah - cz, -cz) * lo, lo + 0.0 * cz
+    value = xp.where(hi > 0.0, ah - cz, -cz) * hi
+    best, at = _pick(xp, value > best, (value, hi + 0.0 * cz), (best, at))
+    bend = (lo < 0.0) & (hi > 0.0) & (best < 0.0)
+    return xp.where(bend, 0.0, best), xp.where(bend, 0.0, at)
+
+
+def branches(
+    xp: Any, ah: Array, ad: Array, cz: Array, cd: Array, pair: Pair
+) -> tuple[tuple[Array, Array, Array], tuple[Array, Array, Array]]:
+    """Largest value of pairs with phases tied on, and off, and where (z, dz).
+
+    Minus infinity where a branch is impossible. At ``u = -p`` the member's neuron is off too, and
+    at ``l = q`` it is on too: one branch is enough there.
+    """
+    l, u, p, q, vl, vu, phase, _ = pair
+    on, z_on = _best_z(xp, ah, cz, xp.maximum(l, -p), u)
+    d_on = xp.where(ad > cd, vu, vl)
+    on = xp.where((phase >= 0) & (u > -p), on + (ad - cd) * d_on, -xp.inf)
+    off, z_off = _best_z(xp, ah, cz, l, xp.minimum(u, q))
+    d_off = xp.where(cd > 0.0, vl, vu)
+    off = xp.where((phase <= 0) & ((l < q) | (u <= -p)), off - cd * d_off, -xp.inf)
+    return (on, z_on, d_on), (off, z_off, d_off)
+
+
+def _moved(xp: Any, z: Array, d: Array) -> Array:
+    """Return ``relu(z + d) - relu(z)`` with an error relative to d, not to z."""
+    return xp.where(z > 0.0, xp.maximum(d, -z), (z + d).clip(0.0, None))
+
+
+def best_pair(
+    xp: Any, ah: Array, ad: Array, cz: Array, cd: Array, pair: Pair
+) -> tuple[Array, Array, Array, Array]:
+    """Largest value of pairs, and where: (value, z, dz, dh).
+
+    Of a pair whose phases are tied, or depend on such, it is the better of the two branches. Of
+    any other the pair of ReLUs is piecewise linear in (z, dz), so the largest value is at a corner
+    of a piece: of the rectangle, of the lines z = 0 and z + dz = 0 with it, or of the two lines.
+    """
+    l, u, p, q, vl, vu, phase, tied = pair
+    (on, z_on, d_on), (off, z_off, d_off) = branches(xp, ah, ad, cz, cd, pair)
+    two = _pick(xp, on > off, (on, z_on, d_on, d_on), (off, z_off, d_off, 0.0 * d_off))
+    zero = 0.0 * cz
+    found: tuple[Array, ...] = (zero - xp.inf, zero + l, zero + vl)
+    for edge, end in ((vl, l), (vu, u)):
+        bend = xp.minimum(xp.maximum(-edge, l), u)
+        along = [(at, edge) for at in (l, u, xp.minimum(l.clip(0.0, None), u), bend)]
+        for z, d in [*along, (end, xp.minimum(xp.maximum(-end, vl), vu))]:
+            # Multipliers equal to coefficients cancel exactly, so that points of equal value tie.
+            dh = _moved(xp, z, d)
+            change = xp.where(dh == d, (ad - cd) * d, ad * dh - cd * d)
+            value = xp.where(z > 0.0, ah - cz, -cz) * z + change
+            found = _pick(xp, value > found[0], (value, z, d), found)
+    both = (l < 0.0) & (u > 0.0) & (vl < 0.0) & (vu > 0.0) & (found[0] < 0.0)
+    found = _pick(xp, both, (zero, zero, zero), found)
+    result: tuple[Array, Array, Array, Array] = _pick(
+        xp,
+        tied | (phase != 0) | (l >= q) | (u <= -p),
+        two,
+        (*found, _moved(xp, found[1], found[2])),
+    )
+    return result
+
+
+def _slope(xp: Any, a: Array, lo: Array, hi: Array) -> Array:
+    """Slope of a linear bound above ``a relu(z)``: the chord, or the better of 0 and 1."""
+    one = 0.0 * lo + 1.0
+    chord = hi / xp.where(hi > lo, hi - lo, one)
+    across = xp.where(a > 0.0, chord, xp.where(hi > -lo, one, 0.0 * one))
+    return xp.where(lo >= 0.0, one, xp.where(hi <= 0.0, 0.0 * one, across))
+
+
+def rule(xp: Any, ah: Array, ad: Array, pair: Pair) -> tuple[Array, Array]:
+    """Return default multipliers (cz, cd) of pairs; any others would bound them too.
+
+    A difference small beside z is bounded by itself: chords above, the better of slopes 0 and 1
+    below. Where one of the two ReLUs keeps its sign, each is bounded on its own.
+    """
+    l, u, p, q, vl, vu, phase, tied = pair
+    can_on = (phase >= 0) & (u > -p)
+    can_off = (phase <= 0) & ((l < q) | (u <= -p))
+    lo, hi = xp.where(can_off, l, xp.maximum(l, -p)), xp.where(can_on, u, xp.minimum(u, q))
+    cz = ah * _slope(xp, ah, lo, hi)
+    width = xp.where(vu > vl, vu - vl, 1.0 + 0.0 * vu)
+    across = ad * xp.where(ad > 0.0, vu, -vl) / width
+    cd = xp.where(vu <= 0.0, ad.clip(None, 0.0), across)
+    cd = xp.where(vl >= 0.0, ad.clip(0.0, None), cd)
+    cd = xp.where(can_off, xp.where(can_on, cd, 0.0 * ad), ad)
+    lo, hi = l + vl, u + vu
+    apart = can_on & can_off & (phase == 0) & ~tied
+    apart = apart & ((l >= 0.0) | (u <= 0.0) | (lo >= 0.0) | (hi <= 0.0))
+    second = ad * _slope(xp, ad, lo, hi)
+    first = (ah - ad) * _slope(xp, ah - ad, l, u) + second
+    return xp.where(apart, first, cz), xp.where(apart, second, cd)
+
+
+def backward(
+    nodes: Nodes, top: int, cz: Array, cd: Array, given: tuple[Array, Array] | None
+) -> tuple[Array, Array, Array, Array, tuple[Array, Array]]:
+    """Bound linear combinations of the outputs of one layer by linear forms in x.
+
+    Parameters
+    ----------
+    nodes : Nodes
+    top : int
+        The layer.
+    cz, cd : array, shape (n, rows, width of the layer)
+        Coefficients of its z and dz.
+    given : pair of arrays, shape (n, rows, hidden), or None
+        Multipliers of the neurons below; None for those of the `rule`.
+
+    Returns
+    -------
+    tuple
+        Coefficients on the sources (the form in x first) and on their differences, constants,
+        magnitudes that rounding is charged against, and the multipliers used.
+    """
+    xp, layout = nodes.space.xp, nodes.layout
+    inputs, shape = layout.inputs, (len(nodes), cz.shape[1])
+    ah = nodes.space.full((*shape, inputs + layout.hidden), 0.0)
+    ad = nodes.space.full((*shape, inputs + layout.hidden), 0.0)
+    used = given or (
+        nodes.space.full((*shape, layout.hidden), 0.0),
+        nodes.space.full((*shape, layout.hidden), 0.0),
+    )
+    constant, magnitude = nodes.space.full(shape, 0.0), nodes.space.full(shape, 0.0)
+    for k in range(top, -1, -1):
+        at = nodes.rows(k)
+        if k < top:
+            pair, here = nodes.pair(at), slice(inputs + at.start, inputs + at.stop)
+            a, d = ah[..., here], ad[..., here]
+            if given is None:
+                used[0][..., at], used[1][..., at] = rule(xp, a, d, pair)
+            cz, cd = used[0][..., at], used[1][..., at]
+            constant = constant + best_pair(xp, a, d, cz, cd, pair)[0].sum(-1)
+        shift, slack = nodes.shift[:, None, at], nodes.slack[:, None, at]
+        constant = constant + (cz * nodes.bias[at] + cd * shift + abs(cd) * slack).sum(-1)
+        magnitude = magnitude + (abs(cz) * nodes.rough[at] + abs(cd) * nodes.rough_d[at]).sum(-1)
+        for b, (layer, start, width, _, source) in enumerate(nodes.blocks):
+            if layer != k:
+                continue
+            onto = slice(start, start + width)
+            # h is not negative, so the widest difference costs |e| radius h + |e| radius |dh|.
+            wide = abs(cd) @ nodes.radius[b]
+            ah[..., onto] += cz @ nodes.weight[b] + cd @ nodes.centre[b] + wide
+            if source:
+                ad[..., onto] += cd @ nodes.changed[b]
+                size = nodes.size[:, None, start - inputs : start - inputs + width]
+                constant = constant + (wide * size).sum(-1)
+    return ah, ad, constant, magnitude, used
+
+
+def over_box(xp: Any, form: Array, lower: Array, upper: Array) -> Array:
+    """Largest ``form x`` over boxes."""
+    return (form * xp.where(form > 0.0, upper, lower)).sum(-1)
+
+
+def tighten(nodes: Nodes) -> Array:
+    """Refresh the states of nodes; returns which ones are not empty.
+
+    The band rests on the true difference, so it keeps still above a layer with a tied pair, where
+    dz is the virtual difference of the tied pairs below. What was known of dz there may have been
+    proved of the true difference, or with fewer pairs tied, and is not used.
+    """
+    xp, inputs = nodes.space.xp, nodes.layout.inputs
+    fine = nodes.bottom >= 0
+    for k in range(nodes.layout.layers - 1):
+        at, width = nodes.rows(k), nodes.starts[k + 1] - nodes.starts[k]
+        l, u, p, q, vl, vu = (nodes.state[:, row, at] for row in range(6))
+        phase, fixed = nodes.phase[:, at], (nodes.bottom < k)[:, None]
+        vl, vu = xp.where(fixed, -xp.inf, vl), xp.where(fixed, xp.inf, vu)
+        # Of a stable pair everything known is good enough; layer 0 costs next to nothing.
+        fresh = ((l < q) & (u > -p)) | (k == 0)
+        one = nodes.space.eye(width)
+        rows = xp.concatenate([one, -one, 0.0 * one, 0.0 * one])
+        cz = nodes.space.full((len(nodes), 1, 1), 1.0) * rows
+        cd = nodes.space.full((len(nodes), 1, 1), 1.0) * xp.concatenate(
+            [0.0 * one, 0.0 * one, one, -one]
+        )
+        ah, _, constant, magnitude, _ = backward(nodes, k, cz, cd, None)
+        box = nodes.lower[:, None, :], nodes.upper[:, None, :]
+        value = over_box(xp, ah[..., :inputs], *box) + constant + nodes.unit * magnitude
+        high, low, high_d, low_d = (value[:, i * width : (i + 1) * width] for i in range(4))
+        l = xp.where(fresh, xp.maximum(l, -low), l)
+        u = xp.where(fresh, xp.minimum(u, high), u)
+        vl = xp.where(fresh | fixed, xp.maximum(vl, -low_d), vl)
+        vu = xp.where(fresh | fixed, xp.minimum(vu, high_d), vu)
+        p = xp.where(fresh & ~fixed, xp.minimum(p, vu.clip(0.0, None)), p)
+        q = xp.where(fresh & ~fixed, xp.minimum(q, (-vl).clip(0.0, None)), q)
+        for row, values in enumerate((l, u, p, q, vl, vu)):
+            nodes.state[:, row, at] = values
+        crossed = (l > u) | (vl > vu) | ((phase > 0) & (u < -p)) | ((phase < 0) & (l > q))
+        fine = fine & ~crossed.any(-1)
+        on = (phase >= 0) & (u > -p)
+        nodes.size[:, at] = xp.where(on, xp.maximum(abs(vl), abs(vu)), 0.0 * vl)
+    return fine

@@ -1,0 +1,155 @@
+"""Compiled parts of the dual ascent: its gradient, its steps, and what it says of splits.
+
+Nothing here needs to be right for a bound to hold: any multipliers prove one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from leaveout.bab.native.kernels.batch import Floats
+from leaveout.bab.native.kernels.compiled import compiled
+from leaveout.bab.native.kernels.pair import best_pair
+
+__all__ = ["NOISE", "adam", "onto_simplex", "residuals", "sensitivity", "settle"]
+
+NOISE = 1e-9
+"""Slopes this small beside the sums they come from are taken for 0: Adam forgets their size."""
+
+
+@compiled
+def residuals(
+    net: Any, numbers: Any, members: Any, lower: Floats, upper: Floats, state: Floats,
+    phase: Any, bottom: int, size: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
+    h: Floats, after: Floats, gz: Floats, gd: Floats,
+) -> None:  # fmt: skip
+    """Gradient of the dual: what the maximiser of each part misses of the affine maps.
+
+    ``h`` and ``after`` are left at the maximiser's activations of N and of the member.
+    """
+    inputs, starts, blocks, _ = net
+    weights, bias, rough, rough_d = numbers
+    centre, radius, shift, slack, exact = members
+    outputs = starts[len(starts) - 1]
+    for i in range(inputs):
+        h[i] = upper[i] if ah[i] > 0.0 else lower[i]
+        after[i] = h[i]
+    for j in range(outputs):
+        gz[j] = bias[j]
+        gd[j] = shift[j] + (slack[j] if cd[j] > 0.0 else -slack[j])
+    for k in range(len(starts) - 2):
+        for j in range(starts[k], starts[k + 1]):
+            _, z, d, change = best_pair(
+                ah[inputs + j], ad[inputs + j], cz[j], cd[j], state[0, j], state[1, j],
+                state[2, j], state[3, j], state[4, j], state[5, j], phase[j], k > bottom,
+            )  # fmt: skip
+            h[inputs + j] = max(z, 0.0)
+            after[inputs + j] = max(z, 0.0) + change
+            gz[j] -= z
+            gd[j] -= d
+    for b in range(len(blocks)):
+        k, start, width = blocks[b, 0], blocks[b, 1], blocks[b, 2]
+        for j in range(starts[k], starts[k + 1]):
+            row = blocks[b, 3] + (j - starts[k]) * width
+            z, d, r = 0.0, 0.0, 0.0
+            if blocks[b, 4] == 0:
+                for i in range(width):
+                    z += weights[row + i] * h[start + i]
+                    d += centre[row + i] * h[start + i]
+            else:
+                # The member's activation times the change, and N's weight times its own change.
+                for i in range(width):
+                    w, was, now = weights[row + i], h[start + i], after[start + i]
+                    z += w * was
+                    d += centre[row + i] * now + w * (now - was)
+            if not exact:
+                for i in range(width):
+                    r += radius[row + i] * h[start + i]
+                if blocks[b, 4] != 0:
+                    for i in range(width):
+                        r += radius[row + i] * size[start - inputs + i]
+            gz[j] += z
+            gd[j] += d + (r if cd[j] > 0.0 else -r)
+    for j in range(outputs):
+        if abs(gz[j]) <= NOISE * rough[j]:
+            gz[j] = 0.0
+        if abs(gd[j]) <= NOISE * rough_d[j]:
+            gd[j] = 0.0
+
+
+@compiled
+def adam(mean: Floats, square: Floats, o: int, slope: float, p1: float, p2: float) -> float:
+    """Take a slope in at place ``o``; return the step, about 1 where slopes keep their sign."""
+    mean[o] = 0.9 * mean[o] + 0.1 * slope
+    square[o] = 0.99 * square[o] + 0.01 * slope * slope
+    root: float = math.sqrt(square[o] / (1.0 - p2)) + 1e-30
+    step: float = mean[o] / (1.0 - p1) / root
+    return step
+
+
+@compiled
+def onto_simplex(v: Floats) -> None:
+    """Project onto the probability simplex, in place (Michelot's method)."""
+    level = -math.inf
+    for _ in range(len(v)):
+        total, count = -1.0, 0
+        for i in range(len(v)):
+            if v[i] > level:
+                total += v[i]
+                count += 1
+        level = total / count
+    for i in range(len(v)):
+        v[i] = max(v[i] - level, 0.0)
+
+
+@compiled
+def settle(share: Floats) -> None:
+    """Move shares to multiples of 2^-23 whose sum is exactly 1."""
+    largest = 0
+    rest = 0.0
+    for c in range(len(share)):
+        if share[c] > share[largest]:
+            largest = c
+    for c in range(len(share)):
+        if c != largest:
+            share[c] = math.floor(share[c] * 8388608.0) / 8388608.0
+            rest += share[c]
+    share[largest] = 1.0 - rest
+
+
+@compiled
+def sensitivity(
+    net: Any, weights: Floats, state: Floats, size: Floats, ah: Floats, ad: Floats,
+    sums: Floats, pull: Floats,
+) -> None:  # fmt: skip
+    """How much relaxation error each input can take away, a unit of its width, into ``pull``.
+
+    A pair loses at most its coefficient times its width; narrowing an input narrows z by at most
+    the absolute weights on the way. Slopes of the dual bound itself say nothing here: at its
+    optimum they vanish.
+    """
+    inputs, starts, blocks, first = net
+    layers = len(starts) - 1
+    for i in range(len(sums)):
+        sums[i] = 0.0
+    for k in range(layers - 2, -1, -1):
+        for j in range(starts[k], starts[k + 1]):
+            l, u, p, q = state[0, j], state[1, j], state[2, j], state[3, j]
+            if u <= -p:
+                continue
+            own, passing = 0.0, 1.0
+            if l < q:
+                width = max(u - l, 1e-300)
+                passing = max(u, 0.0) / width if l < 0.0 else 1.0
+                if l < 0.0 < u:
+                    own = abs(ah[inputs + j])
+                own += abs(ad[inputs + j]) * size[j] / width
+            total = own + sums[inputs + j] * passing
+            for b in range(first[k], first[k + 1]):
+                start, width_of = blocks[b, 1], blocks[b, 2]
+                row = blocks[b, 3] + (j - starts[k]) * width_of
+                for i in range(width_of):
+                    sums[start + i] += total * abs(weights[row + i])
+    for i in range(inputs):
+        pull[i] = sums[i]

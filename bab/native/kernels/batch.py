@@ -1,0 +1,180 @@
+"""What a bound kernel takes and gives: many nodes side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.native.layout import Layout
+
+__all__ = [
+    "CLOSED", "CUT", "EMPTY", "FARTHEST", "OPEN",
+    "Batch", "Bounded", "Floats", "Kernel", "MemberSets", "Numbers", "Work",
+]  # fmt: skip
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+OPEN, CLOSED, CUT, EMPTY = 0, 1, 2, 3
+"""Status of a node: above the cut; not, by its multipliers; not, by a linear form; no leak."""
+
+FARTHEST = 4.0
+"""Largest first guess of the multiplier t of the member's lead."""
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """What all nodes of a question share.
+
+    Attributes
+    ----------
+    layout : Layout
+    weights : ndarray of float64, shape (layout.weights,)
+        Of N.
+    bias : ndarray of float64, shape (hidden + labels,)
+    rough, rough_difference : ndarray of float64, shape (hidden + labels,)
+        Bounds of the sums of absolute terms of each pre-activation of N, and of each difference,
+        over the whole region: rounding is charged against them.
+    unit : float
+        Relative rounding error charged.
+    """
+
+    layout: Layout
+    weights: Floats
+    bias: Floats
+    rough: Floats
+    rough_difference: Floats
+    unit: float
+
+
+@dataclass(frozen=True, eq=False)
+class MemberSets:
+    """Differences member minus N of some sets of members: intervals ``centre +- radius``.
+
+    Attributes
+    ----------
+    centre, radius : ndarray of float64, shape (s, layout.weights)
+    shift, slack : ndarray of float64, shape (s, hidden + labels)
+        The same of the biases.
+    exact : ndarray of bool, shape (s,)
+        Whether all radii and slacks are 0.
+    """
+
+    centre: Floats
+    radius: Floats
+    shift: Floats
+    slack: Floats
+    exact: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Nodes to bound.
+
+    Attributes
+    ----------
+    which : ndarray of int64, shape (n,)
+        Position of each node's set of members in `MemberSets`.
+    rival : ndarray of int64, shape (n,)
+        The label its members leak to.
+    lower, upper : ndarray of float64, shape (n, inputs)
+    state : ndarray of float64, shape (n, 6, hidden)
+        Known bounds: z lower, z upper, band below, band above, dz lower, dz upper. Of dz the
+        true one's, where no phase is tied below; above that, whatever is given is not used.
+    phase : ndarray of int8, shape (n, hidden)
+        1 tied on, -1 tied off, 0 free.
+    cz, cd : ndarray of float64, shape (n, hidden)
+        Multipliers of the affine maps of z and of dz, to start from where ``warm``.
+    t : ndarray of float64, shape (n,)
+        Multiplier of the member's lead.
+    share : ndarray of float64, shape (n, labels)
+        Convex weights of N's leads over the other labels.
+    warm : ndarray of bool, shape (n,)
+    tie : ndarray of float64, shape (n,)
+        A member's exact lead may be this far above 0 (its float32 evaluation error there).
+    cut : ndarray of float64, shape (n,)
+        Leaks of at most this exact confidence do not matter: regions without higher ones are cut.
+    aim : ndarray of float64, shape (n,)
+        The ascent stops once a node is bounded by this.
+    """
+
+    which: Integers
+    rival: Integers
+    lower: Floats
+    upper: Floats
+    state: Floats
+    phase: NDArray[np.int8]
+    cz: Floats
+    cd: Floats
+    t: Floats
+    share: Floats
+    warm: NDArray[np.bool_]
+    tie: Floats
+    cut: Floats
+    aim: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Bounded:
+    """What a kernel found of each node; shapes as in `Batch`.
+
+    Attributes
+    ----------
+    status : ndarray of int64, shape (n,)
+        `OPEN`, `CLOSED`, `CUT` or `EMPTY`.
+    value : ndarray of float64, shape (n,)
+        No leak of the node has a higher exact confidence. Never below the cut, up to which leaks
+        may have been cut away; minus infinity where the node has none at all.
+    lower, upper, state
+        Never wider than they were, but for dz above a layer with tied phases, which is bounded
+        anew. Of a node whose status is `EMPTY` or `CUT`, as far as it got.
+    cz, cd, t, share
+        What proves ``value`` where the status is `OPEN` or `CLOSED`.
+    pull : ndarray of float64, shape (n, inputs)
+        How much of the value may be due to the width of each input.
+    tension : ndarray of float64, shape (n, hidden)
+        How far apart the two tied phases of a neuron are; -1 where there is nothing to split.
+    """
+
+    status: Integers
+    value: Floats
+    lower: Floats
+    upper: Floats
+    state: Floats
+    cz: Floats
+    cd: Floats
+    t: Floats
+    share: Floats
+    pull: Floats
+    tension: Floats
+
+
+@dataclass(frozen=True)
+class Work:
+    """What to do with a batch.
+
+    Attributes
+    ----------
+    label : int
+    steps : int
+        Of the ascent.
+    rate : float
+        Its first step, relative to the size of the multipliers.
+    """
+
+    label: int
+    steps: int
+    rate: float = 0.1
+
+
+class Kernel(Protocol):
+    """Bounds many nodes at once."""
+
+    name: str
+
+    def bound(self, numbers: Numbers, sets: MemberSets, batch: Batch, work: Work) -> Bounded:
+        """Bound every node of a batch; nothing given is changed."""
+        ...

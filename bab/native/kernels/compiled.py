@@ -1,0 +1,28 @@
+"""How the passes are compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from numba import njit
+
+__all__ = ["OPTIONS", "compiled", "inlined"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+OPTIONS: dict[str, Any] = {
+    # Sums may be reordered, which the rounding bound allows; NaN and infinities keep their meaning.
+    "fastmath": {"reassoc", "contract", "nsz"},
+    "error_model": "numpy",
+}
+
+
+def compiled(function: Function) -> Function:
+    """Compile a function that other compiled functions call."""
+    return cast(Function, njit(**OPTIONS)(function))
+
+
+def inlined(function: Function) -> Function:
+    """Compile a function into each that calls it."""
+    return cast(Function, njit(inline="always", **OPTIONS)(function))

@@ -1,0 +1,158 @@
+"""One neuron pair: a neuron of N, and how much the member's differs; compiled.
+
+A pair is (z, dz), with coefficients ``ah`` and ``ad`` on what the ReLUs make of it, h and dh, and
+multipliers ``cz`` and ``cd`` of the affine maps of z and dz. Its state is ``l <= z <= u``,
+``vl <= dz <= vu``, and the band [-p, q]: outside of it both networks' phases agree.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from leaveout.bab.native.kernels.compiled import compiled, inlined
+
+__all__ = ["best_pair", "branches", "rule"]
+
+
+@inlined
+def best_z(ah: float, cz: float, lo: float, hi: float) -> tuple[float, float]:
+    """Largest ``ah relu(z) - cz z`` over [lo, hi], and where."""
+    best = (ah - cz if lo > 0.0 else -cz) * lo
+    at = lo
+    value = (ah - cz if hi > 0.0 else -cz) * hi
+    if value > best:
+        best = value
+        at = hi
+    if lo < 0.0 and hi > 0.0 and best < 0.0:
+        best = 0.0
+        at = 0.0
+    return best, at
+
+
+@inlined
+def branches(
+    ah: float, ad: float, cz: float, cd: float,
+    l: float, u: float, p: float, q: float, vl: float, vu: float, phase: int,
+) -> tuple[float, float, float, float, float, float]:  # fmt: skip
+    """Largest value of a pair with phases tied on, and off, and where.
+
+    Returns (on, z, dz, off, z, dz); minus infinity where a branch is impossible. At ``u = -p`` the
+    member's neuron is off too, and at ``l = q`` it is on too: one branch is enough there, and a
+    neuron that is 0 throughout (both at once) counts as off.
+    """
+    on, z_on, d_on = -np.inf, 0.0, 0.0
+    off, z_off, d_off = -np.inf, 0.0, 0.0
+    if phase >= 0 and u > -p:
+        on, z_on = best_z(ah, cz, max(l, -p), u)
+        d_on = vu if ad > cd else vl
+        on += (ad - cd) * d_on
+    if phase <= 0 and (l < q or u <= -p):
+        off, z_off = best_z(ah, cz, l, min(u, q))
+        d_off = vl if cd > 0.0 else vu
+        off -= cd * d_off
+    return on, z_on, d_on, off, z_off, d_off
+
+
+@inlined
+def moved(z: float, d: float) -> float:
+    """Return ``relu(z + d) - relu(z)`` with an error relative to d, not to z."""
+    return max(d, -z) if z > 0.0 else max(z + d, 0.0)
+
+
+@inlined
+def at_point(ah: float, ad: float, cz: float, cd: float, z: float, d: float) -> float:
+    """Value of a pair of true ReLUs at one pre-activation and difference.
+
+    Multipliers equal to coefficients cancel exactly, so that points of equal value tie.
+    """
+    dh = moved(z, d)
+    change = (ad - cd) * d if dh == d else ad * dh - cd * d
+    return (ah - cz if z > 0.0 else -cz) * z + change
+
+
+@compiled
+def best_pair(
+    ah: float, ad: float, cz: float, cd: float,
+    l: float, u: float, p: float, q: float, vl: float, vu: float, phase: int, tied: bool,
+) -> tuple[float, float, float, float]:  # fmt: skip
+    """Largest value of a pair, and where: (value, z, dz, dh).
+
+    Of a pair whose phases are tied, or depend on such, it is the better of the two branches. Of
+    any other the pair of ReLUs is piecewise linear in (z, dz), so the largest value is at a corner
+    of a piece: of the rectangle, of the lines z = 0 and z + dz = 0 with it, or of the two lines.
+    """
+    if tied or phase != 0 or l >= q or u <= -p:
+        on, z_on, d_on, off, z_off, d_off = branches(ah, ad, cz, cd, l, u, p, q, vl, vu, phase)
+        if on > off:
+            return on, z_on, d_on, d_on
+        return off, z_off, d_off, 0.0
+    if ad == 0.0 and cd == 0.0:
+        best, z = best_z(ah, cz, l, u)
+        return best, z, vl, moved(z, vl)
+    best, z, d = -np.inf, l, vl
+    for side in range(2):
+        # Along the edge of this dz: both ends, and where either ReLU bends.
+        edge = vl if side == 0 else vu
+        for corner in range(4):
+            at = l if corner == 0 else u
+            if corner == 2:
+                at = min(max(0.0, l), u)
+            elif corner == 3:
+                at = min(max(-edge, l), u)
+            value = at_point(ah, ad, cz, cd, at, edge)
+            if value > best:
+                best, z, d = value, at, edge
+        # Along the edge of this z: where the second ReLU bends.
+        at = l if side == 0 else u
+        edge = min(max(-at, vl), vu)
+        value = at_point(ah, ad, cz, cd, at, edge)
+        if value > best:
+            best, z, d = value, at, edge
+    if l < 0.0 < u and vl < 0.0 < vu and best < 0.0:
+        best, z, d = 0.0, 0.0, 0.0
+    return best, z, d, moved(z, d)
+
+
+@compiled
+def slope(a: float, lo: float, hi: float) -> float:
+    """Slope of a linear bound above ``a relu(z)``: the chord, or the better of 0 and 1."""
+    if lo >= 0.0:
+        return 1.0
+    if hi <= 0.0:
+        return 0.0
+    if a > 0.0:
+        return hi / (hi - lo)
+    return 1.0 if hi > -lo else 0.0
+
+
+@compiled
+def rule(
+    ah: float, ad: float,
+    l: float, u: float, p: float, q: float, vl: float, vu: float, phase: int, tied: bool,
+) -> tuple[float, float]:  # fmt: skip
+    """Return default multipliers (cz, cd) of a pair; any others would bound it too.
+
+    A difference small beside z is bounded by itself: chords above, the better of slopes 0 and 1
+    below. Where one of the two ReLUs keeps its sign, each is bounded on its own.
+    """
+    can_on = phase >= 0 and u > -p
+    can_off = phase <= 0 and (l < q or u <= -p)
+    if can_on and can_off and phase == 0 and not tied:
+        lo, hi = l + vl, u + vu
+        if l >= 0.0 or u <= 0.0 or lo >= 0.0 or hi <= 0.0:
+            second = ad * slope(ad, lo, hi)
+            return (ah - ad) * slope(ah - ad, l, u) + second, second
+    cz = ah * slope(ah, l if can_off else max(l, -p), u if can_on else min(u, q))
+    if not can_off:
+        cd = ad
+    elif not can_on:
+        cd = 0.0
+    elif vl >= 0.0:
+        cd = max(ad, 0.0)
+    elif vu <= 0.0:
+        cd = min(ad, 0.0)
+    elif ad > 0.0:
+        cd = ad * vu / (vu - vl)
+    else:
+        cd = ad * -vl / (vu - vl)
+    return cz, cd

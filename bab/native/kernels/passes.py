@@ -1,0 +1,276 @@
+"""Compiled passes over one node: linear bounds of neurons and scores, and what follows from them.
+
+Every function works on the flat arrays of `leaveout.bab.native.layout.Layout`; what they compute
+is derived in ``docs/native.md`` and written over whole arrays in `kernels.array_passes`. ``net``,
+``numbers`` and ``members`` are the tuples that `kernels.cpu` makes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from leaveout.bab.native.kernels.batch import Floats
+from leaveout.bab.native.kernels.compiled import compiled
+from leaveout.bab.native.kernels.pair import best_pair, rule
+
+__all__ = [
+    "backward",
+    "blend",
+    "clear",
+    "contract",
+    "first_tied",
+    "over_box",
+    "scores_on_top",
+    "tighten",
+]  # fmt: skip
+
+
+@compiled
+def first_tied(starts: Any, phase: Any) -> int:
+    """Return the lowest layer with a tied pair; pairs above it depend on the tie."""
+    for k in range(len(starts) - 2):
+        for j in range(starts[k], starts[k + 1]):
+            if phase[j] != 0:
+                return k
+    return len(starts)
+
+
+@compiled
+def clear(values: Floats) -> None:
+    """Set all to 0."""
+    for i in range(len(values)):
+        values[i] = 0.0
+
+
+@compiled
+def through(
+    net: Any, block: Any, begin: int, end: int, pair: bool, weights: Floats, centre: Floats,
+    radius: Floats, exact: bool, size: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
+) -> float:  # fmt: skip
+    """Add rows of one block to ``ah`` and ``ad``, by multipliers; return what the radii cost."""
+    inputs, starts = net[0], net[1]
+    k, start, width, offset, source = block[0], block[1], block[2], block[3], block[4]
+    cost = 0.0
+    for i in range(begin, end):
+        c = cz[i]
+        e = cd[i] if pair else 0.0
+        row = offset + (i - starts[k]) * width
+        if e == 0.0:
+            if c != 0.0:
+                for j in range(width):
+                    ah[start + j] += c * weights[row + j]
+        elif source == 0:
+            for j in range(width):
+                ah[start + j] += c * weights[row + j] + e * centre[row + j]
+        else:
+            for j in range(width):
+                w, d = weights[row + j], centre[row + j]
+                ah[start + j] += c * w + e * d
+                ad[start + j] += e * (w + d)
+        if e != 0.0 and not exact:
+            # h is not negative, so the widest difference costs |e| radius h + |e| radius |dh|.
+            for j in range(width):
+                ah[start + j] += abs(e) * radius[row + j]
+            if source != 0:
+                for j in range(width):
+                    cost += abs(e) * radius[row + j] * size[start - inputs + j]
+    return cost
+
+
+@compiled
+def down(
+    net: Any, pair: bool, numbers: Any, members: Any, state: Floats, phase: Any, bottom: int,
+    size: Floats, top: int, cz: Floats, cd: Floats, ah: Floats, ad: Floats, by_rule: bool,
+) -> tuple[float, float]:  # fmt: skip
+    """Go from coefficients on the sources of layers below ``top`` to one linear form in x.
+
+    Returns the constant and the magnitude that rounding is charged against; the form is left in
+    ``ah[:inputs]``. With ``by_rule`` the multipliers are the default ones, and left behind.
+    """
+    inputs, starts, blocks, first = net
+    weights, bias, rough, rough_d = numbers
+    centre, radius, shift, slack, exact = members
+    constant = 0.0
+    magnitude = 0.0
+    for k in range(top - 1, -1, -1):
+        for j in range(starts[k], starts[k + 1]):
+            a, b = ah[inputs + j], ad[inputs + j]
+            l, u, p, q = state[0, j], state[1, j], state[2, j], state[3, j]
+            vl, vu = state[4, j], state[5, j]
+            if by_rule:
+                cz[j], cd[j] = rule(a, b, l, u, p, q, vl, vu, phase[j], k > bottom)
+            best, _, _, _ = best_pair(a, b, cz[j], cd[j], l, u, p, q, vl, vu, phase[j], k > bottom)
+            constant += best + cz[j] * bias[j]
+            magnitude += abs(cz[j]) * rough[j]
+            if pair:
+                constant += cd[j] * shift[j] + abs(cd[j]) * slack[j]
+                magnitude += abs(cd[j]) * rough_d[j]
+        for b in range(first[k], first[k + 1]):
+            constant += through(
+                net, blocks[b], starts[k], starts[k + 1], pair, weights, centre, radius, exact,
+                size, cz, cd, ah, ad,
+            )  # fmt: skip
+    return constant, magnitude
+
+
+@compiled
+def backward(
+    net: Any, numbers: Any, members: Any, state: Floats, phase: Any, bottom: int, size: Floats,
+    top: int, begin: int, end: int, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
+    by_rule: bool, pair: bool,
+) -> tuple[float, float]:  # fmt: skip
+    """Bound a combination of outputs begin to end of layer ``top``; see `down`.
+
+    It is set in their slots of ``cz`` and ``cd``; without ``pair``, ``cd`` is not read.
+    """
+    _, _, blocks, first = net
+    weights, bias, rough, rough_d = numbers
+    centre, radius, shift, slack, exact = members
+    clear(ah)
+    clear(ad)
+    constant = 0.0
+    magnitude = 0.0
+    for j in range(begin, end):
+        constant += cz[j] * bias[j]
+        magnitude += abs(cz[j]) * rough[j]
+        if pair:
+            constant += cd[j] * shift[j] + abs(cd[j]) * slack[j]
+            magnitude += abs(cd[j]) * rough_d[j]
+    for b in range(first[top], first[top + 1]):
+        constant += through(
+            net, blocks[b], begin, end, pair, weights, centre, radius, exact, size, cz, cd, ah, ad
+        )
+    more, size_of = down(
+        net, pair, numbers, members, state, phase, bottom, size, top, cz, cd, ah, ad, by_rule
+    )
+    return constant + more, magnitude + size_of
+
+
+@compiled
+def over_box(form: Floats, constant: float, lower: Floats, upper: Floats) -> float:
+    """Largest ``form x + constant`` over the box."""
+    value = constant
+    for i in range(len(lower)):
+        value += form[i] * (upper[i] if form[i] > 0.0 else lower[i])
+    return value
+
+
+@compiled
+def tighten(
+    net: Any, numbers: Any, members: Any, unit: float, lower: Floats, upper: Floats,
+    state: Floats, phase: Any, size: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
+) -> bool:  # fmt: skip
+    """Bounds of every hidden pair over the box, into ``state``; False if the node is empty.
+
+    Rows of the state: lower and upper of z, half-widths p and q of the band in which phases may
+    differ, lower and upper of dz. The band rests on the true difference, so it keeps still above a
+    layer with a tied pair, where dz is the virtual difference of the tied pairs below. What was
+    known of dz there may have been proved of the true difference, or with fewer pairs tied, and is
+    not used.
+    """
+    starts = net[1]
+    layers = len(starts) - 1
+    bottom = first_tied(starts, phase)
+    for k in range(layers - 1):
+        fixed = k > bottom
+        for j in range(starts[k], starts[k + 1]):
+            if fixed:
+                state[4, j], state[5, j] = -np.inf, np.inf
+            stable = state[0, j] >= state[3, j] or state[1, j] <= -state[2, j]
+            # Of a stable pair everything known is good enough; layer 0 costs next to nothing.
+            begin = 0 if (k == 0 or not stable) else (2 if fixed else 4)
+            for side in range(begin, 4):
+                sign = 1.0 if side % 2 == 0 else -1.0
+                pair = side >= 2
+                cz[j], cd[j] = (0.0, sign) if pair else (sign, 0.0)
+                total, magnitude = backward(
+                    net, numbers, members, state, phase, bottom, size, k, j, j + 1, cz, cd,
+                    ah, ad, True, pair,
+                )  # fmt: skip
+                value = over_box(ah, total, lower, upper) + unit * magnitude
+                if side == 0:
+                    state[1, j] = min(state[1, j], value)
+                elif side == 1:
+                    state[0, j] = max(state[0, j], -value)
+                elif side == 2:
+                    state[5, j] = min(state[5, j], value)
+                    if not fixed:
+                        state[2, j] = min(state[2, j], max(state[5, j], 0.0))
+                else:
+                    state[4, j] = max(state[4, j], -value)
+                    if not fixed:
+                        state[3, j] = min(state[3, j], max(-state[4, j], 0.0))
+            l, u, p, q = state[0, j], state[1, j], state[2, j], state[3, j]
+            if l > u or state[4, j] > state[5, j]:
+                return False
+            if (phase[j] > 0 and u < -p) or (phase[j] < 0 and l > q):
+                return False
+            on = phase[j] >= 0 and u > -p
+            size[j] = max(abs(state[4, j]), abs(state[5, j])) if on else 0.0
+    return True
+
+
+@compiled
+def scores_on_top(
+    net: Any, label: int, rival: int, share: Floats, t: float, cz: Floats, cd: Floats
+) -> None:
+    """Set the last layer's multipliers: N's lead, minus ``t`` times the member's lead."""
+    starts = net[1]
+    last = starts[len(starts) - 2]
+    for c in range(len(share)):
+        cz[last + c] = -share[c]
+        cd[last + c] = 0.0
+    cz[last + label] += 1.0 - t
+    cz[last + rival] += t
+    cd[last + label] = -t
+    cd[last + rival] = t
+
+
+@compiled
+def contract(form: Floats, constant: float, cut: float, lower: Floats, upper: Floats) -> bool:
+    """Cut the box to where ``form x + constant >= cut`` is possible; False if that is nowhere."""
+    slack = over_box(form, constant, lower, upper) - cut
+    if slack < -1e-9 * (1.0 + abs(cut)):
+        return False
+    slack = max(slack, 0.0)
+    for i in range(len(lower)):
+        width = upper[i] - lower[i]
+        if abs(form[i]) * width > slack:
+            keep = slack / abs(form[i]) * (1.0 + 1e-9) + 1e-9 * width
+            # A box narrow beside where it lies must not lose a point to the last subtraction.
+            keep += 1e-15 * (abs(lower[i]) + abs(upper[i]))
+            if keep < width:
+                if form[i] > 0.0:
+                    lower[i] = upper[i] - keep
+                else:
+                    upper[i] = lower[i] + keep
+    return True
+
+
+@compiled
+def blend(
+    first: Floats, first_constant: float, second: Floats, second_constant: float,
+    lower: Floats, upper: Floats, most: float, mixing: float,
+) -> tuple[float, float]:  # fmt: skip
+    """Find t in [0, most] that about minimises ``max (1 - mixing t) first + t second``.
+
+    This is convex and piecewise linear in t: its slope is bisected. Returns t, a multiple of
+    ``most / 2^22`` and so a float32 number, and the value there.
+    """
+    low, width = 0.0, most
+    for _ in range(22):
+        width *= 0.5
+        t = low + width
+        slope = second_constant - mixing * first_constant
+        for i in range(len(lower)):
+            x = (1.0 - mixing * t) * first[i] + t * second[i]
+            slope += (second[i] - mixing * first[i]) * (upper[i] if x > 0.0 else lower[i])
+        if slope < 0.0:
+            low = t
+    value = (1.0 - mixing * low) * first_constant + low * second_constant
+    for i in range(len(lower)):
+        x = (1.0 - mixing * low) * first[i] + low * second[i]
+        value += x * (upper[i] if x > 0.0 else lower[i])
+    return low, value

@@ -1,0 +1,84 @@
+"""Where array code runs: numpy, or torch on a CPU or a GPU, in float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import SolverError
+
+__all__ = ["Space", "space_of"]
+
+
+@dataclass(frozen=True)
+class Space:
+    """The functions that numpy and torch share, and the few they name differently.
+
+    Attributes
+    ----------
+    xp : module
+        numpy or torch.
+    device : torch.device or None
+        None for numpy.
+    room : int
+        Bytes that the nodes bounded at once may take.
+    """
+
+    xp: Any
+    device: Any
+    room: int
+
+    def put(self, array: NDArray[Any]) -> Any:
+        """Move an array here; never a view."""
+        if self.device is None:
+            return np.array(array)
+        return self.xp.tensor(np.ascontiguousarray(array), device=self.device)
+
+    def take(self, array: Any) -> NDArray[Any]:
+        """Move an array back."""
+        return np.asarray(array if self.device is None else array.cpu().numpy())
+
+    def full(self, shape: tuple[int, ...], value: float) -> Any:
+        """Return a float64 array of one value."""
+        if self.device is None:
+            return np.full(shape, value)
+        return self.xp.full(shape, value, dtype=self.xp.float64, device=self.device)
+
+    def eye(self, size: int) -> Any:
+        """Return the identity in float64."""
+        return self.put(np.eye(size))
+
+    def rounded(self, array: Any) -> Any:
+        """Round to float32 numbers, kept as float64."""
+        if self.device is None:
+            return array.astype(np.float32).astype(np.float64)
+        return array.to(self.xp.float32).to(self.xp.float64)
+
+
+def space_of(name: str) -> Space:
+    """Return the space of a kernel's name; ``torch`` is a GPU where torch sees one.
+
+    Raises
+    ------
+    SolverError
+        If torch is not installed, or sees no GPU where one is asked for.
+    """
+    if name == "numpy":
+        return Space(np, None, 2**28)
+    try:
+        import torch
+    except ImportError as error:
+        raise SolverError(
+            f"kernel {name!r} needs torch; install it: pip install 'leaveout[train]'"
+        ) from error
+    if name == "torch:cuda" and not torch.cuda.is_available():
+        raise SolverError(
+            "kernel 'torch:cuda' needs a GPU that torch sees; install torch for CUDA "
+            "(pip install 'leaveout[train]'), or take 'torch:cpu'"
+        )
+    if name != "torch:cpu" and torch.cuda.is_available():
+        return Space(torch, torch.device("cuda"), int(torch.cuda.mem_get_info()[0] // 4))
+    return Space(torch, torch.device("cpu"), 2**28)

@@ -1,0 +1,56 @@
+"""Calls done one after the other by a thread of their own."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+__all__ = ["Lane"]
+
+T = TypeVar("T")
+
+
+class Lane:
+    """A thread that does one call after the other.
+
+    Ctrl-C reaches the main thread only, so what a lane is at is never left half done. The thread
+    is a daemon: nothing waits for it when the program ends.
+
+    Parameters
+    ----------
+    name : str
+        Of the thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        threading.Thread(target=_work, args=(self._calls,), name=name, daemon=True).start()
+
+    def submit(self, task: Callable[[], T]) -> Future[T]:
+        """Do a task after those submitted before."""
+        future: Future[T] = Future()
+
+        def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(task())
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._calls.put(run)
+        return future
+
+    def close(self) -> None:
+        """End the thread after what was submitted."""
+        self._calls.put(None)
+
+
+def _work(calls: queue.SimpleQueue[Callable[[], Any] | None]) -> None:
+    while (call := calls.get()) is not None:
+        call()
+        # Not held until the next one: a call may hold gigabytes.
+        del call

@@ -1,0 +1,43 @@
+"""What a brancher has learnt, as plain data."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from leaveout.bab.native.branching import Brancher
+
+__all__ = ["learnt", "relearn"]
+
+
+def learnt(brancher: Brancher) -> dict[str, Any]:
+    """Return gains, averages and the state of the generator, in JSON types.
+
+    Nothing that is proved rests on them.
+    """
+    return {name: _plain(value) for name, value in vars(brancher).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.random.Generator):
+        return value.bit_generator.state
+    return copy.deepcopy(value)
+
+
+def relearn(brancher: Brancher, known: dict[str, Any]) -> None:
+    """Bring a brancher to where another was; what does not fit is left as it is."""
+    for name, value in vars(brancher).items():
+        if name not in known:
+            continue
+        if isinstance(value, np.ndarray):
+            array = np.array(known[name], value.dtype)
+            if array.shape == value.shape:
+                value[...] = array
+        elif isinstance(value, np.random.Generator):
+            value.bit_generator.state = known[name]
+        elif isinstance(value, dict):
+            value.update(copy.deepcopy(known[name]))

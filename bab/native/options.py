@@ -1,0 +1,42 @@
+"""What may be set about the native engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["NativeOptions"]
+
+
+@dataclass(frozen=True)
+class NativeOptions:
+    """How to search.
+
+    Attributes
+    ----------
+    seconds : float or None
+        Time for one label; None for none.
+    gap : float
+        Relative gap at which the bounds count as closed.
+    steps : int
+        Of the dual ascent of one node.
+    seed : int
+    workers : int
+        Explorers; each takes its share of the cores.
+    executor : str
+        How several explorers run: see `leaveout.bab.native.executors`.
+    kernel : {"cpu", "torch", "torch:cpu", "torch:cuda", "numpy"}
+    certificate : bool
+        Keep what a certificate needs; then no node is handed to a MILP solver.
+    solver : str
+        Takes small open nodes that resist.
+    """
+
+    seconds: float | None = None
+    gap: float = 1e-3
+    steps: int = 60
+    seed: int = 0
+    workers: int = 1
+    executor: str = "processes"
+    kernel: str = "cpu"
+    certificate: bool = False
+    solver: str = "highs"

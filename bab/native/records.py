@@ -1,0 +1,82 @@
+"""What a certificate needs to know of each node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.native.nodes import Node, Split
+
+__all__ = ["Proof", "Record"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proof:
+    """Multipliers that bound a node; all are float32 numbers but the shares' last bits.
+
+    Attributes
+    ----------
+    cz, cd : ndarray of float32, shape (hidden,)
+    t : float
+    share : ndarray of float64, shape (labels,)
+    """
+
+    cz: NDArray[np.float32]
+    cd: NDArray[np.float32]
+    t: float
+    share: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Record:
+    """One node of the search tree, bounded.
+
+    Attributes
+    ----------
+    ident, parent : int
+    split : Split
+    members : ndarray of int64 or None
+        Where they are not the parent's.
+    target : float
+        Float32 confidence up to which linear forms were allowed to cut away.
+    error, tie, gauged : float
+        Of the node.
+    status : int
+        Of the kernel.
+    value : float
+        No leak of the node has a higher float32 confidence.
+    proof : Proof or None
+        None where linear forms, or an empty region, settle the node.
+    """
+
+    ident: int
+    parent: int
+    split: Split
+    members: NDArray[np.int64] | None
+    target: float
+    error: float
+    tie: float
+    gauged: float
+    status: int
+    value: float
+    proof: Proof | None
+
+    @staticmethod
+    def of(node: Node, target: float, status: int, proved: bool) -> Record:
+        """Record a bounded node."""
+        own = node.split.kind in {"root", "members"}
+        return Record(
+            node.ident,
+            node.parent,
+            node.split,
+            node.members if own else None,
+            target,
+            node.error,
+            node.tie,
+            node.gauged,
+            status,
+            node.bound,
+            Proof(node.cz, node.cd, node.t, node.share) if proved else None,
+        )

@@ -1,0 +1,301 @@
+"""One explorer with everything it needs, as a worker holds it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.instance import Instance
+from leaveout.bab.native.anchors import Held
+from leaveout.bab.native.clusters import make_clusters
+from leaveout.bab.native.explorer import Explorer, Stand
+from leaveout.bab.native.handoff import Handoff
+from leaveout.bab.native.kernels import make_kernel
+from leaveout.bab.native.learnt import learnt, relearn
+from leaveout.bab.native.nodes import Node, root_node
+from leaveout.bab.native.options import NativeOptions
+from leaveout.bab.native.pairs import make_pairs
+from leaveout.bab.native.records import Record
+from leaveout.bab.native.tables import BLOCK, Table, pack, row_type, unpack
+
+__all__ = ["Hint", "Report", "Site", "SiteState", "TornError"]
+
+Floats = NDArray[np.float64]
+
+_HINTS = 6
+
+_SLICE = 0.25
+"""Seconds between looks at what the others found."""
+
+
+class TornError(Exception):
+    """A site that failed in the middle of something was asked what it knows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Hint:
+    """Where a leak may be: the middle of an urgent node, and one of its members."""
+
+    point: Floats
+    member: int
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What a site has done in one step.
+
+    Attributes
+    ----------
+    stand : Stand
+    hints : list of Hint
+        The most urgent nodes, first the most urgent.
+    records : list of Record
+        Nodes bounded since the last report, where a certificate is asked for.
+    number : int
+        Which report of the site this is.
+    """
+
+    stand: Stand
+    hints: list[Hint]
+    records: list[Record]
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class SiteState:
+    """What a site knows, but for its nodes.
+
+    Attributes
+    ----------
+    blocks, anchored : int
+        How many tables its open nodes fill, and the anchors some hang on.
+    closed : ndarray of float64, shape (members,)
+    stuck : float
+    bounded : int
+    names : int
+        No node has this number or a higher one.
+    learnt : dict
+        How to split; see `leaveout.bab.native.learnt`.
+    """
+
+    blocks: int
+    anchored: int
+    closed: Floats
+    stuck: float
+    bounded: int
+    names: int
+    learnt: dict[str, Any]
+
+
+class Site:
+    """A worker's part of a search for one label.
+
+    Parameters
+    ----------
+    instance : Instance
+    label : int
+    options : NativeOptions
+    first, stride : int
+        Which names its nodes have.
+    threads : int or None
+        Of its kernel.
+
+    Attributes
+    ----------
+    listen : callable or None
+        Asked during a step for the best target known anywhere, where others cannot `tell`.
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        label: int,
+        options: NativeOptions,
+        first: int = 0,
+        stride: int = 1,
+        threads: int | None = None,
+    ) -> None:
+        self.instance, self.label = instance, label
+        self.pairs = make_pairs(instance)
+        self.explorer = Explorer(
+            self.pairs,
+            make_clusters(instance, options.seed),
+            make_kernel(options.kernel, threads),
+            label,
+            steps=options.steps,
+            seed=options.seed,
+            first=first,
+            stride=stride,
+        )
+        self.explorer.records = [] if options.certificate else None
+        if not options.certificate:
+            self.explorer.handoff = Handoff(self.pairs, label, options.solver)
+        self._first, self._stride = first, stride
+        self.listen: Callable[[], float] | None = None
+        self._told = -np.inf
+        self._halted = self._torn = False
+        self._last: Report | None = None
+        self._lent: list[Node] = []
+        self._kept: list[Node] = []
+        self._anchors: list[Held] = []
+
+    def start(self, target: float) -> Report:
+        """Bound the roots: all members, one root a rival."""
+        everyone = np.arange(len(self.instance.members), dtype=np.int64)
+        rivals = [c for c in range(self.instance.labels) if c != self.label]
+        roots = [root_node(self.pairs, everyone, c, self.explorer.name()) for c in rivals]
+        with self._whole():
+            self.explorer.start(roots, target)
+            return self._report(target)
+
+    def step(self, target: float, seconds: float) -> Report:
+        """Explore for some seconds."""
+        end = time.perf_counter() + seconds
+        with self._whole():
+            while True:
+                target = max(target, self._told)
+                if self.listen is not None:
+                    target = max(target, self.listen())
+                left = end - time.perf_counter()
+                stand = self.explorer.step(target, min(left, _SLICE))
+                if left <= _SLICE or self._halted or not stand.worth_going_on:
+                    return self._report(target)
+
+    def tell(self, target: float) -> None:
+        """Let a step that goes on know a better target; may be called meanwhile."""
+        self._told = max(self._told, target)
+
+    def halt(self) -> None:
+        """Let a step that goes on end soon; may be called meanwhile."""
+        self._halted = True
+
+    def add(self, table: Table) -> None:
+        """Take nodes over."""
+        nodes = unpack(table, self._example())
+        with self._whole():
+            self.explorer.add(nodes)
+
+    def give(self, count: int) -> tuple[Table, Table, Floats]:
+        """Lend nodes; they count as this site's until `forget` is called.
+
+        Returns
+        -------
+        nodes : Table
+        anchors : Table
+        fared : ndarray of float64, shape (anchors, 4)
+            As those of `anchored`.
+        """
+        explorer = self.explorer
+        with self._whole():
+            self._lent = explorer.give(count)
+        nodes, held = explorer.anchors.copied(self._lent, explorer.name)
+        return pack(nodes, self._row_type()), *self._packed(held)
+
+    def forget(self) -> None:
+        """Another site has taken over what was lent."""
+        self._lent = []
+
+    def nodes(self) -> list[Node]:
+        """All open nodes."""
+        with self._whole():
+            return self.explorer.nodes() + self._lent
+
+    def last(self) -> Report | None:
+        """Return the last report again."""
+        return self._last
+
+    def closed(self) -> Floats:
+        """Largest value of a settled node, a member; minus infinity where none was."""
+        with self._whole():
+            return self.explorer.closed.copy()
+
+    def member_values(self) -> Floats:
+        """No leak of a member above this, as far as this site knows; minus infinity for none."""
+        values = self.closed()
+        for node in self.nodes():
+            values[node.members] = np.maximum(values[node.members], node.value)
+        return values
+
+    def save(self) -> SiteState:
+        """Return what this site knows; its nodes can then be had by `block` and `anchored`."""
+        self._kept = self.nodes()
+        self._anchors = self.explorer.anchors.held(self._kept)
+        return SiteState(
+            -(-len(self._kept) // BLOCK),
+            -(-len(self._anchors) // BLOCK),
+            self.explorer.closed.copy(),
+            self.explorer.stuck,
+            self.explorer.bounded,
+            self.explorer.name(),
+            learnt(self.explorer.brancher),
+        )
+
+    def block(self, number: int) -> Table:
+        """Return some of the open nodes, the most urgent first."""
+        return pack(self._kept[number * BLOCK : (number + 1) * BLOCK], self._row_type())
+
+    def anchored(self, number: int) -> tuple[Table, Floats]:
+        """Return some of the anchors; the columns beside are key, met, next and value."""
+        return self._packed(self._anchors[number * BLOCK : (number + 1) * BLOCK])
+
+    def saved(self) -> None:
+        """Nothing more is asked of what was saved."""
+        self._kept, self._anchors = [], []
+
+    def load(self, state: SiteState, names: int) -> None:
+        """Go on from what a site knew; names are free from a number on."""
+        explorer = self.explorer
+        explorer.closed = np.maximum(explorer.closed, state.closed)
+        explorer.stuck = max(explorer.stuck, state.stuck)
+        explorer.bounded += state.bounded
+        explorer.rename(names + (self._first - names) % self._stride, self._stride)
+        relearn(explorer.brancher, state.learnt)
+
+    def add_anchored(self, table: Table, fared: Floats) -> None:
+        """Take over some of the anchors of a state."""
+        nodes = unpack(table, self._example())
+        self.explorer.anchors.hold(
+            [
+                Held(int(key), node, int(met), int(following), float(value))
+                for node, (key, met, following, value) in zip(nodes, fared, strict=True)
+            ]
+        )
+
+    def _packed(self, held: list[Held]) -> tuple[Table, Floats]:
+        fared = [(each.key, each.met, each.next, each.value) for each in held]
+        columns = np.array(fared, np.float64).reshape(-1, 4)
+        return pack([each.node for each in held], self._row_type()), columns
+
+    def _example(self) -> Node:
+        return root_node(self.pairs, np.zeros(0, np.int64), 0, 0)
+
+    def _row_type(self) -> np.dtype[np.void]:
+        return row_type(self._example())
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Whatever fails here may lose nodes: nothing is believed of this site afterwards."""
+        if self._torn:
+            raise TornError("the explorer failed before")
+        self._torn = True
+        yield
+        self._torn = False
+
+    def _report(self, target: float) -> Report:
+        records = self.explorer.records or []
+        if self.explorer.records is not None:
+            self.explorer.records = []
+        hints = []
+        for node in self.explorer.urgent(_HINTS):
+            point = (node.lower + node.upper) / 2 + self.pairs.origin
+            hints.append(Hint(point, int(node.members[0]), node.value))
+        number = self._last.number + 1 if self._last else 0
+        self._last = Report(self.explorer.stand(target), hints, records, number)
+        return self._last

@@ -1,0 +1,186 @@
+"""Many (point, network) pairs at once: confidences and their gradients, by batched products."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models import Stack
+
+__all__ = ["Nets", "Sloped", "evaluate", "leads"]
+
+Floats = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Nets:
+    """Networks side by side, laid out for batched products.
+
+    Attributes
+    ----------
+    weights : tuple of mapping of int to ndarray, shape (m, inputs, outputs)
+        A layer each; by source, as in `leaveout.models.stack.Layer`, but transposed.
+    biases : tuple of ndarray, shape (m, 1, outputs)
+    """
+
+    weights: tuple[Mapping[int, Floats], ...]
+    biases: tuple[Floats, ...]
+
+    @staticmethod
+    def of(stack: Stack, dtype: type[np.floating[Any]] = np.float64) -> Nets:
+        """Lay out a stack."""
+        return Nets(
+            tuple(
+                {
+                    s: np.ascontiguousarray(w.transpose(0, 2, 1), dtype=dtype)
+                    for s, w in layer.weights.items()
+                }
+                for layer in stack.layers
+            ),
+            tuple(layer.bias[:, None, :].astype(dtype) for layer in stack.layers),
+        )
+
+    def __len__(self) -> int:
+        return len(self.biases[0])
+
+    @property
+    def dtype(self) -> np.dtype[np.floating[Any]]:
+        """Of the weights, and so of all that is computed."""
+        return self.biases[0].dtype
+
+    def take(self, chosen: NDArray[np.int64]) -> Nets:
+        """Return some of the networks, in the order given; they may repeat."""
+        return Nets(
+            tuple({s: w[chosen] for s, w in layer.items()} for layer in self.weights),
+            tuple(b[chosen] for b in self.biases),
+        )
+
+    def part(self, start: int, stop: int) -> Nets:
+        """Return a run of the networks, without a copy."""
+        return Nets(
+            tuple({s: w[start:stop] for s, w in layer.items()} for layer in self.weights),
+            tuple(b[start:stop] for b in self.biases),
+        )
+
+    def activations(self, points: Floats) -> list[Floats]:
+        """Pre-activations of every layer at ``points``, shape (m or 1, p, d)."""
+        sources, values = [points], []
+        for layer, bias in zip(self.weights, self.biases, strict=True):
+            value = _affine(layer, bias, sources)
+            values.append(value)
+            sources.append(np.maximum(value, 0))
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class Sloped:
+    """Confidences and their gradients.
+
+    Attributes
+    ----------
+    value : ndarray, shape (m, p)
+    slope : ndarray, shape (m, p, d)
+    """
+
+    value: Floats
+    slope: Floats
+
+
+def leads(scores: Floats, label: int) -> Floats:
+    """Score of ``label`` minus the best other one, over the last axis."""
+    if scores.shape[-1] == 2:
+        return np.asarray(scores[..., label] - scores[..., 1 - label])
+    before = scores[..., :label].max(axis=-1, initial=-np.inf)
+    after = scores[..., label + 1 :].max(axis=-1, initial=-np.inf)
+    return np.asarray(scores[..., label] - np.maximum(before, after))
+
+
+def evaluate(
+    nets: Nets, points: Floats, label: int, widths: tuple[float, ...] | None = None
+) -> Sloped:
+    """Confidence in ``label`` and its gradient, of every network at its own points.
+
+    Parameters
+    ----------
+    nets : Nets
+        Of m networks, or of one that reads all the points.
+    points : ndarray, shape (m, p, d)
+    label : int
+    widths : tuple of float, optional
+        A layer each. Every ReLU is rounded off within so much of 0, and the maximum over the
+        rivals by the last of them. None: the networks as they are.
+
+    Returns
+    -------
+    Sloped
+        Unsmoothed, of the linear region a point lies in; a neuron at exactly 0 counts as
+        inactive.
+    """
+    if len(nets) == 1 and len(points) > 1:
+        flat = evaluate(nets, points.reshape(1, -1, points.shape[-1]), label, widths)
+        return Sloped(flat.value.reshape(points.shape[:-1]), flat.slope.reshape(points.shape))
+    last = len(nets.biases) - 1
+    rounding = (0.0,) * (last + 1) if widths is None else widths
+    sources, gates = [points], []
+    for k in range(last):
+        value = _affine(nets.weights[k], nets.biases[k], sources)
+        gate, output = _relu(value, rounding[k])
+        gates.append(gate)
+        sources.append(output)
+    scores = _affine(nets.weights[last], nets.biases[last], sources)
+    lead, top = _lead(scores, label, rounding[last])
+    # By source: 0 is the input, k the output of layer k.
+    back: dict[int, Floats] = {last + 1: top}
+    for k in range(last, -1, -1):
+        if k + 1 not in back:
+            continue
+        down = back[k + 1] if k == last else back[k + 1] * gates[k]
+        for s, w in nets.weights[k].items():
+            part = down @ w.transpose(0, 2, 1)
+            back[s] = back[s] + part if s in back else part
+    return Sloped(lead, back.get(0, np.zeros_like(points)))
+
+
+def _affine(layer: Mapping[int, Floats], bias: Floats, sources: list[Floats]) -> Floats:
+    parts = [sources[s] @ w for s, w in layer.items()]
+    if not parts:
+        shape = np.broadcast_shapes(sources[0].shape[:-1], bias.shape[:-1])
+        return np.broadcast_to(bias, (*shape, bias.shape[-1])).copy()
+    value = parts[0]
+    for part in parts[1:]:
+        value += part
+    value += bias
+    return value
+
+
+def _relu(value: Floats, width: float) -> tuple[Floats, Floats]:
+    """Slope and value of the ReLU, a parabola within ``width`` of 0."""
+    if width == 0:
+        gate = (value > 0).astype(value.dtype)
+        return gate, value * gate
+    gate = np.clip(value * (0.5 / width) + 0.5, 0, 1)
+    return gate, gate * (value + width * (1 - gate))
+
+
+def _lead(scores: Floats, label: int, width: float) -> tuple[Floats, Floats]:
+    """Lead of ``label`` over its rivals, and its slope in the scores."""
+    slope = np.zeros_like(scores)
+    slope[..., label] = 1
+    if scores.shape[-1] == 2:
+        slope[..., 1 - label] = -1
+        return leads(scores, label), slope
+    rivals = scores.copy()
+    rivals[..., label] = -np.inf
+    best = rivals.max(axis=-1, keepdims=True)
+    if width == 0:
+        np.put_along_axis(slope, rivals.argmax(axis=-1)[..., None], -1, axis=-1)
+    else:
+        weight = np.exp((rivals - best) / width)
+        total = weight.sum(axis=-1, keepdims=True)
+        slope -= weight / total
+        best = best + width * np.log(total)
+    return np.asarray(scores[..., label] - best[..., 0]), slope

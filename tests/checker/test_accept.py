@@ -1,0 +1,59 @@
+"""What the engine proves, the checker proves again; what it accepts is true."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from leaveout.verifier.checker import check
+
+from support.cases import BruteForce
+from support.certificates import Content, write
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("start", range(0, 24, 8))
+def test_certificates_are_accepted_and_true(tmp_path, start, ties):
+    for seed in range(start, start + 8):
+        written = write(tmp_path / str(seed), seed, ties=ties)
+        found = check(written.path)
+        assert [each.label for each in found] == list(range(written.instance.labels))
+        worst = BruteForce.of(written.instance, 4000).best
+        for each in found:
+            assert each.upper >= worst[each.label], seed
+
+
+def test_ties_sets_inputs_and_regions_taken_back_are_all_met(tmp_path):
+    kinds: set[int] = set()
+    for seed in (1, 2, 4, 7, 23):
+        content = Content.of(write(tmp_path / str(seed), seed, ties=True).path)
+        for name, array in content.arrays.items():
+            if name.endswith(".kind"):
+                kinds |= set(array.tolist())
+    assert kinds == {0, 1, 2, 3}
+
+
+def test_the_checker_loads_nothing_of_the_engine(tmp_path):
+    written = write(tmp_path, 8, ties=False)
+    script = (
+        "import sys; from pathlib import Path; from leaveout.verifier.checker import check;"
+        "check(Path(sys.argv[1]));"
+        "parts = ('bab', 'encoders', 'solvers', 'specs');"
+        "print([m for m in sys.modules if m.split('.')[:1] == ['leaveout']"
+        " and m.split('.')[1:2] and m.split('.')[1] in parts])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(written.path)],
+        capture_output=True, text=True, env=dict(os.environ),
+    )  # fmt: skip
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_files_may_lie_elsewhere_if_they_are_the_same(tmp_path):
+    written = write(tmp_path / "here", 8, ties=False)
+    moved = tmp_path / "moved"
+    (tmp_path / "here" / "full.onnx").rename(moved.with_suffix(".onnx"))
+    assert check(written.path, network=moved.with_suffix(".onnx"))

@@ -1,0 +1,130 @@
+"""Certificates of small random questions, and how to falsify them."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import onnx
+
+from leaveout.bab import Instance, make_instance
+from leaveout.bab.native.branching import Brancher
+from leaveout.bab.native.certificate import CertificateBook, FileFacts
+from leaveout.bab.native.nodes import Node, Split
+from leaveout.bab.native.options import NativeOptions
+from leaveout.bab.native.search import search
+from leaveout.encoders import Box, Choices
+from leaveout.models import load_family, load_network, save_family_file
+
+from support import networks
+from support.cases import question
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """A question on disk, and its certificate."""
+
+    instance: Instance
+    path: Path
+
+
+def random_question(folder: Path, seed: int) -> Instance:
+    """Write a question to disk and read it back: of several shapes, with 2 or 3 labels."""
+    rng = np.random.default_rng(seed)
+    model = None
+    if seed % 3 == 1:
+        model = networks.residual(rng)
+    elif seed % 7 == 2:
+        model = networks.convolution_1d(rng)
+    elif seed % 5 == 4:
+        model = networks.dense(rng, (int(rng.integers(1, 4)), 4, 4, 4, 3))
+    made = question(seed, model=model)
+    folder.mkdir(parents=True, exist_ok=True)
+    onnx.save(made.network.model, folder / "full.onnx")
+    save_family_file(folder / "family.npz", made.family)
+    network = load_network(folder / "full.onnx")
+    box = made.box
+    if seed % 4 == 3:
+        rows = np.linspace(box.lower[0], 1.0, 5)[:, None]
+        box = Box(box.lower, box.upper, (Choices(np.array([0]), rows),))
+    return make_instance(network, load_family(folder / "family.npz", network), box)
+
+
+def _ties(choose: Callable[..., Split | None]) -> Callable[..., Split | None]:
+    """Prefer to tie phases, which small questions would seldom need."""
+
+    def chosen(self: Brancher, node: Node, target: float) -> Split | None:
+        split = choose(self, node, target)
+        if split is not None and split.kind == "input" and not node.plain:
+            neuron = self._neuron(node) if self._rng.random() < 0.7 else None
+            return split if neuron is None else Split("phase", neuron)
+        return split
+
+    return chosen
+
+
+def write(folder: Path, seed: int, *, ties: bool, seconds: float = 0.4) -> Written:
+    """Bound every label of a random question, and write the certificate."""
+    instance = random_question(folder, seed)
+    book = CertificateBook("test", "test.spec", "")
+    files = FileFacts(folder / "full.onnx", folder / "family.npz")
+    choose = _ties(Brancher.choose) if ties else Brancher.choose
+    options = NativeOptions(seconds=seconds, gap=0.02, certificate=True)
+    # Regions are taken back early, so that small trees have such too.
+    with (
+        mock.patch.object(Brancher, "choose", choose),
+        mock.patch("leaveout.bab.native.anchors._FIRST", 8),
+    ):
+        for label in range(instance.labels):
+            records: list = []
+            result = search(instance, label, options, proofs=records.extend)
+            book.add("bound", label, result.upper, records, instance, files)
+    book.write(folder / "proof.cert")
+    return Written(instance, folder / "proof.cert")
+
+
+@dataclass(eq=False)
+class Content:
+    """A certificate's content, to be falsified."""
+
+    manifest: dict
+    arrays: dict[str, np.ndarray]
+
+    @staticmethod
+    def of(path: Path) -> Content:
+        with np.load(path) as found:
+            arrays = {name: found[name] for name in found.files}
+        manifest = json.loads(arrays.pop("manifest").tobytes())
+        return Content(manifest, arrays)
+
+    def save(self, path: Path) -> None:
+        raw = np.frombuffer(json.dumps(self.manifest).encode(), np.uint8)
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, array in {"manifest": raw, **self.arrays}.items():
+                stream = io.BytesIO()
+                np.save(stream, array, allow_pickle=False)
+                archive.writestr(f"{name}.npy", stream.getvalue())
+
+    def drop(self, tree: str, node: int) -> None:
+        """Remove a leaf of a tree."""
+        count = len(self.arrays[f"{tree}.ident"])
+        keep = np.arange(count) != node
+        for name, array in list(self.arrays.items()):
+            key = name.removeprefix(f"{tree}.")
+            if key in _PER_NODE and name.startswith(f"{tree}."):
+                array = array[keep]
+                if key == "parent":
+                    array = np.where(array > node, array - 1, array)
+                self.arrays[name] = array
+
+
+_PER_NODE = {
+    "ident", "parent", "kind", "index", "side", "point", "target", "error", "tie", "claim", "proof",
+    "group",
+}  # fmt: skip

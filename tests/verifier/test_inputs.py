@@ -1,0 +1,265 @@
+"""Input sets of a specification: what each function lists, and verdicts over exactly that."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import leaveout
+from leaveout.errors import SpecError
+from leaveout.models import confidence, load_family_file, load_network
+from leaveout.specs import Call, Let, ListOf, Name, Number, Option, Spec, check, parse
+from leaveout.verifier.inputs import InputReader
+from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.table import _scope
+
+from support.files import BOUND, write_question
+
+CLAIM = 'let N = network("n") guarantee g: forall x in X: label(N, x) == 1'
+ANY = "let X = box(-1, 1)\n"
+
+
+def read(text, folder, dimension=4):
+    """Return the set X of a specification, and the notes."""
+    checked = check(parse(f"{text}\n{CLAIM}", "patient.spec"))
+    reader = InputReader(Resolver(checked, folder), dimension)
+    return reader.read(Name("X")), reader.notes
+
+
+def tables(text, folder, dimension=4):
+    box, notes = read(text, folder, dimension)
+    assert not notes
+    return [(each.columns.tolist(), each.values.tolist()) for each in box.choices]
+
+
+def test_a_grid_lists_values_of_each_feature(tmp_path):
+    found = tables("let X = grid(box(0, 1), at = [3, 1], values = [1, 0, 1 / 4])", tmp_path)
+    assert found == [([3], [[0], [0.25], [1]]), ([1], [[0], [0.25], [1]])]
+
+
+def test_a_grid_of_rows_lists_what_features_take_together(tmp_path):
+    text = "let a = [1, 0] let X = grid(box(0, 1), at = [3, 1], values = [a, [0.1, 0.6], a])"
+    low, high = float(np.float32(0.1)), float(np.float32(0.6))
+    assert tables(text, tmp_path) == [([3, 1], [[low, high], [1, 0]])]
+
+
+def test_refinements_compose_in_any_order(tmp_path):
+    text = (
+        "let Y = grid(box(0, 1), at = 3, values = [0, 1])\n"
+        "let Z = one_hot(Y, at = [0, 1])\n"
+        "let X = integers(Z, at = 2)\n"
+    )
+    box, _ = read(text, tmp_path)
+    assert box.discrete.tolist() == [0, 1, 2, 3]
+    assert [each.columns.tolist() for each in box.choices] == [[3], [0, 1], [2]]
+
+
+@settings(deadline=None)
+@given(st.integers(-50, 50), st.integers(1, 80), st.integers(-50, 50))
+def test_integers_are_scaled_as_data_is(low, count, zero):
+    high, one = low + count, zero + 100
+    data = (np.arange(low, high + 1) - zero) / (one - zero)
+    text = (
+        f"let X = integers(box(-9, 9), at = 1, lower = {low}, upper = {high}, zero = {zero}, "
+        f"one = {one})"
+    )
+    (table,) = read(text, None)[0].choices
+    assert table.values[:, 0].astype(np.float32).tolist() == data.astype(np.float32).tolist()
+
+
+def test_without_bounds_integers_are_all_that_the_box_holds(tmp_path):
+    assert tables("let X = integers(box(-1.5, 2), at = 1)", tmp_path) == [
+        ([1], [[-1], [0], [1], [2]])
+    ]
+    text = "let X = integers(box(0.29, 0.31), at = 1, one = 100)"
+    values = np.asarray([0.29, 0.3, 0.31], np.float32).astype(float)
+    assert tables(text, tmp_path) == [([1], [[v] for v in values])]
+
+
+def test_one_hot_groups_have_one_1_or_what_is_added(tmp_path):
+    assert tables("let X = one_hot(box(0, 1), at = [1, 3])", tmp_path) == [
+        ([1, 3], [[0, 1], [1, 0]])
+    ]
+    for also in ("[0, 0]", "[[0, 0], [0, 1]]"):
+        found = tables(f"let X = one_hot(box(0, 1), at = [1, 3], also = {also})", tmp_path)
+        assert found == [([1, 3], [[0, 0], [0, 1], [1, 0]])]
+
+
+@pytest.mark.parametrize("points", [1, 2, 3, 4, 7, 12, 24, 31])
+def test_a_circle_goes_all_the_way_round_as_numpy_computes_it(points, tmp_path):
+    angles = 2 * np.pi * np.arange(points) / points
+    rows = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    box, _ = read(f"let X = circle(box(-1, 1), at = [0, 2], points = {points})", tmp_path)
+    (table,) = box.choices
+    assert table.values.tolist() == np.unique(rows.astype(float), axis=0).tolist()
+    assert len(table) == points
+
+
+def test_an_arc_has_both_ends_and_may_be_moved(tmp_path):
+    text = (
+        "let X = circle(box(0, 1), at = [0, 2], points = 3, arc = 1 / 4, start = 1 / 8, "
+        "radius = 0.5, centre = [0.5, 0.25], also = [0, 0])"
+    )
+    box, _ = read(text, tmp_path)
+    (table,) = box.choices
+    root = math.sqrt(0.125)
+    expected = [[0, 0], [0.5 - root, 0.25 + root], [0.5, 0.75], [0.5 + root, 0.25 + root]]
+    np.testing.assert_allclose(table.values, expected, atol=1e-7)
+
+
+def test_values_can_be_those_of_the_data(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.choice(np.cos(np.arange(5)), (50, 4)).astype(np.float32)
+    np.savez(tmp_path / "data.npz", X_train=X, y_train=np.arange(50) % 2)
+    text = ANY.replace("X", "Y") + 'let X = grid(Y, at = [0, 2], values = "data.npz")'
+    box, _ = read(text, tmp_path)
+    (table,) = box.choices
+    assert table.values.tolist() == np.unique(X[:, [0, 2]].astype(float), axis=0).tolist()
+    assert box.contains(X.astype(float)).all()
+
+
+def test_listed_values_outside_the_box_are_left_out_and_that_is_said(tmp_path):
+    box, notes = read("let X = circle(box(0, 1), at = [0, 2], points = 8)", tmp_path)
+    assert notes == [
+        "5 of the 8 listed values of features 0, 2 lie outside the box and are left out"
+    ]
+    assert len(box.choices[0]) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "said"),
+    [
+        ("grid(box(0, 1), at = 4, values = [0])", 30, "feature 4 is out of range"),
+        ("grid(box(0, 1), at = [1, 9], values = [0])", 30, "numbered 0 to 3"),
+        ("integers(box(0, 1), at = 7)", 34, "feature 7 is out of range"),
+        ("grid(one_hot(box(0, 1), at = [1, 2]), at = 2, values = [0])", 52, "already"),
+        ("one_hot(grid(box(0, 1), at = 2, values = [0]), at = [1, 2])", 61, "already"),
+        ("grid(box(0, 1), at = 2, values = [2, 3])", 9, "none of the 2 listed values"),
+        ("integers(box(0.1, 0.9), at = 2)", 38, "no whole number from 1 to 0"),
+        ('grid(box(0, 1), at = 2, values = "no.npz")', 42, "no.npz: not a readable NPZ"),
+        ("integers(box(0, 1), at = 0.5)", 34, "a feature is a whole number"),
+        ("integers(box(0, 1), at = 2, zero = -1e308, one = 1e308)", 34, "too many whole numbers"),
+        ("integers(box(0, 1), at = 2, one = 1e8)", 34, "100,000,001 whole numbers"),
+        ("integers(box(0, 1), at = 2, one = 0)", 43, "are both 0"),
+        ("circle(box(-1, 1), at = [0, 1], points = 1, arc = 0.5)", 50, "at least 2 points"),
+        ("circle(box(-1, 1), at = [0, 1], points = 4, radius = -1)", 62, "is positive"),
+        ("circle(box(-1, 1), at = [0, 1], points = 4, centre = [1, 2, 3])", 62, "one or two"),
+        ("grid(box(0, 1), at = 0, values = [1 / 0])", 43, "divides by zero"),
+    ],
+)
+def test_errors_point_at_what_is_wrong(text, place, said, tmp_path):
+    with pytest.raises(SpecError, match=re.escape(said)) as caught:
+        read(f"let X = {text}", tmp_path)
+    first = str(caught.value).splitlines()[0]
+    assert re.match(r"patient\.spec:1:\d+: ", first), first
+    assert first.startswith(f"patient.spec:1:{place}: "), first
+
+
+def test_a_file_of_another_width_is_refused(tmp_path):
+    np.savez(tmp_path / "data.npz", X=np.eye(3), y=np.asarray([0, 1, 1]))
+    with pytest.raises(SpecError, match=r"data\.npz has 3 features, the network reads 4"):
+        read('let X = grid(box(0, 1), at = 0, values = "data.npz")', tmp_path)
+
+
+def test_a_feature_may_each_be_refined_by_a_let_of_its_own(tmp_path):
+    lets = ["let X0 = box(0, 1)"]
+    lets += [f"let X{i + 1} = grid(X{i}, at = {i}, values = [0, 1])" for i in range(1500)]
+    box, _ = read("\n".join([*lets, "let X = X1500"]), tmp_path, 1500)
+    assert len(box.choices) == 1500
+
+
+def test_sets_can_be_built_in_python():
+    values = ListOf((Number(0), Number(0.5)))
+    grid = Call(
+        "grid",
+        (Call("box", (Number(0), Number(1))),),
+        (Option("at", Number(3)), Option("values", values)),
+    )
+    statements = (Let("X", grid), *parse(CLAIM).statements)
+    assert str(grid) == "grid(box(0, 1), at = 3, values = [0, 0.5])"
+    assert check(Spec(statements)).lets["X"].value == grid
+
+
+ADULT = Path(__file__).parents[3] / "shared" / "data" / "adult_lucid21.npz"
+
+FORMATS = Path(__file__).parents[2] / "docs" / "formats.md"
+
+
+@pytest.mark.skipif(not ADULT.exists(), reason=f"{ADULT} is not there")
+def test_the_documented_declaration_of_adult_is_right_to_the_last_bit(tmp_path):
+    (declared,) = re.findall(r"```\n(let X0 = .*?)```", FORMATS.read_text("utf-8"), re.S)
+    box, notes = read(declared, tmp_path, 21)
+    with np.load(ADULT) as data:
+        rows = np.concatenate([data["X_train"], data["X_test"]]).astype(np.float64)
+    assert not notes
+    assert box.contains(rows).all()
+    assert np.setdiff1d(np.arange(21), box.discrete).tolist() == [3, 16, 17]
+    (tmp_path / "adult.npz").symlink_to(ADULT)
+    pair = 'let X = grid(box(0, 1), at = [19, 20], values = "adult.npz")'
+    taken, _ = read(pair, tmp_path, 21)
+    assert len(taken.choices[0]) == 42
+    assert taken.contains(rows).all()
+
+
+DISCRETE = BOUND.replace(
+    "let X = box(0, 1)\n",
+    "let Y = grid(box(0, 1), at = 1, values = [0, 0.1, 0.35, 0.8, 1])\n"
+    "let X = circle(Y, at = [2, 0], points = 9, arc = 1 / 4, also = [0, 0])\n",
+)
+
+
+def test_the_bound_over_a_discrete_set_is_that_of_every_point(tmp_path):
+    spec = write_question(tmp_path, text=DISCRETE)
+    report = leaveout.verify(spec, workers=1)
+    schema = Path(leaveout.verifier.__file__).parent / "report.schema.json"
+    jsonschema.validate(json.loads(report.to_json()), json.loads(schema.read_text()))
+    network = load_network(tmp_path / "full.onnx")
+    family = load_family_file(tmp_path / "family.npz")
+    box = report.results[0].box
+    assert [each.columns for each in box.choices] == [(1,), (2, 0)]
+    points = []
+    for row in itertools.product(*(each.values for each in box.choices)):
+        point = np.zeros(3)
+        for each, values in zip(box.choices, row):
+            point[list(each.columns)] = values
+        points.append(point)
+    x = np.asarray(points, np.float32)
+    own = network.runner().scores(x).astype(float)
+    runners = [
+        network.runner({k: v[i] for k, v in family.parameters.items()}) for i in range(len(family))
+    ]
+    others = [runner.scores(x).astype(float) for runner in runners]
+    for result in report.results:
+        f = confidence(own, result.label)
+        leak = np.any([confidence(o, result.label) <= 0 for o in others], axis=0) & (f > 0)
+        best = float(f[leak].max(initial=0.0))
+        assert result.lower <= best <= result.upper
+        assert result.verdict == "proved"
+        assert result.upper <= best * 1.01 + 1e-3
+        if result.witness is not None:
+            assert result.lower == pytest.approx(best, abs=1e-6)
+            assert list(result.witness.x) in x.astype(float).tolist()
+    assert "a box of 3 features, 3 of which take listed values only" in _scope(report)[0]
+
+
+def test_data_that_takes_other_values_is_reported(tmp_path):
+    (note,) = leaveout.verify(write_question(tmp_path, text=DISCRETE), workers=1, time=1).notes
+    assert "whether all training data takes listed values is not known" in note
+    other = DISCRETE.replace("[0, 0.1", "[0.05, 0.1")
+    report = leaveout.verify(write_question(tmp_path, text=other), workers=1, time=1)
+    (note,) = report.notes
+    assert "takes the value 0, which is not listed (the nearest is 0.0500000007)" in note
+    between = DISCRETE.replace("let X = circle(Y", "let X = grid(Y, at = 0, values = [-1, 0.5, 2]")
+    between = re.sub(r"values = \[-1.*", "values = [-1, 0.5, 2])", between)
+    between = between.replace("box(0, 1)", "box(-1, 2)")
+    (note,) = leaveout.verify(write_question(tmp_path, text=between), workers=1, time=1).notes
+    assert "feature 0 (feature 0) takes the value 0, which is not listed" in note

@@ -1,0 +1,12 @@
+"""The independent checker: re-proves a certificate with arithmetic of its own.
+
+Nothing here imports the engine, the encoders, the solvers or the specification language. What is
+trusted beside this package is `leaveout.models`, which reads networks and families, and numpy.
+"""
+
+from __future__ import annotations
+
+from leaveout.verifier.checker.check import Checked, check
+from leaveout.verifier.checker.errors import CertificateError, RejectedError
+
+__all__ = ["CertificateError", "Checked", "RejectedError", "check"]

@@ -1,0 +1,187 @@
+"""Linear bounds of many neurons in many nodes at once.
+
+A row is a linear form of the outputs (z, dz) of one layer in one node. Going down, the form of a
+layer's (h, dh) is replaced by multipliers of its (z, dz) plus the largest error of doing so, until
+a form in the input is left. Any multipliers give a valid bound.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.checker.layout import Net, Sets
+from leaveout.verifier.checker.pairs import (
+    Facts,
+    best_alone,
+    best_pair,
+    rule_alone,
+    rule_pair,
+)
+
+__all__ = ["Forms", "Nodes", "largest", "pull_back"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(eq=False)
+class Nodes:
+    """Nodes that are bounded together, ordered by their set of members.
+
+    Attributes
+    ----------
+    net : Net
+    sets : Sets
+    which : ndarray of int64, shape (n,), ascending
+        Position of each node's set.
+    terms, terms_d : ndarray of float64, shape (hidden + labels,)
+        Sums of absolute terms of each z and each dz over everything: rounding is charged
+        against them.
+    facts : list of Facts
+        Of the layers bounded so far.
+    """
+
+    net: Net
+    sets: Sets
+    which: Integers
+    terms: Floats
+    terms_d: Floats
+    facts: list[Facts]
+
+
+@dataclass(frozen=True, eq=False)
+class Forms:
+    """Upper bounds ``slopes x + constant`` of some rows.
+
+    Attributes
+    ----------
+    slopes : ndarray of float64, shape (r, inputs)
+    constant : ndarray of float64, shape (r,)
+        Rounding of everything, also of evaluating the form, is charged already.
+    """
+
+    slopes: Floats
+    constant: Floats
+
+
+def largest(forms: Forms, lower: Floats, upper: Floats) -> Floats:
+    """Largest value of each form over its own box, shape (r, inputs) each."""
+    ends = np.maximum(forms.slopes * lower, forms.slopes * upper)
+    return np.asarray(forms.constant + ends.sum(axis=1))
+
+
+def pull_back(
+    nodes: Nodes,
+    of: Integers,
+    top: int,
+    cz: Floats,
+    cd: Floats | None,
+    given: tuple[Floats, Floats] | None = None,
+) -> Forms:
+    """Bound ``cz z + cd dz`` of a layer from above by forms in the input.
+
+    Parameters
+    ----------
+    nodes : Nodes
+    of : ndarray of int64, shape (r,), ascending
+        Node of each row.
+    top : int
+        The layer.
+    cz, cd : ndarray of float64, shape (r, width of the layer)
+        ``cd`` is None where no row is about differences.
+    given : two ndarrays of float64, shape (r, hidden), optional
+        Multipliers of z and dz below; by default those of `rule_pair`.
+    """
+    descent = _Descent(nodes, of, cd is not None)
+    descent.replace(top, cz, cd)
+    for k in range(top - 1, -1, -1):
+        a, b = descent.sources.get(k + 1), descent.sources_d.get(k + 1)
+        if a is None:
+            continue
+        facts = nodes.facts[k].take(of)
+        at = nodes.net.at(k)
+        own = None if given is None else given[0][:, at]
+        if b is None:
+            own = rule_alone(a, facts) if own is None else own
+            descent.constant += best_alone(a, own, facts).sum(axis=1)
+            descent.replace(k, own, None)
+            continue
+        change = None if given is None else given[1][:, at]
+        if own is None or change is None:
+            own, change = rule_pair(a, b, facts)
+        descent.constant += best_pair(a, b, own, change, facts).sum(axis=1)
+        descent.replace(k, own, change)
+    slopes = descent.sources.get(0)
+    if slopes is None:
+        slopes = np.zeros((len(of), nodes.net.inputs))
+    return Forms(slopes, descent.constant + nodes.net.unit * descent.charged)
+
+
+class _Descent:
+    def __init__(self, nodes: Nodes, of: Integers, pair: bool) -> None:
+        self._nodes, self._of = nodes, of
+        self.constant, self.charged = np.zeros(len(of)), np.zeros(len(of))
+        self.sources: dict[int, Floats] = {}
+        self.sources_d: dict[int, Floats] = {}
+        self._parts: list[tuple[int, slice]] = []
+        if pair:
+            which = nodes.which[of]
+            edges = [0, *(np.flatnonzero(np.diff(which)) + 1).tolist(), len(of)]
+            self._parts = [
+                (int(which[a]), slice(a, b)) for a, b in itertools.pairwise(edges) if a < b
+            ]
+
+    def replace(self, layer: int, cz: Floats, cd: Floats | None) -> None:
+        """Replace (z, dz) of a layer by what they are of (h, dh) below."""
+        nodes, net = self._nodes, self._nodes.net
+        at = net.at(layer)
+        self.constant += cz @ net.bias[at]
+        self.charged += np.abs(cz) @ nodes.terms[at]
+        size = None
+        if cd is not None:
+            size = np.abs(cd)
+            self.charged += size @ nodes.terms_d[at]
+            for s, rows in self._parts:
+                self.constant[rows] += cd[rows] @ nodes.sets.shift[s, at]
+                if not nodes.sets.exact[s]:
+                    self.constant[rows] += size[rows] @ nodes.sets.slack[s, at]
+        for b, source in enumerate(net.sources[layer]):
+            weights = net.weights[layer][b]
+            a = cz @ weights
+            if cd is not None and size is not None:
+                d = self._through(layer, b, source, cd, size, a)
+                if source:
+                    d += cd @ weights
+                    known_d = self.sources_d.get(source)
+                    self.sources_d[source] = d if known_d is None else known_d + d
+            known = self.sources.get(source)
+            self.sources[source] = a if known is None else known + a
+
+    def _through(
+        self, layer: int, block: int, source: int, cd: Floats, size: Floats, a: Floats
+    ) -> Floats:
+        """Add what differences of weights do to ``a``; return their part of the coefficients of dh.
+
+        A weight anywhere in its interval moves the form by no more than the radius times
+        ``h + abs(dh)``.
+        """
+        nodes = self._nodes
+        centre, radius = nodes.sets.centre[layer][block], nodes.sets.radius[layer][block]
+        d = np.empty_like(a)
+        for s, rows in self._parts:
+            np.matmul(cd[rows], centre[s], out=d[rows])
+        a += d
+        for s, rows in self._parts:
+            if nodes.sets.exact[s]:
+                continue
+            cost = size[rows] @ radius[s]
+            a[rows] += cost
+            if source:
+                self.constant[rows] += (cost * nodes.facts[source - 1].size[self._of[rows]]).sum(
+                    axis=1
+                )
+        return d

@@ -1,0 +1,150 @@
+"""Evaluation errors over the whole box: bounds of N, and of every member by the difference."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.checker.backward import Nodes, pull_back
+from leaveout.verifier.checker.choices import ends_over
+from leaveout.verifier.checker.evaluation import largest_program, program_of
+from leaveout.verifier.checker.intervals import Start
+from leaveout.verifier.checker.layout import Net, Sets
+from leaveout.verifier.checker.pairs import facts_of
+from leaveout.verifier.checker.question import Question
+from leaveout.verifier.checker.rounding import gamma
+
+__all__ = ["whole_errors"]
+
+Floats = NDArray[np.float64]
+Interval = tuple[Floats, Floats]
+
+
+def whole_errors(question: Question, net: Net, everyone: Sets, start: Start) -> tuple[float, float]:
+    """Bound the float32 error of N's confidence, and of any member's, over the box."""
+    own = _own_bounds(question, net, everyone, start)
+    other = _member_bounds(question, net, own)
+    graph, inputs = question.network.graph, np.maximum(-question.lower, question.upper)[None]
+    inputs = np.maximum(inputs, np.abs(question.lower))
+    alone = {name: value[None] for name, value in question.network.parameters.items()}
+    first = np.zeros(1, np.int64)
+    error = program_of(graph, alone).errors(first, inputs, [high[None] for _, high in own])
+    tie = largest_program(graph, question.family.parameters).errors(
+        first, inputs, [high[None] for _, high in other]
+    )
+    return float(error[0]), float(tie[0])
+
+
+def _own_bounds(question: Question, net: Net, everyone: Sets, start: Start) -> list[Interval]:
+    """Bounds of N's hidden layers: linear ones, cut with intervals layer by layer."""
+    state = start.state[None].copy()
+    free = np.zeros((1, net.hidden), np.int8)
+    nodes = Nodes(net, everyone, np.zeros(1, np.int64), start.terms, start.terms_d, [])
+    sources: list[Interval] = [(net.lower, net.upper)]
+    found = []
+    for k in range(net.layers - 1):
+        at = net.at(k)
+        width = at.stop - at.start
+        low, high = net.bias[at].copy(), net.bias[at].copy()
+        for w, s in zip(net.weights[k], net.sources[k], strict=True):
+            low += np.maximum(w, 0) @ sources[s][0] + np.minimum(w, 0) @ sources[s][1]
+            high += np.maximum(w, 0) @ sources[s][1] + np.minimum(w, 0) @ sources[s][0]
+        pad = net.unit * start.terms[at]
+        both = np.concatenate([np.eye(width), -np.eye(width)])
+        forms = pull_back(nodes, np.zeros(2 * width, np.int64), k, both, None)
+        ends = forms.constant + ends_over(
+            question.tables, net.origin, forms.slopes, net.lower, net.upper
+        )
+        high = np.minimum(np.minimum(high + pad, ends[:width]), state[0, 1, at])
+        low = np.maximum(np.maximum(low - pad, -ends[width:]), state[0, 0, at])
+        state[0, 0, at], state[0, 1, at] = low, high
+        nodes.facts.append(facts_of(state[:, :, at], free[:, at], np.zeros(1, bool)))
+        sources.append((np.maximum(low, 0.0), np.maximum(high, 0.0)))
+        found.append((low, high))
+    return found
+
+
+def _member_bounds(question: Question, net: Net, own: list[Interval]) -> list[Interval]:
+    """Bounds of every member's hidden layers: intervals of weights, cut with N's plus change."""
+    weights, biases, change, change_bias = _hulls(question)
+    inputs = (question.lower, question.upper)
+    members: list[Interval] = [inputs]
+    after: list[Interval] = [(np.zeros(net.inputs), np.zeros(net.inputs))]
+    found = []
+    for k in range(net.layers - 1):
+        value, moved = biases[k], change_bias[k]
+        for b, s in enumerate(net.sources[k]):
+            w = net.weights[k][b]
+            value = _sum(value, _product(weights[k][b], members[s]))
+            moved = _sum(moved, _product((w, w), after[s]))
+            moved = _sum(moved, _product(change[k][b], members[s]))
+        total = _sum(own[k], moved)
+        value = (np.maximum(value[0], total[0]), np.minimum(value[1], total[1]))
+        found.append(value)
+        members.append((np.maximum(value[0], 0.0), np.maximum(value[1], 0.0)))
+        after.append(_relu_change(own[k], moved))
+    return found
+
+
+def _hulls(
+    question: Question,
+) -> tuple[list[list[Interval]], list[Interval], list[list[Interval]], list[Interval]]:
+    """Intervals of all members' weights and biases, and of their differences from N's."""
+    network = question.network.stack
+    lows: list[Floats] = []
+    highs: list[Floats] = []
+    for _, stack in question.members.chunks():
+        parts = []
+        for own, layer in zip(network.layers, stack.layers, strict=True):
+            for s in sorted(layer.weights):
+                parts += [layer.weights[s], layer.weights[s] - own.weights[s]]
+            parts += [layer.bias, layer.bias - own.bias]
+        low, high = [p.min(axis=0) for p in parts], [p.max(axis=0) for p in parts]
+        if lows:
+            low = [np.minimum(a, b) for a, b in zip(lows, low, strict=True)]
+            high = [np.maximum(a, b) for a, b in zip(highs, high, strict=True)]
+        lows, highs = low, high
+    pairs = iter(
+        # Subtracting rounds once.
+        (np.nextafter(a, -np.inf), np.nextafter(b, np.inf))
+        for a, b in zip(lows, highs, strict=True)
+    )
+    weights, biases, change, change_bias = [], [], [], []
+    for layer in network.layers:
+        found = [(next(pairs), next(pairs)) for _ in layer.weights]
+        weights.append([first for first, _ in found])
+        change.append([second for _, second in found])
+        biases.append(next(pairs))
+        change_bias.append(next(pairs))
+    return weights, biases, change, change_bias
+
+
+def _size(v: Interval) -> Floats:
+    return np.maximum(np.abs(v[0]), np.abs(v[1]))
+
+
+def _sum(a: Interval, b: Interval) -> Interval:
+    pad = gamma(2) * (_size(a) + _size(b))
+    return a[0] + b[0] - pad, a[1] + b[1] + pad
+
+
+def _product(w: Interval, v: Interval) -> Interval:
+    corners = (w[0] * v[0], w[0] * v[1], w[1] * v[0], w[1] * v[1])
+    low = np.minimum(np.minimum(corners[0], corners[1]), np.minimum(corners[2], corners[3]))
+    high = np.maximum(np.maximum(corners[0], corners[1]), np.maximum(corners[2], corners[3]))
+    pad = gamma(2 * len(v[0]) + 2) * (_size(w) @ _size(v))
+    return low.sum(axis=1) - pad, high.sum(axis=1) + pad
+
+
+def _relu_change(own: Interval, change: Interval) -> Interval:
+    """Hull of ``relu(z + d) - relu(z)``: it grows with d, and with z if d >= 0, else against it."""
+    (low, high), (below, above) = own, change
+    pad = gamma(6) * (_size(own) + _size(change))
+    z = np.where(above >= 0, high, low)
+    most = np.maximum(z + above, 0.0) - np.maximum(z, 0.0) + pad
+    z = np.where(below >= 0, low, high)
+    least = np.maximum(z + below, 0.0) - np.maximum(z, 0.0) - pad
+    return (
+        np.maximum(least, np.minimum(below, 0.0)),
+        np.minimum(most, np.maximum(above, 0.0)),
+    )

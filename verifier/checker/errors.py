@@ -1,0 +1,17 @@
+"""The two ways in which a certificate fails: it cannot be read, or it does not prove its claim."""
+
+from __future__ import annotations
+
+from leaveout.errors import LeaveoutError
+
+__all__ = ["CertificateError", "RejectedError"]
+
+
+class CertificateError(LeaveoutError):
+    """A certificate, or a file it names, is missing, damaged or of another format."""
+
+
+class RejectedError(LeaveoutError):
+    """A certificate does not prove what it claims; the message names the first part that fails."""
+
+    exit_code = 1

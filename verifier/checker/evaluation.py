@@ -1,0 +1,178 @@
+"""How far float32 confidences may be from exact ones: running error analysis, node by node.
+
+Every operator of the file turns an error e and a magnitude v of its input into
+``|W| e + gamma (|W| v + |b|)`` in float32, whatever the order of summation (Higham, section 3.1);
+a ReLU changes neither for the worse. What is known of the activations keeps magnitudes small.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models.graph import Graph, Join
+from leaveout.models.lowering import stacked_constants
+from leaveout.models.operators import Affine
+from leaveout.verifier.checker.rounding import TINY32, UNIT32, gamma
+
+__all__ = ["Program", "largest_program", "program_of"]
+
+Floats = NDArray[np.float64]
+
+_MORE = 8
+"""Roundings a runtime may add to a sum: scalings, and what it folds or fuses."""
+
+_CHUNK = 64
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """One operator; affine where it has a matrix."""
+
+    inputs: tuple[str, ...]
+    output: str
+    matrix: Floats | None = None
+    constant: Floats | None = None
+
+    @property
+    def is_move(self) -> bool:
+        """Whether numbers are only moved, so that nothing is rounded."""
+        assert self.matrix is not None and self.constant is not None
+        return not (
+            self.constant.any()
+            or (np.count_nonzero(self.matrix, axis=1) > 1).any()
+            or (self.matrix[self.matrix != 0] != 1).any()
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Absolute values of all that some networks of one architecture multiply and add.
+
+    Attributes
+    ----------
+    graph : Graph
+    steps : tuple of _Step
+        Matrices have shape (m, inputs, outputs), constants (m, outputs).
+    """
+
+    graph: Graph
+    steps: tuple[_Step, ...]
+
+    def errors(self, which: NDArray[np.int64], inputs: Floats, known: Sequence[Floats]) -> Floats:
+        """Bound ``|float32 confidence - exact confidence|`` for any label, shape (n,).
+
+        Parameters
+        ----------
+        which : ndarray of int64, shape (n,)
+            Network of each node.
+        inputs : ndarray of float64, shape (n, inputs)
+            Largest absolute values of the input.
+        known : sequence of ndarray, shape (n, width)
+            Upper bounds of the exact pre-activations of each layer.
+        """
+        size = {self.graph.input: inputs}
+        error = {self.graph.input: np.zeros_like(inputs)}
+        finite = np.ones(len(inputs), bool)
+        layer = 0
+        for step in self.steps:
+            first = step.inputs[0]
+            if step.matrix is not None and step.constant is not None:
+                terms = self._through(step, which, size[first]) + step.constant[which]
+                passed = self._through(step, which, error[first])
+                if step.is_move:
+                    rounding = np.zeros_like(terms)
+                else:
+                    counts = np.count_nonzero(step.matrix, axis=1).max(axis=1, initial=0) + _MORE
+                    relative = np.array([gamma(int(count), UNIT32) for count in counts])
+                    rounding = relative[which][:, None] * terms
+                    # What underflows is lost whole, once a rounding.
+                    rounding = rounding + (counts * TINY32)[which][:, None]
+                size[step.output], error[step.output] = terms + rounding, passed + rounding
+            elif len(step.inputs) == 2:
+                total = size[first] + size[step.inputs[1]]
+                size[step.output] = total * (1 + UNIT32)
+                error[step.output] = error[first] + error[step.inputs[1]] + gamma(1, UNIT32) * total
+            else:
+                most = np.maximum(known[layer], 0.0) + error[first]
+                layer += 1
+                size[step.output] = np.minimum(size[first], most)
+                error[step.output] = error[first]
+            finite &= (size[step.output] < _LARGEST).all(axis=1)
+        two = np.sort(error[self.graph.output], axis=1)[:, -2:].sum(axis=1)
+        scores = np.sort(size[self.graph.output], axis=1)[:, -2:].sum(axis=1)
+        # All sums above are of non-negative numbers; their float64 rounding is one factor.
+        longest = sum(step.matrix.shape[1] + 4 for step in self.steps if step.matrix is not None)
+        found = (two + UNIT32 * scores) * (1 + gamma(4 * longest + 64)) + TINY32
+        return np.where(finite, found, math.inf)
+
+    def _through(self, step: _Step, which: NDArray[np.int64], values: Floats) -> Floats:
+        assert step.matrix is not None
+        if len(step.matrix) == 1:
+            return np.asarray(values @ step.matrix[0])
+        return np.asarray(np.matmul(values[:, None, :], step.matrix[which])[:, 0])
+
+
+def program_of(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Program:
+    """Return the program of some networks.
+
+    Parameters
+    ----------
+    graph : Graph
+    parameters : mapping of str to ndarray, shape (m, *shape)
+    """
+    constants = stacked_constants(graph, parameters)
+    count = max((len(parameters[name]) for name in graph.parameters), default=1)
+    shapes = {graph.input: graph.input_shape}
+    steps = []
+    for node in graph.needed():
+        shape = shapes[node.inputs[0]]
+        if not isinstance(node.operator, Affine):
+            shapes[node.output] = shape
+            inputs = node.inputs if isinstance(node.operator, Join) else node.inputs[:1]
+            steps.append(_Step(inputs, node.output))
+            continue
+        width = math.prod(shape)
+        linear = node.operator.apply(np.eye(width).reshape(1, width, *shape), constants, False)
+        shapes[node.output] = linear.shape[2:]
+        matrix = np.abs(linear).reshape(len(linear), width, -1)
+        fixed = node.operator.constant_magnitude(shape, constants)
+        fixed = fixed.reshape(len(fixed), -1)
+        steps.append(
+            _Step(
+                node.inputs,
+                node.output,
+                np.broadcast_to(matrix, (count, *matrix.shape[1:])),
+                np.broadcast_to(fixed, (count, matrix.shape[2])),
+            )
+        )
+    return Program(graph, tuple(steps))
+
+
+def largest_program(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Program:
+    """Return one program that bounds those of all networks given, taken a few at a time."""
+    count = max((len(parameters[name]) for name in graph.parameters), default=1)
+    steps: tuple[_Step, ...] = ()
+    for i in range(0, count, _CHUNK):
+        part = {name: parameters[name][i : i + _CHUNK] for name in graph.parameters}
+        steps = tuple(
+            _merged(step, steps[j] if steps else None)
+            for j, step in enumerate(program_of(graph, part).steps)
+        )
+    return Program(graph, steps)
+
+
+def _merged(step: _Step, known: _Step | None) -> _Step:
+    if step.matrix is None or step.constant is None:
+        return step
+    matrix = step.matrix.max(axis=0, keepdims=True)
+    constant = step.constant.max(axis=0, keepdims=True)
+    if known is not None and known.matrix is not None and known.constant is not None:
+        matrix = np.maximum(matrix, known.matrix)
+        constant = np.maximum(constant, known.constant)
+    return _Step(step.inputs, step.output, matrix, constant)

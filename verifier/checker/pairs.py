@@ -1,0 +1,190 @@
+"""One neuron of N and the same neuron of a member: the largest value of a linear form of the two.
+
+Of a free pair the form is over all ``(z, dz)`` in a rectangle with ``h = relu(z)`` and
+``dh = relu(z + dz) - relu(z)``. Of a tied pair, or one above a tied pair, it is over the better of
+two branches: *on*, ``dh = dz`` and ``z >= -p``; *off*, ``dh = 0`` and ``z <= q``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Facts", "best_alone", "best_pair", "facts_of", "rule_alone", "rule_pair"]
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What is known of the pairs of one layer in some nodes; every array has shape (n, width).
+
+    Attributes
+    ----------
+    low, high : ndarray
+        Bounds of z.
+    below, above : ndarray
+        Bounds of dz: of the true one, or of the one that ties below lead to.
+    on_low, off_high : ndarray
+        Bounds of z in the branch on, and off.
+    can_on, can_off, free : ndarray of bool
+        Which branches are possible; whether the pair is a free one that may be in either.
+    z_low, z_high : ndarray
+        Bounds of z in both branches together.
+    apart : ndarray of bool
+        Free pairs of which one ReLU keeps its sign; each of the two is then bounded on its own.
+    rise, fall : ndarray
+        Slopes of linear bounds of ``a relu(z)`` from above, for a > 0 and a < 0.
+    rise_d, fall_d : ndarray
+        The same of ``a dh`` by ``dz``, or of ``a relu(z + dz)`` where ``apart``.
+    size : ndarray
+        Bound of ``abs(dh)``.
+    """
+
+    low: Floats
+    high: Floats
+    below: Floats
+    above: Floats
+    on_low: Floats
+    off_high: Floats
+    can_on: Flags
+    can_off: Flags
+    free: Flags
+    z_low: Floats
+    z_high: Floats
+    apart: Flags
+    rise: Floats
+    fall: Floats
+    rise_d: Floats
+    fall_d: Floats
+    size: Floats
+
+    def take(self, of: NDArray[np.int64]) -> Facts:
+        """Return those of some nodes, a row each."""
+        return Facts(*(getattr(self, field.name)[of] for field in fields(self)))
+
+
+def facts_of(state: Floats, phase: NDArray[np.int8], tied: Flags) -> Facts:
+    """Derive what rows need from the bounds of one layer.
+
+    Parameters
+    ----------
+    state : ndarray of float64, shape (n, 6, width)
+        z lower and upper, band below and above, dz lower and upper.
+    phase : ndarray of int8, shape (n, width)
+    tied : ndarray of bool, shape (n,)
+        Whether the layer is above one with a tied pair.
+    """
+    low, high, p, q, below, above = (state[:, i] for i in range(6))
+    # Closed conditions: at the edge of a band both branches are possible.
+    can_on = (phase >= 0) & (high >= -p)
+    can_off = (phase <= 0) & (low <= q)
+    # Forced where bounds say so; never both away.
+    can_on &= ~((high <= -p) & can_off)
+    can_off &= ~((low >= q) & can_on)
+    free = can_on & can_off & (phase == 0) & ~tied[:, None]
+    on_low, off_high = np.maximum(low, -p), np.minimum(high, q)
+    z_low, z_high = np.where(can_off, low, on_low), np.where(can_on, high, off_high)
+    rise, fall = _slopes(z_low, z_high)
+    other_low, other_high = low + below, high + above
+    apart = free & ((low >= 0) | (high <= 0) | (other_low >= 0) | (other_high <= 0))
+    rise_d, fall_d = _slopes_of_difference(below, above, can_on, can_off)
+    first, second = _slopes(other_low, other_high)
+    size = np.where(can_on, np.maximum(np.abs(below), np.abs(above)), 0.0)
+    return Facts(
+        low, high, below, above, on_low, off_high, can_on, can_off, free, z_low, z_high, apart,
+        rise, fall, np.where(apart, first, rise_d), np.where(apart, second, fall_d), size,
+    )  # fmt: skip
+
+
+def _slopes(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    crossing = (low < 0) & (high > 0)
+    width = np.where(crossing, high - low, 1.0)
+    always = (low >= 0).astype(np.float64)
+    rise = np.where(crossing, high / width, always)
+    fall = np.where(crossing, (high > -low).astype(np.float64), always)
+    return rise, fall
+
+
+def _slopes_of_difference(
+    below: Floats, above: Floats, can_on: Flags, can_off: Flags
+) -> tuple[Floats, Floats]:
+    crossing = (below < 0) & (above > 0)
+    width = np.where(crossing, above - below, 1.0)
+    rise = np.where(crossing, above / width, (below >= 0).astype(np.float64))
+    fall = np.where(crossing, -below / width, (below < 0).astype(np.float64))
+    rise = np.where(can_off, np.where(can_on, rise, 0.0), 1.0)
+    fall = np.where(can_off, np.where(can_on, fall, 0.0), 1.0)
+    return rise, fall
+
+
+def rule_alone(a: Floats, facts: Facts) -> Floats:
+    """Return default multipliers of z for coefficients ``a`` of h."""
+    return np.maximum(a, 0.0) * facts.rise + np.minimum(a, 0.0) * facts.fall
+
+
+def rule_pair(a: Floats, b: Floats, facts: Facts) -> tuple[Floats, Floats]:
+    """Return default multipliers of z and dz for coefficients of h and dh."""
+    cd = np.maximum(b, 0.0) * facts.rise_d + np.minimum(b, 0.0) * facts.fall_d
+    own = a - np.where(facts.apart, b, 0.0)
+    return rule_alone(own, facts) + np.where(facts.apart, cd, 0.0), cd
+
+
+def best_alone(a: Floats, c: Floats, facts: Facts) -> Floats:
+    """Largest ``a relu(z) - c z``."""
+    return _best_z(a, c, facts.z_low, facts.z_high)
+
+
+def best_pair(a: Floats, b: Floats, c: Floats, e: Floats, facts: Facts) -> Floats:
+    """Largest ``a h + b dh - c z - e dz``."""
+    rest = b - e
+    on = _best_z(a, c, facts.on_low, facts.high)
+    on += np.maximum(rest * facts.below, rest * facts.above)
+    off = _best_z(a, c, facts.low, facts.off_high)
+    off += np.maximum(-e * facts.below, -e * facts.above)
+    best = np.maximum(np.where(facts.can_on, on, -np.inf), np.where(facts.can_off, off, -np.inf))
+    chosen = np.nonzero(facts.free)
+    if len(chosen[0]):
+        best[chosen] = _best_free(
+            a[chosen], b[chosen], c[chosen], e[chosen], facts.low[chosen], facts.high[chosen],
+            facts.below[chosen], facts.above[chosen],
+        )  # fmt: skip
+    return best
+
+
+def _best_z(a: Floats, c: Floats, low: Floats, high: Floats) -> Floats:
+    ends = np.maximum(a * np.maximum(low, 0.0) - c * low, a * np.maximum(high, 0.0) - c * high)
+    # At z = 0 the value is 0.
+    return np.where((low < 0) & (high > 0), np.maximum(ends, 0.0), ends)
+
+
+def _best_free(
+    a: Floats, b: Floats, c: Floats, e: Floats,
+    low: Floats, high: Floats, below: Floats, above: Floats,
+) -> Floats:  # fmt: skip
+    """Return the largest value over a rectangle.
+
+    The form is linear on each of the pieces into which the lines z = 0 and z + dz = 0 cut the
+    rectangle, so it is largest at a corner of one: of the rectangle, where a line meets its edge,
+    or where the lines meet.
+    """
+    best = np.where((low < 0) & (high > 0) & (below < 0) & (above > 0), 0.0, -np.inf)
+    for d in (below, above):
+        middle = np.minimum(np.maximum(0.0, low), high)
+        bend = np.minimum(np.maximum(-d, low), high)
+        for z in (low, high, middle, bend):
+            np.maximum(best, _value(a, b, c, e, z, d), out=best)
+    for z in (low, high):
+        d = np.minimum(np.maximum(-z, below), above)
+        np.maximum(best, _value(a, b, c, e, z, d), out=best)
+    return best
+
+
+def _value(a: Floats, b: Floats, c: Floats, e: Floats, z: Floats, d: Floats) -> Floats:
+    h = np.maximum(z, 0.0)
+    # relu(z + d) - relu(z), so that no two large numbers are subtracted.
+    dh = np.maximum(d + np.minimum(z, 0.0), -h)
+    return np.asarray(a * h + b * dh - c * z - e * d)

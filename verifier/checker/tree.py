@@ -1,0 +1,194 @@
+"""Whether a tree covers everything: its shape alone, before any number is looked at."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.checker.container import ResultPart, TreePart
+from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.layout import Net
+
+__all__ = ["INPUT", "MEMBERS", "PHASE", "ROOT", "Tree", "make_tree"]
+
+Integers = NDArray[np.int64]
+
+ROOT, INPUT, MEMBERS, PHASE = range(4)
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A tree whose leaves cover every leak there may be.
+
+    Attributes
+    ----------
+    part : TreePart
+    label : int
+    rival : ndarray of int64, shape (n,)
+        The label that members of each node leak to.
+    group : ndarray of int64, shape (n,)
+        Position of each node's set of members.
+    first, children : ndarray of int64
+        The children of node i are ``children[first[i]:first[i + 1]]``.
+    """
+
+    part: TreePart
+    label: int
+    rival: Integers
+    group: Integers
+    first: Integers
+    children: Integers
+
+    def is_leaf(self, nodes: Integers) -> NDArray[np.bool_]:
+        """Whether nodes have no children."""
+        return np.asarray(self.first[nodes] == self.first[nodes + 1])
+
+    @property
+    def leaves(self) -> int:
+        """How many nodes have no children."""
+        return int((np.diff(self.first) == 0).sum())
+
+    def members(self, group: int) -> Integers:
+        """Return the members of a set."""
+        offsets = self.part.offsets
+        return self.part.members[offsets[group] : offsets[group + 1]]
+
+    def path(self, node: int) -> str:
+        """Say how a node comes from its root."""
+        steps = []
+        part = self.part
+        while node >= 0:
+            index, side = int(part.index[node]), int(part.side[node])
+            kind = int(part.kind[node])
+            if kind == ROOT:
+                steps.append(f"leaks to label {index}")
+            elif kind == INPUT:
+                steps.append(f"x'[{index}] {'>' if side else '<'}= {part.point[node]:g}")
+            elif kind == MEMBERS:
+                steps.append(f"members {side}")
+            else:
+                steps.append(f"neuron {index} tied {'off' if side else 'on'}")
+            node = int(part.parent[node])
+        return ", ".join(reversed(steps))
+
+
+def make_tree(part: TreePart, result: ResultPart, net: Net, members: int) -> Tree:
+    """Check the shape of a tree.
+
+    Raises
+    ------
+    RejectedError
+        Naming the first node that is wrong.
+    """
+    count = len(part)
+    if not 0 <= result.label < net.labels:
+        raise RejectedError(f"there is no label {result.label}")
+    if not count:
+        raise RejectedError("the tree has no nodes")
+    _numbers(part, net, members)
+    is_root = part.kind == ROOT
+    _all(part, ((part.parent == -1) == is_root), "is a root with a parent, or has none")
+    # Parents before children, so that there is no circle.
+    _all(part, part.parent < np.arange(count), "comes before its parent")
+    order = np.argsort(part.parent, kind="stable")
+    order = order[np.searchsorted(part.parent[order], 0) :]
+    first = np.searchsorted(part.parent[order], np.arange(count + 1)).astype(np.int64)
+    owns = is_root | (part.kind == MEMBERS)
+    _all(part, (part.group >= 0) == owns, "has a set of its own, or none")
+    group, rival = part.group.copy(), part.index.copy()
+    for i in np.flatnonzero(~is_root):
+        rival[i] = rival[part.parent[i]]
+    for i in np.flatnonzero(group < 0):
+        group[i] = group[part.parent[i]]
+    tree = Tree(part, result.label, rival, group, first, order)
+    _roots(tree, net, members)
+    _splits(tree)
+    _multipliers(tree)
+    return tree
+
+
+def _numbers(part: TreePart, net: Net, members: int) -> None:
+    """Check that every number is within its range."""
+    top = np.choose(part.kind.clip(0, 3), [net.labels, net.inputs, 1, net.hidden])
+    _all(part, (part.kind >= 0) & (part.kind <= PHASE), "is of no known kind")
+    _all(part, (part.index >= 0) & (part.index < top), "splits what does not exist")
+    _all(part, part.parent >= -1, "has a parent that does not exist")
+    _all(part, (part.error >= 0) & (part.tie >= 0), "has a negative evaluation error")
+    _all(part, (part.proof >= -1) & (part.proof < len(part.t)), "has a proof that does not exist")
+    sets = len(part.offsets) - 1
+    _all(part, (part.group >= -1) & (part.group < sets), "has a set that does not exist")
+    if len(part.t) and (
+        part.cz.shape[1:] != (net.hidden,) or part.share.shape[1:] != (net.labels,)
+    ):
+        raise RejectedError("the multipliers are of another network")
+    offsets, listed = part.offsets, part.members
+    if (
+        sets < 1
+        or offsets[0] != 0
+        or offsets[-1] != len(listed)
+        or (np.diff(offsets) < 1).any()
+        or (len(listed) and not 0 <= listed.min() <= listed.max() < members)
+    ):
+        raise RejectedError("the sets of members are not sets of members")
+
+
+def _all(part: TreePart, fine: NDArray[np.bool_], what: str) -> None:
+    if not fine.all():
+        raise RejectedError(f"node {int(part.ident[int(np.argmin(fine))])} {what}")
+
+
+def _multipliers(tree: Tree) -> None:
+    """Check the signs and sums of multipliers."""
+    part = tree.part
+    for node in np.flatnonzero(part.proof >= 0):
+        row = part.proof[node]
+        share = part.share[row]
+        if not part.t[row] >= 0.0:
+            raise RejectedError(f"node {int(part.ident[node])} has a negative multiplier")
+        if (share < 0.0).any() or share[tree.label] != 0.0 or math.fsum(share) != 1.0:
+            raise RejectedError(
+                f"node {int(part.ident[node])} has shares that are not of the other labels, or do "
+                f"not sum to 1 (but to {math.fsum(share):.17g})"
+            )
+
+
+def _roots(tree: Tree, net: Net, members: int) -> None:
+    part = tree.part
+    roots = np.flatnonzero(part.kind == ROOT)
+    rivals = sorted(int(v) for v in part.index[roots])
+    if rivals != [c for c in range(net.labels) if c != tree.label]:
+        raise RejectedError(
+            f"the roots are about leaks to the labels {rivals}, expected every label but "
+            f"{tree.label} once"
+        )
+    everyone = np.arange(members)
+    for root in roots:
+        if not np.array_equal(np.sort(tree.members(int(part.group[root]))), everyone):
+            raise RejectedError(f"node {int(part.ident[root])} is a root that lacks a member")
+
+
+def _splits(tree: Tree) -> None:
+    """Check that children cover their parent."""
+    part, first = tree.part, tree.first
+    for node in np.flatnonzero(np.diff(first) > 0):
+        children = tree.children[first[node] : first[node + 1]]
+        kinds = part.kind[children]
+        name = int(part.ident[node])
+        if (kinds != kinds[0]).any():
+            raise RejectedError(f"node {name} is split in two ways at once")
+        if kinds[0] == MEMBERS:
+            parts = [tree.members(int(part.group[child])) for child in children]
+            together = np.sort(np.concatenate(parts))
+            if not np.array_equal(together, np.sort(tree.members(int(tree.group[node])))):
+                raise RejectedError(f"the sets below node {name} are not the members above")
+            continue
+        if len(children) != 2 or sorted(part.side[children].tolist()) != [0, 1]:
+            raise RejectedError(f"node {name} lacks one of its two children")
+        one, two = children
+        if part.index[one] != part.index[two]:
+            raise RejectedError(f"the children of node {name} split different things")
+        if kinds[0] == INPUT and part.point[one] != part.point[two]:
+            raise RejectedError(f"the children of node {name} are split at different points")

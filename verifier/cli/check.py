@@ -1,0 +1,69 @@
+"""``leaveout check``: prove a certificate again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["check"]
+
+
+def check(
+    certificate: Annotated[
+        Path, typer.Argument(help="What verify --certificate wrote.", show_default=False)
+    ],
+    network: Annotated[
+        Path | None,
+        typer.Option(
+            help="The network, if it is not where it was; it must be the same file.",
+            show_default=False,
+        ),
+    ] = None,
+    family: Annotated[
+        Path | None,
+        typer.Option(
+            help="The family, if it is not where it was; it must be the same.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Prove again, by an independent program, what a certificate claims.
+
+    Network and family are read anew. Nothing of the search is used: every region, bound and
+    multiplier is computed or checked here, with rounding accounted for. What is taken on trust is
+    the reading of ONNX and family files, numpy, and that the runtime evaluates in float32.
+
+    For example: leaveout verify idp.spec --certificate idp.cert, then leaveout check idp.cert
+
+    Exit status: 0 everything is proved, 1 something is not (one line names the first part of the
+    proof that fails), 2 a file is missing or cannot be read.
+    """
+    from rich.console import Console
+    from rich.status import Status
+
+    from leaveout.verifier.checker import check as run
+    from leaveout.verifier.cli.target import reader_may_leave
+    from leaveout.verifier.table import render_checked
+
+    status = Console(stderr=True)
+    live = Status("loading", console=status) if status.is_terminal else None
+
+    def report(name: str, label: int, done: int, total: int) -> None:
+        if live is not None:
+            live.update(f"{name}, label {label}: {done:,} of {total:,} nodes")
+
+    if live is not None:
+        live.start()
+    try:
+        found = run(certificate, network=network, family=family, progress=report)
+    finally:
+        if live is not None:
+            live.stop()
+    console = Console()
+    with console.capture() as table:
+        render_checked(found, console)
+    with reader_may_leave():
+        sys.stdout.write(table.get())
+    raise typer.Exit(0)

@@ -1,0 +1,165 @@
+"""From the input set of a specification to the box, and the listed values, an engine reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.encoders import Box, Choices
+from leaveout.errors import LeaveoutError, TrainingError
+from leaveout.models.train.npz_data import read_npz
+from leaveout.specs import Call, Expression, ListOf, Text
+from leaveout.specs.arguments import bind
+from leaveout.specs.errors import Slip
+from leaveout.specs.functions import Bound, built_in
+from leaveout.specs.listed import LARGEST, LISTS, Listed, Reader, Row, Unknown
+from leaveout.verifier.resolve import Resolver
+
+__all__ = ["InputReader"]
+
+
+@dataclass(eq=False)
+class InputReader:
+    """Reads ``box(...)`` and what refines it.
+
+    Attributes
+    ----------
+    resolver : Resolver
+    dimension : int
+        Features the network reads.
+    notes : list of str
+        What a reader of the results should know.
+    """
+
+    resolver: Resolver
+    dimension: int
+    notes: list[str] = field(default_factory=list)
+    _data: dict[Path, NDArray[np.float32]] = field(default_factory=dict, init=False)
+
+    def read(self, node: Expression) -> Box:
+        """Return the set an expression stands for.
+
+        Raises
+        ------
+        SpecError
+            If it is none; the message points at what is wrong.
+        """
+        # A loop, since every feature may be refined by a call of its own.
+        calls: list[tuple[Call, Bound]] = []
+        call = self.resolver.value(node)
+        while isinstance(call, Call) and call.function in LISTS:
+            given = bind(call, built_in(call.function))
+            calls.append((call, given))
+            call = self.resolver.value(given["inputs"])
+        box = self._box(node, call)
+        choices: dict[int, Choices] = {}
+        for call, given in reversed(calls):
+            for listed in self._listed(call, given, box):
+                self._add(choices, listed, call, given["at"], box)
+        return Box(box.lower, box.upper, tuple(dict.fromkeys(choices.values())))
+
+    def _box(self, node: Expression, call: Expression) -> Box:
+        if not (isinstance(call, Call) and call.function == "box"):
+            raise self.resolver.fail(node, "expected a box, as in box(0, 1)")
+        given = bind(call, built_in("box"))
+        lower, upper = self._side(given["lower"]), self._side(given["upper"])
+        try:
+            return Box(lower, upper)
+        except LeaveoutError as error:
+            raise self.resolver.fail(call, str(error)) from None
+
+    def _side(self, node: Expression) -> NDArray[np.float64]:
+        resolver, dimension = self.resolver, self.dimension
+        value = resolver.value(node)
+        items = value.items if isinstance(value, ListOf) else (value,)
+        numbers = [resolver.number(item) for item in items]
+        known = [number for number in numbers if number is not None]
+        if len(known) != len(numbers):
+            raise resolver.fail(node, "a bound of a box must be a constant number")
+        if not isinstance(value, ListOf):
+            return np.full(dimension, known[0])
+        if len(known) != dimension:
+            raise resolver.fail(
+                node,
+                f"{len(known)} bounds for {dimension} features",
+                f"the network reads {dimension} features; give one number for all, or "
+                f"{dimension} of them",
+            )
+        return np.asarray(known)
+
+    def _listed(self, call: Call, given: Bound, box: Box) -> tuple[Listed, ...]:
+        def bounds(column: int) -> tuple[float, float]:
+            self._refuse_beyond(column, given["at"])
+            return float(box.lower[column]), float(box.upper[column])
+
+        reader = Reader(self.resolver.value, self._distinct, bounds)
+        try:
+            return reader.read(call.function, given)
+        except Slip as slip:
+            raise self.resolver.pointing(slip) from None
+        except Unknown:
+            raise self.resolver.fail(
+                call, f"every argument of {call.function} must be a constant"
+            ) from None
+
+    def _refuse_beyond(self, column: int, at: Expression) -> None:
+        if column >= self.dimension:
+            raise self.resolver.fail(
+                at,
+                f"feature {column} is out of range",
+                f"the network reads {self.dimension} features, numbered 0 to {self.dimension - 1}",
+            )
+
+    def _add(
+        self, choices: dict[int, Choices], listed: Listed, call: Call, at: Expression, box: Box
+    ) -> None:
+        """Add one table; ``choices`` knows each by every feature of it."""
+        for column in listed.columns:
+            self._refuse_beyond(column, at)
+            if column in choices:
+                raise self.resolver.fail(
+                    at,
+                    f"feature {column} takes listed values already",
+                    "list the values of a feature once",
+                )
+        try:
+            every = Choices(np.asarray(listed.columns), np.asarray(list(listed.rows), np.float64))
+            inside = every.within(box.lower, box.upper)
+        except LeaveoutError as error:
+            wrong = str(error).removeprefix("box: ")
+            raise self.resolver.fail(call, wrong, "widen the box, or list other values") from None
+        if len(inside) < len(every):
+            left_out = len(every) - len(inside)
+            self.notes.append(
+                f"{left_out:,} of the {len(every):,} listed values of {every} lie outside the box "
+                "and are left out"
+            )
+        choices.update(dict.fromkeys(listed.columns, inside))
+
+    def _distinct(self, text: Text, columns: tuple[int, ...]) -> list[Row]:
+        """Return the rows that features take in a file of data."""
+        path = self.resolver.path(text)
+        if path not in self._data:
+            try:
+                data = read_npz(path)
+            except TrainingError as error:
+                raise Slip(text.at, str(error)) from None
+            parts = [data.X] if data.X_test is None else [data.X, data.X_test]
+            self._data[path] = np.concatenate(parts)
+        values = self._data[path]
+        if values.shape[1] != self.dimension:
+            raise Slip(
+                text.at,
+                f"{path} has {values.shape[1]} features, the network reads {self.dimension}",
+                "list the values from the very arrays the network was trained on",
+            )
+        for column in columns:
+            self._refuse_beyond(column, text)
+        rows = np.unique(values[:, columns].astype(np.float64), axis=0)
+        if rows.size > LARGEST:
+            wrong = f"{len(rows):,} different values in {path}, at most {LARGEST // len(columns):,}"
+            raise Slip(text.at, wrong, "leave so fine a feature continuous")
+        return [tuple(row) for row in rows.tolist()]

@@ -1,0 +1,114 @@
+"""Where a run's certificate goes, checked before any work is done."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import leaveout
+from leaveout.bab import Instance
+from leaveout.bab.native.certificate import CertificateBook, FileFacts
+from leaveout.bab.native.records import Record
+from leaveout.errors import SpecError
+
+__all__ = ["CertificateTarget"]
+
+_CLOSE = 1e-6
+
+
+@dataclass(eq=False)
+class CertificateTarget:
+    """Collects what proves a run's results, for one file.
+
+    Parameters
+    ----------
+    path : Path
+    engine : str
+        That is to search.
+
+    Raises
+    ------
+    SpecError
+        If the engine gives no proofs, or the file could not be written in the end.
+    """
+
+    path: Path
+    engine: str
+    notes: list[str] = field(default_factory=list)
+    _book: CertificateBook | None = None
+
+    def __post_init__(self) -> None:
+        if self.engine != "native":
+            raise SpecError(
+                f"--certificate {self.path}: the {self.engine} engine rests on a MILP solver, "
+                "which gives no proof to check; use --engine native"
+            )
+        try:
+            if self.path.is_dir():
+                raise SpecError(f"--certificate {self.path}: is a folder; give a file name")
+            if self.path.exists() and self.path.stat().st_size and not _is_certificate(self.path):
+                raise SpecError(
+                    f"--certificate {self.path}: exists and is no certificate; choose another "
+                    "name, or remove it"
+                )
+            # What would fail in the end fails now.
+            with tempfile.TemporaryFile(prefix=".leaveout-", dir=self.path.resolve().parent):
+                pass
+        except OSError as error:
+            raise SpecError(
+                f"--certificate {self.path}: cannot be written: {error.strerror}"
+            ) from None
+
+    def begin(self, spec: str, text: str) -> None:
+        """Say which specification is proved."""
+        self._book = CertificateBook(leaveout.__version__, spec, text)
+
+    def add(
+        self,
+        name: str,
+        label: int,
+        upper: float,
+        records: list[Record],
+        instance: Instance,
+        files: FileFacts,
+    ) -> None:
+        """Keep what proves the bound of one label."""
+        assert self._book is not None
+        proved = self._book.add(name, label, upper, records, instance, files)
+        if proved > upper + _CLOSE * (1.0 + abs(upper)):
+            shown = f"only {proved:.6g}" if records else "nothing"
+            self.notes.append(
+                f"{name}, label {label}: the certificate proves {shown}; the bound rests on "
+                "propagation alone"
+            )
+
+    def write(self) -> None:
+        """Write the certificate, whole or not at all.
+
+        Raises
+        ------
+        SpecError
+            If it cannot be written, or there is nothing to write.
+        """
+        assert self._book is not None
+        if not self._book:
+            raise SpecError(
+                f"--certificate {self.path}: not written: the time was over before anything was "
+                "searched"
+            )
+        try:
+            self._book.write(self.path)
+        except OSError as error:
+            raise SpecError(
+                f"--certificate {self.path}: cannot be written: {error.strerror}"
+            ) from None
+
+
+def _is_certificate(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "manifest.npy" in archive.namelist() and "removed.npy" not in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
