@@ -43,6 +43,10 @@ class VerifyOptions:
         Whether the ``native`` engine keeps what a certificate needs.
     resume : Path or None
         Checkpoint of the ``native`` engine: gone on from if it exists, and kept up to date.
+    executor : {"processes", "ray"}
+        How several explorers of the ``native`` engine run.
+    kernel : {"cpu", "torch", "torch:cpu", "torch:cuda", "numpy"}
+        What computes the ``native`` engine's bounds; ``torch`` takes a GPU where there is one.
 
     Raises
     ------
@@ -58,6 +62,8 @@ class VerifyOptions:
     seed: int = 0
     certificate: bool = False
     resume: Path | None = None
+    executor: str = "processes"
+    kernel: str = "cpu"
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
@@ -105,4 +111,6 @@ class VerifyOptions:
             seed=self.seed,
             workers=self.workers or 1,
             certificate=self.certificate,
+            executor=self.executor,
+            kernel=self.kernel,
         )

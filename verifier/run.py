@@ -6,6 +6,8 @@ from pathlib import Path
 from time import perf_counter
 
 import leaveout
+from leaveout.bab.native.executors import make_executor
+from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.options import LOOSE
 from leaveout.errors import SolverError
 from leaveout.solvers import Feature, find_solver
@@ -33,6 +35,8 @@ def verify(
     progress: StatementProgress | None = None,
     certificate: Path | str | None = None,
     resume: Path | str | None = None,
+    executor: str = "processes",
+    kernel: str = "cpu",
 ) -> Report:
     """Verify every statement of a specification.
 
@@ -50,6 +54,7 @@ def verify(
     certificate : path, optional
         File to write what proves the bounds to, for ``leaveout check``; of the native engine.
     resume : path, optional
+    executor, kernel : str
         See `leaveout.verifier.options.VerifyOptions`.
 
     Returns
@@ -66,7 +71,9 @@ def verify(
     started = perf_counter()
     kept = certificate is not None
     file = None if resume is None else Path(resume)
-    options = VerifyOptions(solver, engine, time, workers, variant, seed, kept, file)
+    options = VerifyOptions(
+        solver, engine, time, workers, variant, seed, kept, file, executor, kernel
+    )
     target = CertificateTarget(Path(certificate), engine) if certificate is not None else None
     features = _features(options)
     tree = spec if isinstance(spec, Spec) else load(spec)
@@ -104,7 +111,7 @@ def verify(
 
 
 def _features(options: VerifyOptions) -> frozenset[Feature] | None:
-    """Return what the solver can do, where the engine needs one.
+    """Hold names and options against what is there; return what the solver, if any, can do.
 
     Raises
     ------
@@ -114,6 +121,8 @@ def _features(options: VerifyOptions) -> frozenset[Feature] | None:
     options.lucid(None)
     features = find_solver(options.solver).features
     if options.engine != "lucid":
+        make_kernel(options.kernel, threads=1)
+        make_executor(options.native(None))
         return None
     if Feature.DUAL_BOUND not in features:
         raise SolverError(

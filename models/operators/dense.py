@@ -62,7 +62,7 @@ class MatMul(Affine):
 
 
 def _product(values: Floats, weight: Floats) -> Floats:
-    """Return ``values @ weight``; of a basis, which lowering multiplies all the time, the weight."""
+    """Return ``values @ weight``; of a basis, as lowering has it most of the time, the weight."""
     if values.ndim == 3 and len(values) == 1 and values.shape[1] == values.shape[2]:
         basis = values[0]
         if np.array_equal(basis, np.eye(len(basis))):

@@ -41,6 +41,15 @@ def verify(
             show_default="native 1, lucid one a core",
         ),
     ] = None,
+    executor: Annotated[
+        str, typer.Option(help="Where several workers of native run: processes or ray.")
+    ] = "processes",
+    kernel: Annotated[
+        str,
+        typer.Option(
+            help="What computes native's bounds: cpu, torch (a GPU if there is one), numpy."
+        ),
+    ] = "cpu",
     seed: Annotated[int, typer.Option(help="Of the search for witnesses.")] = 0,
     json: Annotated[
         str | None,
@@ -102,6 +111,8 @@ def verify(
             progress=display.update,
             certificate=certificate,
             resume=resume,
+            executor=executor,
+            kernel=kernel,
         )
     if not target.is_stdout:
         console = Console()
