@@ -10,7 +10,10 @@ from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.pairs import Pairs
 from leaveout.encoders import Box, Interval, confidence_error
 
-__all__ = ["gauged"]
+__all__ = ["ROOM", "gauged"]
+
+ROOM = 1.0 + 1e-6
+"""Errors are taken so much larger, for a checker whose own analysis rounds in another way."""
 
 _MATTERS = 8.0
 """Errors are bounded anew where they are more than one in so many of what keeps a node open."""
@@ -49,4 +52,9 @@ def gauged(pairs: Pairs, node: Node, target: float) -> Node:
     alone = {name: value[None] for name, value in network.parameters.items()}
     error = confidence_error(network.graph, alone, own, box)
     tie = confidence_error(network.graph, instance.family.take([int(node.members[0])]), other, box)
-    return replace(node, error=min(node.error, error), tie=min(node.tie, tie), gauged=width)
+    return replace(
+        node,
+        error=min(node.error, ROOM * error),
+        tie=min(node.tie, ROOM * tie),
+        gauged=width,
+    )

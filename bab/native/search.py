@@ -46,6 +46,9 @@ _GRACE = 0.02
 _BLURRED = 0.01
 """Largest relative gap that is put down to float32 evaluation and still called closed."""
 
+_CLOSED, _ENOUGH = 4.0, 2.0
+"""How many times what float32 evaluation blurs still counts as closed, and ends a search."""
+
 
 def search(
     instance: Instance,
@@ -310,7 +313,14 @@ class NativeSearch:
     def _settled(self) -> bool:
         if self.decide and self.lower > self.asked:
             return True
-        return self.upper <= max(self.asked, 0.0)
+        return self.upper <= max(self.asked, 0.0) or self._agree(self.upper, _ENOUGH)
+
+    def _agree(self, upper: float, times: float) -> bool:
+        """Whether the bounds agree, to the gap or so many times what float32 evaluation blurs."""
+        if self.decide or self.witness is None or math.isinf(upper):
+            return False
+        blurred = min(_BLURRED, times * self.blur / upper)
+        return agree(self.lower, upper, max(self.options.gap, blurred))
 
     def _over(self, team: Team) -> bool:
         saving = self.checkpoint.cost if self.checkpoint is not None else 0.0
@@ -395,10 +405,8 @@ class NativeSearch:
             return True, None, ""
         if upper <= max(self.asked, 0.0):
             return True, None, ""
-        if not self.decide and self.witness is not None:
-            blurred = min(_BLURRED, 4.0 * self.blur / upper)
-            if agree(self.lower, upper, max(self.options.gap, blurred)):
-                return True, None, ""
+        if self._agree(upper, _CLOSED):
+            return True, None, ""
         if self.interrupted:
             return False, "time", "interrupted"
         if self.failed:
