@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+
+from leaveout.files import written_whole
 
 __all__ = [
     "BoxRecord",
@@ -164,22 +164,5 @@ def write_json(report: Report, path: Path) -> None:
     OSError
         If the file cannot be written; what was there is still there.
     """
-    target = path.resolve()
-    handle, name = tempfile.mkstemp(prefix=".leaveout-", suffix=".partial", dir=target.parent)
-    partial = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(report.to_json())
-            stream.flush()
-            os.fsync(stream.fileno())
-        partial.chmod(0o666 & ~_umask())
-        partial.replace(target)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
+    with written_whole(path) as stream:
+        stream.write(report.to_json())

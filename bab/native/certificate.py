@@ -10,7 +10,6 @@ import hashlib
 import json
 import math
 import os
-import tempfile
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 from leaveout.bab.instance import Instance
 from leaveout.bab.native.nodes import Kind
 from leaveout.bab.native.records import Proof, Record
+from leaveout.files import written_whole
 
 __all__ = ["CertificateBook", "FileFacts", "compact"]
 
@@ -147,21 +147,8 @@ class CertificateBook:
         OSError
             If the file cannot be written; what was there is still there.
         """
-        target = path.resolve()
-        handle, name = tempfile.mkstemp(prefix=".leaveout-", suffix=".partial", dir=target.parent)
-        partial = Path(name)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                self._write(stream, target.parent)
-                stream.flush()
-                os.fsync(stream.fileno())
-            mask = os.umask(0)
-            os.umask(mask)
-            partial.chmod(0o666 & ~mask)
-            partial.replace(target)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
+        with written_whole(path) as stream:
+            self._write(stream, path.resolve().parent)
 
     def _write(self, stream: IO[bytes], folder: Path) -> None:
         claims = sorted(self._claims.values(), key=lambda claim: (claim.question, claim.label))

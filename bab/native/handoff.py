@@ -47,14 +47,12 @@ class Handoff:
     label: int
     solver: str
     started: float = field(default_factory=time.perf_counter)
-    solved: int = 0
     _spent: float = 0.0
     _process: SolverProcess | None = None
-    _seen: set[int] = field(default_factory=set)
 
     def wants(self, node: Node) -> bool:
         """Whether a node is small enough, and there is time."""
-        if len(node.members) > 1 or node.anchor >= 0 or node.ident in self._seen:
+        if len(node.members) > 1 or node.anchor >= 0:
             return False
         width = float((node.upper - node.lower).mean())
         if width > _SMALL * float((self.pairs.upper - self.pairs.lower).mean()):
@@ -67,7 +65,6 @@ class Handoff:
     def bounded(self, node: Node, target: float) -> Node:
         """Return a node with what a MILP proves of it; leaks up to the target do not matter."""
         begun = time.perf_counter()
-        self._seen.add(node.ident)
         if self._process is None:
             self._process = SolverProcess(self.solver)
             # Whoever drops the search drops the solver with it.
@@ -89,7 +86,6 @@ class Handoff:
             node.members, node.value, Encoding(relax_if_similar=None, tolerance=TIGHT), _LIMIT
         )
         found = bound_set(part, task, self.label, target, self._process)
-        self.solved += found.solved
         self._spent += time.perf_counter() - begun
         value = min(node.value, float(found.result.upper))
         return replace(node, value=value, cap=value, cut_at=max(node.cut_at, target))

@@ -220,7 +220,7 @@ class Site:
         """No leak of a member above this, as far as this site knows; minus infinity for none."""
         values = self.closed()
         for node in self.nodes():
-            values[node.members] = np.maximum(values[node.members], node.value)
+            values[node.members] = np.maximum(values[node.members], node.bound)
         return values
 
     def save(self) -> SiteState:

@@ -66,10 +66,6 @@ class Net:
         """Where the outputs of a layer are."""
         return slice(self.starts[layer], self.starts[layer + 1])
 
-    def layer_of(self, neuron: int) -> int:
-        """Return the layer an output belongs to."""
-        return int(np.searchsorted(self.starts, neuron, side="right")) - 1
-
 
 @dataclass(frozen=True, eq=False)
 class Sets:
