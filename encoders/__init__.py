@@ -9,12 +9,14 @@ from leaveout.encoders.evaluation import confidence_error
 from leaveout.encoders.hyper import HyperNetwork, hyper_network
 from leaveout.encoders.idp import Encoding, IdpProblem, encode_idp
 from leaveout.encoders.interval import Interval
+from leaveout.encoders.lead_error import Evaluation, evaluation_of
 from leaveout.solvers import Problem
 
 __all__ = [
     "Box",
     "Choices",
     "Encoding",
+    "Evaluation",
     "HyperNetwork",
     "IdpProblem",
     "Interval",
@@ -23,6 +25,7 @@ __all__ = [
     "confidence_error",
     "confidence_upper",
     "encode_idp",
+    "evaluation_of",
     "hyper_network",
     "network_bounds",
     "pair_bounds",

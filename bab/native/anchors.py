@@ -87,6 +87,12 @@ class Anchors:
         for each in held:
             self._anchors[each.key] = _Anchor(each.node, each.met, each.next, each.value)
 
+    def forget(self, other: Anchors) -> None:
+        """Regions that another took back, under a cap that holds of all of them, are gone."""
+        self._gone |= other._gone
+        for key in other._gone:
+            self._anchors.pop(key, None)
+
     def tied(self, node: Node) -> Node:
         """Return a node that is to be split by phases, with its anchor."""
         if node.anchor >= 0:

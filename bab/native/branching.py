@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.bab.native.gauge import SMALL_REGION
 from leaveout.bab.native.nodes import Node, Split
 
 __all__ = ["Brancher"]
@@ -19,11 +21,8 @@ _SPREAD = 0.3
 _NARROW = 1e-9
 """Inputs that vary less are not split any more."""
 
-_SMALL_REGION = 0.02
-"""Widest input of a region that float32 evaluation may keep open."""
-
-_GIVEN_UP = 3e-3
-"""Share of a bound that may be given up to float32 evaluation in larger regions."""
+_TINY_REGION = 1e-5
+"""Widest input of a region that is given up to float32 evaluation."""
 
 _TRIED = 40
 _EXPLORE = 0.06
@@ -42,10 +41,13 @@ class Brancher:
     ----------
     hidden : int
     seed : int
+    ties : bool
+        Whether phases are split, or inputs alone.
     """
 
     hidden: int
     seed: int
+    ties: bool = True
     _gain: Floats = field(init=False)
     _count: Floats = field(init=False)
     _average: dict[str, list[float]] = field(init=False)
@@ -59,21 +61,34 @@ class Brancher:
     def choose(self, node: Node, target: float) -> Split | None:
         """Return how to split a node (side 0), or None if nothing is left that is worth it."""
         open_part = node.value - target
-        if _blurred(node, open_part, target):
+        if _blurred(node, open_part):
             return None
         if len(node.members) > 1 and node.spread > _SPREAD * open_part:
             return Split("members")
         widths = node.upper - node.lower
         wide = widths > _NARROW
         by_input = int(np.argmax(np.where(wide, node.pull if node.pull.any() else widths, -1.0)))
-        by_phase = None if node.plain else self._neuron(node)
+        by_phase = None if node.plain or not self.ties else self._neuron(node)
         can_input = bool(wide[by_input])
+        if by_phase is None and node.anchor >= 0 and float(widths.max()) < SMALL_REGION:
+            # What is left of it is virtual, for the most part: its anchor may get further.
+            return None
         if can_input and (by_phase is None or self._prefers_input()):
             middle = (node.lower[by_input] + node.upper[by_input]) / 2
             return Split("input", by_input, 0, float(middle))
         if by_phase is not None:
             return Split("phase", by_phase)
         return Split("members") if len(node.members) > 1 else None
+
+    def copy(self) -> Brancher:
+        """Return a brancher that knows as much."""
+        return copy.deepcopy(self)
+
+    def other(self) -> Brancher:
+        """Return a brancher that knows as much, and splits phases if this one does not."""
+        other = self.copy()
+        other.ties = not self.ties
+        return other
 
     def learn(self, split: Split, parent: float, children: list[float], target: float) -> None:
         """Remember what a split won.
@@ -119,13 +134,13 @@ class Brancher:
         return int(np.argmax(np.where(free, score, -1.0)))
 
 
-def _blurred(node: Node, open_part: float, target: float) -> bool:
+def _blurred(node: Node, open_part: float) -> bool:
     """Whether a node stays open only by what float32 evaluation blurs.
 
-    The member's lead is known but for the tie, which is worth t times as much of N's. In a small
-    region nothing else is left; in a large one there may be, so less is given up there.
+    The member's lead is known but for the tie, which is worth t times as much of N's. While the
+    region is wide enough for more than that to be won, it is still split.
     """
-    if len(node.members) > 1 or open_part > node.error + node.t * node.tie:
+    blur = node.error + node.t * node.tie
+    if len(node.members) > 1 or open_part > blur:
         return False
-    small = float((node.upper - node.lower).max()) < _SMALL_REGION
-    return small or open_part <= _GIVEN_UP * abs(target)
+    return float(node.pull.sum()) <= blur or float((node.upper - node.lower).max()) < _TINY_REGION

@@ -101,6 +101,7 @@ class Explorer:
         self._names = itertools.count(first, stride)
         self._order = itertools.count()
         self._heap: list[tuple[float, int, Node]] = []
+        self._rest = -math.inf
 
     def name(self) -> int:
         """Return a number no other node has."""
@@ -149,6 +150,50 @@ class Explorer:
         return chosen
 
     @property
+    def is_at_single_members(self) -> bool:
+        """Whether the most urgent node is one member's."""
+        return bool(self._heap) and len(self._heap[0][2].members) == 1
+
+    def apart(self, count: int) -> tuple[list[Node], tuple[Explorer, Explorer]]:
+        """Return the most urgent nodes, and two explorers of them that split in different ways.
+
+        The first splits as this one does. Names are drawn from the same source.
+        """
+        self._clean()
+        chosen = [entry[2] for entry in heapq.nsmallest(count, self._heap, key=lambda e: e[:2])]
+        past = {node.ident for node in chosen}
+        rest = max(
+            (node.value for _, _, node in self._heap if node.ident not in past), default=-math.inf
+        )
+        sides = []
+        for brancher in (self.brancher.copy(), self.brancher.other()):
+            side = Explorer(
+                self.pairs, self.clusters, self.kernel, self.work.label, steps=self.work.steps
+            )
+            side._names, side.brancher, side.handoff = self._names, brancher, self.handoff
+            side.records = None if self.records is None else []
+            side._rest = rest
+            side.anchors.hold(self.anchors.held(chosen))
+            side.add(chosen)
+            sides.append(side)
+        return chosen, (sides[0], sides[1])
+
+    def adopt(self, nodes: list[Node], side: Explorer) -> None:
+        """Put what an explorer has left of some nodes in their place, and split as it does."""
+        past = {node.ident for node in nodes}
+        self._heap = [entry for entry in self._heap if entry[2].ident not in past]
+        heapq.heapify(self._heap)
+        left = side.nodes()
+        self.anchors.hold(side.anchors.held(left))
+        self.anchors.forget(side.anchors)
+        self.add(left)
+        self.closed = np.maximum(self.closed, side.closed)
+        self.stuck = max(self.stuck, side.stuck)
+        self.brancher = side.brancher
+        if self.records is not None and side.records is not None:
+            self.records += side.records
+
+    @property
     def value(self) -> float:
         """Largest value of an open node, or of one that cannot be split any further."""
         while self._heap and self.anchors.gone(self._heap[0][2]):
@@ -188,7 +233,7 @@ class Explorer:
         top = -self._heap[0][0]
         # Not the value of the node at hand: others of its anchor, with higher ones, may be among
         # the parents already.
-        proved = top if self.records is None else math.inf
+        proved = max(top, self._rest) if self.records is None else math.inf
         size = _BATCH
         while self._heap and len(parents) < size:
             node = heapq.heappop(self._heap)[2]
@@ -198,7 +243,7 @@ class Explorer:
                 self._settle(node)
                 continue
             node = self.anchors.met(node, target, proved)
-            node = gauged(self.pairs, node, target)
+            node = gauged(self.pairs, node, self.work.label, target)
             if self.handoff is not None and self.handoff.wants(node):
                 node = self.handoff.bounded(node, target)
                 if node.value <= target:

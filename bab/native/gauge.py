@@ -6,14 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 
+from leaveout.bab.instance import Instance
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.pairs import Pairs
-from leaveout.encoders import Box, Interval, confidence_error
+from leaveout.bab.witness import Witness
+from leaveout.encoders import Box, Interval, evaluation_of, network_bounds
+from leaveout.models import lower
 
-__all__ = ["ROOM", "gauged"]
+__all__ = ["ROOM", "SMALL_REGION", "blur_at", "gauged"]
 
 ROOM = 1.0 + 1e-6
 """Errors are taken so much larger, for a checker whose own analysis rounds in another way."""
+
+SMALL_REGION = 0.02
+"""Widest input of a region that float32 evaluation may keep open."""
 
 _MATTERS = 8.0
 """Errors are bounded anew where they are more than one in so many of what keeps a node open."""
@@ -22,11 +28,11 @@ _NARROWER = 0.7
 """... and the region has shrunk this much since they last were."""
 
 
-def gauged(pairs: Pairs, node: Node, target: float) -> Node:
+def gauged(pairs: Pairs, node: Node, label: int, target: float) -> Node:
     """Return a node with evaluation errors of its own region, where they may help.
 
-    The running error analysis of `confidence_error` charges every sum with the magnitudes the
-    activations can have, and these are smaller in a part of the box.
+    What rounding may do to a lead there is less than over the box: activations are smaller, and
+    most phases above a sum are known (`leaveout.encoders.Evaluation`).
     """
     width = float((node.upper - node.lower).mean())
     errors = node.error + node.tie
@@ -48,13 +54,31 @@ def gauged(pairs: Pairs, node: Node, target: float) -> Node:
         own.append(Interval(lower[at], upper[at]))
         # The member's difference lies in the band, whatever phases are tied.
         other.append(Interval(lower[at] - below[at], upper[at] + above[at]))
-    network = instance.network
-    alone = {name: value[None] for name, value in network.parameters.items()}
-    error = confidence_error(network.graph, alone, own, box)
-    tie = confidence_error(network.graph, instance.family.take([int(node.members[0])]), other, box)
+    rivals = [c for c in range(instance.labels) if c != label]
+    error = pairs.evaluation(None).lead_error(own, box, label, rivals)
+    tie = pairs.evaluation(int(node.members[0])).lead_error(other, box, label, [node.rival])
     return replace(
         node,
         error=min(node.error, ROOM * error),
         tie=min(node.tie, ROOM * tie),
         gauged=width,
     )
+
+
+def blur_at(instance: Instance, witness: Witness) -> float:
+    """Return how far float32 evaluation of N and of the member may shift a bound near a witness."""
+    near = witness.x.astype(np.float64)
+    box = Box(
+        np.maximum(near - SMALL_REGION / 2, instance.box.lower),
+        np.minimum(near + SMALL_REGION / 2, instance.box.upper),
+    )
+    network = instance.network
+    label, rivals = witness.label, [c for c in range(instance.labels) if c != witness.label]
+    leads = np.array([witness.member_scores[c] for c in rivals])
+    own = {name: value[None] for name, value in network.parameters.items()}
+    other = instance.family.take([witness.member])
+    total = 0.0
+    for parameters, over in ((own, rivals), (other, [rivals[int(np.argmax(leads))]])):
+        bounds = network_bounds(lower(network.graph, parameters), box)
+        total += evaluation_of(network.graph, parameters).lead_error(bounds, box, label, over)
+    return total

@@ -39,5 +39,7 @@ def relearn(brancher: Brancher, known: dict[str, Any]) -> None:
                 value[...] = array
         elif isinstance(value, np.random.Generator):
             value.bit_generator.state = known[name]
+        elif isinstance(value, bool):
+            setattr(brancher, name, bool(known[name]))
         elif isinstance(value, dict):
             value.update(copy.deepcopy(known[name]))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from leaveout.bab.instance import Instance
 from leaveout.bab.native.kernels.batch import MemberSets, Numbers
 from leaveout.bab.native.layout import Layout, layout_of
+from leaveout.encoders import Evaluation, evaluation_of
 from leaveout.encoders.interval import gamma
 
 __all__ = ["Pairs", "make_pairs"]
@@ -20,6 +21,9 @@ Members = NDArray[np.int64]
 
 _CACHED = 2**28
 """Bytes of differences of sets kept at hand."""
+
+_EVALUATED = 64
+"""Networks whose evaluation is kept at hand."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +62,7 @@ class Pairs:
     upper: Floats
     root: Floats
     _cache: OrderedDict[bytes, _Difference]
+    _evaluations: OrderedDict[int | None, Evaluation]
 
     @property
     def layout(self) -> Layout:
@@ -74,6 +79,23 @@ class Pairs:
             np.stack([each.slack for each in found]),
             np.array([each.exact for each in found]),
         )
+
+    def evaluation(self, member: int | None) -> Evaluation:
+        """Return how a runtime evaluates one member, or N."""
+        known = self._evaluations.get(member)
+        if known is None:
+            network = self.instance.network
+            parameters = (
+                {name: value[None] for name, value in network.parameters.items()}
+                if member is None
+                else self.instance.family.take([member])
+            )
+            known = self._evaluations[member] = evaluation_of(network.graph, parameters)
+            while len(self._evaluations) > _EVALUATED:
+                self._evaluations.popitem(last=False)
+        else:
+            self._evaluations.move_to_end(member)
+        return known
 
     def _difference(self, group: Members) -> _Difference:
         key = group.tobytes()
@@ -105,7 +127,7 @@ def make_pairs(instance: Instance) -> Pairs:
     unit = gamma(8 * (layout.inputs + 2 * len(bias)) + 256)
     root, rough, rough_difference = _propagate(layout, bare, whole, origin, least, most, unit)
     numbers = Numbers(layout, weights, bias, rough, rough_difference, unit)
-    return Pairs(instance, numbers, origin, least, most, root, OrderedDict())
+    return Pairs(instance, numbers, origin, least, most, root, OrderedDict(), OrderedDict())
 
 
 def _shifted(layout: Layout, weights: Floats, bias: Floats, origin: Floats) -> Floats:

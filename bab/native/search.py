@@ -15,6 +15,7 @@ from leaveout.bab.instance import Instance
 from leaveout.bab.native.checkpoint import Checkpoint, Saved
 from leaveout.bab.native.crew import OverdueError, WorkerLostError
 from leaveout.bab.native.executors import make_executor
+from leaveout.bab.native.gauge import blur_at
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.records import Record
 from leaveout.bab.native.site import Hint, SiteState, TornError
@@ -120,6 +121,7 @@ class NativeSearch:
         self.before = np.full(len(instance.family), self.most)
         self.values = np.full(len(instance.family), math.inf)
         self.spent = _Spent()
+        self._near: float | None = None
         if known is not None:
             self.before = np.minimum(self.before, known.member_upper)
             self._keep(known.witness)
@@ -132,14 +134,17 @@ class NativeSearch:
     @property
     def blur(self) -> float:
         """How far float32 evaluation of N and of a member may shift a bound."""
-        return self.instance.network_error + self.instance.member_error
+        if self._near is None:
+            return self.instance.network_error + self.instance.member_error
+        return self._near
 
     @property
     def target(self) -> float:
         """Float32 confidence that need not be bounded any further."""
         if self.decide:
             return self.asked
-        return max(self.asked, self.lower / (1.0 - self.options.gap))
+        # A hair below, so that a bound by the target does agree with the lower one.
+        return max(self.asked, self.lower / (1.0 - self.options.gap) * (1.0 - 1e-12))
 
     @property
     def records(self) -> list[Record]:
@@ -308,7 +313,9 @@ class NativeSearch:
             self.betrayed = True
             self.before[:] = self.most
             self.proved = math.inf
-        self.witness = better(self.witness, found)
+        best = better(self.witness, found)
+        if best is not None and best is not self.witness:
+            self.witness, self._near = best, blur_at(self.instance, best)
 
     def _settled(self) -> bool:
         if self.decide and self.lower > self.asked:

@@ -21,6 +21,7 @@ from leaveout.bab.native.learnt import learnt, relearn
 from leaveout.bab.native.nodes import Node, root_node
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.pairs import make_pairs
+from leaveout.bab.native.race import Race
 from leaveout.bab.native.records import Record
 from leaveout.bab.native.tables import BLOCK, Table, pack, row_type, unpack
 
@@ -137,6 +138,7 @@ class Site:
         self.explorer.records = [] if options.certificate else None
         if not options.certificate:
             self.explorer.handoff = Handoff(self.pairs, label, options.solver)
+        self.race = Race()
         self._first, self._stride = first, stride
         self.listen: Callable[[], float] | None = None
         self._told = -np.inf
@@ -164,7 +166,7 @@ class Site:
                 if self.listen is not None:
                     target = max(target, self.listen())
                 left = end - time.perf_counter()
-                stand = self.explorer.step(target, min(left, _SLICE))
+                stand = self.race.step(self.explorer, target, min(left, _SLICE))
                 if left <= _SLICE or self._halted or not stand.worth_going_on:
                     return self._report(target)
 
@@ -180,6 +182,7 @@ class Site:
         """Take nodes over."""
         nodes = unpack(table, self._example())
         with self._whole():
+            self.race.call_off()
             self.explorer.add(nodes)
 
     def give(self, count: int) -> tuple[Table, Table, Floats]:
@@ -194,6 +197,7 @@ class Site:
         """
         explorer = self.explorer
         with self._whole():
+            self.race.call_off()
             self._lent = explorer.give(count)
         nodes, held = explorer.anchors.copied(self._lent, explorer.name)
         return pack(nodes, self._row_type()), *self._packed(held)
@@ -252,6 +256,7 @@ class Site:
     def load(self, state: SiteState, names: int) -> None:
         """Go on from what a site knew; names are free from a number on."""
         explorer = self.explorer
+        self.race.call_off()
         explorer.closed = np.maximum(explorer.closed, state.closed)
         explorer.stuck = max(explorer.stuck, state.stuck)
         explorer.bounded += state.bounded
@@ -261,6 +266,7 @@ class Site:
     def add_anchored(self, table: Table, fared: Floats) -> None:
         """Take over some of the anchors of a state."""
         nodes = unpack(table, self._example())
+        self.race.call_off()
         self.explorer.anchors.hold(
             [
                 Held(int(key), node, int(met), int(following), float(value))

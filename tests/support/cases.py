@@ -59,9 +59,13 @@ def question(
 
 @dataclass(frozen=True, eq=False)
 class BruteForce:
-    """Every leak among many float32 points, as onnxruntime sees it."""
+    """Every leak among many float32 points, as onnxruntime sees it.
+
+    ``best`` has one number a label, ``member`` one a label and member.
+    """
 
     best: tuple[float, ...]
+    member: tuple[tuple[float, ...], ...]
 
     @staticmethod
     def of(instance: Instance, points: int = 20_000, seed: int = 1) -> BruteForce:
@@ -82,12 +86,12 @@ class BruteForce:
         for member in range(len(instance.family)):
             taken = {k: v[0] for k, v in instance.family.take([member]).items()}
             others.append(instance.network.runner(taken).scores(x).astype(np.float64))
-        best = []
+        each = []
         for label in range(instance.labels):
             f = confidence(own, label)
-            leak = (f > 0) & np.any([confidence(o, label) <= 0 for o in others], axis=0)
-            best.append(float(f[leak].max(initial=0.0)))
-        return BruteForce(tuple(best))
+            leaks = [(f > 0) & (confidence(other, label) <= 0) for other in others]
+            each.append(tuple(float(f[leak].max(initial=0.0)) for leak in leaks))
+        return BruteForce(tuple(max(found) for found in each), tuple(each))
 
 
 def leaky() -> tuple[Instance, int]:

@@ -13,9 +13,9 @@ from threadpoolctl import threadpool_limits
 from leaveout.verifier.checker.backward import Forms, Nodes, largest, pull_back
 from leaveout.verifier.checker.choices import shrink
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.evaluation import Program, program_of
 from leaveout.verifier.checker.intervals import Start
 from leaveout.verifier.checker.layout import Net, SetStore
+from leaveout.verifier.checker.leads import LeadProgram, Region, lead_program
 from leaveout.verifier.checker.pairs import facts_of
 from leaveout.verifier.checker.question import Question
 from leaveout.verifier.checker.rounding import UNIT
@@ -86,7 +86,7 @@ class Walk:
     ) -> None:
         self.question, self.net, self.store, self.start = question, net, store, start
         self.tree, self.upper, self.whole = tree, upper, whole
-        self._alone: Program | None = None
+        self._alone: LeadProgram | None = None
         self._stack: list[tuple[_Block, int, int]] = []
         self.done = 0
 
@@ -329,19 +329,22 @@ class Walk:
         graph = question.network.graph
         if self._alone is None:
             own = {name: value[None] for name, value in question.network.parameters.items()}
-            self._alone = program_of(graph, own)
-        inputs = np.maximum(
-            np.abs(block.lower[at] + net.origin), np.abs(block.upper[at] + net.origin)
-        ) + 4 * UNIT * (np.abs(block.upper[at]) + np.abs(net.origin))
-        low, high = [], []
-        for k in range(net.layers - 1):
-            state = block.state[at][:, :, net.at(k)]
-            low.append(state[:, 1])
-            # A member's difference lies in the band, whatever pairs are tied.
-            high.append(state[:, 1] + state[:, 2])
-        found = self._alone.errors(np.zeros(len(at), np.int64), inputs, low)
+            self._alone = lead_program(graph, own)
+        low, high = block.lower[at] + net.origin, block.upper[at] + net.origin
+        pad = 4 * UNIT * (np.abs(block.upper[at]) + np.abs(net.origin))
+        inputs = np.maximum(high + pad, 0.0), np.maximum(pad - low, 0.0)
+        state = [block.state[at][:, :, net.at(k)] for k in range(net.layers - 1)]
+        here = Region(*inputs, [s[:, 0] for s in state], [s[:, 1] for s in state])
+        # A member's difference lies in the band, whatever pairs are tied.
+        there = Region(
+            *inputs, [s[:, 0] - s[:, 3] for s in state], [s[:, 1] + s[:, 2] for s in state]
+        )
+        label, none = tree.label, np.zeros(len(at), np.int64)
+        rivals = [none + c for c in range(net.labels) if c != label]
+        found = self._alone.errors(none, here, label, rivals)
         other = np.full(len(at), math.inf)
-        groups = tree.group[block.nodes[at]]
+        names = block.nodes[at]
+        groups = tree.group[names]
         single = np.array([len(tree.members(int(g))) == 1 for g in groups])
         for begin in range(0, len(at), 64):
             rows = np.flatnonzero(single[begin : begin + 64]) + begin
@@ -349,8 +352,8 @@ class Walk:
                 continue
             members = np.array([tree.members(int(groups[i]))[0] for i in rows], np.int64)
             unique, which = np.unique(members, return_inverse=True)
-            program = program_of(graph, question.family.take(unique))
-            other[rows] = program.errors(which, inputs[rows], [h[rows] for h in high])
+            program = lead_program(graph, question.family.take(unique))
+            other[rows] = program.errors(which, there.rows(rows), label, [tree.rival[names[rows]]])
         return found, other
 
     def _fail(self, node: int, what: str, by: float) -> None:

@@ -222,7 +222,8 @@ def _sensitivity(nodes: Nodes, ah: Array, ad: Array) -> Array:
         one = 1.0 + 0.0 * l
         passing = xp.where((l < q) & (l < 0.0), u.clip(0.0, None) / width, one)
         own = xp.where((l < 0.0) & (u > 0.0), abs(ah[:, here]), 0.0 * one)
-        own = xp.where(l < q, own + abs(ad[:, here]) * nodes.size[:, at] / width, 0.0 * one)
+        size = nodes.size[:, at]
+        own = xp.where(l < q, own + abs(ad[:, here]) * size / xp.maximum(width, size), 0.0 * one)
         total = xp.where(u <= -p, 0.0 * one, own + sums[:, here] * passing)
         for b, (layer, start, wide, _, _) in enumerate(nodes.blocks):
             if layer == k:

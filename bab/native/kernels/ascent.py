@@ -144,7 +144,7 @@ def sensitivity(
                 passing = max(u, 0.0) / width if l < 0.0 else 1.0
                 if l < 0.0 < u:
                     own = abs(ah[inputs + j])
-                own += abs(ad[inputs + j]) * size[j] / width
+                own += abs(ad[inputs + j]) * size[j] / max(width, size[j])
             total = own + sums[inputs + j] * passing
             for b in range(first[k], first[k + 1]):
                 start, width_of = blocks[b, 1], blocks[b, 2]

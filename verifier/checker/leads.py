@@ -1,0 +1,257 @@
+"""How far the float32 lead of a label may be from the exact one: slopes times roundings.
+
+A computed network is the exact one with something added to every sum: at most half a unit in the
+last place of each product and of each partial sum, and a partial sum is no larger than all
+its positive terms, or all its negative ones. What is added moves the lead by its slope there,
+known exactly where exact and computed phases above are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models.graph import Graph, Join
+from leaveout.models.lowering import stacked_constants
+from leaveout.models.operators import Affine
+from leaveout.verifier.checker.rounding import TINY32, UNIT32, gamma
+
+__all__ = ["LeadProgram", "Region", "lead_program"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_MORE = 6
+"""Roundings a runtime may add to each term: scalings, and what it folds or fuses."""
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """What is known in some nodes.
+
+    Attributes
+    ----------
+    above, below : ndarray of float64, shape (n, inputs)
+        No input is more than this above, or below, 0.
+    low, high : sequence of ndarray, shape (n, width)
+        Bounds of the exact pre-activations of each layer.
+    """
+
+    above: Floats
+    below: Floats
+    low: Sequence[Floats]
+    high: Sequence[Floats]
+
+    def rows(self, chosen: Integers) -> Region:
+        """Return some of the nodes."""
+        return Region(
+            self.above[chosen],
+            self.below[chosen],
+            [each[chosen] for each in self.low],
+            [each[chosen] for each in self.high],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """One operator: affine with a matrix, (m, inputs, outputs); a join with a sign; or a ReLU."""
+
+    inputs: tuple[str, ...]
+    output: str
+    matrix: Floats | None = None
+    constant: Floats | None = None
+    moves: bool = False
+    sign: int = 0
+
+
+@dataclass(eq=False)
+class _Seen:
+    """Forward: largest values above and below 0, errors, what is added, slopes of ReLUs."""
+
+    above: dict[str, Floats]
+    below: dict[str, Floats]
+    error: dict[str, Floats]
+    added: dict[str, Floats]
+    slope: dict[str, tuple[Floats, Floats]]
+    finite: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class LeadProgram:
+    """Some networks of one architecture, operator by operator."""
+
+    graph: Graph
+    steps: tuple[_Step, ...]
+
+    def errors(
+        self, which: Integers, region: Region, label: int, rivals: Sequence[Integers]
+    ) -> Floats:
+        """Bound ``|float32 lead - exact lead|``, the largest over some rivals, shape (n,).
+
+        Parameters
+        ----------
+        which : ndarray of int64, shape (n,)
+            Network of each node.
+        region : Region
+        label : int
+        rivals : sequence of ndarray of int64, shape (n,)
+        """
+        seen = self._forward(which, region)
+        found = np.max([self._backward(which, seen, label, rival) for rival in rivals], axis=0)
+        # Sums of non-negative numbers, which float64 rounds by one factor.
+        longest = sum(sum(step.matrix.shape[1:]) for step in self.steps if step.matrix is not None)
+        found = found * (1 + gamma(8 * longest + 64)) + TINY32
+        return np.where(seen.finite, found, math.inf)
+
+    def _forward(self, which: Integers, region: Region) -> _Seen:
+        first = self.graph.input
+        seen = _Seen(
+            {first: region.above},
+            {first: region.below},
+            {first: np.zeros_like(region.above)},
+            {},
+            {},
+            np.ones(len(which), bool),
+        )
+        layer = 0
+        for step in self.steps:
+            source, out = step.inputs[0], step.output
+            up, down = seen.above[source], seen.below[source]
+            if step.matrix is not None and step.constant is not None:
+                plus, minus = np.maximum(step.matrix, 0), np.maximum(-step.matrix, 0)
+                most = _through(plus, which, up) + _through(minus, which, down)
+                least = _through(plus, which, down) + _through(minus, which, up)
+                most, least = most + step.constant[which], least + step.constant[which]
+                present = (up > 0) | (down > 0)
+                terms = _through((step.matrix != 0).astype(float), which, present.astype(float))
+                added = 0 * most if step.moves else _rounded(most, least, terms)
+                error = _through(plus + minus, which, seen.error[source]) + added
+            elif step.sign:
+                other = step.inputs[1]
+                more, less = seen.above[other], seen.below[other]
+                if step.sign < 0:
+                    more, less = less, more
+                most, least = up + more, down + less
+                added = _rounded(most, least, np.ones_like(most))
+                error = seen.error[source] + seen.error[other] + added
+            else:
+                seen.above[out], seen.below[out] = self._relu(seen, step, region, layer)
+                layer += 1
+                continue
+            seen.above[out], seen.below[out] = most + added, least + added
+            seen.error[out], seen.added[out] = error, added
+            seen.finite &= (most + least + 2 * added < _LARGEST).all(axis=1)
+        return seen
+
+    @staticmethod
+    def _relu(seen: _Seen, step: _Step, region: Region, layer: int) -> tuple[Floats, Floats]:
+        source, out = step.inputs[0], step.output
+        low, high, error = region.low[layer], region.high[layer], seen.error[source]
+        on, off = low - error > 0, high + error <= 0
+        seen.slope[out] = np.where(on, 1.0, 0.0), np.where(off, 0.0, 1.0)
+        seen.error[out] = np.where(off, 0.0, error)
+        most = np.minimum(seen.above[source], np.maximum(high, 0) + error)
+        return np.where(off, 0.0, most), np.zeros_like(most)
+
+    def _backward(self, which: Integers, seen: _Seen, label: int, rival: Integers) -> Floats:
+        top, one = self.graph.output, np.arange(len(which))
+        lead = np.zeros_like(seen.above[top])
+        lead[:, label], lead[one, rival] = 1.0, -1.0
+        size = np.maximum(seen.above[top], seen.below[top])
+        # Comparing two scores may take their difference.
+        total = UNIT32 * (size[:, label] + size[one, rival]) + TINY32
+        slopes = {top: (lead, lead)}
+        for step in reversed(self.steps):
+            if step.output not in slopes:
+                continue
+            low, high = slopes[step.output]
+            if step.output in seen.added:
+                total += (np.maximum(-low, high) * seen.added[step.output]).sum(axis=1)
+            for source, ends in self._sources(step, which, seen, low, high):
+                if source in slopes:
+                    ends = slopes[source][0] + ends[0], slopes[source][1] + ends[1]
+                slopes[source] = ends
+        return total
+
+    @staticmethod
+    def _sources(
+        step: _Step, which: Integers, seen: _Seen, low: Floats, high: Floats
+    ) -> list[tuple[str, tuple[Floats, Floats]]]:
+        """Slopes in the inputs of an operator."""
+        if step.matrix is not None:
+            back = step.matrix.transpose(0, 2, 1)
+            middle, half = (low + high) / 2, (high - low) / 2
+            centre = _through(back, which, middle)
+            spread = _through(np.abs(back), which, half)
+            spread += gamma(2 * back.shape[1] + 8) * _through(
+                np.abs(back), which, np.maximum(-low, high)
+            )
+            return [(step.inputs[0], (centre - spread, centre + spread))]
+        if step.sign:
+            second = (low, high) if step.sign > 0 else (-high, -low)
+            return [(step.inputs[0], (low, high)), (step.inputs[1], second)]
+        least, most = seen.slope[step.output]
+        ends = np.where(low < 0, most, least) * low, np.where(high > 0, most, least) * high
+        return [(step.inputs[0], ends)]
+
+
+def lead_program(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> LeadProgram:
+    """Return the program of some networks.
+
+    Parameters
+    ----------
+    graph : Graph
+    parameters : mapping of str to ndarray, shape (m, *shape)
+    """
+    constants = stacked_constants(graph, parameters)
+    count = max((len(parameters[name]) for name in graph.parameters), default=1)
+    shapes = {graph.input: graph.input_shape}
+    steps = []
+    for node in graph.needed():
+        shape, operator = shapes[node.inputs[0]], node.operator
+        shapes[node.output] = shape
+        if isinstance(operator, Join):
+            steps.append(_Step(tuple(node.inputs), node.output, sign=operator.sign))
+        elif isinstance(operator, Affine):
+            width = math.prod(shape)
+            linear = operator.apply(np.eye(width).reshape(1, width, *shape), constants, False)
+            shapes[node.output] = linear.shape[2:]
+            matrix = linear.reshape(len(linear), width, -1)
+            fixed = operator.constant_magnitude(shape, constants)
+            fixed = fixed.reshape(len(fixed), -1)
+            moves = not fixed.any() and bool(
+                (np.count_nonzero(matrix, axis=1) < 2).all() and np.isin(matrix, (0.0, 1.0)).all()
+            )
+            steps.append(
+                _Step(
+                    (node.inputs[0],),
+                    node.output,
+                    np.broadcast_to(matrix, (count, *matrix.shape[1:])),
+                    np.broadcast_to(fixed, (count, fixed.shape[1])),
+                    moves,
+                )
+            )
+        else:
+            steps.append(_Step(tuple(node.inputs[:1]), node.output))
+    return LeadProgram(graph, tuple(steps))
+
+
+def _rounded(most: Floats, least: Floats, terms: Floats) -> Floats:
+    """Bound what rounding adds to sums with so much above and below 0, of so many terms."""
+    products = (1 + _MORE) * (most + least)
+    sums = terms * np.maximum(most, least)
+    operations = terms + 2 * (1 + _MORE)
+    lost = 2 * operations * TINY32
+    return (UNIT32 * (products + sums) + lost) / (1 - 2 * operations * UNIT32)
+
+
+def _through(matrix: Floats, which: Integers, values: Floats) -> Floats:
+    if len(matrix) == 1:
+        return np.asarray(values @ matrix[0])
+    return np.asarray(np.matmul(values[:, None, :], matrix[which])[:, 0])
