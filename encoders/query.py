@@ -1,0 +1,103 @@
+"""A neutral question over several networks: is there a counter-example, and how bad is the worst?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.encoders.box import Box
+from leaveout.models import Network
+
+__all__ = ["Application", "Condition", "Form", "Query"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Application:
+    """A network applied to a point.
+
+    Attributes
+    ----------
+    network : Network
+    point : int
+        Position of its input in `Query.points`.
+    name : str
+        What messages call it.
+    """
+
+    network: Network
+    point: int
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A linear function of features and scores.
+
+    Attributes
+    ----------
+    features : tuple of (int, int, float)
+        Point, feature, coefficient; no place occurs twice.
+    scores : tuple of (int, int, float)
+        Application, label, coefficient; no place occurs twice.
+    constant : float
+    """
+
+    features: tuple[tuple[int, int, float], ...] = ()
+    scores: tuple[tuple[int, int, float], ...] = ()
+    constant: float = 0.0
+
+    def value(self, points: list[Floats], scores: list[Floats]) -> float:
+        """Evaluate it in float64.
+
+        Parameters
+        ----------
+        points : list of ndarray of float64, shape (features,)
+        scores : list of ndarray of float64, shape (labels,)
+            Of each application.
+        """
+        total = self.constant
+        total += sum(c * float(points[p][i]) for p, i, c in self.features)
+        return float(total + sum(c * float(scores[a][j]) for a, j, c in self.scores))
+
+
+@dataclass(frozen=True)
+class Condition:
+    """``form >= 0``, or ``form > 0`` where strict."""
+
+    form: Form
+    strict: bool = False
+
+    def holds(self, points: list[Floats], scores: list[Floats]) -> bool:
+        """Whether it is true; arguments as those of `Form.value`."""
+        value = self.form.value(points, scores)
+        return value > 0 if self.strict else value >= 0
+
+
+@dataclass(frozen=True)
+class Query:
+    """Points, what is computed of them, and what would be a counter-example.
+
+    Attributes
+    ----------
+    points : tuple of Box
+        The set each point is from.
+    applications : tuple of Application
+    cases : tuple of tuple of Condition
+        A counter-example meets all conditions of at least one case. No case means there is none;
+        a case without conditions is met everywhere.
+    worst : Form or None
+        How bad a counter-example is, where that is asked.
+    reals : bool
+        Whether the claim is about exact arithmetic on the networks' weights, rather than about
+        what float32 evaluation gives.
+    """
+
+    points: tuple[Box, ...]
+    applications: tuple[Application, ...]
+    cases: tuple[tuple[Condition, ...], ...]
+    worst: Form | None = None
+    reals: bool = False
