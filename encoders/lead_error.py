@@ -112,7 +112,32 @@ class Evaluation:
         passed = self._forward(bounds, box)
         if passed is None:
             return math.inf
-        found = max(self._backward(passed, label, rival) for rival in rivals)
+        top = self.graph.output
+        size = np.maximum(passed.above[top], passed.below[top])
+        found = 0.0
+        for rival in rivals:
+            lead = np.zeros(len(size))
+            lead[label], lead[rival] = 1.0, -1.0
+            # The lead itself is one more subtraction of two computed scores.
+            last = _UNIT32 * float(size[[label, rival]].sum()) + _TINY32
+            found = max(found, self._backward(passed, lead) + last)
+        return self._padded(found, box)
+
+    def form_error(self, bounds: Sequence[Interval], box: Box, form: Floats) -> float:
+        """Bound how far rounding moves ``form @ scores``, taken exactly of computed scores.
+
+        Parameters
+        ----------
+        bounds, box
+            As in `lead_error`.
+        form : ndarray of float64, shape (labels,)
+        """
+        passed = self._forward(bounds, box)
+        if passed is None:
+            return math.inf
+        return self._padded(self._backward(passed, form), box)
+
+    def _padded(self, found: float, box: Box) -> float:
         # All that was rounded here are sums of non-negative numbers.
         longest = sum(step.constant.size + 4 for step in self.steps if step.constant is not None)
         return found * (1.0 + gamma(8 * (longest + box.dimension) + 64)) + _TINY32
@@ -156,14 +181,9 @@ class Evaluation:
                 return None
         return _Passed(above, below, local, slope)
 
-    def _backward(self, passed: _Passed, label: int, rival: int) -> float:
-        top = self.graph.output
-        size = np.maximum(passed.above[top], passed.below[top])
-        lead = np.zeros(len(size))
-        lead[label], lead[rival] = 1.0, -1.0
-        slopes: dict[str, tuple[Floats, Floats]] = {top: (lead, lead)}
-        # The lead itself is one more subtraction of two computed scores.
-        total = _UNIT32 * float(size[[label, rival]].sum()) + _TINY32
+    def _backward(self, passed: _Passed, form: Floats) -> float:
+        slopes: dict[str, tuple[Floats, Floats]] = {self.graph.output: (form, form)}
+        total = 0.0
         for step in reversed(self.steps):
             if step.output not in slopes:
                 continue

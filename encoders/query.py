@@ -1,4 +1,4 @@
-"""A neutral question over several networks: is there a counter-example, and how bad is the worst?"""
+"""A neutral question over several networks: a counter-example to a claim, and the worst one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,32 @@
-"""Specifications: text to a typed syntax tree, and messages that point where it is wrong."""
+"""Specifications: text to a typed syntax tree, and messages that point where it is wrong.
 
+The functions a specification may call, plug-ins' too, are here to build the tree in Python: see
+`leaveout.specs.builder`.
+"""
+
+from collections.abc import Callable
+
+from leaveout.specs import builder
+from leaveout.specs.builder import (
+    Term,
+    find,
+    forall,
+    greatest,
+    guarantee,
+    include,
+    least,
+    let,
+    name,
+    names,
+    param,
+    spec,
+)
 from leaveout.specs.check import CheckedSpec, check
+from leaveout.specs.format import formatted
 from leaveout.specs.functions import Function, Parameter, functions
-from leaveout.specs.parse import load, parse
+from leaveout.specs.included import expand, load
+from leaveout.specs.params import params, with_params
+from leaveout.specs.parse import parse
 from leaveout.specs.source import Position, Source
 from leaveout.specs.tree import (
     And,
@@ -16,6 +40,7 @@ from leaveout.specs.tree import (
     ForAll,
     Guarantee,
     Implies,
+    Include,
     Let,
     ListOf,
     Name,
@@ -25,6 +50,7 @@ from leaveout.specs.tree import (
     Number,
     Option,
     Or,
+    Param,
     Spec,
     Statement,
     Text,
@@ -45,6 +71,7 @@ __all__ = [
     "Function",
     "Guarantee",
     "Implies",
+    "Include",
     "Let",
     "ListOf",
     "Name",
@@ -54,15 +81,39 @@ __all__ = [
     "Number",
     "Option",
     "Or",
+    "Param",
     "Parameter",
     "Position",
     "Source",
     "Spec",
     "Statement",
+    "Term",
     "Text",
     "Type",
     "check",
+    "expand",
+    "find",
+    "forall",
+    "formatted",
     "functions",
+    "greatest",
+    "guarantee",
+    "include",
+    "least",
+    "let",
     "load",
+    "name",
+    "names",
+    "param",
+    "params",
     "parse",
+    "spec",
+    "with_params",
 ]
+
+
+def __getattr__(name_: str) -> Callable[..., Term]:
+    try:
+        return builder.__getattr__(name_)
+    except AttributeError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name_!r}") from None

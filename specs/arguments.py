@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leaveout.specs.errors import Slip, nearest
-from leaveout.specs.functions import Bound, Function
+from leaveout.specs.signatures import Bound, Function
 from leaveout.specs.source import Position
 from leaveout.specs.tree import Call
 

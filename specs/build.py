@@ -21,6 +21,7 @@ from leaveout.specs.tree import (
     ForAll,
     Guarantee,
     Implies,
+    Include,
     Let,
     ListOf,
     Name,
@@ -29,6 +30,7 @@ from leaveout.specs.tree import (
     Number,
     Option,
     Or,
+    Param,
     Statement,
     Text,
 )
@@ -70,6 +72,22 @@ def _between(parts: Parts, opening: str) -> Parts:
     return [_bare(part) for part in parts[first + 1 : -1] if part is not None and part != ","]
 
 
+def _text(token: Any) -> Text:
+    text, at = str(token), position(token)
+    wrong = wrong_escape(text)
+    if wrong is not None:
+        start = at.column + wrong
+        raise Slip(
+            Position(at.line, start, at.line, start + 2),
+            f"'{text[wrong : wrong + 2]}' means nothing in a text",
+            r"write \\ for a backslash, or / in a path",
+        )
+    try:
+        return Text(unquoted(text), at=at)
+    except SpecError as error:
+        raise Slip(at, str(error)) from None
+
+
 class _Builder:
     """Makes the nodes; raises `Slip` for what the grammar allows and the language does not."""
 
@@ -79,6 +97,13 @@ class _Builder:
     def let(self, parts: Parts) -> Let:
         _, name, _, value = parts
         return Let(str(name), _bare(value), at=_span(parts), name_at=position(name))
+
+    def param(self, parts: Parts) -> Param:
+        _, name, _, value = parts
+        return Param(str(name), _bare(value), at=_span(parts), name_at=position(name))
+
+    def include(self, parts: Parts) -> Include:
+        return Include(_text(parts[1]), at=_span(parts))
 
     def guarantee(self, parts: Parts) -> Guarantee:
         _, name, _, claim = parts
@@ -152,19 +177,7 @@ class _Builder:
         return Number(-value if len(parts) == 2 else value, at=_span(parts))
 
     def text(self, parts: Parts) -> Text:
-        text, at = str(parts[0]), position(parts[0])
-        wrong = wrong_escape(text)
-        if wrong is not None:
-            start = at.column + wrong
-            raise Slip(
-                Position(at.line, start, at.line, start + 2),
-                f"'{text[wrong : wrong + 2]}' means nothing in a text",
-                r"write \\ for a backslash, or / in a path",
-            )
-        try:
-            return Text(unquoted(text), at=at)
-        except SpecError as error:
-            raise Slip(at, str(error)) from None
+        return _text(parts[0])
 
     def name(self, parts: Parts) -> Name:
         return Name(str(parts[0]), at=_span(parts))

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from leaveout.errors import SpecError
-from leaveout.specs.errors import Slip, pointing
+from leaveout.specs.arguments import starting
+from leaveout.specs.errors import Slip
 from leaveout.specs.functions import Function, functions
-from leaveout.specs.infer import Entry, Inference, Scope, twice
-from leaveout.specs.parse import parse, refuse_too_deep
+from leaveout.specs.infer import Entry, Inference, Scope
+from leaveout.specs.params import Constants
+from leaveout.specs.parse import with_text
+from leaveout.specs.place import place, pointed
 from leaveout.specs.source import Position, Source
 from leaveout.specs.tree import (
     Confident,
     Expression,
     Find,
+    ForAll,
     Guarantee,
+    Include,
     Let,
     Name,
     Node,
+    Param,
     Spec,
     children,
 )
@@ -38,7 +45,7 @@ class CheckedSpec:
         As checked. For a tree built in Python: as parsed back from its canonical text, so
         that its nodes have positions.
     lets : mapping of str to Let
-        In order.
+        In order; params are among them.
     statements : tuple of Guarantee or Find
         In order.
     """
@@ -85,44 +92,41 @@ def check(spec: Spec, table: Mapping[str, Function] | None = None) -> CheckedSpe
         At the first name that is unknown or defined twice, expression that has no type, or
         claim that is none; the message points at it. Also if there is nothing to prove.
     """
-    spec = _with_text(spec)
+    spec = with_text(spec)
     try:
         return _check(spec, functions() if table is None else table)
     except Slip as slip:
-        raise pointing(spec.source, slip) from None
-
-
-def _with_text(spec: Spec) -> Spec:
-    if spec.source.text:
-        return spec
-    try:
-        refuse_too_deep(spec.statements)
-    except Slip as slip:
-        raise SpecError(f"{spec.source.name}: {slip.wrong}") from None
-    return parse(str(spec), spec.source.name)
+        raise pointed(spec.source, slip) from None
 
 
 def _check(spec: Spec, table: Mapping[str, Function]) -> CheckedSpec:
     lets = {each.name: each for each in reversed(spec.statements) if isinstance(each, Let)}
-    proven = tuple(each for each in spec.statements if not isinstance(each, Let))
+    proven = tuple(each for each in spec.statements if isinstance(each, Guarantee | Find))
     inference = Inference(
         table,
-        {name: let.name_at for name, let in lets.items()},
+        {name: spec.source.find(let.name_at)[1] for name, let in lets.items()},
         frozenset(each.name for each in proven),
     )
+    names = _Names(spec.source)
     scope: dict[str, Entry] = {}
-    results: dict[str, Position] = {}
+    constants = Constants()
     for statement in spec.statements:
+        if isinstance(statement, Include):
+            cure = "read the file with leaveout.specs.load, or use leaveout.specs.expand"
+            raise Slip(statement.at, "nothing says which folder this path is relative to", cure)
+        names.define(statement)
         if isinstance(statement, Let):
-            if statement.name in scope:
-                raise twice(statement.name, statement.name_at, scope[statement.name].at)
             kind = inference.infer(statement.value, scope)
-            scope[statement.name] = Entry(kind, statement.name_at, statement.value)
-            continue
-        if statement.name in results:
-            raise twice(statement.name, statement.name_at, results[statement.name])
-        results[statement.name] = statement.name_at
-        _check_claim(statement, scope, inference)
+            if isinstance(statement, Param):
+                constants.param(statement)
+            else:
+                with suppress(Slip):
+                    constants.read(statement)
+            at = spec.source.find(statement.name_at)[1]
+            scope[statement.name] = Entry(kind, at, statement.value)
+        else:
+            names.bind(statement)
+            _check_claim(statement, scope, inference)
     if not proven:
         raise SpecError(
             f"{spec.source.name}: nothing to prove: there is no guarantee and no find\n"
@@ -131,6 +135,40 @@ def _check(spec: Spec, table: Mapping[str, Function]) -> CheckedSpec:
     return CheckedSpec(
         spec, MappingProxyType(dict(reversed(lets.items()))), proven, inference.types
     )
+
+
+@dataclass
+class _Names:
+    """Where names are defined; in a spec of several files ``infer`` could not say in which."""
+
+    source: Source
+    lets: dict[str, Position] = field(default_factory=dict)
+    results: dict[str, Position] = field(default_factory=dict)
+
+    def define(self, statement: Let | Guarantee | Find) -> None:
+        """Note the name of a statement; raises `Slip` where it is taken."""
+        known = self.lets if isinstance(statement, Let) else self.results
+        if statement.name in known:
+            raise self.twice(statement.name, statement.name_at, known[statement.name])
+        known[statement.name] = statement.name_at
+
+    def bind(self, statement: Guarantee | Find) -> None:
+        """Raise `Slip` where what a claim binds has the name of a let."""
+        if isinstance(statement, Find) and statement.variable in self.lets:
+            name = statement.variable
+            raise self.twice(name, statement.variable_at, self.lets[name])
+        if isinstance(statement.claim, ForAll):
+            for binder in statement.claim.binders:
+                if binder.name in self.lets:
+                    at = starting(binder.at, binder.name)
+                    raise self.twice(binder.name, at, self.lets[binder.name])
+
+    def twice(self, name: str, at: Position, first: Position) -> Slip:
+        """Return the slip for a name that is defined already."""
+        where = place(self.source, first, seen_from=at)
+        return Slip(
+            at, f"'{name}' is defined twice", f"first at {where}; give one of them another name"
+        )
 
 
 def _check_claim(statement: Guarantee | Find, scope: Scope, inference: Inference) -> None:
@@ -151,8 +189,6 @@ def _check_claim(statement: Guarantee | Find, scope: Scope, inference: Inference
 
 def _with_variable(statement: Find, scope: Scope) -> Scope:
     variable, at = statement.variable, statement.variable_at
-    if variable in scope:
-        raise twice(variable, at, scope[variable].at)
     if not _mentions(statement.claim, variable):
         wrong = f"'{variable}' is not in the claim, so there is nothing to find"
         raise Slip(at, wrong, f"put '{variable}' where the {statement.direction} value belongs")

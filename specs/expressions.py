@@ -30,6 +30,7 @@ __all__ = [
     "Option",
     "Or",
     "Text",
+    "binds",
     "children",
 ]
 
@@ -44,7 +45,6 @@ class Node:
         Not part of equality: two nodes are equal if they say the same.
     """
 
-    # How tightly a node binds; a child that binds looser than its place needs parentheses.
     at: Position = field(default=Position(), compare=False, repr=False, kw_only=True)
 
 
@@ -57,7 +57,8 @@ def children(node: Node) -> Iterator[Node]:
                 yield child
 
 
-def _binds(node: Node) -> int:
+def binds(node: Node) -> int:
+    """Return how tightly a node binds; looser than its place, it needs parentheses."""
     match node:
         case Confident():
             return 0
@@ -79,8 +80,8 @@ def _binds(node: Node) -> int:
             return 8
 
 
-def _inside(node: Node, binds: int) -> str:
-    return str(node) if _binds(node) >= binds else f"({node})"
+def _inside(node: Node, tight: int) -> str:
+    return str(node) if binds(node) >= tight else f"({node})"
 
 
 @dataclass(frozen=True)
@@ -188,8 +189,8 @@ class Arithmetic(Node):
     right: Expression
 
     def __str__(self) -> str:
-        binds = _binds(self)
-        return f"{_inside(self.left, binds)} {self.operator} {_inside(self.right, binds + 1)}"
+        tight = binds(self)
+        return f"{_inside(self.left, tight)} {self.operator} {_inside(self.right, tight + 1)}"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from leaveout.specs.arguments import bind, starting
 from leaveout.specs.errors import Slip, nearest
-from leaveout.specs.functions import Function
+from leaveout.specs.signatures import Function
 from leaveout.specs.source import Position
 from leaveout.specs.tree import (
     And,
@@ -28,7 +28,8 @@ from leaveout.specs.tree import (
     Or,
     Text,
 )
-from leaveout.specs.types import BOOLEAN, LABEL, LIST, NUMBER, TABLE, TEXT, Type
+from leaveout.specs.types import BOOLEAN, LABEL, LIST, NUMBER, TABLE, TEXT, WORD, Type
+from leaveout.specs.words import listed
 
 __all__ = ["Entry", "Inference", "Scope", "brief", "twice"]
 
@@ -150,8 +151,12 @@ class Inference:
         if name in self.results:
             wrong = f"'{name}' names a result, which no expression can use"
             return Slip(at, wrong, "only what a 'let' or a 'forall' defines has a value")
-        cure = nearest(name, {*(scope or ()), *self.functions})
-        if not cure:
+        # A name much shorter or longer than a function is not that function misspelt.
+        similar = {each for each in self.functions if abs(len(each) - len(name)) <= 2}
+        cure = nearest(name, {*(scope or ()), *similar})
+        if not cure and scope == {}:
+            cure = f"define it first, as in: let {brief(Name(name))} = 0.5"
+        elif not cure:
             cure = f"known here: {', '.join(sorted(scope or self.functions))}"
         return Slip(at, f"unknown name '{name}'", cure)
 
@@ -159,28 +164,42 @@ class Inference:
         at = starting(node.at, node.function)
         function = self.functions.get(node.function)
         if function is None and node.function in scope:
-            human = scope[node.function].type.human
-            wrong = f"'{node.function}' is {human}, not a function"
-            raise Slip(at, wrong, f"the functions are: {', '.join(sorted(self.functions))}")
+            kind = scope[node.function].type
+            wrong = f"'{node.function}' is {kind.human}, not a function"
+            takers = [
+                each.name
+                for each in self.functions.values()
+                if any(kind in parameter.types for parameter in each.parameters)
+            ]
+            cure = f"what takes {kind.human}: {', '.join(takers)}" if takers else ""
+            raise Slip(at, wrong, cure)
         if function is None:
             raise self._unknown(node.function, at)
         given = bind(node, function)
+        kinds: dict[str, Type] = {}
         for name, argument in given.items():
-            parameter = next(each for each in function.parameters if each.name == name)
+            parameter = function.parameter(name)
             if isinstance(argument, Name) and argument.name in parameter.words:
+                kinds[name] = WORD
                 continue
             if parameter.words and not parameter.types:
                 options = " or ".join(f"'{word}'" for word in parameter.words)
                 wrong = f"'{name}' of {function.name} must be {options}, got {brief(argument)}"
                 near = nearest(str(argument), parameter.words)
                 raise Slip(argument.at, wrong, near or function.signature)
-            kind = self.infer(argument, scope)
+            kind = kinds[name] = self.infer(argument, scope)
             if kind not in parameter.types:
                 raise self._mismatch(function, name, argument, kind, parameter.types)
+            number = literal(argument, scope)
+            if isinstance(number, Number) and not parameter.takes(number.value):
+                wrong = f"'{name}' of {function.name} is {parameter.range}, {number} is not"
+                raise Slip(argument.at, wrong, f"as in: {function.example}")
         if function.rule is not None:
-            broken = function.rule({name: literal(value, scope) for name, value in given.items()})
+            followed = {name: literal(value, scope) for name, value in given.items()}
+            broken = function.rule(followed, kinds)
             if broken:
-                raise Slip(node.at, broken, f"as in: {function.example}")
+                wrong, _, cure = broken.partition("\n")
+                raise Slip(node.at, wrong, cure or f"as in: {function.example}")
         return function.result
 
     def _mismatch(
@@ -284,7 +303,7 @@ class Inference:
             ways = [
                 f"{kind.human} ({kind.each.human} each)" for kind in self._iterable() if kind.each
             ]
-            raise Slip(binder.domain.at, wrong, f"it goes over {' or '.join(ways)}")
+            raise Slip(binder.domain.at, wrong, f"it goes over {listed(ways)}")
         return Entry(domain.each, at)
 
 

@@ -14,9 +14,19 @@ from leaveout.specs.source import Source
 from leaveout.specs.tree import Node, Spec, children
 
 if TYPE_CHECKING:
-    from lark import Lark
+    from lark import Lark, Token
 
-__all__ = ["DEEPEST", "LONGEST", "load", "parse", "refuse_too_deep"]
+__all__ = [
+    "DEEPEST",
+    "LONGEST",
+    "decoded",
+    "parse",
+    "read",
+    "read_bytes",
+    "refuse_too_deep",
+    "tokens",
+    "with_text",
+]
 
 DEEPEST = 200
 LONGEST = 200_000
@@ -37,6 +47,11 @@ def _parser() -> Lark:
         keep_all_tokens=True,
         maybe_placeholders=True,
     )
+
+
+def tokens(text: str) -> list[Token]:
+    """Return the tokens of a text that parses, without comments."""
+    return list(_parser().lex(text))
 
 
 def refuse_too_deep(statements: Sequence[Node]) -> None:
@@ -65,6 +80,7 @@ def parse(text: str, name: str = "<text>") -> Spec:
     Returns
     -------
     Spec
+        As written: an ``include`` stays one until `leaveout.specs.expand`.
 
     Raises
     ------
@@ -76,7 +92,7 @@ def parse(text: str, name: str = "<text>") -> Spec:
     from leaveout.specs.unexpected import explain
 
     if len(text) > LONGEST:
-        raise SpecError(f"{name}: too long for a specification, at most {LONGEST:,} characters")
+        raise _too_long(name)
     if not text.strip():
         raise SpecError(f"{name}: the specification is empty, expected a statement such as 'let'")
     source = Source(name, text)
@@ -90,33 +106,71 @@ def parse(text: str, name: str = "<text>") -> Spec:
     return Spec(statements, source)  # type: ignore[arg-type]
 
 
-def load(path: str | Path) -> Spec:
-    """Read and parse a specification file.
-
-    Parameters
-    ----------
-    path : str or Path
-        A UTF-8 file.
-
-    Returns
-    -------
-    Spec
-        Its source is named as the path was given.
+def read(path: str | Path) -> str:
+    """Return the text of a specification file.
 
     Raises
     ------
     SpecError
-        If there is no such file, it is not UTF-8 text, or it is not a specification.
+        If there is no such file, or it is not UTF-8 text.
+    """
+    return decoded(read_bytes(path), str(path))
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Return what a specification file holds.
+
+    Raises
+    ------
+    SpecError
+        If it cannot be read, or is longer than any specification.
     """
     try:
-        with Path(path).open(encoding="utf-8-sig") as file:
-            text = file.read(LONGEST + 1)
+        with Path(path).open("rb") as file:
+            # A character has at most four bytes.
+            data = file.read(4 * LONGEST + 1)
     except FileNotFoundError:
         raise SpecError(f"{path}: no such file") from None
     except IsADirectoryError:
         raise SpecError(f"{path}: is a folder, expected a specification file") from None
-    except UnicodeDecodeError as error:
-        raise SpecError(f"{path}: is not UTF-8 text (byte {error.start})") from None
     except (OSError, ValueError) as error:
         raise SpecError(f"{path}: cannot be read: {error}") from None
-    return parse(text, str(path))
+    if len(data) > 4 * LONGEST:
+        raise _too_long(str(path))
+    return data
+
+
+def _too_long(name: str) -> SpecError:
+    return SpecError(f"{name}: too long for a specification, at most {LONGEST:,} characters")
+
+
+def decoded(data: bytes, name: str) -> str:
+    """Return the text that a file holds, its lines ended by a line feed alone.
+
+    Raises
+    ------
+    SpecError
+        If it is not UTF-8 text.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{name}: is not UTF-8 text (byte {error.start})") from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def with_text(spec: Spec) -> Spec:
+    """Return a specification that has a text: of a tree built in Python, its canonical text.
+
+    Raises
+    ------
+    SpecError
+        If the tree is nested too deeply to be walked.
+    """
+    if spec.source.text:
+        return spec
+    try:
+        refuse_too_deep(spec.statements)
+    except Slip as slip:
+        raise SpecError(f"{spec.source.name}: {slip.wrong}") from None
+    return parse(str(spec), spec.source.name)

@@ -23,10 +23,38 @@ class Position:
         """Return the span from the start of this position to the end of another."""
         return Position(self.line, self.column, last.end_line, last.end_column)
 
+    def moved(self, lines: int) -> Position:
+        """Return the same place that many lines further down."""
+        return Position(self.line + lines, self.column, self.end_line + lines, self.end_column)
+
 
 @dataclass(frozen=True)
 class Source:
-    """The text a specification was read from, and the name messages call it by."""
+    """The text a specification was read from, and the name messages call it by.
+
+    Attributes
+    ----------
+    name : str
+    text : str
+    included : tuple of Source
+        The files it includes. Their lines are counted on from its own last line, file by file,
+        so that a position alone tells which file it is in.
+    """
 
     name: str
     text: str
+    included: tuple[Source, ...] = ()
+
+    @property
+    def lines(self) -> int:
+        """How many lines the text has, without those of included files."""
+        return self.text.count("\n") + 1
+
+    def find(self, at: Position) -> tuple[Source, Position]:
+        """Return the file a position is in, and the position as counted in that file."""
+        before = 0
+        for file in (self, *self.included):
+            if at.line - before <= file.lines:
+                return file, at.moved(-before)
+            before += file.lines
+        return self, at

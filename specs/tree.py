@@ -40,6 +40,7 @@ __all__ = [
     "ForAll",
     "Guarantee",
     "Implies",
+    "Include",
     "Let",
     "ListOf",
     "Name",
@@ -49,6 +50,7 @@ __all__ = [
     "Number",
     "Option",
     "Or",
+    "Param",
     "Position",
     "Source",
     "Spec",
@@ -76,6 +78,24 @@ class Let(Node):
 
     def __str__(self) -> str:
         return f"let {self.name} = {self.value}"
+
+
+@dataclass(frozen=True)
+class Param(Let):
+    """A name for a constant that whoever runs the specification may set; otherwise a let."""
+
+    def __str__(self) -> str:
+        return f"param {self.name} = {self.value}"
+
+
+@dataclass(frozen=True)
+class Include(Node):
+    """The statements of another file, in this place."""
+
+    path: Text
+
+    def __str__(self) -> str:
+        return f"include {self.path}"
 
 
 @dataclass(frozen=True)
@@ -108,7 +128,7 @@ class Find(Node):
         return _headed(head, self.claim)
 
 
-Statement: TypeAlias = Let | Guarantee | Find
+Statement: TypeAlias = Let | Param | Include | Guarantee | Find
 
 
 @dataclass(frozen=True)
@@ -117,7 +137,7 @@ class Spec:
 
     Attributes
     ----------
-    statements : tuple of Let, Guarantee or Find
+    statements : tuple of Let, Param, Include, Guarantee or Find
     source : Source
         Not part of equality. Its text is empty where the tree was built in Python.
     """
@@ -127,3 +147,8 @@ class Spec:
 
     def __str__(self) -> str:
         return "".join(f"{statement}\n" for statement in self.statements)
+
+    def _repr_html_(self) -> str:
+        from leaveout.specs.highlight import html
+
+        return html(self)

@@ -5,14 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 __all__ = [
+    "AUDIT",
+    "BALLOTS",
     "BOOLEAN",
+    "EDIT_VOTES",
     "FAMILY",
+    "FOREST",
     "INPUTS",
     "LABEL",
     "LIST",
     "NETWORK",
     "NUMBER",
     "POINT",
+    "RECORD",
+    "RECORDS",
+    "RELABEL_VOTES",
+    "SHARDED",
     "TABLE",
     "TEXT",
     "WORD",
@@ -56,3 +64,15 @@ TEXT = Type("Text", "a text")
 LIST = Type("List", "a list of numbers")
 TABLE = Type("Table", "a list of lists of numbers")
 WORD = Type("Word", "a word")
+
+BALLOTS = Type("Ballots", "a table of ballots")
+EDIT_VOTES = Type("EditVotes", "a vote that withstands edits")
+"""A vote certified against points inserted and removed."""
+RELABEL_VOTES = Type("RelabelVotes", "a vote that withstands relabels")
+"""A vote certified against changed labels; a type of its own, so that the two never mix."""
+
+SHARDED = Type("Sharded", "a sharded service")
+FOREST = Type("Forest", "a forest", equates=True)
+RECORD = Type("Record", "a record")
+RECORDS = Type("Records", "a table of records", each=RECORD)
+AUDIT = Type("Audit", "an audit")

@@ -19,6 +19,8 @@ __all__ = ["explain"]
 
 _EXAMPLES = {
     "LET": "let N = ...",
+    "PARAM": "param eps = 0.1",
+    "INCLUDE": 'include "other.spec"',
     "GUARANTEE": "guarantee quiet: ...",
     "FIND": "find bound: least b such that ...",
 }
@@ -82,7 +84,8 @@ def _bracket(scene: Scene) -> Slip | None:
     if token.type in CLOSES.values() and token != mate:
         wrong = f"expected '{mate}', found '{token}'"
         return Slip(scene.at, wrong, f"'{opened[-1]}' at {at.line}:{at.column} is still open")
-    starts = token.type in STATEMENTS and scene.after is not None and scene.after.type == "NAME"
+    follows = scene.after.type if scene.after is not None else ""
+    starts = token.type in STATEMENTS and follows in ("NAME", "TEXT")
     if token.type == "$END" or starts:
         place = "the end of the text" if token.type == "$END" else f"'{token}' on line {token.line}"
         return Slip(at, f"this '{opened[-1]}' is never closed", f"expected '{mate}' before {place}")
@@ -98,6 +101,9 @@ def _heading(scene: Scene) -> Slip | None:
     if accepts == {"NAME"} and previous is not None and previous.type in STATEMENTS:
         wrong = f"expected a name after '{previous}', found {scene.found}"
         return Slip(scene.at, wrong, f"write: {_EXAMPLES[previous.type]}")
+    if previous is not None and previous.type == "INCLUDE":
+        wrong = f"expected a path in quotes after 'include', found {scene.found}"
+        return Slip(scene.at, wrong, f"write: {_EXAMPLES['INCLUDE']}")
     if accepts == {"COLON"} and first == "GUARANTEE" and token.type == "PER":
         cure = "write: find bound: least b per label such that ..."
         return Slip(scene.at, "'per label' belongs to 'find', not to 'guarantee'", cure)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 __all__ = ["CHARACTERS", "KEYWORDS", "STATEMENTS", "WORDS", "expected", "listed"]
 
-STATEMENTS = frozenset({"LET", "GUARANTEE", "FIND"})
+STATEMENTS = frozenset({"LET", "PARAM", "INCLUDE", "GUARANTEE", "FIND"})
 
 KEYWORDS = STATEMENTS | {
     "AND",
@@ -41,6 +41,7 @@ _HUMAN = {
     **{word: f"'{word.lower()}'" for word in KEYWORDS},
 }
 
+_STATEMENTS = "'let', 'param', 'include', 'guarantee', 'find'"
 _BEGINS = {"NAME", "NUMBER", "LPAR", "LSQB", "MINUS", "NOT", "FORALL", "TEXT"}
 _CONTINUES = {"LPAR", "COMPARISON", "PLUS", "MINUS", "TIMES", "DIVIDE", "WITH", "EQUAL"}
 
@@ -69,18 +70,20 @@ def expected(terminals: Iterable[str]) -> str:
         words = [f"an operator ({', '.join(_HUMAN[each] for each in shown)}, ...)"]
     if left >= STATEMENTS:
         left -= STATEMENTS | {"$END"}
-        words.append("the next statement" if words else "a statement ('let', 'guarantee', 'find')")
+        words.append("the next statement" if words else f"a statement ({_STATEMENTS})")
     return listed(words + [_HUMAN.get(each, f"'{each.lower()}'") for each in sorted(left)])
 
 
 WORDS = {
     "and": "write 'and', in lower case",
     "forall": "write 'forall', in lower case",
+    "import": 'write: include "other.spec"',
     "if": "write: condition => claim",
     "iff": "write: (a => b) and (b => a)",
     "implies": "write '=>'",
     "is": "write '=='",
     "not": "write 'not', in lower case",
+    "parameter": "write: param eps = 0.1",
     "or": "write 'or', in lower case",
     "then": "write: condition => claim",
     "xor": "write: (a or b) and not (a and b)",

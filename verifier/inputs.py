@@ -62,12 +62,32 @@ class InputReader:
         return Box(box.lower, box.upper, tuple(dict.fromkeys(choices.values())))
 
     def _box(self, node: Expression, call: Expression) -> Box:
+        if isinstance(call, Call) and call.function == "around":
+            return self._around(call)
         if not (isinstance(call, Call) and call.function == "box"):
             raise self.resolver.fail(node, "expected a box, as in box(0, 1)")
         given = bind(call, built_in("box"))
         lower, upper = self._side(given["lower"]), self._side(given["upper"])
         try:
             return Box(lower, upper)
+        except LeaveoutError as error:
+            raise self.resolver.fail(call, str(error)) from None
+
+    def _around(self, call: Call) -> Box:
+        """Return a box around a centre, cut with another set's; never smaller for rounding."""
+        given = bind(call, built_in("around"))
+        centre, radius = self._side(given["centre"]), self.resolver.number(given["radius"])
+        if radius is None or radius < 0:
+            raise self.resolver.fail(given["radius"], "a radius is a constant number from 0")
+        lower = np.nextafter(centre - radius, -np.inf)
+        upper = np.nextafter(centre + radius, np.inf)
+        choices: tuple[Choices, ...] = ()
+        if "within" in given:
+            within = self.read(given["within"])
+            lower, upper = np.maximum(lower, within.lower), np.minimum(upper, within.upper)
+            choices = within.choices
+        try:
+            return Box(lower, upper, choices)
         except LeaveoutError as error:
             raise self.resolver.fail(call, str(error)) from None
 

@@ -12,6 +12,7 @@ from leaveout.files import written_whole
 __all__ = [
     "BoxRecord",
     "ChoicesRecord",
+    "ExampleRecord",
     "Report",
     "Result",
     "Verdict",
@@ -52,6 +53,34 @@ class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
     label: int
     member_label: int
     words: str
+
+
+class ExampleRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A counter-example to a claim that is not about leaks.
+
+    Of a claim about points it was replayed through onnxruntime in float32; of one about values of
+    functions there are words alone.
+
+    Attributes
+    ----------
+    points : dict of str to tuple of float
+        Each point that ``forall`` binds, by name.
+    scores : dict of str to tuple of float
+        Of each network at each point, as in ``N(x)``.
+    labels : dict of str to int
+        What they answer; on a tie the first of the tied labels.
+    members, removed : dict of str to int
+        Position of each member, and the row it lacks, by the name ``forall`` gives it.
+    words : str
+        The same in a sentence.
+    """
+
+    points: dict[str, tuple[float, ...]]
+    scores: dict[str, tuple[float, ...]]
+    labels: dict[str, int]
+    members: dict[str, int] = {}
+    removed: dict[str, int] = {}
+    words: str = ""
 
 
 class ChoicesRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +136,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     reason : str or None
         Of "unknown": time, solver or numerical, and what happened.
     box : BoxRecord
+        Of several points the first one's.
     members : int
+    example : ExampleRecord or None
+        The counter-example, or for a find the worst one, of a claim that is not about leaks.
     """
 
     name: str
@@ -123,6 +155,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None
     box: BoxRecord
     members: int
+    example: ExampleRecord | None = None
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from leaveout.errors import FamilyError, LeaveoutError, ModelError
 from leaveout.models import Family, Manifest, Network, load_family, load_network
-from leaveout.specs import Call, CheckedSpec, Expression, Name, Node, Text
+from leaveout.specs import Call, CheckedSpec, Expression, Let, Name, Node, Text
 from leaveout.specs.arguments import bind
 from leaveout.specs.constants import constant
 from leaveout.specs.errors import Slip, pointing
 from leaveout.specs.functions import built_in
-from leaveout.specs.types import INPUTS
+from leaveout.specs.types import INPUTS, Type
 
 __all__ = ["Resolver"]
 
@@ -41,6 +42,15 @@ class Resolver:
     def pointing(self, slip: Slip) -> LeaveoutError:
         """Return the error that shows a slip in the specification."""
         return pointing(self._spec.source, slip)
+
+    @property
+    def lets(self) -> Mapping[str, Let]:
+        """Every name that is defined, in order."""
+        return self._spec.lets
+
+    def type_of(self, node: Expression) -> Type:
+        """Return the type of an expression of the specification."""
+        return self._spec.type_of(node)
 
     def value(self, node: Expression) -> Expression:
         """Follow names to the expression they stand for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
 
@@ -11,15 +12,16 @@ from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.options import LOOSE
 from leaveout.errors import SolverError
 from leaveout.solvers import Feature, find_solver
-from leaveout.specs import Spec, check, load
-from leaveout.verifier.formula import recognise
+from leaveout.specs import Spec
+from leaveout.specs.params import Value
 from leaveout.verifier.idp import Clock, Decider, StatementProgress
 from leaveout.verifier.options import ENGINES, VerifyOptions
 from leaveout.verifier.proofs import CertificateTarget
+from leaveout.verifier.reading import read_spec
 from leaveout.verifier.report import Report
-from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.statements import Statements
 
-__all__ = ["verify"]
+__all__ = ["usable_features", "verify"]
 
 
 def verify(
@@ -37,6 +39,7 @@ def verify(
     resume: Path | str | None = None,
     executor: str = "processes",
     kernel: str = "cpu",
+    params: Mapping[str, Value] | None = None,
 ) -> Report:
     """Verify every statement of a specification.
 
@@ -56,6 +59,8 @@ def verify(
     resume : path, optional
     executor, kernel : str
         See `leaveout.verifier.options.VerifyOptions`.
+    params : mapping of str to float or str, optional
+        Other values for params of the specification, by name.
 
     Returns
     -------
@@ -75,22 +80,18 @@ def verify(
         solver, engine, time, workers, variant, seed, kept, file, executor, kernel
     )
     target = CertificateTarget(Path(certificate), engine) if certificate is not None else None
-    features = _features(options)
-    tree = spec if isinstance(spec, Spec) else load(spec)
-    if folder is None:
-        folder = Path() if isinstance(spec, Spec) else Path(spec).parent
-    checked = check(tree)
-    resolver = Resolver(checked, Path(folder))
+    features = usable_features(options)
+    reading = read_spec(spec, folder, params)
+    checked, resolver = reading.checked, reading.resolver()
     decider = Decider(resolver, options, progress, target)
     if target is not None:
-        target.begin(tree.source.name, tree.source.text or str(tree))
-    jobs = [decider.load(recognise(each, resolver)) for each in checked.statements]
-    decider.resume(jobs)
-    clock = Clock(time, started, sum(len(job.labels) for job in jobs))
-    results = [result for job in jobs for result in decider.decide(job, clock)]
+        target.begin(checked.source.name, reading.text)
+    statements = Statements(checked, resolver, reading.folder, options, decider, progress)
+    decider.resume(statements.leaks)
+    results = statements.decide(Clock(time, started, statements.results))
     if decider.betrayed:
         # Earlier statements rested on the same solver.
-        results = [result for job in jobs for result in decider.decide(job, clock)]
+        results = statements.distrusted()
     if features is not None and Feature.TOLERANCES not in features:
         decider.notes.append(
             f"solver {solver!r} takes no tolerances: its bounds are padded for {LOOSE:g}"
@@ -101,16 +102,16 @@ def verify(
         else:
             target.write()
         decider.notes += target.notes
-    name = tree.source.name if isinstance(spec, Spec) else str(spec)
+    name = checked.source.name if isinstance(spec, Spec) else str(spec)
     return Report(
         leaveout=leaveout.__version__,
         spec=name,
         results=tuple(results),
-        notes=tuple(decider.notes),
+        notes=(*reading.notes, *decider.notes, *statements.notes),
     )
 
 
-def _features(options: VerifyOptions) -> frozenset[Feature] | None:
+def usable_features(options: VerifyOptions) -> frozenset[Feature] | None:
     """Hold names and options against what is there; return what the solver, if any, can do.
 
     Raises

@@ -87,8 +87,11 @@ def _number(value: float | None, up: bool = False) -> str:
 def _scope(report: Report) -> list[str]:
     seen = []
     for result in report.results:
+        if not result.box.lower:
+            continue
         plural = "" if result.members == 1 else "s"
-        line = f"over {result.members:,} member{plural} and every x in {_box(result.box)}"
+        members = f"{result.members:,} member{plural} and " if result.members else ""
+        line = f"over {members}every x in {_box(result.box)}"
         if line not in seen:
             seen.append(line)
     return seen
@@ -115,6 +118,8 @@ def _sentences(result: Result) -> list[str]:
     # Of a proved guarantee the worst leak is below what was asked: no news.
     if result.witness is not None and (result.kind == "find" or result.verdict == "refuted"):
         lines.append(f"{head}: {result.witness.words}")
+    if result.example is not None and (result.kind == "find" or result.verdict == "refuted"):
+        lines.append(f"{head}: {result.example.words}")
     if result.reason is not None:
         lines.append(f"{head}: unknown: {result.reason}")
     return lines

@@ -6,7 +6,7 @@ import heapq
 import itertools
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,16 +15,17 @@ from numpy.typing import NDArray
 from leaveout.bab.native.anchors import Anchors
 from leaveout.bab.native.branching import Brancher
 from leaveout.bab.native.clusters import Clusters
-from leaveout.bab.native.gauge import gauged
 from leaveout.bab.native.handoff import Handoff
 from leaveout.bab.native.kernels.batch import CLOSED, EMPTY, OPEN, Kernel, Work
 from leaveout.bab.native.nodes import Node, Split, batch_of, with_bounds
-from leaveout.bab.native.pairs import Pairs
+from leaveout.bab.native.pairs import Space
 from leaveout.bab.native.records import Record
 
 __all__ = ["Explorer", "Stand"]
 
 Floats = NDArray[np.float64]
+
+Gauge = Callable[[Node, float], Node]
 
 _BATCH = 32
 _WIDEST = 512
@@ -63,8 +64,9 @@ class Explorer:
 
     Parameters
     ----------
-    pairs : Pairs
-    clusters : Clusters
+    pairs : Space
+    clusters : Clusters or None
+        Needed where there are several members.
     kernel : Kernel
     label : int
     steps : int
@@ -74,12 +76,14 @@ class Explorer:
         First number to name nodes by.
     stride : int
         From one number to the next, so that several explorers never use the same.
+    gauge : callable, optional
+        Bounds evaluation errors of a node anew, given the target, where that may help.
     """
 
     def __init__(
         self,
-        pairs: Pairs,
-        clusters: Clusters,
+        pairs: Space,
+        clusters: Clusters | None,
         kernel: Kernel,
         label: int,
         *,
@@ -87,17 +91,19 @@ class Explorer:
         seed: int = 0,
         first: int = 0,
         stride: int = 1,
+        gauge: Gauge | None = None,
     ) -> None:
         self.pairs, self.clusters, self.kernel = pairs, clusters, kernel
         self.work = Work(label, steps)
-        self.box = pairs.instance.box
+        self.box = pairs.box
         self.brancher = Brancher(pairs.layout.hidden, seed)
         self.records: list[Record] | None = None
         self.handoff: Handoff | None = None
         self.bounded = 0
         self.stuck = -math.inf
         self.anchors = Anchors()
-        self.closed = np.full(len(pairs.instance.members), -math.inf)
+        self.closed = np.full(pairs.count, -math.inf)
+        self.gauge = gauge
         self._names = itertools.count(first, stride)
         self._order = itertools.count()
         self._heap: list[tuple[float, int, Node]] = []
@@ -168,8 +174,9 @@ class Explorer:
         sides = []
         for brancher in (self.brancher.copy(), self.brancher.other()):
             side = Explorer(
-                self.pairs, self.clusters, self.kernel, self.work.label, steps=self.work.steps
-            )
+                self.pairs, self.clusters, self.kernel, self.work.label,
+                steps=self.work.steps, gauge=self.gauge,
+            )  # fmt: skip
             side._names, side.brancher, side.handoff = self._names, brancher, self.handoff
             side.records = None if self.records is None else []
             side._rest = rest
@@ -243,7 +250,8 @@ class Explorer:
                 self._settle(node)
                 continue
             node = self.anchors.met(node, target, proved)
-            node = gauged(self.pairs, node, self.work.label, target)
+            if self.gauge is not None:
+                node = self.gauge(node, target)
             if self.handoff is not None and self.handoff.wants(node):
                 node = self.handoff.bounded(node, target)
                 if node.value <= target:
@@ -269,7 +277,7 @@ class Explorer:
             children.append(self._children(node, split))
         if not parents:
             return
-        aim = max(target, _AIM * top)
+        aim = max(target, top - (1.0 - _AIM) * abs(top))
         values = iter(self._bound([child for each in children for child in each], target, aim))
         for node, split, own in zip(parents, splits, children, strict=True):
             self.brancher.learn(split, node.value, list(itertools.islice(values, len(own))), target)
@@ -277,11 +285,7 @@ class Explorer:
     def _children(self, node: Node, split: Split) -> list[Node]:
         if split.kind == "members":
             few = len(node.members) <= _FEW
-            groups = (
-                np.split(node.members, len(node.members))
-                if few
-                else (self.clusters.split(node.members))
-            )
+            groups = np.split(node.members, len(node.members)) if few else self._clustered(node)
             return [
                 replace(
                     node, ident=self.name(), parent=node.ident, split=replace(split, side=side),
@@ -304,6 +308,10 @@ class Explorer:
                 child = replace(child, phase=phase)
             pair.append(child)
         return pair
+
+    def _clustered(self, node: Node) -> list[NDArray[np.int64]]:
+        assert self.clusters is not None, "sets of members need clusters"
+        return list(self.clusters.split(node.members))
 
     def _bound(self, nodes: list[Node], target: float, aim: float) -> list[float]:
         """Bound nodes, keep those above the target; returns the values, in the order given."""

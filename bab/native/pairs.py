@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +12,10 @@ from numpy.typing import NDArray
 from leaveout.bab.instance import Instance
 from leaveout.bab.native.kernels.batch import MemberSets, Numbers
 from leaveout.bab.native.layout import Layout, layout_of
-from leaveout.encoders import Evaluation, evaluation_of
+from leaveout.encoders import Box, Evaluation, evaluation_of
 from leaveout.encoders.interval import gamma
 
-__all__ = ["Pairs", "make_pairs"]
+__all__ = ["Difference", "Pairs", "Space", "make_pairs", "propagate", "shifted"]
 
 Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
@@ -26,8 +27,41 @@ _EVALUATED = 64
 """Networks whose evaluation is kept at hand."""
 
 
+class Space(Protocol):
+    """What an explorer searches: pairs of networks over a region."""
+
+    @property
+    def numbers(self) -> Numbers:
+        """What all nodes share."""
+        ...
+
+    @property
+    def layout(self) -> Layout:
+        """The flat layout."""
+        ...
+
+    @property
+    def origin(self) -> Floats:
+        """The kernels' input is a point minus this."""
+        ...
+
+    @property
+    def box(self) -> Box:
+        """The points asked about, not shifted."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """Number of members."""
+        ...
+
+    def sets(self, groups: list[Members]) -> MemberSets:
+        """Return the differences of some sets of members, side by side."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
-class _Difference:
+class Difference:
     """Hull of the differences of one set of members."""
 
     centre: Floats
@@ -61,13 +95,23 @@ class Pairs:
     lower: Floats
     upper: Floats
     root: Floats
-    _cache: OrderedDict[bytes, _Difference]
+    _cache: OrderedDict[bytes, Difference]
     _evaluations: OrderedDict[int | None, Evaluation]
 
     @property
     def layout(self) -> Layout:
         """The flat layout."""
         return self.numbers.layout
+
+    @property
+    def box(self) -> Box:
+        """The points asked about, not shifted."""
+        return self.instance.box
+
+    @property
+    def count(self) -> int:
+        """Number of members."""
+        return len(self.instance.members)
 
     def sets(self, groups: list[Members]) -> MemberSets:
         """Return the differences of some sets of members, side by side."""
@@ -97,7 +141,7 @@ class Pairs:
             self._evaluations.move_to_end(member)
         return known
 
-    def _difference(self, group: Members) -> _Difference:
+    def _difference(self, group: Members) -> Difference:
         key = group.tobytes()
         known = self._cache.get(key)
         if known is None:
@@ -118,19 +162,19 @@ def make_pairs(instance: Instance) -> Pairs:
     box = instance.box
     origin = np.minimum(box.lower, 0.0)
     weights = layout.weights_of(network)[0]
-    bias = _shifted(layout, weights, layout.biases_of(network)[0], origin)
+    bias = shifted(layout, weights, layout.biases_of(network)[0], origin)
     most = np.nextafter(box.upper - origin, np.inf)
     least = np.maximum(np.nextafter(box.lower - origin, -np.inf), 0.0)
     bare = Numbers(layout, weights, bias, bias, bias, 0.0)
     everyone = np.arange(len(instance.members), dtype=np.int64)
     whole = _hull(instance, bare, origin, everyone)
     unit = gamma(8 * (layout.inputs + 2 * len(bias)) + 256)
-    root, rough, rough_difference = _propagate(layout, bare, whole, origin, least, most, unit)
+    root, rough, rough_difference = propagate(layout, bare, whole, origin, least, most, unit)
     numbers = Numbers(layout, weights, bias, rough, rough_difference, unit)
     return Pairs(instance, numbers, origin, least, most, root, OrderedDict(), OrderedDict())
 
 
-def _shifted(layout: Layout, weights: Floats, bias: Floats, origin: Floats) -> Floats:
+def shifted(layout: Layout, weights: Floats, bias: Floats, origin: Floats) -> Floats:
     """Biases for inputs shifted by ``origin``; ``weights`` and ``bias`` may be stacks."""
     if not origin.any():
         return bias
@@ -142,7 +186,7 @@ def _shifted(layout: Layout, weights: Floats, bias: Floats, origin: Floats) -> F
     return result
 
 
-def _hull(instance: Instance, numbers: Numbers, origin: Floats, group: Members) -> _Difference:
+def _hull(instance: Instance, numbers: Numbers, origin: Floats, group: Members) -> Difference:
     layout = numbers.layout
     own = layout.biases_of(instance.network.stack)[0]
     low = high = low_bias = high_bias = None
@@ -150,7 +194,7 @@ def _hull(instance: Instance, numbers: Numbers, origin: Floats, group: Members) 
         weights = layout.weights_of(stack)
         change = weights - numbers.weights
         # The difference is shifted, not the two sides of it: rounding then is relative to itself.
-        bias = _shifted(layout, change, layout.biases_of(stack) - own, origin)
+        bias = shifted(layout, change, layout.biases_of(stack) - own, origin)
         below, above, below_bias, above_bias = (
             change.min(axis=0), change.max(axis=0), bias.min(axis=0), bias.max(axis=0)
         )  # fmt: skip
@@ -166,13 +210,13 @@ def _hull(instance: Instance, numbers: Numbers, origin: Floats, group: Members) 
     centre, shift = (low + high) / 2, (low_bias + high_bias) / 2
     radius = np.maximum(high - centre, centre - low)
     slack = np.maximum(high_bias - shift, shift - low_bias)
-    return _Difference(centre, radius, shift, slack, not (radius.any() or slack.any()))
+    return Difference(centre, radius, shift, slack, not (radius.any() or slack.any()))
 
 
-def _propagate(
+def propagate(
     layout: Layout,
     numbers: Numbers,
-    whole: _Difference,
+    whole: Difference,
     origin: Floats,
     lower: Floats,
     upper: Floats,

@@ -15,6 +15,7 @@ from leaveout.bab.instance import Instance
 from leaveout.bab.native.anchors import Held
 from leaveout.bab.native.clusters import make_clusters
 from leaveout.bab.native.explorer import Explorer, Stand
+from leaveout.bab.native.gauge import gauged
 from leaveout.bab.native.handoff import Handoff
 from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.native.learnt import learnt, relearn
@@ -134,6 +135,7 @@ class Site:
             seed=options.seed,
             first=first,
             stride=stride,
+            gauge=lambda node, target: gauged(self.pairs, node, label, target),
         )
         self.explorer.records = [] if options.certificate else None
         if not options.certificate:

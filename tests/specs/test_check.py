@@ -63,8 +63,11 @@ def test_every_expression_has_its_type():
     ]
 
 
-def test_statements_over_two_networks():
-    assert len(check(load(GOOD / "two_networks.spec")).statements) == 2
+@pytest.mark.parametrize(
+    ("name", "statements"), [("two_networks", 2), ("poisoning", 4), ("deletion", 3), ("listed", 3)]
+)
+def test_the_examples_of_the_design(name, statements):
+    assert len(check(load(GOOD / f"{name}.spec")).statements) == statements
 
 
 @pytest.mark.parametrize(
@@ -92,6 +95,16 @@ def test_statements_over_two_networks():
         "guarantee g: forall x in one_hot(X, at = [5, 6], also = [[0, 0], [1, 1]]): 1 == 1",
         "guarantee g: forall x in circle(X, at = [1, 2], points = 5, arc = 1 / 4, start = 0.5,"
         " radius = 0.5, centre = [0.5, 0.5], also = [0, 0]): 1 == 1",
+        "guarantee g: forall x in around([0, 1], 0.5): score(N, x, 1) >= score(N, x, label = 0)",
+        "let c = [0, 1] guarantee g: forall x in around(c, 0, within = X): feature(x, 1) <= 1",
+        "guarantee g: forall x in X, y in X: same_except(x, y, at = 3) => label(N, x) == 1",
+        "guarantee g: forall x in X, y in X: same_except(x, y, at = [3, 4])"
+        " and feature(x, at = 3) <= feature(y, 3) => score(N, x, 1) <= score(N, y, 1)",
+        "guarantee g: forall x in X, y in X: distance(x, y) <= 0.1 => difference(N, N, x) < 1",
+        "find d: least d such that forall x in X, M in F: difference(N, M, x) <= d",
+        "guarantee g: forall x in X: abs(confidence(N, x) - 1) <= 2",
+        'let W = ss_dpa(ballots("b")) guarantee g: collective_accuracy(W, relabels = 2) > 0.5',
+        'find r: greatest r such that certified_accuracy(dpa(ballots("b")), edits = r) >= 0.5',
     ],
 )
 def test_right_specifications(statement):
@@ -124,6 +137,16 @@ def test_right_specifications(statement):
         ("guarantee g: 1 < 2 with confidence 1", "a confidence lies between 0 and 1"),
         ("guarantee g: 1 < 2 with confidence -0.5", "a confidence lies between 0 and 1"),
         ("guarantee g: n == n", "did you mean 'N'?"),
+        ("guarantee g: forall x in around([0], -1): 1 == 1", "a number from 0, -1 is not"),
+        ("guarantee g: forall x in around(0, 1): 1 == 1", "'centre' of around must be a list"),
+        ("guarantee g: forall x in X: score(N, x) > 0", "score needs 'label'"),
+        ("guarantee g: forall x in X: score(N, x, 0.5) > 0", "a label is a whole number from 0"),
+        ("guarantee g: forall x in X: feature(x, 0.5) > 0", "a feature is a whole number from 0"),
+        ("guarantee g: forall x in X: same_except(x, x, at = [1, 1])", "feature 1 is named twice"),
+        ("guarantee g: forall x in X: same_except(x, N, at = 1)", "'other' of same_except"),
+        ('guarantee g: forall z in points("p"): label(N, z) == 1', "z is a record"),
+        ('guarantee g: forest("t") < forest("t")', "'<' cannot compare these"),
+        ('guarantee g: unlearns(sharded("s"), updates = 1, alpha = 1)', "unlearns needs 'beta'"),
     ],
 )
 def test_wrong_specifications(statement, said):

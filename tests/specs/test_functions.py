@@ -6,7 +6,7 @@ import pytest
 
 from leaveout.errors import SpecError
 from leaveout.specs import Function, Parameter, check, functions, parse
-from leaveout.specs.functions import BUILT_IN
+from leaveout.specs.functions import BUILT_IN, built_in
 from leaveout.specs.types import NUMBER, POINT
 
 NORM = Function("norm", (Parameter("point", (POINT,)),), NUMBER, "A norm.", "norm(x) < 1")
@@ -67,9 +67,76 @@ def test_a_broken_plug_in_is_left_out(install, name, why):
         assert functions()["norm"] is NORM
 
 
+NAMED = {
+    "N": 'network("n")',
+    "V": 'ballots("v")',
+    "S": 'sharded("s")',
+    "T": 'forest("t")',
+}
+BOUND = 'x in box(0, 1), y in box(0, 1), M in family("f"), z in points("z")'
+
+
 @pytest.mark.parametrize("function", BUILT_IN, ids=lambda function: function.name)
 def test_the_example_of_a_function_is_right(function):
     text = f"{function.example}\n" if function.example.startswith("let") else ""
     claim = "1 == 1" if text else function.example
-    lets = 'let N = network("n") ' if "N =" not in text else ""
-    check(parse(f'{lets}{text}guarantee g: forall x in box(0, 1), M in family("f"): {claim}'))
+    bound = BOUND.partition(", z in")[0] if claim.startswith("forall") else BOUND
+    lets = " ".join(
+        f"let {name} = {value}" for name, value in NAMED.items() if f"{name} =" not in text
+    )
+    checked = check(parse(f"{lets} {text}guarantee g: forall {bound}: {claim}"))
+    calls = function.example.count(f"{function.name}(")
+    assert calls, checked
+
+
+@pytest.mark.parametrize("function", BUILT_IN, ids=lambda function: function.name)
+def test_a_function_says_in_a_line_what_it_means_and_what_may_change(function):
+    assert function.doc.endswith(".")
+    assert "\n" not in function.doc + function.threat
+    assert not function.threat.endswith(".")
+
+
+def test_the_names_of_functions_and_their_parameters_differ():
+    assert len({function.name for function in BUILT_IN}) == len(BUILT_IN)
+    for function in BUILT_IN:
+        names = [parameter.name for parameter in function.parameters]
+        assert len(set(names)) == len(names)
+        optional = [p.optional for p in function.parameters if not p.named]
+        assert optional == sorted(optional)
+
+
+def test_edits_and_relabels_are_types():
+    threats = {built_in(name).result: built_in(name).threat for name in ("dpa", "ss_dpa")}
+    assert len(threats) == len(set(threats.values())) == 2
+
+
+def test_a_rule_is_given_the_types_of_the_arguments():
+    seen = []
+
+    def rule(given, types):
+        seen.append({name: (str(given[name]), types[name].name) for name in given})
+        return "no\nwrite something else\nor nothing"
+
+    parameters = (Parameter("of", (NUMBER,)), Parameter("how", words=("fast",), named=True))
+    table = {"f": Function("f", parameters, NUMBER, "F.", "f(1, how = fast) < 1", rule)}
+    with pytest.raises(SpecError) as caught:
+        check(parse("let a = 2 guarantee g: f(a, how = fast) < 1"), table)
+    assert seen == [{"of": ("2", "Number"), "how": ("fast", "Word")}]
+    assert str(caught.value).endswith("^\nwrite something else\nor nothing")
+    assert ": no\n" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text", "right", "wrong"),
+    [
+        ({}, "a number", [-1.5, 2], []),
+        ({"whole": True}, "a whole number", [-1, 0, 3], [0.5]),
+        ({"least": 0}, "a number from 0", [0, 0.5], [-1]),
+        ({"least": 0.5, "most": 1e6}, "a number from 0.5 to 1000000", [0.5, 1e6], [0, 1e7]),
+    ],
+)
+def test_the_numbers_a_parameter_takes(fields, text, right, wrong):
+    parameter = Parameter("p", (NUMBER,), **fields)
+    assert parameter.range == text
+    assert all(map(parameter.takes, right))
+    assert not any(map(parameter.takes, wrong))

@@ -8,13 +8,26 @@ from pathlib import Path
 import pytest
 
 from leaveout.errors import SpecError
-from leaveout.specs import check, functions, parse
+from leaveout.specs import check, formatted, functions, parse
 
 GOOD = [path.read_text("utf-8") for path in sorted((Path(__file__).parent / "good").glob("*.spec"))]
 ALPHABET = " \n\t\r\0\"'#()[]{},:;=<>!+-*/.&|%\\_09aexLN\x1b\u00a0é網\u2028\ud800"
 TOKENS = [
     *re.findall(r"\w+|[^\w\s]+", " ".join(GOOD)),
-    *["forall", "with confidence", "per label", "such that", "=>", "1e999", "1e-999", '"a', "\\"],
+    *[
+        "forall",
+        "with confidence",
+        "per label",
+        "param",
+        "include",
+        'include "a"',
+        "such that",
+        "=>",
+        "1e999",
+        "1e-999",
+        '"a',
+        "\\",
+    ],
 ]
 TABLE = functions()
 ROUNDS = 5
@@ -50,6 +63,8 @@ def survives(text):
     try:
         spec = parse(text)
         assert parse(str(spec)) == spec
+        once = formatted(text)
+        assert formatted(once) == once
         check(spec, TABLE)
     except SpecError as error:
         assert str(error)

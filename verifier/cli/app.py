@@ -11,9 +11,11 @@ import typer
 import leaveout
 from leaveout.errors import LeaveoutError
 from leaveout.verifier.cli.check import check
+from leaveout.verifier.cli.fmt import fmt
 from leaveout.verifier.cli.solvers import solvers
 from leaveout.verifier.cli.train import train
 from leaveout.verifier.cli.verify import verify
+from leaveout.verifier.cli.vnnlib import vnnlib
 
 __all__ = ["app", "run"]
 
@@ -50,7 +52,9 @@ def root(
 
 app.command()(verify)
 app.command()(check)
+app.command()(fmt)
 app.command()(train)
+app.command()(vnnlib)
 app.command()(solvers)
 
 

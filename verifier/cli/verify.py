@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from leaveout.verifier.options import VerifyOptions
 
 __all__ = ["verify"]
 
@@ -76,6 +79,21 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Another value for a param of the specification; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Load everything and say what would be solved; solve nothing."
+        ),
+    ] = False,
 ) -> None:
     """Decide every guarantee, and bound every find, of a specification.
 
@@ -84,17 +102,35 @@ def verify(
 
     For example: leaveout verify examples/breast_cancer/breast_cancer.spec --json result.json
 
+    With --set eps=0.2 a specification's 'param eps = 0.1' is 0.2 instead.
+
     Exit status: 0 all proved, 1 something refuted, 3 something unknown, 2 bad input.
     """
     from rich.console import Console
 
+    from leaveout.errors import SpecError
     from leaveout.verifier.cli.clock import since_start
     from leaveout.verifier.cli.progress import Display
+    from leaveout.verifier.cli.settings import read_settings
     from leaveout.verifier.cli.target import JsonTarget, reader_may_leave
+    from leaveout.verifier.options import VerifyOptions
     from leaveout.verifier.report import exit_code
     from leaveout.verifier.run import verify as run
     from leaveout.verifier.table import render
 
+    params = read_settings(settings or [])
+    if dry_run:
+        for option, value in (("json", json), ("certificate", certificate), ("resume", resume)):
+            if value is not None:
+                raise SpecError(f"--dry-run solves nothing: leave --{option} out")
+        _show_plan(
+            spec,
+            VerifyOptions(
+                solver, engine, time, workers, variant, seed, executor=executor, kernel=kernel
+            ),
+            params,
+        )
+        raise typer.Exit(0)
     target = JsonTarget.open(json)
     if time is not None and time > 0:
         # The promise counts from the start of the program, not of the search.
@@ -113,6 +149,7 @@ def verify(
             resume=resume,
             executor=executor,
             kernel=kernel,
+            params=params,
         )
     if not target.is_stdout:
         console = Console()
@@ -124,3 +161,12 @@ def verify(
     with reader_may_leave():
         target.write(report)
     raise typer.Exit(exit_code(report))
+
+
+def _show_plan(spec: Path, options: VerifyOptions, params: dict[str, str]) -> None:
+    from leaveout.verifier.cli.target import reader_may_leave
+    from leaveout.verifier.plan import plan
+
+    found = plan(spec, options=options, params=params)
+    with reader_may_leave():
+        sys.stdout.write(str(found))

@@ -1,0 +1,8 @@
+"""Linear conditions on one network, or on a pair of them: the largest value of their least."""
+
+from __future__ import annotations
+
+from leaveout.bab.linear.forms import Forms
+from leaveout.bab.linear.search import LinearOptions, LinearResult, maximise
+
+__all__ = ["Forms", "LinearOptions", "LinearResult", "maximise"]

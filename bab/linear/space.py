@@ -1,0 +1,104 @@
+"""Two networks in the kernels' form, without a family: what an explorer of forms searches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.native.kernels.batch import MemberSets, Numbers
+from leaveout.bab.native.layout import Layout, layout_of
+from leaveout.bab.native.nodes import Node, Split
+from leaveout.bab.native.pairs import Difference, propagate, shifted
+from leaveout.encoders import Box
+from leaveout.encoders.interval import gamma
+from leaveout.models import Stack
+
+__all__ = ["PairSpace", "pair_space"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PairSpace:
+    """A `leaveout.bab.native.pairs.Space` with one member.
+
+    Attributes
+    ----------
+    numbers : Numbers
+    origin : ndarray of float64, shape (inputs,)
+    box : Box
+    lower, upper : ndarray of float64, shape (inputs,)
+        The box, shifted.
+    root : ndarray of float64, shape (6, hidden)
+    """
+
+    numbers: Numbers
+    origin: Floats
+    box: Box
+    lower: Floats
+    upper: Floats
+    root: Floats
+    _difference: MemberSets
+
+    @property
+    def layout(self) -> Layout:
+        """The flat layout."""
+        return self.numbers.layout
+
+    @property
+    def count(self) -> int:
+        """Number of members."""
+        return 1
+
+    def sets(self, groups: list[NDArray[np.int64]]) -> MemberSets:
+        """Return the one difference there is."""
+        assert len(groups) == 1
+        return self._difference
+
+    def node(self, ident: int, forms: int, goal: int) -> Node:
+        """Return the root: the whole box.
+
+        Parameters
+        ----------
+        ident : int
+        forms : int
+            How many there are.
+        goal : int
+            One of the goals.
+        """
+        layout = self.layout
+        share = np.zeros(forms)
+        share[goal] = 1.0
+        nothing = np.zeros(layout.hidden, np.float32)
+        return Node(
+            ident, -1, Split("root"), np.zeros(1, np.int64), 0, self.lower, self.upper, self.root,
+            np.zeros(layout.hidden, np.int8), nothing, nothing, 0.0, share,
+            np.zeros(layout.inputs), np.full(layout.hidden, -1.0), 0.0, 1.0,
+            float((self.upper - self.lower).mean()), np.inf, False,
+        )  # fmt: skip
+
+
+def pair_space(first: Stack, second: Stack, box: Box) -> PairSpace:
+    """Bring two networks of one architecture into the kernels' form."""
+    layout = layout_of(first)
+    origin = np.minimum(box.lower, 0.0)
+    weights = layout.weights_of(first)[0]
+    own = layout.biases_of(first)[0]
+    bias = shifted(layout, weights, own, origin)
+    change = layout.weights_of(second)[0] - weights
+    # The difference is shifted, not the two sides of it: rounding then is relative to itself.
+    moved = shifted(layout, change, layout.biases_of(second)[0] - own, origin)
+    none = np.zeros_like
+    whole = Difference(change, none(change), moved, none(moved), True)
+    most = np.nextafter(box.upper - origin, np.inf)
+    least = np.maximum(np.nextafter(box.lower - origin, -np.inf), 0.0)
+    bare = Numbers(layout, weights, bias, bias, bias, 0.0)
+    unit = gamma(8 * (layout.inputs + 2 * len(bias)) + 256)
+    root, rough, rough_difference = propagate(layout, bare, whole, origin, least, most, unit)
+    numbers = Numbers(layout, weights, bias, rough, rough_difference, unit)
+    sets = MemberSets(
+        change[None], none(change)[None], moved[None], none(moved)[None], np.ones(1, bool)
+    )
+    return PairSpace(numbers, origin, box, least, most, root, sets)

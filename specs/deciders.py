@@ -1,0 +1,146 @@
+"""What computes a function that is no formula over points, such as an accuracy or an audit.
+
+A decider is called with the arguments of one call and returns
+
+* for a function whose result is a ``Number``: `Bounds`, between which the true value lies;
+* for a ``Boolean``: `Decided`;
+* for any other type: a Python object, such as loaded ballots, that other deciders are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+__all__ = ["Arguments", "Bounds", "Decided", "Decider"]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A number, or all that is known of it.
+
+    Attributes
+    ----------
+    lower, upper : int, float or Fraction
+        The true value lies between them, ends included. A float is the very number it holds:
+        round outwards, or give a quotient such as a share as an exact ``Fraction``. The lower end
+        may be ``-inf`` and the upper ``inf``.
+    reason : str
+        Why they differ; starts with ``time``, ``solver`` or ``numerical``.
+    note : str
+        What a reader of the result should know.
+    """
+
+    lower: float | Fraction
+    upper: float | Fraction
+    reason: str = ""
+    note: str = ""
+
+    @classmethod
+    def exactly(cls, value: float | Fraction, note: str = "") -> Bounds:
+        """Return the bounds of a number that is known."""
+        return cls(value, value, note=note)
+
+
+@dataclass(frozen=True)
+class Decided:
+    """Whether a claim holds.
+
+    Attributes
+    ----------
+    verdict : {"proved", "refuted", "unknown"}
+    reason : str
+        Of "unknown": starts with ``time``, ``solver`` or ``numerical``.
+    witness : str
+        Of "refuted": what shows it, in a sentence; never empty there.
+    note : str
+        What a reader of the result should know.
+    """
+
+    verdict: Literal["proved", "refuted", "unknown"]
+    reason: str = ""
+    witness: str = ""
+    note: str = ""
+
+
+class Arguments(Mapping[str, object]):
+    """The arguments of one call by parameter, evaluated.
+
+    Numbers are floats, texts and bare words `str`, lists of numbers lists of floats, networks
+    `leaveout.models.Network`, families `leaveout.models.Family`, sets of inputs
+    `leaveout.encoders.Box`, and what another function returned is what its decider returned.
+    Optional parameters that are not given are absent.
+
+    Parameters
+    ----------
+    values : mapping of str to object
+    folder : Path
+        What relative paths are relative to.
+    seconds : float or None
+        Time left, None for no limit. A decider that needs longer returns what it knows then.
+    confidence : float or None
+        How surely a number estimated from samples must lie within its bounds; None where the
+        specification asks for certainty.
+    seed : int
+        Of whatever is random.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, object],
+        folder: Path = Path(),
+        seconds: float | None = None,
+        confidence: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        self._values = dict(values)
+        self.folder = folder
+        self.seconds = seconds
+        self.confidence = confidence
+        self.seed = seed
+
+    def __getitem__(self, name: str) -> object:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """Return a number, or the default if it is not given.
+
+        Raises
+        ------
+        TypeError
+            If it is no number.
+        """
+        value = self._values.get(name, default)
+        if not isinstance(value, float | int):
+            raise TypeError(f"{name!r} is a {type(value).__name__}, no number")
+        return float(value)
+
+    def path(self, name: str) -> Path:
+        """Return the file or folder a text names.
+
+        Raises
+        ------
+        TypeError
+            If it is no text.
+        """
+        value = self._values[name]
+        if not isinstance(value, str):
+            raise TypeError(f"{name!r} is a {type(value).__name__}, no text")
+        return self.folder / value
+
+
+Decider: TypeAlias = Callable[[Arguments], object]
+"""Computes one call.
+
+A `leaveout.errors.LeaveoutError` it raises is shown as it is. A `TimeoutError` says that the time
+was not enough for any answer; the claim is then unknown.
+"""

@@ -1,0 +1,68 @@
+"""Networks, families, and what they say of a point."""
+
+from __future__ import annotations
+
+from leaveout.specs.expressions import Number
+from leaveout.specs.signatures import Bound, Function, Parameter, Types
+from leaveout.specs.types import FAMILY, LABEL, NETWORK, NUMBER, POINT, TEXT
+
+__all__ = ["FUNCTIONS"]
+
+
+def _whole_label(given: Bound, types: Types) -> str | None:
+    label = given.get("label")
+    if isinstance(label, Number) and not (label.value >= 0 and float(label.value).is_integer()):
+        return f"a label is a whole number from 0, {label} is not"
+    return None
+
+
+_NETWORK = Parameter("network", (NETWORK,))
+_POINT = Parameter("point", (POINT,))
+
+FUNCTIONS: tuple[Function, ...] = (
+    Function(
+        "network",
+        (Parameter("path", (TEXT,)),),
+        NETWORK,
+        "The network in an ONNX file.",
+        'let N = network("full.onnx")',
+    ),
+    Function(
+        "family",
+        (Parameter("path", (TEXT,)),),
+        FAMILY,
+        "The networks retrained without one point each.",
+        'let F = family("family.npz")',
+        threat="the training set loses any one point",
+    ),
+    Function(
+        "confidence",
+        (_NETWORK, _POINT, Parameter("label", (NUMBER,), optional=True)),
+        NUMBER,
+        "The score of a label, by default the predicted one, minus the best other score.",
+        "confidence(N, x) > 0.5",
+        _whole_label,
+    ),
+    Function(
+        "label",
+        (_NETWORK, _POINT),
+        LABEL,
+        "The label a network predicts for a point.",
+        "label(M, x) == label(N, x)",
+    ),
+    Function(
+        "score",
+        (_NETWORK, _POINT, Parameter("label", (NUMBER,))),
+        NUMBER,
+        "The score a network gives a label.",
+        "score(N, x, 1) >= 0.5",
+        _whole_label,
+    ),
+    Function(
+        "difference",
+        (_NETWORK, Parameter("other", (NETWORK,)), _POINT),
+        NUMBER,
+        "The largest absolute difference of any score of two networks.",
+        "difference(N, M, x) <= 0.1",
+    ),
+)

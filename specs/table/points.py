@@ -1,0 +1,54 @@
+"""Points, features and plain numbers."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from leaveout.specs.listed import Reader, Unknown
+from leaveout.specs.signatures import Bound, Function, Parameter, Types
+from leaveout.specs.types import BOOLEAN, LIST, NUMBER, POINT
+
+__all__ = ["FUNCTIONS"]
+
+
+def _features(given: Bound, types: Types) -> str | None:
+    """Refuse what is known to be no feature, or named twice."""
+    with suppress(Unknown):
+        Reader(lambda node: node).columns(given["at"])
+    return None
+
+
+_POINTS = (Parameter("point", (POINT,)), Parameter("other", (POINT,)))
+
+FUNCTIONS: tuple[Function, ...] = (
+    Function(
+        "feature",
+        (Parameter("point", (POINT,)), Parameter("at", (NUMBER,))),
+        NUMBER,
+        "A feature of a point, counted from 0.",
+        "feature(x, 3) >= 0.5",
+        _features,
+    ),
+    Function(
+        "distance",
+        (_POINTS[0], Parameter("other", (POINT, LIST))),
+        NUMBER,
+        "The largest absolute difference of a feature of two points, or a point and a list.",
+        "distance(x, y) <= 0.01",
+    ),
+    Function(
+        "same_except",
+        (*_POINTS, Parameter("at", (NUMBER, LIST), named=True)),
+        BOOLEAN,
+        "Whether two points agree in every feature that is not listed.",
+        "same_except(x, y, at = [3, 4])",
+        _features,
+    ),
+    Function(
+        "abs",
+        (Parameter("number", (NUMBER,)),),
+        NUMBER,
+        "The absolute value of a number.",
+        "abs(score(N, x, 0) - score(M, x, 0)) <= 0.1",
+    ),
+)

@@ -1,0 +1,29 @@
+"""VNN-LIB: queries of versions 1.0 and 2.0 in, queries of version 2.0 and results out."""
+
+from leaveout.specs.vnnlib.problem import Declared, Problem, Tensor
+from leaveout.specs.vnnlib.read import (
+    Reading,
+    load_problem,
+    load_query,
+    parse_problem,
+    query_of,
+)
+from leaveout.specs.vnnlib.result import Status, format_result, format_witness, save_result
+from leaveout.specs.vnnlib.write import format_query, save_query
+
+__all__ = [
+    "Declared",
+    "Problem",
+    "Reading",
+    "Status",
+    "Tensor",
+    "format_query",
+    "format_result",
+    "format_witness",
+    "load_problem",
+    "load_query",
+    "parse_problem",
+    "query_of",
+    "save_query",
+    "save_result",
+]

@@ -1,0 +1,145 @@
+"""From what a file says, and the networks, to the neutral query."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+
+from leaveout.encoders.query import Application, Condition, Form, Query
+from leaveout.models import Network
+from leaveout.specs.errors import Slip
+from leaveout.specs.vnnlib.bounds import Bounds
+from leaveout.specs.vnnlib.cases import LARGEST, alternatives, conjuncts
+from leaveout.specs.vnnlib.formula import Atom, Linear, Place
+from leaveout.specs.vnnlib.magnitudes import magnitudes
+from leaveout.specs.vnnlib.merging import points_of
+from leaveout.specs.vnnlib.problem import Problem
+from leaveout.specs.vnnlib.rounding import relaxed
+
+__all__ = ["build"]
+
+_Key = tuple[Place, bool]
+
+
+def build(problem: Problem, networks: Sequence[Network], reals: bool | None = None) -> Query:
+    """Build the query of a file.
+
+    Parameters
+    ----------
+    problem : Problem
+    networks : sequence of Network
+        Of each declaration, checked against it.
+    reals : bool, optional
+        Whether it is about exact arithmetic; default what the file declares.
+
+    Raises
+    ------
+    Slip
+        If an input is not bounded, or there are too many cases.
+    """
+    start = problem.networks[0].at
+    atoms, rest = conjuncts(problem.formula)
+    points = points_of(problem.networks, atoms)
+    moved = _Moved(points)
+    bounds = Bounds()
+    always, possible = _without_constants(map(moved, atoms))
+    common = [atom for atom in always if not bounds.tighten(atom)]
+    cases = []
+    for case in alternatives(rest, start) if possible else []:
+        kept, possible_case = _without_constants(map(moved, case))
+        if possible_case:
+            cases.append(kept)
+    if len(cases) * len(common) > LARGEST:
+        raise Slip(start, f"the cases of the query have more than {LARGEST:,} conditions together")
+    inputs = _inputs(problem, points)
+    _bound_all(problem, bounds, cases, inputs, points)
+    boxes = [bounds.box(spots) for spots in inputs]
+    if any(empty for _, empty in boxes):
+        cases = []
+    scores = magnitudes([box for box, _ in boxes], networks, points)
+
+    def largest(spot: Place) -> Fraction:
+        return scores(spot) if spot.output else bounds.largest(spot)
+
+    shared = [_condition(atom, largest) for atom in common]
+    return Query(
+        tuple(box for box, _ in boxes),
+        tuple(
+            Application(network, point, declared.name)
+            for network, point, declared in zip(networks, points, problem.networks, strict=True)
+        ),
+        tuple(
+            (*shared, *(_condition(atom, largest) for atom in case if not bounds.says(atom)))
+            for case in cases
+        ),
+        reals=problem.reals if reals is None else reals,
+    )
+
+
+class _Moved:
+    """Say of points what was said of the inputs of networks."""
+
+    def __init__(self, points: Sequence[int]) -> None:
+        self.points = points
+        self.same = list(points) == list(range(len(points)))
+
+    def __call__(self, atom: Atom) -> Atom:
+        if self.same:
+            return atom
+        terms: dict[Place, Fraction] = {}
+        for spot, coefficient in atom.linear.terms.items():
+            to = spot if spot.output else spot._replace(network=self.points[spot.network])
+            terms[to] = terms.get(to, Fraction(0)) + coefficient
+        linear = Linear({spot: c for spot, c in terms.items() if c}, atom.linear.constant)
+        return Atom(linear, atom.strict, atom.at)
+
+
+def _without_constants(atoms: Iterable[Atom]) -> tuple[list[Atom], bool]:
+    """Drop inequalities between numbers; return what is left, and whether they are true."""
+    kept, possible = [], True
+    for atom in atoms:
+        if atom.linear.terms:
+            kept.append(atom)
+        else:
+            value = atom.linear.constant
+            possible = possible and (value > 0 if atom.strict else value >= 0)
+    return kept, possible
+
+
+def _inputs(problem: Problem, points: Sequence[int]) -> list[list[Place]]:
+    sizes = {point: each.input.size for point, each in zip(points, problem.networks, strict=True)}
+    return [[Place(False, point, i) for i in range(sizes[point])] for point in sorted(sizes)]
+
+
+def _bound_all(
+    problem: Problem,
+    bounds: Bounds,
+    cases: Sequence[Sequence[Atom]],
+    inputs: Sequence[Sequence[Place]],
+    points: Sequence[int],
+) -> None:
+    needed: list[_Key] = [
+        (spot, upper) for spots in inputs for spot in spots for upper in (False, True)
+    ]
+    missing = {key for key in needed if key not in bounds.found}
+    if missing:
+        bounds.widen(cases, missing)
+    for spot, upper in needed:
+        if (spot, upper) not in bounds.found:
+            first = points.index(spot.network)
+            name = problem.name_of(spot._replace(network=first))
+            raise Slip(
+                problem.networks[first].at,
+                f"{name} has no {'upper' if upper else 'lower'} bound",
+                "every input needs two bounds, outside of all 'or' or in every case of one",
+            )
+
+
+def _condition(atom: Atom, largest: Callable[[Place], Fraction]) -> Condition:
+    terms, constant = relaxed(atom.linear.terms, atom.linear.constant, largest)
+    if math.isinf(constant):
+        raise Slip(atom.at, "a number of this condition is too large for float64")
+    features = tuple((p.network, p.element, c) for p, c in sorted(terms.items()) if not p.output)
+    scores = tuple((p.network, p.element, c) for p, c in sorted(terms.items()) if p.output)
+    return Condition(Form(features, scores, constant), atom.strict)

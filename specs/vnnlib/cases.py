@@ -1,0 +1,87 @@
+"""From a formula to cases: what always holds, and the alternatives."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from leaveout.specs.errors import Slip
+from leaveout.specs.source import Position
+from leaveout.specs.vnnlib.formula import All, Atom, Formula
+
+__all__ = ["LARGEST", "MOST_CASES", "alternatives", "conjuncts"]
+
+MOST_CASES = 10_000
+LARGEST = 5_000_000
+"""Conditions of all cases together."""
+
+
+def conjuncts(formula: Formula) -> tuple[list[Atom], list[Formula]]:
+    """Split off what holds in every case.
+
+    Returns
+    -------
+    atoms : list of Atom
+        Inequalities that are no part of an ``or``.
+    rest : list of Formula
+        Disjunctions.
+    """
+    atoms: list[Atom] = []
+    rest: list[Formula] = []
+    stack = [formula]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, Atom):
+            atoms.append(each)
+        elif isinstance(each, All):
+            stack.extend(reversed(each.parts))
+        else:
+            rest.append(each)
+    return atoms, rest
+
+
+def _count(formula: Formula) -> tuple[int, int]:
+    """Return how many cases there are, and how many inequalities they have together."""
+    if isinstance(formula, Atom):
+        return 1, 1
+    counts = [_count(part) for part in formula.parts]
+    if not isinstance(formula, All):
+        return sum(cases for cases, _ in counts), sum(size for _, size in counts)
+    cases, size = 1, 0
+    for more, its_size in counts:
+        cases, size = cases * more, size * more + cases * its_size
+        if cases > MOST_CASES or size > LARGEST:
+            return MOST_CASES + 1, LARGEST + 1
+    return cases, size
+
+
+def _expanded(formula: Formula) -> list[tuple[Atom, ...]]:
+    if isinstance(formula, Atom):
+        return [(formula,)]
+    parts = [_expanded(part) for part in formula.parts]
+    if not isinstance(formula, All):
+        return list(chain.from_iterable(parts))
+    found: list[list[Atom]] = [[]]
+    for part in parts:
+        if len(part) == 1:
+            for left in found:
+                left.extend(part[0])
+        else:
+            found = [[*left, *right] for left in found for right in part]
+    return [tuple(each) for each in found]
+
+
+def alternatives(rest: list[Formula], at: Position) -> list[tuple[Atom, ...]]:
+    """Write disjunctions as cases.
+
+    Raises
+    ------
+    Slip
+        If there are more than `MOST_CASES`, or they are too large together.
+    """
+    whole = All(tuple(rest))
+    cases, size = _count(whole)
+    if cases > MOST_CASES:
+        raise Slip(at, f"the query comes apart into more than {MOST_CASES:,} cases")
+    if size > LARGEST:
+        raise Slip(at, f"the cases of the query have more than {LARGEST:,} conditions together")
+    return _expanded(whole)

@@ -1,0 +1,193 @@
+"""What both versions of VNN-LIB say: linear inequalities, joined by and and or."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+from leaveout.specs.errors import Slip
+from leaveout.specs.source import Position
+
+__all__ = [
+    "All",
+    "Any",
+    "Atom",
+    "Formula",
+    "Linear",
+    "Place",
+    "UnreadableError",
+    "compared",
+    "negated",
+    "number",
+    "product",
+    "total",
+]
+
+LONGEST_NUMBER = 2000
+"""Characters of a number: the longest float64 written out has about 1,100."""
+LARGEST_EXPONENT = 400
+_BITS = 20_000
+
+
+class Place(NamedTuple):
+    """An element of an input or an output.
+
+    Attributes
+    ----------
+    output : bool
+    network : int
+        Position of its declaration.
+    element : int
+        Position in the flattened tensor, row-major.
+    """
+
+    output: bool
+    network: int
+    element: int
+
+
+@dataclass
+class Linear:
+    """A linear function with exact coefficients, none of them 0."""
+
+    terms: dict[Place, Fraction] = field(default_factory=dict)
+    constant: Fraction = Fraction(0)
+
+    def scaled(self, factor: Fraction) -> Linear:
+        """Return a multiple of it."""
+        if factor == 0:
+            return Linear()
+        return Linear({p: c * factor for p, c in self.terms.items()}, self.constant * factor)
+
+
+@dataclass(frozen=True)
+class Atom:
+    """``linear >= 0``, or ``linear > 0`` where strict."""
+
+    linear: Linear
+    strict: bool
+    at: Position
+
+
+@dataclass(frozen=True)
+class All:
+    """All parts hold; with none it is true."""
+
+    parts: tuple[Formula, ...] = ()
+
+
+@dataclass(frozen=True)
+class Any:
+    """Some part holds; with none it is false."""
+
+    parts: tuple[Formula, ...] = ()
+
+
+Formula: TypeAlias = Atom | All | Any
+
+
+class UnreadableError(Exception):
+    """What is wrong with a term, and what cures it, where its place is not known."""
+
+    def __init__(self, wrong: str, cure: str = "") -> None:
+        super().__init__(wrong)
+        self.wrong = wrong
+        self.cure = cure
+
+    def placed(self, at: Position) -> Slip:
+        """Return the slip at a place."""
+        return Slip(at, self.wrong, self.cure)
+
+
+@lru_cache(maxsize=4096)
+def number(text: str) -> Fraction:
+    """Read a decimal number exactly.
+
+    Raises
+    ------
+    UnreadableError
+        If it is too long, or its exponent too large, to be worked with.
+    """
+    mantissa, _, exponent = text.lower().partition("e")
+    if len(text) > LONGEST_NUMBER or abs(int(exponent or "0")) > LARGEST_EXPONENT:
+        raise UnreadableError(f"the number {text[:20]}... has too many digits")
+    return Fraction(mantissa) * Fraction(10) ** int(exponent or "0")
+
+
+def _checked(value: Fraction) -> Fraction:
+    if value.numerator.bit_length() + value.denominator.bit_length() > _BITS:
+        raise UnreadableError("a coefficient gets too many digits")
+    return value
+
+
+def total(plus: Iterable[Linear], minus: Iterable[Linear] = ()) -> Linear:
+    """Add linear functions, and subtract others."""
+    terms: dict[Place, Fraction] = {}
+    constant = Fraction(0)
+    for sign, parts in ((1, plus), (-1, minus)):
+        for part in parts:
+            if part.constant:
+                constant = _checked(constant + sign * part.constant)
+            for spot, coefficient in part.terms.items():
+                more = coefficient if sign > 0 else -coefficient
+                known = terms.get(spot)
+                terms[spot] = more if known is None else _checked(known + more)
+    return Linear({spot: c for spot, c in terms.items() if c}, constant)
+
+
+def product(factors: Iterable[Linear]) -> Linear:
+    """Multiply linear functions.
+
+    Raises
+    ------
+    UnreadableError
+        If more than one of them is not constant.
+    """
+    scale = Fraction(1)
+    variable: Linear | None = None
+    for factor in factors:
+        if not factor.terms:
+            scale = _checked(scale * factor.constant)
+        elif variable is None:
+            variable = factor
+        else:
+            raise UnreadableError(
+                "the product of two variables is not linear", "only products with numbers are read"
+            )
+    if variable is None:
+        return Linear(constant=scale)
+    for coefficient in (variable.constant, *variable.terms.values()):
+        _checked(coefficient * scale)
+    return variable.scaled(scale)
+
+
+def compared(sign: str, left: Linear, right: Linear, at: Position) -> Formula:
+    """Compare two linear functions.
+
+    Parameters
+    ----------
+    sign : {"<=", ">=", "<", ">", "==", "!="}
+    left, right : Linear
+    at : Position
+    """
+    if sign in {">=", ">"}:
+        return Atom(total([left], [right]), sign == ">", at)
+    if sign in {"<=", "<"}:
+        return Atom(total([right], [left]), sign == "<", at)
+    more, less = total([left], [right]), total([right], [left])
+    match sign:
+        case "==":
+            return All((Atom(more, False, at), Atom(less, False, at)))
+        case _:
+            return Any((Atom(more, True, at), Atom(less, True, at)))
+
+
+def negated(formula: Formula) -> Formula:
+    """Return what holds where a formula does not."""
+    if isinstance(formula, Atom):
+        return Atom(formula.linear.scaled(Fraction(-1)), not formula.strict, formula.at)
+    parts = tuple(negated(part) for part in formula.parts)
+    return Any(parts) if isinstance(formula, All) else All(parts)

@@ -1,0 +1,60 @@
+"""How large scores can get, for the rare coefficient that float64 does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from leaveout.encoders.box import Box, Floats
+from leaveout.errors import SpecError
+from leaveout.models import Network
+from leaveout.specs.vnnlib.formula import Place
+
+__all__ = ["magnitudes"]
+
+
+def magnitudes(
+    boxes: Sequence[Box], networks: Sequence[Network], points: Sequence[int]
+) -> Callable[[Place], Fraction]:
+    """Return a function that bounds the magnitude of any score over the boxes.
+
+    Parameters
+    ----------
+    boxes : sequence of Box
+    networks : sequence of Network
+    points : sequence of int
+        Of each network, its box.
+    """
+    known: dict[int, Floats] = {}
+
+    def largest(spot: Place) -> Fraction:
+        if spot.network not in known:
+            box = boxes[points[spot.network]]
+            known[spot.network] = _of_scores(networks[spot.network], box)
+        return Fraction(float(known[spot.network][spot.element]))
+
+    return largest
+
+
+def _of_scores(network: Network, box: Box) -> Floats:
+    """Sum the absolute values of all terms; no activation increases a magnitude.
+
+    Doubled, which is more than rounding can add, here or in float32.
+
+    Raises
+    ------
+    SpecError
+        If a sum overflows.
+    """
+    sources: list[Floats] = [np.maximum(np.abs(box.lower), np.abs(box.upper))]
+    for layer in network.stack.layers:
+        total = np.abs(layer.bias[0]) + sum(
+            sources[source] @ np.abs(weights[0]).T for source, weights in layer.weights.items()
+        )
+        sources.append(np.asarray(total, np.float64) + np.finfo(np.float32).tiny)
+    found = np.asarray(2 * sources[-1])
+    if not np.isfinite(found).all():
+        raise SpecError(f"{network.source}: no float64 bounds its scores over the query's inputs")
+    return found

@@ -1,0 +1,150 @@
+"""The networks of a query: read, and held against what the query declares of them."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+
+from leaveout.errors import ModelError
+from leaveout.models import Network, architecture_hash, load_network
+from leaveout.models.onnx_file import check_against_onnxruntime, network_from
+from leaveout.specs.errors import Slip
+from leaveout.specs.vnnlib.problem import Declared, Problem, Tensor
+
+__all__ = ["check_networks", "load_model", "structure_hash"]
+
+_LARGEST = 2**31
+
+
+def load_model(path: Path) -> Network:
+    """Load a network, or one packed by gzip.
+
+    Raises
+    ------
+    ModelError
+        As `leaveout.models.load_network` does.
+    """
+    if path.suffix != ".gz":
+        return load_network(path)
+    try:
+        with gzip.open(path) as stream:
+            content = stream.read(_LARGEST + 1)
+    except FileNotFoundError:
+        raise ModelError(f"{path}: no such file") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise ModelError(f"{path}: is not a whole gzip file") from None
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from None
+    try:
+        model = onnx.load_from_string(content)
+        onnx.checker.check_model(model)
+    except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
+        line = (str(error).strip().splitlines() or ["damaged"])[0]
+        raise ModelError(f"{path}: not a valid ONNX model: {line}") from None
+    network = network_from(model, str(path))
+    check_against_onnxruntime(network)
+    return network
+
+
+def structure_hash(network: Network) -> str:
+    """SHA-256 of a graph without the values and the names of its parameters."""
+    model = onnx.ModelProto()
+    model.CopyFrom(network.model)
+    used = [name for node in model.graph.node for name in node.input]
+    names = {
+        name: f"parameter {i}"
+        for i, name in enumerate(each for each in dict.fromkeys(used) if each in network.parameters)
+    }
+    for item in model.graph.initializer:
+        item.name = names.get(item.name, item.name)
+    for node in model.graph.node:
+        for i, name in enumerate(node.input):
+            node.input[i] = names.get(name, name)
+    # An initialiser that is also listed as an input is no input of the graph.
+    for i in reversed(range(len(model.graph.input))):
+        if model.graph.input[i].name in names:
+            del model.graph.input[i]
+    return architecture_hash(model)
+
+
+def _same_weights(first: Network, second: Network) -> bool:
+    if first is second:
+        return True
+    if structure_hash(first) != structure_hash(second):
+        return False
+    return all(
+        np.array_equal(ours, theirs)
+        for mine, other in zip(first.stack.layers, second.stack.layers, strict=True)
+        for ours, theirs in (
+            (mine.bias, other.bias),
+            *((mine.weights[s], other.weights[s]) for s in mine.weights),
+        )
+    )
+
+
+def check_networks(problem: Problem, networks: Sequence[Network]) -> None:
+    """Refuse networks that are not what a query declares.
+
+    Parameters
+    ----------
+    problem : Problem
+    networks : sequence of Network
+        Of each declaration.
+
+    Raises
+    ------
+    Slip
+        If a shape or a name differs, or networks that are declared to be equal or isomorphic are
+        not.
+    ModelError
+        If a network ends in an operator that `leaveout` leaves out.
+    """
+    by_name = dict(zip((each.name for each in problem.networks), networks, strict=True))
+    for declared in problem.networks:
+        network = by_name[declared.name]
+        _refuse_dropped(network)
+        graph = network.graph
+        for tensor, shape, name in (
+            (declared.input, graph.input_shape, graph.input),
+            (declared.output, (network.labels,), graph.output),
+        ):
+            _check_tensor(declared, tensor, shape, name, network.source)
+        if declared.equal_to and not _same_weights(network, by_name[declared.equal_to]):
+            raise Slip(declared.at, f"{declared.name} is not equal to {declared.equal_to}")
+        other = declared.isomorphic_to
+        if other and structure_hash(network) != structure_hash(by_name[other]):
+            raise Slip(declared.at, f"{declared.name} is not isomorphic to {other}")
+
+
+def _refuse_dropped(network: Network) -> None:
+    last = network.model.graph.output[0].name
+    for node in network.model.graph.node:
+        if last in node.output and network.graph.output != last:
+            raise ModelError(
+                f"{network.source}: the final {node.op_type} is not computed, and a VNN-LIB query "
+                "is about what it gives; export the scores before it"
+            )
+
+
+def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(size for size in shape if size != 1)
+
+
+def _check_tensor(
+    declared: Declared, tensor: Tensor, shape: tuple[int, ...], name: str, source: str
+) -> None:
+    size = int(np.prod(shape))
+    if _squeezed(tensor.shape) != _squeezed(shape) and tensor.shape != (size,):
+        raise Slip(
+            declared.at,
+            f"{tensor.name} of {declared.name} has shape {list(tensor.shape)}, and in {source} "
+            f"{list(shape)} without the batch",
+        )
+    if tensor.onnx_name and tensor.onnx_name != name:
+        raise Slip(declared.at, f"{source} has no '{tensor.onnx_name[:40]}', but '{name}'")

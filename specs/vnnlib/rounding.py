@@ -1,0 +1,74 @@
+"""Exact numbers into float64, always to the side that loses no counter-example."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from math import lcm
+
+from leaveout.specs.vnnlib.formula import Place
+
+__all__ = ["above", "below", "relaxed"]
+
+
+def _nearest(value: Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def below(value: Fraction) -> float:
+    """Return the greatest float64 that is not above a number."""
+    near = _nearest(value)
+    if near == -math.inf:
+        return near
+    if near == math.inf or Fraction(near) > value:
+        near = math.nextafter(near, -math.inf)
+    return near + 0.0
+
+
+def above(value: Fraction) -> float:
+    """Return the least float64 that is not below a number."""
+    return -below(-value) + 0.0
+
+
+def _exact(value: Fraction) -> bool:
+    near = _nearest(value)
+    return math.isfinite(near) and Fraction(near) == value
+
+
+def relaxed(
+    terms: Mapping[Place, Fraction], constant: Fraction, largest: Callable[[Place], Fraction]
+) -> tuple[dict[Place, float], float]:
+    """Return float64 coefficients whose sum is nowhere below the exact one, up to its scale.
+
+    Parameters
+    ----------
+    terms : mapping of Place to Fraction
+    constant : Fraction
+    largest : callable
+        A number that the magnitude of a variable does not exceed. Called only where a coefficient
+        is neither a float64 nor becomes one when all are multiplied by their common denominator.
+
+    Returns
+    -------
+    coefficients : dict of Place to float
+    constant : float
+        Infinite where no float64 is large enough.
+    """
+    if not all(map(_exact, terms.values())):
+        scale = lcm(*(value.denominator for value in terms.values()))
+        whole = {spot: value * scale for spot, value in terms.items()}
+        if all(map(_exact, whole.values())):
+            terms, constant = whole, constant * scale
+    rounded = {spot: _nearest(value) for spot, value in terms.items()}
+    if not all(map(math.isfinite, rounded.values())):
+        return rounded, math.inf
+    slack = Fraction(0)
+    for spot, value in terms.items():
+        missing = abs(value - Fraction(rounded[spot]))
+        if missing:
+            slack += missing * largest(spot)
+    return rounded, above(constant + slack)

@@ -1,0 +1,108 @@
+"""The text of a query: read whole, of a bounded size, with the place of every mark known."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from bisect import bisect_right
+from pathlib import Path
+from typing import IO, cast
+
+from leaveout.errors import SpecError
+from leaveout.specs.errors import Slip
+from leaveout.specs.source import Position
+
+__all__ = ["DEEPEST", "LARGEST", "Lines", "one_line", "place", "read_text", "without_comments"]
+
+LARGEST = 128 * 2**20
+"""Bytes of a query, unpacked."""
+DEEPEST = 200
+"""Levels of brackets."""
+
+_COMMENT = re.compile(r'"[^"]*"|\|[^|]*\||;[^\n]*')
+_UNUSUAL = re.compile(r"[^\x20-\x7e\t\r\n\f]")
+_BRACKET = re.compile(r"[()]")
+
+
+def read_text(path: Path) -> str:
+    """Read a query, or one packed by gzip, whatever the name of the file.
+
+    Raises
+    ------
+    SpecError
+        If the file cannot be read, is no UTF-8 text, or is too large.
+    """
+    try:
+        with path.open("rb") as stream:
+            packed = stream.read(2) == b"\x1f\x8b"
+            stream.seek(0)
+            # What gzip reads with is a stream of bytes as well.
+            source = cast("IO[bytes]", gzip.GzipFile(fileobj=stream)) if packed else stream
+            content = source.read(LARGEST + 1)
+    except FileNotFoundError:
+        raise SpecError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise SpecError(f"{path}: is a folder, expected a VNN-LIB query") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise SpecError(f"{path}: is not a whole gzip file") from None
+    except (OSError, ValueError) as error:
+        raise SpecError(f"{path}: cannot be read: {error}") from None
+    if len(content) > LARGEST:
+        raise SpecError(f"{path}: too long for a query, at most {LARGEST // 2**20} MiB")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{path}: is not UTF-8 text (byte {error.start})") from None
+
+
+class Lines:
+    """Where the lines of a text start."""
+
+    def __init__(self, text: str) -> None:
+        self.starts = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def place(self, start: int, end: int) -> Position:
+        """Return where a stretch of the text stands; it is taken to end on its line."""
+        line = bisect_right(self.starts, start)
+        column = start - self.starts[line - 1] + 1
+        return Position(line, column, line, column + max(1, end - start))
+
+
+def place(text: str, start: int, end: int) -> Position:
+    """Return where a stretch of a text stands."""
+    return Lines(text).place(start, end)
+
+
+def _blanked(match: re.Match[str]) -> str:
+    # A semicolon in quotes starts no comment.
+    found = match.group()
+    return " " * len(found) if found.startswith(";") else found
+
+
+def without_comments(text: str) -> str:
+    """Blank the comments; everything else stays where it is.
+
+    Raises
+    ------
+    Slip
+        If what is left holds a character that no query has, or too many levels of brackets.
+    """
+    bare = _COMMENT.sub(_blanked, text)
+    unusual = _UNUSUAL.search(bare)
+    if unusual is not None:
+        wrong = f"the character {unusual.group()!a} has no meaning outside of a comment"
+        raise Slip(place(bare, *unusual.span()), wrong)
+    depth = 0
+    for bracket in _BRACKET.finditer(bare):
+        depth += 1 if bracket.group() == "(" else -1
+        if depth > DEEPEST:
+            wrong = f"brackets are nested more than {DEEPEST} levels deep"
+            raise Slip(place(bare, *bracket.span()), wrong)
+    return bare
+
+
+def one_line(name: str, slip: Slip) -> SpecError:
+    """Return the error ``file:line:column: what is wrong; the cure``."""
+    wrong = f"{slip.wrong}; {slip.cure}" if slip.cure else slip.wrong
+    return SpecError(f"{name}:{slip.at.line}:{slip.at.column}: {' '.join(wrong.split())}")

@@ -1,0 +1,157 @@
+"""A query as a file of version 2.0."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+
+from leaveout.encoders.query import Application, Condition, Query
+from leaveout.errors import SpecError
+from leaveout.files import written_whole
+from leaveout.specs.source import Position
+from leaveout.specs.vnnlib.problem import Declared, Tensor
+
+__all__ = ["format_query", "save_query"]
+
+_NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
+_TAKEN = {"and", "or"}
+_SMALLEST = float(np.finfo(np.float64).tiny)
+
+
+def save_query(path: Path | str, query: Query) -> None:
+    """Write a query to a file; what is there is replaced as a whole.
+
+    Raises
+    ------
+    SpecError
+        As `format_query` does, or if the file cannot be written.
+    """
+    text = format_query(query)
+    try:
+        with written_whole(Path(path)) as stream:
+            stream.write(text.encode())
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def format_query(query: Query) -> str:
+    """Return a query as a text of version 2.0.
+
+    Every number is written out exactly. Applications give the networks their names where these
+    are distinct names of the format; the networks are ``N0``, ``N1``, ... otherwise.
+
+    Parameters
+    ----------
+    query : Query
+        Read back it is the same, if its points are in the order of their first use, its terms in
+        ascending order, and no coefficient is 0.
+
+    Raises
+    ------
+    SpecError
+        If the format cannot say it: listed values, a worst form, points no network reads, numbers
+        that are not finite or too small.
+    """
+    _refuse(query)
+    declared = _declared(query)
+    lines = ["(vnnlib-version <2.0>)", "", *map(_declaration, declared), ""]
+    first = [[a.point for a in query.applications].index(p) for p in range(len(query.points))]
+    for point, box in enumerate(query.points):
+        tensor = declared[first[point]].input
+        for i in range(box.dimension):
+            low, high = _number(box.lower[i]), _number(box.upper[i])
+            lines.append(f"(assert (>= {tensor.element(i)} {low}))")
+            lines.append(f"(assert (<= {tensor.element(i)} {high}))")
+    for here, application in zip(declared, query.applications, strict=True):
+        there = declared[first[application.point]]
+        if there is not here:
+            lines += [
+                f"(assert (== {there.input.element(i)} {here.input.element(i)}))"
+                for i in range(here.input.size)
+            ]
+    lines += _cases(query, [declared[i].input for i in first], [each.output for each in declared])
+    return "\n".join(lines) + "\n"
+
+
+def _refuse(query: Query) -> None:
+    used = {application.point for application in query.applications}
+    if any(box.choices for box in query.points):
+        raise SpecError("VNN-LIB: inputs that take listed values cannot be written")
+    if query.worst is not None:
+        raise SpecError("VNN-LIB: a query asks whether, not how bad; leave 'worst' out")
+    if used != set(range(len(query.points))):
+        raise SpecError("VNN-LIB: a point that no network reads cannot be written")
+
+
+def _declared(query: Query) -> list[Declared]:
+    names = [application.name for application in query.applications]
+    usable = len(set(names)) == len(names) and all(
+        _NAME.fullmatch(name) and name not in _TAKEN for name in names
+    )
+    kind = "real" if query.reals else "float32"
+    found: list[Declared] = []
+    known: dict[int, str] = {}
+    for i, application in enumerate(query.applications):
+        name = names[i] if usable else f"N{i}"
+        network = application.network
+        tensors = _tensors(i, application, kind)
+        found.append(Declared(name, *tensors, Position(), equal_to=known.get(id(network), "")))
+        known.setdefault(id(network), name)
+    return found
+
+
+def _tensors(number: int, application: Application, kind: str) -> tuple[Tensor, Tensor]:
+    network = application.network
+    return (
+        Tensor(f"X{number}", kind, (1, *network.graph.input_shape)),
+        Tensor(f"Y{number}", kind, (1, network.labels)),
+    )
+
+
+def _declaration(each: Declared) -> str:
+    equal = f" (equal-to {each.equal_to})" if each.equal_to else ""
+    tensors = "".join(
+        f"\n  (declare-{kind} {tensor.name} {tensor.type} [{','.join(map(str, tensor.shape))}])"
+        for kind, tensor in (("input", each.input), ("output", each.output))
+    )
+    return f"(declare-network {each.name}{equal}{tensors}\n)"
+
+
+def _number(value: float) -> str:
+    value = float(value)
+    if not np.isfinite(value) or 0 < abs(value) < _SMALLEST:
+        raise SpecError(f"VNN-LIB: the number {value!r} cannot be written")
+    # All digits: a shorter number would be another one, and bounds would be rounded when read.
+    text = format(Decimal(value), "f")
+    return text if "." in text else f"{text}.0"
+
+
+def _cases(query: Query, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Iterator[str]:
+    if not query.cases:
+        yield "(assert (> 0.0 0.0))"
+        return
+    if query.cases == ((),):
+        return
+    yield "(assert (or"
+    for case in query.cases:
+        # Within 'or' a bound of one input stays a condition and is no bound of the box.
+        yield "  (and"
+        for condition in case:
+            yield f"    {_condition(condition, inputs, outputs)}"
+        yield "  )" if case else "    (>= 0.0 0.0))"
+    yield "))"
+
+
+def _condition(condition: Condition, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> str:
+    form = condition.form
+    terms = [
+        f"(* {_number(coefficient)} {tensors[where].element(i)})"
+        for part, tensors in ((form.features, inputs), (form.scores, outputs))
+        for where, i, coefficient in part
+    ]
+    total = f"(+ {' '.join([*terms, _number(form.constant)])})"
+    return f"({'>' if condition.strict else '>='} {total} 0.0)"

@@ -1,0 +1,219 @@
+"""Linear questions over one or two networks and points, against dense samples."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leaveout.bab.linear import LinearOptions, maximise
+from leaveout.bab.linear.question import question_of
+from leaveout.encoders import Box, Choices
+from leaveout.encoders.joint import join
+from leaveout.encoders.query import Application, Condition, Form, Query
+from leaveout.models.onnx_file import network_from
+from leaveout.models.replay import with_parameters
+
+from support import networks
+
+OPTIONS = LinearOptions(seconds=0.7)
+
+
+def other_of(rng, network, spread):
+    """Return a network of the same architecture with disturbed weights."""
+    moved = {
+        name: (value + spread * rng.normal(size=value.shape)).astype(np.float32)
+        for name, value in network.parameters.items()
+    }
+    return network_from(with_parameters(network.model, moved), "other")
+
+
+def random_query(seed):
+    """Make one or two networks at one or two points, and some linear conditions."""
+    rng = np.random.default_rng(seed)
+    inputs, labels = int(rng.integers(1, 3)), int(rng.integers(2, 4))
+    hidden = [int(rng.integers(3, 6)) for _ in range(int(rng.integers(1, 3)))]
+    first = network_from(networks.dense(rng, (inputs, *hidden, labels)), "first")
+    kind = rng.integers(4)
+    lower = np.where(rng.random(inputs) < 0.5, -0.5, 0.0)
+    box = Box(lower, lower + 1.0)
+    points = (box,)
+    if kind == 0:
+        applications = (Application(first, 0, "N(x)"),)
+    elif kind == 1:
+        near = other_of(rng, first, float(rng.choice([1e-3, 0.05, 0.5])))
+        applications = (Application(first, 0, "N(x)"), Application(near, 0, "M(x)"))
+    elif kind == 2:
+        points = (box, box)
+        applications = (Application(first, 0, "N(x)"), Application(first, 1, "N(y)"))
+    else:
+        deep = network_from(networks.dense(rng, (inputs, 3, 3, 4, labels)), "deep")
+        applications = (Application(first, 0, "N(x)"), Application(deep, 0, "D(x)"))
+    conditions = []
+    if kind == 2:
+        reach = float(rng.choice([0.02, 0.3]))
+        for i in range(inputs):
+            apart = ((0, i, -1.0), (1, i, 1.0))
+            back = ((0, i, 1.0), (1, i, -1.0))
+            conditions += [Condition(Form(apart, (), reach)), Condition(Form(back, (), reach))]
+    for _ in range(int(rng.integers(0, 3))):
+        conditions.append(Condition(random_form(rng, applications, points), bool(rng.integers(2))))
+    goals = [random_form(rng, applications, points) for _ in range(int(rng.integers(1, 3)))]
+    return Query(points, applications, ()), tuple(conditions), goals, rng
+
+
+def random_form(rng, applications, points):
+    scores = []
+    for a, each in enumerate(applications):
+        for label in range(each.network.labels):
+            if rng.random() < 0.7:
+                scores.append((a, label, float(np.round(rng.normal(), 2)) or 1.0))
+    features = []
+    for p, box in enumerate(points):
+        for i in range(box.dimension):
+            if rng.random() < 0.3:
+                features.append((p, i, float(np.round(rng.normal(), 2)) or 1.0))
+    return Form(tuple(features), tuple(scores), float(np.round(rng.normal(), 1)))
+
+
+def sampled(query, case, goals, rng, count=20_000):
+    """Best least goal among samples that meet the case, in exact arithmetic and in float32."""
+    points = [box.sample(rng, count).astype(np.float32) for box in query.points]
+    if len(points) == 2:
+        # Half of them near the first point, since conditions may ask for that.
+        step = rng.uniform(-0.3, 0.3, points[1].shape) * rng.choice([0.05, 1.0], (count, 1))
+        close = query.points[1].clip(points[0] + step).astype(np.float32)
+        half = rng.random(count) < 0.7
+        points[1] = np.where(half[:, None], close, points[1])
+    wide = [each.astype(np.float64) for each in points]
+    scores = [
+        each.network.runner().scores(points[each.point]).astype(np.float64)
+        for each in query.applications
+    ]
+
+    def value(form):
+        total = np.full(count, form.constant)
+        for p, i, c in form.features:
+            total = total + c * wide[p][:, i]
+        for a, j, c in form.scores:
+            total = total + c * scores[a][:, j]
+        return total
+
+    met = np.ones(count, bool)
+    for each in case:
+        found = value(each.form)
+        met &= found > 0 if each.strict else found >= 0
+    least = np.min([value(form) for form in goals], axis=0)
+    return float(least[met].max(initial=-np.inf))
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_no_sample_is_above_the_upper_bound(seed):
+    query, case, goals, rng = random_query(seed)
+    best = sampled(query, case, goals, rng)
+    found = maximise(question_of(query, case, goals), OPTIONS)
+    assert found.upper >= best
+    assert found.lower <= found.upper
+    if found.found is not None:
+        points = [each.astype(np.float64) for each in found.found.points]
+        scores = [each.astype(np.float64) for each in found.found.scores]
+        assert all(each.holds(points, scores) for each in case)
+        assert found.lower == min(form.value(points, scores) for form in goals)
+        assert all(
+            box.contains(point[None])[0] for box, point in zip(query.points, points, strict=True)
+        )
+    assert found.closed or found.reason
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_what_is_proved_impossible_has_no_sample(seed):
+    query, case, goals, rng = random_query(seed)
+    case = (*case, *(Condition(form) for form in goals))
+    found = maximise(question_of(query, case), OPTIONS, decide=0.0)
+    if found.closed and found.found is None:
+        assert sampled(query, case, [Form()], rng) == -np.inf
+    if found.found is not None:
+        assert found.lower >= 0
+
+
+def test_bounds_meet_where_there_is_time():
+    met = 0
+    for seed in range(24):
+        query, case, goals, _ = random_query(seed)
+        found = maximise(
+            question_of(replace(query, reals=True), case, goals), LinearOptions(seconds=3)
+        )
+        met += found.closed
+    assert met >= 20
+
+
+def test_two_alike_networks_are_a_pair_and_others_lie_side_by_side():
+    rng = np.random.default_rng(0)
+    first = network_from(networks.dense(rng, (2, 4, 2)), "first")
+    near, deep = other_of(rng, first, 0.1), network_from(networks.dense(rng, (2, 3, 3, 2)), "deep")
+    box = Box(np.zeros(2), np.ones(2))
+    pair = join(Query((box,), (Application(first, 0), Application(near, 0)), ()), ())
+    assert pair.is_pair
+    whole = join(Query((box,), (Application(first, 0), Application(deep, 0)), ()), ())
+    assert not whole.is_pair
+    points = rng.random((50, 2))
+    joined = whole.first.scores(points)[0]
+    np.testing.assert_allclose(joined[:, :2], first.stack.scores(points)[0], atol=1e-12)
+    np.testing.assert_allclose(joined[:, 2:], deep.stack.scores(points)[0], atol=1e-12)
+
+
+def test_points_that_must_be_near_are_read_by_their_difference():
+    rng = np.random.default_rng(0)
+    network = network_from(networks.dense(rng, (2, 4, 2)), "first")
+    box = Box(np.zeros(2), np.ones(2))
+    query = Query((box, box), (Application(network, 0), Application(network, 1)), ())
+    case = tuple(
+        Condition(Form(((0, i, -sign), (1, i, sign)), (), 0.1))
+        for i in range(2)
+        for sign in (1, -1)
+    )
+    near = join(query, case)
+    assert near.box.lower[2:] == pytest.approx([-0.1, -0.1])
+    assert near.box.upper[2:] == pytest.approx([0.1, 0.1])
+    joint = np.array([0.5, 0.25, 0.05, -0.1])
+    assert near.points[1] @ joint == pytest.approx([0.55, 0.15])
+    np.testing.assert_allclose(
+        near.second.scores(joint[None])[0], network.stack.scores(np.array([[0.55, 0.15]]))[0]
+    )
+
+
+def test_listed_values_and_several_points_are_kept():
+    rng = np.random.default_rng(5)
+    network = network_from(networks.dense(rng, (2, 5, 2)), "first")
+    box = Box(np.zeros(2), np.ones(2), (Choices(np.array([1]), np.array([0.0, 0.5, 1.0])),))
+    query = Query((box,), (Application(network, 0),), ())
+    goal = Form((), ((0, 0, 1.0), (0, 1, -1.0)))
+    found = maximise(question_of(query, (), [goal]), OPTIONS)
+    grid = np.stack(np.meshgrid(np.linspace(0, 1, 2001), [0.0, 0.5, 1.0]), -1).reshape(-1, 2)
+    scores = network.runner().scores(grid.astype(np.float32)).astype(np.float64)
+    best = float((scores[:, 0] - scores[:, 1]).max())
+    assert found.closed
+    assert best - 1e-3 * abs(best) - 1e-5 <= found.lower <= found.upper
+    assert found.upper >= best
+    assert found.found is not None and found.found.points[0][1] in (0.0, 0.5, 1.0)
+
+
+def test_an_interrupt_keeps_what_is_known(monkeypatch):
+    query, case, goals, _ = random_query(1)
+    question = question_of(query, case, goals)
+    seen = []
+
+    def stop(*_):
+        seen.append(1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("leaveout.bab.native.explorer.Explorer.step", stop)
+    monkeypatch.setattr("leaveout.bab.native.race.Race.step", stop)
+    found = maximise(question, LinearOptions(gap=1e-12))
+    assert found.interrupted == bool(seen)
+    assert found.lower <= found.upper

@@ -1,0 +1,155 @@
+"""Included files: their statements in place, their paths beside them, errors in the right file."""
+
+import pytest
+
+from leaveout.errors import SpecError
+from leaveout.specs import Call, Include, Text, check, expand, load, parse, spec, with_params
+from leaveout.specs import include as included
+from leaveout.specs.included import MOST
+
+CLAIM = "guarantee g: forall x in X: label(N, x) == label(M, x)\n"
+ROOT = 'include "lib/net.spec"\nlet N = network("full.onnx")\nlet X = box(0, 1)\n' + CLAIM
+NET = '# a network\nlet M = network("full.onnx")\n'
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_(**texts):
+        for name, text in texts.items():
+            path = tmp_path / f"{name.replace('__', '/')}.spec"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return tmp_path / "root.spec"
+
+    return write_
+
+
+def refused(path):
+    with pytest.raises(SpecError) as caught:
+        check(load(path))
+    return str(caught.value)
+
+
+def path_of(checked, name):
+    value = checked.lets[name].value
+    assert isinstance(value, Call)
+    return value.arguments[0]
+
+
+def test_statements_stand_in_the_place_of_the_include(write):
+    checked = check(load(write(root=ROOT, lib__net=NET)))
+    assert list(checked.lets) == ["M", "N", "X"]
+
+
+def test_paths_are_relative_to_the_file_they_are_in(write):
+    checked = check(load(write(root=ROOT, lib__net=NET)))
+    assert path_of(checked, "M") == Text("lib/full.onnx")
+    assert path_of(checked, "N") == Text("full.onnx")
+
+
+def test_paths_through_several_folders(write):
+    deep = NET.replace("full.onnx", "../nets/a.onnx")
+    checked = check(load(write(root=ROOT, lib__net='include "sub/deep.spec"', lib__sub__deep=deep)))
+    assert path_of(checked, "M") == Text("lib/sub/../nets/a.onnx")
+
+
+def test_a_path_that_is_set_is_relative_to_the_first_file(write):
+    whole = load(write(root=ROOT, lib__net='param file = "a.onnx"\nlet M = network(file)'))
+    assert check(whole).lets["file"].value == Text("lib/a.onnx")
+    assert check(with_params(whole, {"file": "b.onnx"})).lets["file"].value == Text("b.onnx")
+
+
+def test_absolute_paths_stay(write, tmp_path):
+    path = tmp_path / "a.onnx"
+    checked = check(load(write(root=ROOT, lib__net=f'let M = network("{path}")')))
+    assert path_of(checked, "M") == Text(str(path))
+
+
+def test_the_text_of_the_whole_parses(write):
+    whole = load(write(root=ROOT, lib__net=NET))
+    assert parse(str(whole)).statements == whole.statements
+
+
+def test_a_wrong_type_in_an_included_file_is_shown_there(write, tmp_path):
+    message = refused(write(root=ROOT, lib__net='# one\nlet M = network("a")\nlet Q = box(1, "a")'))
+    assert message.splitlines()[:3] == [
+        f"{tmp_path}/lib/net.spec:3:16: 'upper' of box must be a number or a list of numbers, "
+        '"lib/a" is a text',
+        'let Q = box(1, "a")',
+        "               ^^^",
+    ]
+
+
+def test_an_error_behind_an_include_is_shown_in_the_first_file(write, tmp_path):
+    message = refused(write(root=ROOT.replace("label(M", "label(Q"), lib__net=NET))
+    assert message.startswith(f"{tmp_path}/root.spec:4:50: unknown name 'Q'")
+
+
+def test_a_syntax_error_is_shown_in_its_file(write, tmp_path):
+    message = refused(write(root=ROOT, lib__net="let M = network("))
+    assert message.startswith(f"{tmp_path}/lib/net.spec:1:16: this '(' is never closed")
+
+
+@pytest.mark.parametrize(
+    ("net", "where"),
+    [
+        ("let M = 1\nlet X = box(0, 1)", "root.spec:3:5: 'X' is defined twice"),
+        ("let M = 1\n\nlet x = 2", "root.spec:4:21: 'x' is defined twice"),
+        ("guarantee g: 1 < 2\nlet M = 1", "root.spec:4:11: 'g' is defined twice"),
+    ],
+)
+def test_what_two_files_define_is_refused_and_both_places_are_named(write, tmp_path, net, where):
+    message = refused(write(root=ROOT, lib__net=net))
+    name = where.split("'")[1]
+    row, text = next((i, t) for i, t in enumerate(net.splitlines(), 1) if f" {name}" in t)
+    assert message.startswith(f"{tmp_path}/{where}")
+    column = text.index(f" {name}") + 2
+    assert f"first at {tmp_path}/lib/net.spec:{row}:{column}" in message
+
+
+def test_files_that_include_each_other_are_refused(write, tmp_path):
+    message = refused(write(root=ROOT, lib__net='include "../root.spec"'))
+    assert message.splitlines()[0] == (
+        f"{tmp_path}/lib/net.spec:1:9: {tmp_path}/lib/../root.spec includes itself"
+    )
+
+
+def test_a_file_included_twice_is_refused(write, tmp_path):
+    message = refused(write(root='include "lib/../lib/net.spec"\n' + ROOT, lib__net=NET))
+    assert message.startswith(
+        f"{tmp_path}/root.spec:2:9: {tmp_path}/lib/net.spec is included twice"
+    )
+
+
+def test_a_missing_file_is_refused_where_it_is_named(write, tmp_path):
+    assert refused(write(root=ROOT)).splitlines()[:3] == [
+        f"{tmp_path}/root.spec:1:9: {tmp_path}/lib/net.spec: no such file",
+        'include "lib/net.spec"',
+        "        ^^^^^^^^^^^^^^",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("root", "wrong"),
+    [('include ""', "'include' needs a path"), ('include "."', "is a folder")],
+)
+def test_what_is_no_file_is_refused(write, root, wrong):
+    assert wrong in refused(write(root=root))
+
+
+def test_too_many_files_are_refused(write):
+    files = {f"f{i}": f'include "f{i + 1}.spec"' for i in range(MOST + 1)}
+    assert f"more than {MOST} files" in refused(write(root='include "f0.spec"', **files))
+
+
+def test_without_a_folder_an_include_is_refused():
+    with pytest.raises(SpecError, match="nothing says which folder"):
+        check(parse('include "a.spec"\nguarantee g: 1 < 2'))
+
+
+def test_a_tree_built_in_python_includes_too(write, tmp_path):
+    write(net=NET)
+    built = spec(included("net.spec"), *parse("guarantee g: 1 < 2").statements)
+    whole = expand(built, tmp_path)
+    assert not any(isinstance(each, Include) for each in whole.statements)
+    assert list(check(whole).lets) == ["M"]

@@ -1,0 +1,83 @@
+"""The example plug-in installs beside leaveout; a specification uses it, leaveout untouched."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "plugin_function"
+
+CODE = """
+import json, sys
+from pathlib import Path
+from leaveout.specs import check, load
+from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.values import ValueDecider, is_value_claim
+
+path = Path(sys.argv[1])
+checked = check(load(path))
+decider = ValueDecider(checked, Resolver(checked, path.parent), path.parent)
+for statement in checked.statements:
+    assert is_value_claim(statement, checked)
+    decider.load(statement)
+results = [decider.decide(statement) for statement in checked.statements]
+print(json.dumps([[r.name, r.verdict, r.lower, r.upper, r.reason] for r in results]))
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> Path:
+    if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True).returncode:
+        pytest.skip("pip, which installs the plug-in, is not here")
+    # pip leaves build files in the source folder.
+    source = tmp_path_factory.mktemp("source") / "plugin_function"
+    shutil.copytree(EXAMPLE, source, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    target = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation"]
+    command += ["--no-deps", "--no-index", "--target", str(target), str(source)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    return target
+
+
+def run(installed, *command, **more):
+    path = os.pathsep.join([str(installed), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path.rstrip(os.pathsep), **more}
+    return subprocess.run(
+        [sys.executable, *command], env=environment, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_an_installed_function_is_decided(installed):
+    done = run(installed, "-c", CODE, str(EXAMPLE / "weights.spec"))
+    assert done.returncode == 0, done.stderr
+    found = {name: rest for name, *rest in json.loads(done.stdout)}
+    verdicts = {name: verdict for name, (verdict, *_) in found.items()}
+    assert verdicts == {
+        "dense": "proved",
+        "alike": "proved",
+        "gentle": "proved",
+        "flat": "refuted",
+        "steepness": "unknown",
+    }
+    _, lower, upper, reason = found["steepness"]
+    assert 1 < lower < upper < 100
+    assert reason.startswith("numerical: ")
+
+
+def test_its_own_tests_pass(installed):
+    folder = str(EXAMPLE / "tests")
+    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", folder, folder]
+    done = run(installed, *command)
+    assert done.returncode == 0, done.stdout
+
+
+def test_without_the_plug_in_the_function_is_unknown(installed):
+    done = run(installed, "-c", CODE, str(EXAMPLE / "weights.spec"), LEAVEOUT_PLUGINS="off")
+    assert "weights.spec:5:19: unknown name 'sparsity'" in done.stderr

@@ -1,0 +1,148 @@
+"""Params, includes and ``--dry-run``: what a run reads, and what it would solve."""
+
+import pytest
+
+import leaveout
+from leaveout.errors import SpecError
+from leaveout.specs import (
+    box,
+    confidence,
+    family,
+    forall,
+    guarantee,
+    label,
+    let,
+    network,
+    param,
+    parse,
+    spec,
+)
+from leaveout.verifier.cli.app import run
+from leaveout.verifier.plan import plan
+from leaveout.verifier.reading import read_spec
+
+from support.files import BOUND, write_question
+
+HEAD = BOUND[: BOUND.index("find")]
+QUIET = (
+    "param sure = 0.95\nguarantee quiet: forall x in X, M in F: confidence(N, x) > sure => "
+    "label(M, x) == label(N, x)\n"
+)
+
+
+@pytest.fixture
+def nested(tmp_path):
+    """Write a specification whose network, family and box are in another folder's file."""
+    (tmp_path / "lib").mkdir()
+    write_question(tmp_path / "lib")
+    (tmp_path / "lib" / "nets.spec").write_text(HEAD)
+    path = tmp_path / "root.spec"
+    path.write_text(f'include "lib/nets.spec"\n{QUIET}')
+    return path
+
+
+def test_a_param_is_set_and_the_report_says_so(nested):
+    report = leaveout.verify(nested, params={"sure": 0.1})
+    assert [result.verdict for result in report.results] == ["refuted"]
+    assert "param sure = 0.1, not 0.95 as written" in report.notes
+    report = leaveout.verify(nested)
+    assert [result.verdict for result in report.results] == ["proved"]
+    assert "param sure = 0.95" in report.notes
+
+
+def test_the_command_line_sets_a_param(nested, capsys):
+    assert run(["verify", str(nested), "--set", "sure=0.1"]) == 1
+    assert "param sure = 0.1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["sure"], "--set sure: write NAME=VALUE"),
+        (["=1"], "--set =1: write NAME=VALUE"),
+        (["sure=1", "sure=2"], "'sure' is set twice"),
+        (["shure=1"], "its params are sure = 0.95"),
+        (["sure=much"], "the param 'sure' is a number"),
+    ],
+)
+def test_a_wrong_setting_is_one_line(nested, capsys, settings, message):
+    options = [part for each in settings for part in ("--set", each)]
+    assert run(["verify", str(nested), *options]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_what_is_decided_is_kept_as_one_text(nested):
+    text = read_spec(nested, values={"sure": 0.1}).text
+    whole = parse(text)
+    assert [each.name for each in whole.statements] == ["N", "F", "X", "sure", "quiet"]
+    assert 'network("lib/full.onnx")' in text
+    assert "param sure = 0.1\n" in text
+
+
+def test_without_params_and_includes_the_text_is_as_written(tmp_path):
+    path = write_question(tmp_path)
+    assert read_spec(path).text == BOUND
+
+
+def test_an_error_of_an_included_file_s_network_is_shown_there(nested, tmp_path):
+    (tmp_path / "lib" / "full.onnx").unlink()
+    with pytest.raises(SpecError) as caught:
+        leaveout.verify(nested)
+    first, line, carets, *_ = str(caught.value).splitlines()
+    assert first.startswith(f"{tmp_path}/lib/nets.spec:1:9: ")
+    assert line == 'let N = network("full.onnx")'
+    assert carets == " " * 8 + "^" * 20
+
+
+def test_a_specification_built_in_python_is_decided(tmp_path):
+    write_question(tmp_path)
+    N, sure = let("N", network("full.onnx")), param("sure", 0.95)
+    claim = forall(
+        {"x": box(0, 1), "M": family("family.npz")},
+        lambda x, M: (confidence(N, x) > sure).implies(label(M, x) == label(N, x)),
+    )
+    built = spec(N, sure, guarantee("quiet", claim))
+    for values, verdict in (({}, "proved"), ({"sure": 0.1}, "refuted")):
+        report = leaveout.verify(built, folder=tmp_path, params=values)
+        assert [result.verdict for result in report.results] == [verdict]
+
+
+def test_a_plan_says_what_would_be_solved(nested, tmp_path):
+    (row,) = plan(nested).statements
+    assert (row.name, row.kind, row.labels, row.asked) == ("quiet", "guarantee", 2, (0, 1))
+    assert (row.inputs, row.listed, row.members) == (3, 0, 2)
+    assert row.layers[-1] == 2
+    assert row.neurons == sum(row.layers[:-1])
+    assert row.network == str(tmp_path / "lib" / "full.onnx")
+
+
+def test_a_dry_run_solves_nothing(nested, capsys, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError
+
+    monkeypatch.setattr("leaveout.verifier.idp.search_native", refuse)
+    assert run(["verify", str(nested), "--dry-run", "--set", "sure=0.5"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("guarantee quiet\n")
+    assert "2 searches by the engine native; nothing was solved\n" in out
+    assert "param sure = 0.5, not 0.95 as written" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--json", "-"], "leave --json out"),
+        (["--engine", "magic"], "unknown engine"),
+        (["--engine", "lucid", "--solver", "magic"], "magic"),
+    ],
+)
+def test_a_dry_run_of_what_cannot_be_run_is_bad_input(nested, capsys, options, message):
+    assert run(["verify", str(nested), "--dry-run", *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_dry_run_of_a_missing_file_is_bad_input(nested, tmp_path):
+    (tmp_path / "lib" / "family.npz").unlink()
+    assert run(["verify", str(nested), "--dry-run"]) == 2

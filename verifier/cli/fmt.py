@@ -1,0 +1,55 @@
+"""``leaveout fmt``: lay specifications out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["fmt"]
+
+
+def fmt(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE", help="Specifications; '-' reads one from standard input."),
+    ],
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; name the files that would change.")
+    ] = False,
+) -> None:
+    """Lay specifications out in the one usual way; comments and meaning stay.
+
+    If one of several files is no specification, none is changed.
+
+    For example: leaveout fmt patient.spec, or leaveout fmt - < patient.spec
+
+    Exit status: 0 done, 1 with --check if a file would change, 2 bad input.
+    """
+    from leaveout.errors import SpecError
+    from leaveout.files import written_whole
+    from leaveout.specs.format import formatted
+    from leaveout.specs.parse import decoded, read_bytes
+
+    changed: list[tuple[str, str]] = []
+    for name in dict.fromkeys(files):
+        shown = "<stdin>" if name == "-" else name
+        before = sys.stdin.buffer.read() if name == "-" else read_bytes(name)
+        after = formatted(decoded(before, shown), shown)
+        if name == "-" and not check:
+            sys.stdout.write(after)
+            sys.stdout.flush()
+        elif after.encode() != before:
+            changed.append((name, after))
+    for name, after in changed:
+        if check:
+            sys.stdout.write(f"{'<stdin>' if name == '-' else name} would change\n")
+            continue
+        try:
+            with written_whole(Path(name)) as stream:
+                stream.write(after.encode())
+        except OSError as error:
+            raise SpecError(f"{name}: cannot be written: {error.strerror}") from None
+    raise typer.Exit(1 if check and changed else 0)

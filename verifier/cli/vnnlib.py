@@ -1,0 +1,131 @@
+"""``leaveout vnnlib``: decide a VNN-LIB query."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from leaveout.specs.vnnlib import Reading, Status
+    from leaveout.verifier.query import Decision
+
+__all__ = ["vnnlib"]
+
+_EXIT = {"unsat": 0, "sat": 1, "unknown": 3, "timeout": 3}
+
+
+def vnnlib(
+    query: Annotated[
+        Path,
+        typer.Argument(help="A VNN-LIB query, version 1.0 or 2.0, or a .gz.", show_default=False),
+    ],
+    network: Annotated[
+        list[str],
+        typer.Option(
+            metavar="[NAME=]FILE",
+            help="A network of the query, as ONNX or .gz; without names in the order they are "
+            "declared.",
+            show_default=False,
+        ),
+    ],
+    time: Annotated[
+        float | None,
+        typer.Option(help="Seconds for everything.", show_default="no limit", min=0),
+    ] = None,
+    result: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the answer, and a counter-example if there is one, as VNN-COMP reads it.",
+            show_default=False,
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Cores to use at most.", show_default="all", min=1)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the search for counter-examples.")] = 0,
+) -> None:
+    """Decide whether a VNN-LIB query has a counter-example.
+
+    Standard output gets sat, unsat, unknown or timeout, and below sat the counter-example.
+
+    For example: leaveout vnnlib prop_1.vnnlib --network net.onnx --time 60
+
+    Exit status: 0 unsat, 1 sat, 3 unknown or timeout, 2 bad input.
+    """
+    from leaveout.specs.vnnlib import format_result, load_query, save_result
+    from leaveout.verifier.cli.clock import since_start
+    from leaveout.verifier.cli.target import reader_may_leave
+    from leaveout.verifier.query import decide
+
+    if result is not None:
+        _refuse_unusable(result)
+    if workers is not None:
+        _keep_to(workers)
+    reading = load_query(query, network)
+    seconds = None if time is None else max(1e-3, time - since_start())
+    with _progress() as progress:
+        decision = decide(reading.query, seconds=seconds, seed=seed, progress=progress)
+    status, witness = _answer(reading, decision)
+    if result is not None:
+        save_result(result, status, witness)
+    if decision.reason:
+        sys.stderr.write(f"leaveout: {decision.reason}\n")
+    with reader_may_leave():
+        sys.stdout.write(format_result(status, witness))
+    raise typer.Exit(_EXIT[status])
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[float, float, int, float], None] | None]:
+    """Show one live line on standard error, where that is a terminal."""
+    from rich.console import Console
+    from rich.status import Status
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    with Status("searching", console=console) as status:
+
+        def show(lower: float, upper: float, nodes: int, seconds: float) -> None:
+            status.update(f"{lower:.4g} to {upper:.4g}, {nodes} open, {seconds:.0f} s")
+
+        yield show
+
+
+def _answer(reading: Reading, decision: Decision) -> tuple[Status, str]:
+    from leaveout.specs.vnnlib import format_witness
+
+    if decision.verdict == "proved":
+        return "unsat", ""
+    if decision.verdict == "refuted":
+        assert decision.points is not None
+        assert decision.scores is not None
+        witness = format_witness(reading.problem, reading.query, decision.points, decision.scores)
+        return "sat", witness
+    out_of_time = (decision.reason or "").startswith("time")
+    return ("timeout" if out_of_time else "unknown"), ""
+
+
+def _keep_to(workers: int) -> None:
+    """Leave all but some cores to others; which ones differs from process to process."""
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        start = os.getpid() % len(cores)
+        os.sched_setaffinity(0, (cores[start:] + cores[:start])[:workers])
+
+
+def _refuse_unusable(path: Path) -> None:
+    from leaveout.errors import SpecError
+
+    if path.is_dir():
+        raise SpecError(f"--result {path}: is a folder; give a file name")
+    if not path.resolve().parent.is_dir():
+        raise SpecError(f"--result {path}: the folder does not exist; make it first")

@@ -1,0 +1,281 @@
+"""Load a statement over points and networks: every question that decides it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from leaveout.encoders import Box
+from leaveout.encoders.query import Application, Condition, Form, Query
+from leaveout.models import Network
+from leaveout.models.replay import with_parameters
+from leaveout.specs import Binder, Call, Expression, Find, ForAll, Guarantee, Name, Node
+from leaveout.specs.arguments import bind
+from leaveout.specs.functions import built_in
+from leaveout.specs.tree import children
+from leaveout.specs.types import NETWORK
+from leaveout.verifier.formulas.cases import Case
+from leaveout.verifier.formulas.pieces import Lin, TooManyError
+from leaveout.verifier.formulas.reading import ClaimReader
+from leaveout.verifier.inputs import InputReader
+from leaveout.verifier.resolve import Resolver
+
+__all__ = ["FormulaJob", "Part", "load_formula"]
+
+_APPLIED = {"score", "confidence", "label", "difference"}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One question of a statement: one case, for some members.
+
+    Attributes
+    ----------
+    query : Query
+    case : tuple of Condition
+        What a counter-example meets.
+    goals : tuple of Form
+        What is wanted of the worst one is the least of these; empty for a guarantee.
+    members : tuple of (str, int, int)
+        Name, position and removed row of each member it is about.
+    label : int or None
+        Of ``per label``.
+    """
+
+    query: Query
+    case: tuple[Condition, ...]
+    goals: tuple[Form, ...]
+    members: tuple[tuple[str, int, int], ...]
+    label: int | None
+
+
+@dataclass(frozen=True)
+class FormulaJob:
+    """A statement, loaded.
+
+    Attributes
+    ----------
+    statement : Guarantee or Find
+    points : tuple of str
+        Names of the points.
+    boxes : tuple of Box
+        Of each.
+    parts : tuple of Part
+    labels : tuple of (int or None)
+        One result each.
+    members : int
+        How many combinations of members the statement is about; 0 where it names no family.
+    sign : float
+        1, or -1 where the greatest is to be found.
+    notes : tuple of str
+    """
+
+    statement: Guarantee | Find
+    points: tuple[str, ...]
+    boxes: tuple[Box, ...]
+    parts: tuple[Part, ...]
+    labels: tuple[int | None, ...]
+    members: int
+    sign: float
+    notes: tuple[str, ...]
+
+
+def load_formula(statement: Guarantee | Find, resolver: Resolver) -> FormulaJob:
+    """Load what a statement is about and write down its questions.
+
+    Raises
+    ------
+    LeaveoutError
+        If it is no claim over points and networks, or a file cannot be used.
+    """
+    return _Loader(statement, resolver).load()
+
+
+class _Loader:
+    def __init__(self, statement: Guarantee | Find, resolver: Resolver) -> None:
+        self.statement, self.resolver = statement, resolver
+        self.notes: list[str] = []
+        claim: Expression = statement.claim
+        self.binders: list[Binder] = []
+        while isinstance(claim, ForAll):
+            self.binders += claim.binders
+            claim = claim.body
+        self.body = claim
+        self.spots = [each for each in self.binders if resolver.is_inputs(each.domain)]
+        if not self.spots:
+            raise resolver.fail(
+                statement.claim,
+                "this statement cannot be decided: it is about no point",
+                "begin with: forall x in X: ...",
+            )
+
+    def load(self) -> FormulaJob:
+        others = [each for each in self.binders if each not in self.spots]
+        families = [self._family(each) for each in others]
+        boxes = [self._box(each) for each in self.spots]
+        labels = self._labels()
+        parts: list[Part] = []
+        for chosen in itertools.product(*families):
+            networks = {
+                each.name: network for each, (network, *_) in zip(others, chosen, strict=True)
+            }
+            members = tuple(
+                (each.name, index, removed)
+                for each, (_, index, removed) in zip(others, chosen, strict=True)
+            )
+            for label in labels:
+                parts += self._parts(boxes, networks, members, label)
+        return FormulaJob(
+            self.statement,
+            tuple(each.name for each in self.spots),
+            tuple(boxes),
+            tuple(parts),
+            tuple(labels),
+            math.prod(len(family) for family in families) if families else 0,
+            -1.0 if self._is_greatest else 1.0,
+            tuple(self.notes),
+        )
+
+    @property
+    def _is_greatest(self) -> bool:
+        return isinstance(self.statement, Find) and self.statement.direction == "greatest"
+
+    def _labels(self) -> list[int | None]:
+        if not (isinstance(self.statement, Find) and self.statement.per_label):
+            return [None]
+        bare = [
+            call
+            for call in self._calls(self.body)
+            if call.function == "confidence" and "label" not in bind(call, built_in("confidence"))
+        ]
+        if not bare:
+            raise self.resolver.fail(
+                self.statement.claim, "'per label' needs confidence(...) without a label"
+            )
+        return list(range(self._network_of(bare[0]).labels))
+
+    def _calls(self, node: Node) -> Iterator[Call]:
+        if isinstance(node, Name):
+            value = self.resolver.value(node)
+            if value is not node:
+                yield from self._calls(value)
+            return
+        if isinstance(node, Call):
+            yield node
+        for child in children(node):
+            yield from self._calls(child)
+
+    def _network_of(self, call: Call) -> Network:
+        node = bind(call, built_in(call.function))["network"]
+        for binder in self.binders:
+            if isinstance(node, Name) and node.name == binder.name:
+                return self._example(binder)
+        return self.resolver.network(node)
+
+    def _example(self, binder: Binder) -> Network:
+        """Return a network of the architecture a family has."""
+        if self.resolver.is_network(binder.domain):
+            return self.resolver.network(binder.domain)
+        for name, let in self.resolver.lets.items():
+            if self.resolver.type_of(let.value) == NETWORK:
+                return self.resolver.network(Name(name))
+        raise self.resolver.fail(
+            binder.domain,
+            "which network are these the retrained ones of?",
+            'name it before: let N = network("full.onnx")',
+        )
+
+    def _family(self, binder: Binder) -> list[tuple[Network, int, int]]:
+        network = self._example(binder)
+        family = self.resolver.family(binder.domain, network)
+        found = []
+        for index in range(len(family)):
+            removed = int(family.removed[index])
+            taken = {name: value[0] for name, value in family.take([index]).items()}
+            own = Network(
+                f"member {index} of {network.source}",
+                with_parameters(network.model, taken),
+                network.graph,
+            )
+            found.append((own, index, removed))
+        return found
+
+    def _box(self, binder: Binder) -> Box:
+        for call in self._calls(self.body):
+            if call.function not in _APPLIED:
+                continue
+            at = bind(call, built_in(call.function))["point"]
+            if isinstance(at, Name) and at.name == binder.name:
+                network = self._network_of(call)
+                reader = InputReader(self.resolver, network.inputs)
+                box = reader.read(binder.domain)
+                self.notes += [note for note in reader.notes if note not in self.notes]
+                return box
+        raise self.resolver.fail(
+            binder.domain, f"no network is applied to '{binder.name}', so it has no features"
+        )
+
+    def _parts(
+        self,
+        boxes: list[Box],
+        networks: dict[str, Network],
+        members: tuple[tuple[str, int, int], ...],
+        label: int | None,
+    ) -> list[Part]:
+        statement = self.statement
+        reader = ClaimReader(
+            self.resolver,
+            {each.name: i for i, each in enumerate(self.spots)},
+            boxes,
+            networks,
+            statement.variable if isinstance(statement, Find) else "",
+            label,
+        )
+        try:
+            cases = reader.cases(self.body, False)
+        except TooManyError as error:
+            raise self.resolver.fail(
+                self.body, f"this claim falls into {error}", "split it into several guarantees"
+            ) from None
+        applications = tuple(Application(*each) for each in reader.applications)
+        query = Query(tuple(boxes), applications, ())
+        parts = []
+        for case in cases:
+            conditions, goals = self._goals(case)
+            parts.append(Part(query, conditions, goals, members, label))
+        return parts
+
+    def _goals(self, case: Case) -> tuple[tuple[Condition, ...], tuple[Form, ...]]:
+        """Take the unknown out of a case: it is at most the least of the goals."""
+        plain = [Condition(_form(test.lin), test.strict) for test in case if not test.lin.unknown]
+        if not isinstance(self.statement, Find):
+            return tuple(plain), ()
+        sign = -1.0 if self._is_greatest else 1.0
+        upper, lower = [], []
+        for test in case:
+            slope = sign * test.lin.unknown
+            if slope < 0:
+                upper.append(Lin(test.lin.terms, 0.0, test.lin.constant).times(-1.0 / slope))
+            elif slope > 0:
+                lower.append(Lin(test.lin.terms, 0.0, test.lin.constant).times(-1.0 / slope))
+        if not upper:
+            other = "least" if self._is_greatest else "greatest"
+            raise self.resolver.fail(
+                self.statement.claim,
+                f"a counter-example stays one however {'small' if self._is_greatest else 'large'} "
+                f"'{self.statement.variable}' is: there is nothing to find",
+                f"did you mean '{other}'?" if lower else "",
+            )
+        plain += [Condition(_form(a.plus(b, -1.0))) for a in upper for b in lower]
+        return tuple(plain), tuple(_form(each) for each in upper)
+
+
+def _form(lin: Lin) -> Form:
+    features = tuple((p, i, c) for (kind, p, i), c in lin.terms.items() if kind == "feature")
+    scores = tuple((a, j, c) for (kind, a, j), c in lin.terms.items() if kind == "score")
+    assert np.isfinite(lin.constant), "constants are finite numbers"
+    return Form(features, scores, lin.constant)

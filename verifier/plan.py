@@ -1,0 +1,250 @@
+"""What a run would solve and how large that is, with nothing solved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from leaveout.specs import Find, Spec
+from leaveout.specs.params import Value
+from leaveout.verifier.formulas import FormulaJob
+from leaveout.verifier.idp import Decider
+from leaveout.verifier.options import VerifyOptions
+from leaveout.verifier.reading import read_spec
+from leaveout.verifier.run import usable_features
+from leaveout.verifier.statements import Loaded, Statements, ValueJob
+
+__all__ = ["Plan", "Planned", "plan"]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One statement of a plan.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"guarantee", "find"}
+    network, family : str
+        Files; the family is empty where members were not read from a file.
+    layers : tuple of int
+        Neurons of each layer, the scores last.
+    inputs : int
+        Features the network reads.
+    listed : int
+        Of these, features that take listed values only.
+    labels : int
+        Labels the network has.
+    asked : tuple of int
+        Labels that each need a search of their own.
+    members : int
+    """
+
+    name: str
+    kind: str
+    network: str
+    family: str
+    layers: tuple[int, ...]
+    inputs: int
+    listed: int
+    labels: int
+    asked: tuple[int, ...]
+    members: int
+
+    @property
+    def searches(self) -> int:
+        """How many there are."""
+        return len(self.asked)
+
+    @property
+    def neurons(self) -> int:
+        """Neurons with a ReLU."""
+        return sum(self.layers[:-1])
+
+    def __str__(self) -> str:
+        searches = self.searches
+        plural = "s" * (searches != 1)
+        members = f"{self.members:,} member{'s' * (self.members != 1)}"
+        source = f"{self.family}: " if self.family else ""
+        return "\n".join(
+            (
+                f"{self.kind} {self.name}",
+                f"    network   {self.network}: {self.inputs:,} inputs, layers of "
+                f"{', '.join(f'{width:,}' for width in self.layers)} "
+                f"({self.neurons:,} ReLUs), {self.labels} labels",
+                f"    members   {source}{members}",
+                f"    inputs    {self.inputs - self.listed:,} continuous, {self.listed:,} listed",
+                f"    searches  {searches}, for label{plural} {_several(self.asked)}",
+            )
+        )
+
+
+@dataclass(frozen=True)
+class PlannedFormula:
+    """A statement about points in another way than leaks.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"guarantee", "find"}
+    points : tuple of (str, int)
+        Names, and how many features each has.
+    applications : tuple of (str, int)
+        Networks at points, and neurons with a ReLU.
+    cases : int
+        Conjunctions of linear conditions, each searched on its own.
+    members : int
+    """
+
+    name: str
+    kind: str
+    points: tuple[tuple[str, int], ...]
+    applications: tuple[tuple[str, int], ...]
+    cases: int
+    members: int
+
+    @property
+    def searches(self) -> int:
+        """How many there are."""
+        return self.cases
+
+    def __str__(self) -> str:
+        points = ", ".join(f"{name} of {count:,} features" for name, count in self.points)
+        applied = ", ".join(f"{name} ({count:,} ReLUs)" for name, count in self.applications)
+        return "\n".join(
+            (
+                f"{self.kind} {self.name}",
+                f"    points    {points}",
+                f"    networks  {applied or 'none'}",
+                f"    searches  {self.cases:,}, one for each case that would refute it",
+            )
+        )
+
+
+@dataclass(frozen=True)
+class PlannedValue:
+    """A statement about values of functions."""
+
+    name: str
+    kind: str
+
+    @property
+    def searches(self) -> int:
+        """One decision."""
+        return 1
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}\n    values    decided by the functions it names"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would do.
+
+    Attributes
+    ----------
+    spec : str
+    engine : str
+    solver : str or None
+        None where the engine needs none.
+    statements : tuple of Planned, PlannedFormula or PlannedValue
+    notes : tuple of str
+    """
+
+    spec: str
+    engine: str
+    solver: str | None
+    statements: tuple[Planned | PlannedFormula | PlannedValue, ...]
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        by = self.engine if self.solver is None else f"{self.engine} with {self.solver}"
+        searches = sum(each.searches for each in self.statements)
+        last = f"{searches} searches by the engine {by}; nothing was solved"
+        notes = [f"note: {note}" for note in self.notes]
+        return "\n".join([*map(str, self.statements), "", last, *notes]) + "\n"
+
+
+def plan(
+    spec: Path | str | Spec,
+    *,
+    options: VerifyOptions | None = None,
+    folder: Path | str | None = None,
+    params: Mapping[str, Value] | None = None,
+) -> Plan:
+    """Read, check and load everything a run needs, and solve nothing.
+
+    Parameters
+    ----------
+    spec : path or Spec
+    options : VerifyOptions, optional
+    folder : path, optional
+    params : mapping of str to float or str, optional
+        As of `leaveout.verify`.
+
+    Raises
+    ------
+    LeaveoutError
+        Where a run would raise it before its first search.
+    """
+    options = options or VerifyOptions()
+    usable_features(options)
+    reading = read_spec(spec, folder, params)
+    resolver = reading.resolver()
+    decider = Decider(resolver, options)
+    statements = Statements(reading.checked, resolver, reading.folder, options, decider)
+    return Plan(
+        spec=reading.checked.source.name,
+        engine=options.engine,
+        solver=options.solver if options.engine == "lucid" else None,
+        statements=tuple(map(_planned, statements.jobs)),
+        notes=(*reading.notes, *decider.notes, *statements.notes),
+    )
+
+
+def _planned(job: Loaded) -> Planned | PlannedFormula | PlannedValue:
+    if isinstance(job, FormulaJob):
+        return _formula(job)
+    statement = job.statement if isinstance(job, ValueJob) else job.statement.statement
+    kind = "find" if isinstance(statement, Find) else "guarantee"
+    if isinstance(job, ValueJob):
+        return PlannedValue(statement.name, kind)
+    instance = job.instance
+    network, box = instance.network, instance.box
+    return Planned(
+        name=statement.name,
+        kind=kind,
+        network=network.source,
+        family=instance.family.source,
+        layers=tuple(layer.width for layer in network.stack.layers),
+        inputs=network.inputs,
+        listed=sum(len(each.columns) for each in box.choices),
+        labels=instance.labels,
+        asked=job.labels,
+        members=len(instance.family),
+    )
+
+
+def _formula(job: FormulaJob) -> PlannedFormula:
+    applications = {
+        (each.name, sum(layer.width for layer in each.network.stack.layers[:-1]))
+        for part in job.parts
+        for each in part.query.applications
+    }
+    return PlannedFormula(
+        name=job.statement.name,
+        kind="find" if isinstance(job.statement, Find) else "guarantee",
+        points=tuple(
+            (name, box.dimension) for name, box in zip(job.points, job.boxes, strict=True)
+        ),
+        applications=tuple(sorted(applications)),
+        cases=len(job.parts),
+        members=job.members,
+    )
+
+
+def _several(labels: tuple[int, ...]) -> str:
+    if len(labels) > 2 and labels == tuple(range(labels[0], labels[-1] + 1)):
+        return f"{labels[0]} to {labels[-1]}"
+    return " and ".join(map(str, labels))

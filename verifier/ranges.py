@@ -1,0 +1,205 @@
+"""Numbers known between two bounds, in exact arithmetic."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+__all__ = ["End", "Range", "compare"]
+
+End: TypeAlias = Fraction | float
+"""A bound: a fraction, or one of the infinities."""
+
+_LONGEST = 4096
+"""Bits of a fraction beyond which it is rounded outwards."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number that lies between two bounds, ends included.
+
+    Attributes
+    ----------
+    lower, upper : Fraction or float
+        A float is an infinity.
+    reason : str
+        Why they differ.
+    """
+
+    lower: End
+    upper: End
+    reason: str = ""
+
+    @classmethod
+    def exactly(cls, value: float | Fraction) -> Range:
+        """Return the range of a number written down: 0.1 is a tenth, as it reads."""
+        number = value if isinstance(value, Fraction) else Fraction(repr(value))
+        return cls(number, number)
+
+    @classmethod
+    def between(cls, lower: object, upper: object, reason: str = "") -> Range:
+        """Return the range between two bounds that were computed.
+
+        Raises
+        ------
+        ValueError
+            If they are no bounds of any number.
+        """
+        low, high = _end(lower), _end(upper)
+        if low > high:
+            raise ValueError(f"the lower bound {_shown(low)} is above the upper {_shown(high)}")
+        if low == math.inf or high == -math.inf:
+            raise ValueError("a bound is infinite on the wrong side")
+        return cls(low, high, reason)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the number is known."""
+        return self.lower == self.upper
+
+    @property
+    def floats(self) -> tuple[float | None, float | None]:
+        """The bounds as floats, rounded outwards; None for an infinite one."""
+        low, high = _down(self.lower) + 0.0, 0.0 - _down(-self.upper)
+        return low if math.isfinite(low) else None, high if math.isfinite(high) else None
+
+    def __str__(self) -> str:
+        if self.exact:
+            return _shown(self.lower)
+        if self.lower == -math.inf and self.upper == math.inf:
+            return "any number"
+        return f"between {_shown(self.lower)} and {_shown(self.upper)}"
+
+    def __neg__(self) -> Range:
+        return Range(-self.upper, -self.lower, self.reason)
+
+    def __abs__(self) -> Range:
+        if self.lower >= 0:
+            return self
+        if self.upper <= 0:
+            return -self
+        return Range(Fraction(0), max(-self.lower, self.upper), self.reason)
+
+    def __add__(self, other: Range) -> Range:
+        low, high = _sum(self.lower, other.lower), _sum(self.upper, other.upper)
+        return self._tidy(low, high, other)
+
+    def __sub__(self, other: Range) -> Range:
+        return self + -other
+
+    def __mul__(self, other: Range) -> Range:
+        ends = [_product(a, b) for a in self._ends for b in other._ends]
+        return self._tidy(min(ends), max(ends), other)
+
+    def __truediv__(self, other: Range) -> Range:
+        """Divide.
+
+        Raises
+        ------
+        ZeroDivisionError
+            If the divisor is 0.
+        """
+        if other.lower == other.upper == 0:
+            raise ZeroDivisionError
+        if other.lower <= 0 <= other.upper:
+            reason = self.reason or other.reason or "numerical: the divisor may be 0"
+            return Range(-math.inf, math.inf, reason)
+        low, high = _inverse(other.upper), _inverse(other.lower)
+        return self * Range(low, high, other.reason)
+
+    @property
+    def _ends(self) -> tuple[End, End]:
+        return self.lower, self.upper
+
+    def _tidy(self, low: End, high: End, other: Range) -> Range:
+        reason = self.reason or other.reason
+        if _long(low) or _long(high):
+            reason = reason or "numerical: too many digits to compute exactly"
+            low = _rational(_down(low)) if _long(low) else low
+            high = _rational(-_down(-high)) if _long(high) else high
+        return Range(low, high, reason)
+
+
+def compare(left: Range, operator: str, right: Range) -> bool | None:
+    """Return whether a comparison holds, None if the bounds do not tell."""
+    match operator:
+        case "<":
+            return (
+                True if left.upper < right.lower else False if left.lower >= right.upper else None
+            )
+        case "<=":
+            return (
+                True if left.upper <= right.lower else False if left.lower > right.upper else None
+            )
+        case ">" | ">=":
+            return compare(right, "<" if operator == ">" else "<=", left)
+        case "==":
+            if left.exact and right.exact:
+                return left.lower == right.lower
+            apart = left.upper < right.lower or right.upper < left.lower
+            return False if apart else None
+        case "!=":
+            equal = compare(left, "==", right)
+            return None if equal is None else not equal
+        case _:
+            raise ValueError(operator)
+
+
+def _end(value: object) -> End:
+    if isinstance(value, numbers.Rational):
+        return Fraction(value)
+    if not isinstance(value, numbers.Real):
+        raise ValueError(f"a bound is a {type(value).__name__}, no number")
+    number = float(value)
+    if math.isnan(number):
+        raise ValueError("a bound is not a number (NaN)")
+    return _rational(number)
+
+
+def _rational(value: float) -> End:
+    return value if math.isinf(value) else Fraction(value)
+
+
+def _sum(left: End, right: End) -> End:
+    # An infinity absorbs; float() of a long fraction could overflow.
+    for end in (left, right):
+        if isinstance(end, float):
+            return end
+    return left + right
+
+
+def _product(left: End, right: End) -> End:
+    if left == 0 or right == 0:
+        return Fraction(0)
+    if isinstance(left, float) or isinstance(right, float):
+        return math.inf if (left > 0) == (right > 0) else -math.inf
+    return left * right
+
+
+def _inverse(end: End) -> End:
+    return Fraction(0) if isinstance(end, float) else 1 / end
+
+
+def _long(end: End) -> bool:
+    return isinstance(end, Fraction) and (
+        end.numerator.bit_length() > _LONGEST or end.denominator.bit_length() > _LONGEST
+    )
+
+
+def _down(end: End) -> float:
+    """Return the greatest float that is not above."""
+    try:
+        value = float(end)
+    except OverflowError:
+        return math.nextafter(math.inf, 0) if end > 0 else -math.inf
+    return math.nextafter(value, -math.inf) if value > end else value
+
+
+def _shown(end: End) -> str:
+    try:
+        return f"{float(end):.9g}"
+    except OverflowError:
+        return "a very large number" if end > 0 else "a very large negative number"

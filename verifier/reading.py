@@ -1,0 +1,86 @@
+"""From a path or a tree to a checked specification: includes read, params set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from leaveout.errors import LeaveoutError
+from leaveout.specs import CheckedSpec, Spec, check, expand, params, parse, with_params
+from leaveout.specs.errors import Slip
+from leaveout.specs.params import Value, shown
+from leaveout.specs.parse import read, with_text
+from leaveout.specs.place import pointed
+from leaveout.verifier.resolve import Resolver
+
+__all__ = ["Reading", "read_spec"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A specification, ready to be decided.
+
+    Attributes
+    ----------
+    checked : CheckedSpec
+    folder : Path
+        What relative paths are relative to.
+    text : str
+        What is decided: the text as read, or, with included files or other values of params,
+        the canonical text with all of that in its place.
+    notes : tuple of str
+        The value of each param.
+    """
+
+    checked: CheckedSpec
+    folder: Path
+    text: str
+    notes: tuple[str, ...]
+
+    def resolver(self) -> Resolver:
+        """Return what evaluates the expressions of the specification."""
+        return _Resolver(self.checked, self.folder)
+
+
+class _Resolver(Resolver):
+    """Points into included files as well."""
+
+    def pointing(self, slip: Slip) -> LeaveoutError:
+        return pointed(self._spec.source, slip)
+
+
+def read_spec(
+    spec: Path | str | Spec,
+    folder: Path | str | None = None,
+    values: Mapping[str, Value] | None = None,
+) -> Reading:
+    """Read a specification and what it includes, set its params, and check it.
+
+    Parameters
+    ----------
+    spec : path or Spec
+    folder : path, optional
+        What relative paths are relative to; by default the specification's folder, or the
+        working directory for a tree.
+    values : mapping of str to float or str, optional
+        Other values for params.
+
+    Raises
+    ------
+    SpecError
+        If the specification, a file it includes, or a value cannot be used.
+    """
+    file = None if isinstance(spec, Spec) else Path(spec)
+    parsed = with_text(spec) if isinstance(spec, Spec) else parse(read(spec), str(spec))
+    base = Path(folder) if folder is not None else Path() if file is None else file.parent
+    written = expand(parsed, base, file)
+    tree = with_params(written, values or {})
+    same = tree is written and not tree.source.included
+    before, now = params(written), params(tree)
+    notes = (
+        f"param {name} = {shown(value)}"
+        + (f", not {shown(before[name])} as written" if value != before[name] else "")
+        for name, value in now.items()
+    )
+    return Reading(check(tree), base, tree.source.text if same else str(tree), tuple(notes))

@@ -1,0 +1,46 @@
+"""Claims joined in three values: what is unknown stays so unless it does not matter."""
+
+from __future__ import annotations
+
+from leaveout.specs.deciders import Decided
+
+__all__ = ["PROVED", "StoppedError", "both", "either", "negated", "reasoned"]
+
+PROVED = Decided("proved")
+
+
+class StoppedError(Exception):
+    """Nothing can be said for a reason that is no mistake, such as the time."""
+
+
+def reasoned(reason: str, default: str = "the bounds do not tell") -> str:
+    """Return a reason that starts as reasons do."""
+    if reason.startswith(("time", "solver", "numerical")):
+        return reason
+    return f"numerical: {reason or default}"
+
+
+def both(left: Decided, right: Decided) -> Decided:
+    """Return whether both claims hold."""
+    for verdict in ("refuted", "unknown"):
+        for each in (left, right):
+            if each.verdict == verdict:
+                return each
+    return PROVED
+
+
+def either(left: Decided, right: Decided) -> Decided:
+    """Return whether one of two claims holds."""
+    for verdict in ("proved", "unknown"):
+        for each in (left, right):
+            if each.verdict == verdict:
+                return each
+    words = "; ".join(dict.fromkeys(each.witness for each in (left, right) if each.witness))
+    return Decided("refuted", witness=words)
+
+
+def negated(claim: Decided, text: str) -> Decided:
+    """Return whether a claim does not hold; ``text`` is the claim."""
+    if claim.verdict == "unknown":
+        return claim
+    return PROVED if claim.verdict == "refuted" else Decided("refuted", witness=f"{text} holds")
