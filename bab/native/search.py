@@ -389,6 +389,9 @@ class NativeSearch:
         if self.betrayed:
             member_upper[:] = max(self.most, 0.0)
         upper = max(self.lower, float(member_upper.max()))
+        if self.options.certificate:
+            # Workers may know more than they reported in time; a certificate holds reports only.
+            upper = max(upper, min(self.proved, float(self.before.max())))
         closed, reason, detail = self._verdict(upper)
         return EngineResult(
             self.label,
