@@ -39,6 +39,7 @@ class Gauge:
         width = float((node.upper - node.lower).mean())
         if (
             not self._whole.any()
+            or not np.isfinite(self._whole).all()
             or width > _NARROWER * node.gauged
             or node.value - target > _MATTERS * node.tie * self._goal
         ):

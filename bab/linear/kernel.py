@@ -77,6 +77,20 @@ def on_top(
 
 
 @compiled_function
+def settled(share: Floats, goal: Any) -> None:
+    """Move the shares of the goals to multiples of 2^-23 whose sum is exactly 1."""
+    rest, largest = 1.0, -1
+    for k in range(len(share)):
+        if goal[k] and (largest < 0 or share[k] > share[largest]):
+            largest = k
+    for k in range(len(share)):
+        if goal[k] and k != largest:
+            share[k] = np.floor(share[k] * 8388608.0) / 8388608.0
+            rest -= share[k]
+    share[largest] = rest
+
+
+@compiled_function
 def valued(
     net: Any, numbers: Any, members: Any, unit: float, forms: Any, wider: float, sizes: Floats,
     share: Floats, state: Any, phase: Any, bottom: int, size: Floats,
@@ -220,6 +234,7 @@ def _bound() -> Any:
                 for o in range(count):
                     start[o] *= keep
                 start[k] += t
+            settled(start, goal)
             together = together and pair_best < blended
             if together:
                 for o in range(count):
@@ -309,17 +324,10 @@ def _bound() -> Any:
                     for k in range(count):
                         simplex[k] = now_share[k] if goal[k] else -1e9
                     onto_simplex(simplex)
-                    rest, largest = 1.0, -1
                     for k in range(count):
                         if goal[k]:
-                            # Multiples of 2^-23, the largest one minus the rest: exactly 1.
-                            now_share[k] = np.floor(simplex[k] * 8388608.0) / 8388608.0
-                            if largest < 0 or simplex[k] > simplex[largest]:
-                                largest = k
-                    for k in range(count):
-                        if goal[k] and k != largest:
-                            rest -= now_share[k]
-                    now_share[largest] = rest
+                            now_share[k] = simplex[k]
+                    settled(now_share, goal)
             value[i] = max(best, cut[i])
             sensitivity(net, weights, state[i], size[i], best_h, best_d, h, pull[i])
             for j in range(inputs):

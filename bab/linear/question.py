@@ -12,10 +12,14 @@ from leaveout.bab.linear.forms import Forms
 from leaveout.encoders import Box, Evaluation, Interval, evaluation_of, network_bounds
 from leaveout.encoders.joint import Joint, join
 from leaveout.encoders.query import Application, Condition, Form, Query
+from leaveout.errors import SpecError
 
 __all__ = ["Question", "errors_of", "question_of"]
 
 Floats = NDArray[np.float64]
+
+_MOST = 1e200
+"""Largest coefficient: sums of products with float32 numbers then stay far below 1e300."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +65,11 @@ def question_of(
         scores are the goals, so that a largest value below 0 refutes it.
     apart : bool
         Do not propagate the difference of two networks alike, as a baseline to measure against.
+
+    Raises
+    ------
+    SpecError
+        If a number of a form is not finite, or so large that float64 ends near.
     """
     joint = join(query, case, apart=apart)
     chosen = tuple(goals)
@@ -71,6 +80,10 @@ def question_of(
         others = [form for form in others if form not in chosen]
     others += _inside(query, joint)
     rows = [*chosen, *others]
+    for form in rows:
+        terms = (form.constant, *(term[2] for term in (*form.features, *form.scores)))
+        if not all(abs(number) <= _MOST for number in terms):
+            raise SpecError(f"a number of this claim is too large to reckon with: above {_MOST:g}")
     errors = np.array(errors_of(query, rows, query.points))
     count, scores = len(rows), joint.first.labels
     inputs = np.zeros((count, joint.box.dimension))

@@ -28,6 +28,9 @@ _HINTS = 6
 _SEEKING = 0.3
 """Share of the time that may go into following hints."""
 
+_NOTHING = -1e300
+"""No goal is below this: coefficients and scores are far smaller (`question_of`)."""
+
 LinearProgress = Callable[[float, float, int, float], None]
 """Called with lower, upper, open nodes and seconds."""
 
@@ -211,7 +214,7 @@ class _Search:
 
     def _cut(self) -> float:
         """Return what the explorer need not look at: nothing, without a counter-example."""
-        return max(self.target, -1e30)
+        return max(self.target, _NOTHING)
 
     def _step(self, seconds: float) -> Stand:
         if self.race is not None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from leaveout.bab.linear.question import Question
+from leaveout.encoders.query import Condition
 from leaveout.models import Stack
 from leaveout.models.replay import Runner
 
@@ -109,7 +111,12 @@ class Seeker:
                 each.network.stack.scores(wide[each.point][None])[0, 0]
                 for each in query.applications
             ]
+        if not all(np.isfinite(each).all() for each in exact):
+            return None
         if not all(each.holds(wide, exact) for each in self.question.case):
+            return None
+        # On the edge float64 may say so of what is not quite one.
+        if not all(_holds_exactly(each, wide, exact) for each in self.question.case):
             return None
         value = min(form.value(wide, exact) for form in self.question.goals)
         return Found(value, tuple(points), tuple(scores))
@@ -186,6 +193,14 @@ class Seeker:
         return slopes, values - slopes @ point
 
 
+def _holds_exactly(condition: Condition, points: list[Floats], scores: list[Floats]) -> bool:
+    form = condition.form
+    total = Fraction(form.constant)
+    total += sum(Fraction(c) * Fraction(float(points[p][i])) for p, i, c in form.features)
+    total += sum(Fraction(c) * Fraction(float(scores[a][j])) for a, j, c in form.scores)
+    return total > 0 if condition.strict else total >= 0
+
+
 def _better(first: Found | None, second: Found | None) -> Found | None:
     if first is None or (second is not None and second.value > first.value):
         return second
@@ -216,6 +231,8 @@ def _program(
     rows[:, :inputs] = -slopes
     rows[goal, inputs] = 1.0
     rows[np.flatnonzero(~goal), inputs + 1 + np.arange(others)] = -1.0
+    if not (np.isfinite(rows).all() and np.isfinite(constants).all()):
+        return None
     bounds = [*zip(low, high, strict=True), (None, None), *([(0, None)] * others)]
     done = linprog(cost, A_ub=rows, b_ub=constants, bounds=bounds, method="highs")
     if done.status != 0 or done.x is None:

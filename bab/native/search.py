@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.instance import Instance
-from leaveout.bab.native.checkpoint import Checkpoint, Saved
+from leaveout.bab.native.checkpoint import Checkpoint
 from leaveout.bab.native.crew import OverdueError, WorkerLostError
 from leaveout.bab.native.executors import make_executor
 from leaveout.bab.native.gauge import blur_at
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.records import Record
+from leaveout.bab.native.saved import Saved
 from leaveout.bab.native.site import Hint, SiteState, TornError
 from leaveout.bab.native.team import Team
 from leaveout.bab.result import EngineResult, Progress, ProgressCallback, Reason, agree

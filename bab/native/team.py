@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.native.checkpoint import Checkpoint, Saved, Tables
+from leaveout.bab.native.checkpoint import Checkpoint
 from leaveout.bab.native.crew import Crew, WorkerLostError, gather
 from leaveout.bab.native.records import Record
+from leaveout.bab.native.saved import Saved, Tables
 from leaveout.bab.native.site import Report, SiteState
 from leaveout.bab.native.tables import Table
 

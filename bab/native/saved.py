@@ -1,0 +1,81 @@
+"""What a checkpoint holds: what is asked, and where a search stood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.native.records import Record
+from leaveout.bab.native.site import SiteState
+from leaveout.bab.native.tables import Table
+
+__all__ = ["Question", "Saved", "Tables"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a search is about; the names of the fields are what messages say.
+
+    Attributes
+    ----------
+    version : str
+        Of leaveout: what another one has proved is not built upon.
+    network, family, box : str
+        Digests.
+    statement : str
+        What is asked, in any words that another question does not have.
+    gap : float
+    certificate : bool
+    """
+
+    version: str
+    network: str
+    family: str
+    box: str
+    statement: str
+    gap: float
+    certificate: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """Where a search stood.
+
+    Attributes
+    ----------
+    point : ndarray of float32, shape (d,), or None
+    member : int
+        The witness; -1 for none.
+    before : ndarray of float64, shape (members,)
+        No leak of a member is above this.
+    proved : float
+        No leak is above this.
+    met : float
+        Highest target so far: what is no longer open has no leak above it.
+    seconds : float
+        Spent so far.
+    states : list of SiteState
+    records : list of Record
+    """
+
+    point: NDArray[np.float32] | None
+    member: int
+    before: Floats
+    proved: float
+    met: float
+    seconds: float
+    states: list[SiteState]
+    records: list[Record]
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Where the nodes of a search are had from, some at a time, by worker and number."""
+
+    nodes: Callable[[int, int], Table]
+    anchors: Callable[[int, int], tuple[Table, Floats]]
