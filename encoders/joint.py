@@ -104,7 +104,9 @@ def _near(query: Query, case: Sequence[Condition]) -> tuple[Floats, Floats] | No
     if len(query.points) != 2 or query.points[0].dimension != query.points[1].dimension:
         return None
     first, second = query.points
-    low, high = second.lower - first.upper, second.upper - first.lower
+    # Differences are rounded; a hair more than all of them.
+    low = np.nextafter(second.lower - first.upper, -np.inf)
+    high = np.nextafter(second.upper - first.lower, np.inf)
     found = False
     for condition in case:
         form = condition.form

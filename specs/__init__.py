@@ -117,3 +117,7 @@ def __getattr__(name_: str) -> Callable[..., Term]:
         return builder.__getattr__(name_)
     except AttributeError:
         raise AttributeError(f"module {__name__!r} has no attribute {name_!r}") from None
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *dir(builder)})

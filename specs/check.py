@@ -8,19 +8,17 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from leaveout.errors import SpecError
-from leaveout.specs.arguments import starting
 from leaveout.specs.errors import Slip
 from leaveout.specs.functions import Function, functions
 from leaveout.specs.infer import Entry, Inference, Scope
 from leaveout.specs.params import Constants
 from leaveout.specs.parse import with_text
-from leaveout.specs.place import place, pointed
+from leaveout.specs.place import pointed
 from leaveout.specs.source import Position, Source
 from leaveout.specs.tree import (
     Confident,
     Expression,
     Find,
-    ForAll,
     Guarantee,
     Include,
     Let,
@@ -104,28 +102,33 @@ def _check(spec: Spec, table: Mapping[str, Function]) -> CheckedSpec:
     proven = tuple(each for each in spec.statements if isinstance(each, Guarantee | Find))
     inference = Inference(
         table,
-        {name: spec.source.find(let.name_at)[1] for name, let in lets.items()},
+        {name: let.name_at for name, let in lets.items()},
         frozenset(each.name for each in proven),
+        spec.source,
     )
-    names = _Names(spec.source)
     scope: dict[str, Entry] = {}
+    results: dict[str, Position] = {}
     constants = Constants()
     for statement in spec.statements:
         if isinstance(statement, Include):
             cure = "read the file with leaveout.specs.load, or use leaveout.specs.expand"
             raise Slip(statement.at, "nothing says which folder this path is relative to", cure)
-        names.define(statement)
         if isinstance(statement, Let):
+            if statement.name in scope:
+                first = scope[statement.name].at
+                raise inference.twice(statement.name, statement.name_at, first)
             kind = inference.infer(statement.value, scope)
             if isinstance(statement, Param):
                 constants.param(statement)
             else:
                 with suppress(Slip):
                     constants.read(statement)
-            at = spec.source.find(statement.name_at)[1]
-            scope[statement.name] = Entry(kind, at, statement.value)
+            scope[statement.name] = Entry(kind, statement.name_at, statement.value)
         else:
-            names.bind(statement)
+            if statement.name in results:
+                first = results[statement.name]
+                raise inference.twice(statement.name, statement.name_at, first)
+            results[statement.name] = statement.name_at
             _check_claim(statement, scope, inference)
     if not proven:
         raise SpecError(
@@ -137,43 +140,9 @@ def _check(spec: Spec, table: Mapping[str, Function]) -> CheckedSpec:
     )
 
 
-@dataclass
-class _Names:
-    """Where names are defined; in a spec of several files ``infer`` could not say in which."""
-
-    source: Source
-    lets: dict[str, Position] = field(default_factory=dict)
-    results: dict[str, Position] = field(default_factory=dict)
-
-    def define(self, statement: Let | Guarantee | Find) -> None:
-        """Note the name of a statement; raises `Slip` where it is taken."""
-        known = self.lets if isinstance(statement, Let) else self.results
-        if statement.name in known:
-            raise self.twice(statement.name, statement.name_at, known[statement.name])
-        known[statement.name] = statement.name_at
-
-    def bind(self, statement: Guarantee | Find) -> None:
-        """Raise `Slip` where what a claim binds has the name of a let."""
-        if isinstance(statement, Find) and statement.variable in self.lets:
-            name = statement.variable
-            raise self.twice(name, statement.variable_at, self.lets[name])
-        if isinstance(statement.claim, ForAll):
-            for binder in statement.claim.binders:
-                if binder.name in self.lets:
-                    at = starting(binder.at, binder.name)
-                    raise self.twice(binder.name, at, self.lets[binder.name])
-
-    def twice(self, name: str, at: Position, first: Position) -> Slip:
-        """Return the slip for a name that is defined already."""
-        where = place(self.source, first, seen_from=at)
-        return Slip(
-            at, f"'{name}' is defined twice", f"first at {where}; give one of them another name"
-        )
-
-
 def _check_claim(statement: Guarantee | Find, scope: Scope, inference: Inference) -> None:
     if isinstance(statement, Find):
-        scope = _with_variable(statement, scope)
+        scope = _with_variable(statement, scope, inference)
     claim = statement.claim
     if isinstance(claim, Confident):
         level = claim.level
@@ -187,8 +156,10 @@ def _check_claim(statement: Guarantee | Find, scope: Scope, inference: Inference
     inference.types[id(claim)] = kind
 
 
-def _with_variable(statement: Find, scope: Scope) -> Scope:
+def _with_variable(statement: Find, scope: Scope, inference: Inference) -> Scope:
     variable, at = statement.variable, statement.variable_at
+    if variable in scope:
+        raise inference.twice(variable, at, scope[variable].at)
     if not _mentions(statement.claim, variable):
         wrong = f"'{variable}' is not in the claim, so there is nothing to find"
         raise Slip(at, wrong, f"put '{variable}' where the {statement.direction} value belongs")

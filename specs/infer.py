@@ -8,8 +8,9 @@ from typing import assert_never
 
 from leaveout.specs.arguments import bind, starting
 from leaveout.specs.errors import Slip, nearest
+from leaveout.specs.place import place
 from leaveout.specs.signatures import Function
-from leaveout.specs.source import Position
+from leaveout.specs.source import Position, Source
 from leaveout.specs.tree import (
     And,
     Arithmetic,
@@ -31,9 +32,10 @@ from leaveout.specs.tree import (
 from leaveout.specs.types import BOOLEAN, LABEL, LIST, NUMBER, TABLE, TEXT, WORD, Type
 from leaveout.specs.words import listed
 
-__all__ = ["Entry", "Inference", "Scope", "brief", "twice"]
+__all__ = ["Entry", "Inference", "Scope", "brief"]
 
 BRIEF = 50
+_NOT_FINITE = frozenset({"nan", "inf", "infinity"})
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ class Inference:
         Every let of the specification, also those further down.
     results : container of str
         The names of the guarantees and finds.
+    source : Source
+        What messages name other places in.
     types : dict of int to Type
         Filled while typing, by ``id`` of the node.
     """
@@ -82,6 +86,7 @@ class Inference:
     functions: Mapping[str, Function]
     lets: Mapping[str, Position]
     results: frozenset[str]
+    source: Source
     types: dict[int, Type] = field(default_factory=dict)
 
     def infer(self, node: Expression, scope: Scope) -> Type:
@@ -145,19 +150,24 @@ class Inference:
     def _unknown(self, name: str, at: Position, scope: Scope | None = None) -> Slip:
         # Without a scope: what is called, which only a function can be.
         if name in self.lets:
-            line = self.lets[name].line
+            where = place(self.source, self.lets[name], seen_from=at)
             wrong = f"'{name}' is used before it is defined"
-            return Slip(at, wrong, f"its 'let' is on line {line}: move it up, above this line")
+            return Slip(at, wrong, f"its 'let' is at {where}: move it up, above this line")
         if name in self.results:
             wrong = f"'{name}' names a result, which no expression can use"
             return Slip(at, wrong, "only what a 'let' or a 'forall' defines has a value")
         # A name much shorter or longer than a function is not that function misspelt.
         similar = {each for each in self.functions if abs(len(each) - len(name)) <= 2}
         cure = nearest(name, {*(scope or ()), *similar})
-        if not cure and scope == {}:
+        if name.casefold() in _NOT_FINITE:
+            cure = "every number is finite"
+        elif not cure and scope is None:
+            known = ", ".join(sorted(self.functions))
+            cure = f"functions known here: {known}\nothers come with packages that add them"
+        elif not cure and scope == {}:
             cure = f"define it first, as in: let {brief(Name(name))} = 0.5"
         elif not cure:
-            cure = f"known here: {', '.join(sorted(scope or self.functions))}"
+            cure = f"known here: {', '.join(sorted(scope or ()))}"
         return Slip(at, f"unknown name '{name}'", cure)
 
     def _call(self, node: Call, scope: Scope) -> Type:
@@ -253,7 +263,8 @@ class Inference:
         kind = self.infer(node, scope)
         if kind != NUMBER:
             wrong = f"'{operator}' takes numbers, {brief(node)} is {kind.human}"
-            raise Slip(node.at, wrong)
+            cure = f"a label is only equal to another or not, as in {brief(node)} == 1"
+            raise Slip(node.at, wrong, cure if kind == LABEL else "")
 
     def _arithmetic(self, node: Arithmetic, scope: Scope) -> Type:
         self._number(node.left, scope, node.operator)
@@ -296,7 +307,7 @@ class Inference:
     def _bound(self, binder: Binder, scope: Scope) -> Entry:
         at = starting(binder.at, binder.name)
         if binder.name in scope:
-            raise twice(binder.name, at, scope[binder.name].at)
+            raise self.twice(binder.name, at, scope[binder.name].at)
         domain = self.infer(binder.domain, scope)
         if domain.each is None:
             wrong = f"'forall' cannot go over {brief(binder.domain)}: it is {domain.human}"
@@ -306,8 +317,8 @@ class Inference:
             raise Slip(binder.domain.at, wrong, f"it goes over {listed(ways)}")
         return Entry(domain.each, at)
 
-
-def twice(name: str, at: Position, first: Position) -> Slip:
-    """Return the slip for a name that is defined already."""
-    wrong = f"'{name}' is defined twice"
-    return Slip(at, wrong, f"first at {first.line}:{first.column}; give one of them another name")
+    def twice(self, name: str, at: Position, first: Position) -> Slip:
+        """Return the slip for a name that is defined already."""
+        where = place(self.source, first, seen_from=at)
+        cure = f"first at {where}; give one of them another name"
+        return Slip(at, f"'{name}' is defined twice", cure)

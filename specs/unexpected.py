@@ -25,6 +25,8 @@ _EXAMPLES = {
     "FIND": "find bound: least b such that ...",
 }
 
+_BEFORE_CLAIMS = {"COLON", "THAT", "IMPLIES", "AND", "OR", "NOT"}
+
 
 def explain(error: UnexpectedInput, text: str, parser: Lark) -> Slip:
     """Explain an error of lark.
@@ -101,6 +103,10 @@ def _heading(scene: Scene) -> Slip | None:
     if accepts == {"NAME"} and previous is not None and previous.type in STATEMENTS:
         wrong = f"expected a name after '{previous}', found {scene.found}"
         return Slip(scene.at, wrong, f"write: {_EXAMPLES[previous.type]}")
+    heading_ends = accepts >= STATEMENTS and first == "INCLUDE"
+    if heading_ends and token.type in ("COMMA", "TEXT"):
+        wrong = f"'include' takes one path, found {scene.found} after it"
+        return Slip(scene.at, wrong, "write 'include' before every path")
     if previous is not None and previous.type == "INCLUDE":
         wrong = f"expected a path in quotes after 'include', found {scene.found}"
         return Slip(scene.at, wrong, f"write: {_EXAMPLES['INCLUDE']}")
@@ -234,4 +240,15 @@ def _otherwise(scene: Scene) -> Slip:
     wrong = f"expected {expected(scene.accepts)}, found {scene.found}{reserved}"
     if not scene.before:
         return Slip(scene.at, wrong, f"write: {_EXAMPLES['GUARANTEE']}")
-    return Slip(scene.at, wrong)
+    return Slip(scene.at, wrong, _value_missing(scene))
+
+
+def _value_missing(scene: Scene) -> str:
+    """Say what is missing where a value belongs and something else stands."""
+    if not {"NAME", "NUMBER", "LPAR"} <= scene.accepts or scene.previous is None:
+        return ""
+    if scene.token.type in KEYWORDS - STATEMENTS:
+        return f"'{scene.token}' is no value and cannot name one"
+    kind = "claim" if scene.previous.type in _BEFORE_CLAIMS else "value"
+    cure = f"write a {kind} after '{scene.previous}'"
+    return f"{cure}, or delete it" if scene.previous.type == "COMMA" else cure

@@ -12,15 +12,16 @@ from leaveout.verifier.formulas import FormulaJob
 from leaveout.verifier.idp import Decider
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.reading import read_spec
+from leaveout.verifier.resolve import Resolver
 from leaveout.verifier.run import usable_features
 from leaveout.verifier.statements import Loaded, Statements, ValueJob
 
-__all__ = ["Plan", "Planned", "plan"]
+__all__ = ["Plan", "Planned", "PlannedFormula", "PlannedValue", "plan"]
 
 
 @dataclass(frozen=True)
 class Planned:
-    """One statement of a plan.
+    """A statement about leaks.
 
     Attributes
     ----------
@@ -28,6 +29,8 @@ class Planned:
     kind : {"guarantee", "find"}
     network, family : str
         Files; the family is empty where members were not read from a file.
+    other : str
+        The file of the one network that takes the place of a family; empty for a family.
     layers : tuple of int
         Neurons of each layer, the scores last.
     inputs : int
@@ -45,6 +48,7 @@ class Planned:
     kind: str
     network: str
     family: str
+    other: str
     layers: tuple[int, ...]
     inputs: int
     listed: int
@@ -65,15 +69,17 @@ class Planned:
     def __str__(self) -> str:
         searches = self.searches
         plural = "s" * (searches != 1)
-        members = f"{self.members:,} member{'s' * (self.members != 1)}"
         source = f"{self.family}: " if self.family else ""
+        compared = f"members   {source}{_counted(self.members, 'member')}"
+        if self.other:
+            compared = f"against   {self.other}"
         return "\n".join(
             (
                 f"{self.kind} {self.name}",
                 f"    network   {self.network}: {self.inputs:,} inputs, layers of "
                 f"{', '.join(f'{width:,}' for width in self.layers)} "
                 f"({self.neurons:,} ReLUs), {self.labels} labels",
-                f"    members   {source}{members}",
+                f"    {compared}",
                 f"    inputs    {self.inputs - self.listed:,} continuous, {self.listed:,} listed",
                 f"    searches  {searches}, for label{plural} {_several(self.asked)}",
             )
@@ -95,6 +101,7 @@ class PlannedFormula:
     cases : int
         Conjunctions of linear conditions, each searched on its own.
     members : int
+        How many members, or combinations of members, it is about; 0 where it names no family.
     """
 
     name: str
@@ -112,11 +119,13 @@ class PlannedFormula:
     def __str__(self) -> str:
         points = ", ".join(f"{name} of {count:,} features" for name, count in self.points)
         applied = ", ".join(f"{name} ({count:,} ReLUs)" for name, count in self.applications)
+        about = [f"    members   {self.members:,}"] if self.members else []
         return "\n".join(
             (
                 f"{self.kind} {self.name}",
                 f"    points    {points}",
-                f"    networks  {applied or 'none'}",
+                f"    networks  {applied}",
+                *about,
                 f"    searches  {self.cases:,}, one for each case that would refute it",
             )
         )
@@ -131,8 +140,8 @@ class PlannedValue:
 
     @property
     def searches(self) -> int:
-        """One decision."""
-        return 1
+        """None: functions compute it."""
+        return 0
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}\n    values    decided by the functions it names"
@@ -161,7 +170,8 @@ class Plan:
     def __str__(self) -> str:
         by = self.engine if self.solver is None else f"{self.engine} with {self.solver}"
         searches = sum(each.searches for each in self.statements)
-        last = f"{searches} searches by the engine {by}; nothing was solved"
+        total = f"{_counted(searches, 'search', 'searches')} by the engine {by}"
+        last = f"{total if searches else 'no search'}; nothing was solved"
         notes = [f"note: {note}" for note in self.notes]
         return "\n".join([*map(str, self.statements), "", last, *notes]) + "\n"
 
@@ -198,12 +208,12 @@ def plan(
         spec=reading.checked.source.name,
         engine=options.engine,
         solver=options.solver if options.engine == "lucid" else None,
-        statements=tuple(map(_planned, statements.jobs)),
+        statements=tuple(_planned(job, resolver) for job in statements.jobs),
         notes=(*reading.notes, *decider.notes, *statements.notes),
     )
 
 
-def _planned(job: Loaded) -> Planned | PlannedFormula | PlannedValue:
+def _planned(job: Loaded, resolver: Resolver) -> Planned | PlannedFormula | PlannedValue:
     if isinstance(job, FormulaJob):
         return _formula(job)
     statement = job.statement if isinstance(job, ValueJob) else job.statement.statement
@@ -211,12 +221,13 @@ def _planned(job: Loaded) -> Planned | PlannedFormula | PlannedValue:
     if isinstance(job, ValueJob):
         return PlannedValue(statement.name, kind)
     instance = job.instance
-    network, box = instance.network, instance.box
+    network, box, family = instance.network, instance.box, job.statement.family
     return Planned(
         name=statement.name,
         kind=kind,
         network=network.source,
         family=instance.family.source,
+        other=str(resolver.file(family)) if resolver.is_network(family) else "",
         layers=tuple(layer.width for layer in network.stack.layers),
         inputs=network.inputs,
         listed=sum(len(each.columns) for each in box.choices),
@@ -242,6 +253,10 @@ def _formula(job: FormulaJob) -> PlannedFormula:
         cases=len(job.parts),
         members=job.members,
     )
+
+
+def _counted(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def _several(labels: tuple[int, ...]) -> str:

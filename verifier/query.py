@@ -17,6 +17,9 @@ from leaveout.verifier.report import Verdict
 
 __all__ = ["Decision", "decide"]
 
+_GRACE = 5.0
+"""Seconds after the time is over in which cases that are left are still bounded once."""
+
 QueryProgress = Callable[[float, float, int, float], None]
 """Called with lower, upper, open nodes and seconds of the case at hand."""
 
@@ -75,7 +78,7 @@ def decide(
     Raises
     ------
     SpecError
-        If scores may overflow float32 over the points' boxes.
+        If a number of a form is too large to reckon with.
     """
     started = time.perf_counter()
     goals = () if query.worst is None else (query.worst,)
@@ -84,7 +87,13 @@ def decide(
     for i, case in enumerate(query.cases):
         share = None
         if seconds is not None:
-            left = max(0.0, seconds - (time.perf_counter() - started))
+            left = seconds - (time.perf_counter() - started)
+            if left <= -_GRACE:
+                # Even to look at a case once takes a while, and there may be thousands.
+                upper = math.inf
+                reasons.append("time")
+                break
+            left = max(0.0, left)
             share = 0.0 if interrupted else left / (len(query.cases) - i)
         # Of a case without conditions every point is a counter-example.
         own = goals or (() if case else (Form(),))

@@ -144,22 +144,20 @@ class Valuation:
                 return negated(self.claim(node.claim, bound), brief(node.claim))
             case And():
                 left = self.claim(node.left, bound)
-                return left if left.verdict == "refuted" else both(left, self._right(node, bound))
-            case Or():
+                settled = left.verdict == "refuted"
+                return left if settled else both(left, self.claim(node.right, bound))
+            case Or() | Implies():
                 left = self.claim(node.left, bound)
-                return left if left.verdict == "proved" else either(left, self._right(node, bound))
-            case Implies():
-                left = negated(self.claim(node.left, bound), brief(node.left))
-                return left if left.verdict == "proved" else either(left, self._right(node, bound))
+                if isinstance(node, Implies):
+                    left = negated(left, brief(node.left))
+                settled = left.verdict == "proved"
+                return left if settled else either(left, self.claim(node.right, bound))
             case ForAll():
-                return self._for_all(node, bound)
+                return self._over(node, 0, bound)
             case Confident():
                 return self.claim(node.claim, bound)
             case _:
                 raise self.resolver.fail(node, "this cannot be decided yet")
-
-    def _right(self, node: And | Or | Implies, bound: Bindings) -> Decided:
-        return self.claim(node.right, bound)
 
     def let(self, name: str) -> object:
         """Return the value of a let."""
@@ -211,9 +209,6 @@ class Valuation:
             return PROVED
         words = "equals" if equal else "differs from"
         return Decided("refuted", witness=f"{brief(node.left)} {words} {brief(node.right)}")
-
-    def _for_all(self, node: ForAll, bound: Bindings) -> Decided:
-        return self._over(node, 0, bound)
 
     def _over(self, node: ForAll, depth: int, bound: Bindings) -> Decided:
         if depth == len(node.binders):

@@ -24,6 +24,10 @@ __all__ = ["LinearOptions", "LinearResult", "maximise"]
 Floats = NDArray[np.float64]
 
 _ROUND = 0.5
+
+_SAME = 1e-9
+"""Bounds so close are equal, also where both are about 0."""
+
 _HINTS = 6
 _SEEKING = 0.3
 """Share of the time that may go into following hints."""
@@ -164,7 +168,7 @@ class _Search:
         floor = self.floor
         if math.isinf(floor):
             return floor
-        return floor + self.options.gap * abs(floor) * (1.0 - 1e-9)
+        return floor + max(_SAME, self.options.gap * abs(floor)) * (1.0 - 1e-9)
 
     def run(self) -> LinearResult:
         try:
@@ -246,7 +250,7 @@ class _Search:
             return self.lower >= self.decide or self.upper < self.decide
         if math.isinf(self.floor):
             return self.upper == -math.inf
-        return self.upper - self.floor <= self.options.gap * abs(self.floor)
+        return self.upper - self.floor <= max(_SAME, self.options.gap * abs(self.floor))
 
     def _over(self) -> bool:
         late = time.perf_counter() >= self.deadline

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 
@@ -59,14 +60,27 @@ class Race:
     def __init__(self) -> None:
         self._next = _FIRST
         self._heat: _Heat | None = None
+        self._target = -math.inf
 
-    def call_off(self) -> None:
-        """Forget both sides: the explorer's nodes are changed from outside."""
-        self._heat = None
+    def settle(self, explorer: Explorer) -> None:
+        """End a race now: the explorer's nodes are to be seen, or changed, from outside.
+
+        The side that leads wins. Where records are kept both sides are forgotten: what is
+        recorded now may be seen too late.
+        """
+        heat = self._heat
+        if heat is None:
+            return
+        if explorer.records is not None:
+            self._heat = None
+            return
+        ours, theirs = heat.sides
+        self._end(heat, explorer, ours if _leads(ours, theirs, self._target) else theirs)
 
     def step(self, explorer: Explorer, target: float, seconds: float) -> Stand:
         """Explore for some seconds."""
         end = time.perf_counter() + seconds
+        self._target = target
         while True:
             left = end - time.perf_counter()
             if self._heat is None:
@@ -90,10 +104,13 @@ class Race:
         elif stand.value > target:
             # Nothing is left to split, but not all is proved: the other may get further.
             side = ours if side is theirs else theirs
+        self._end(heat, explorer, side)
+
+    def _end(self, heat: _Heat, explorer: Explorer, winner: Explorer) -> None:
         self._heat = None
-        explorer.bounded += ours.bounded + theirs.bounded
+        explorer.bounded += sum(side.bounded for side in heat.sides)
         self._next = _AGAIN * explorer.bounded
-        explorer.adopt(heat.nodes, side)
+        explorer.adopt(heat.nodes, winner)
 
 
 def _leads(ours: Explorer, theirs: Explorer, target: float) -> bool:

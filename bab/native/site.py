@@ -184,7 +184,7 @@ class Site:
         """Take nodes over."""
         nodes = unpack(table, self._example())
         with self._whole():
-            self.race.call_off()
+            self.race.settle(self.explorer)
             self.explorer.add(nodes)
 
     def give(self, count: int) -> tuple[Table, Table, Floats]:
@@ -199,7 +199,7 @@ class Site:
         """
         explorer = self.explorer
         with self._whole():
-            self.race.call_off()
+            self.race.settle(explorer)
             self._lent = explorer.give(count)
         nodes, held = explorer.anchors.copied(self._lent, explorer.name)
         return pack(nodes, self._row_type()), *self._packed(held)
@@ -231,6 +231,8 @@ class Site:
 
     def save(self) -> SiteState:
         """Return what this site knows; its nodes can then be had by `block` and `anchored`."""
+        with self._whole():
+            self.race.settle(self.explorer)
         self._kept = self.nodes()
         self._anchors = self.explorer.anchors.held(self._kept)
         return SiteState(
@@ -258,7 +260,7 @@ class Site:
     def load(self, state: SiteState, names: int) -> None:
         """Go on from what a site knew; names are free from a number on."""
         explorer = self.explorer
-        self.race.call_off()
+        self.race.settle(explorer)
         explorer.closed = np.maximum(explorer.closed, state.closed)
         explorer.stuck = max(explorer.stuck, state.stuck)
         explorer.bounded += state.bounded
@@ -268,7 +270,7 @@ class Site:
     def add_anchored(self, table: Table, fared: Floats) -> None:
         """Take over some of the anchors of a state."""
         nodes = unpack(table, self._example())
-        self.race.call_off()
+        self.race.settle(self.explorer)
         self.explorer.anchors.hold(
             [
                 Held(int(key), node, int(met), int(following), float(value))

@@ -80,7 +80,8 @@ FUNCTIONS: tuple[Function, ...] = (
             _option("within", INPUTS),
         ),
         INPUTS,
-        "Every input whose features lie at most a radius from those of a centre, cut with a set.",
+        "Every input whose features each lie at most a radius from those of a centre; with "
+        "'within', only those that lie in that set too.",
         "let X = around([0.2, 0.5, 0.9], 0.05, within = box(0, 1))",
     ),
     Function(

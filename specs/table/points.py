@@ -25,7 +25,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "feature",
         (Parameter("point", (POINT,)), Parameter("at", (NUMBER,))),
         NUMBER,
-        "A feature of a point, counted from 0.",
+        "A feature of a point, counted from 0, as the float32 number that networks read.",
         "feature(x, 3) >= 0.5",
         _features,
     ),
@@ -33,14 +33,16 @@ FUNCTIONS: tuple[Function, ...] = (
         "distance",
         (_POINTS[0], Parameter("other", (POINT, LIST))),
         NUMBER,
-        "The largest absolute difference of a feature of two points, or a point and a list.",
+        "The largest absolute difference, over all features, of two points, or of a point and a "
+        "list of one number a feature.",
         "distance(x, y) <= 0.01",
     ),
     Function(
         "same_except",
         (*_POINTS, Parameter("at", (NUMBER, LIST), named=True)),
         BOOLEAN,
-        "Whether two points agree in every feature that is not listed.",
+        "Whether two points are equal in every feature that is not listed; those listed may "
+        "differ.",
         "same_except(x, y, at = [3, 4])",
         _features,
     ),
@@ -48,7 +50,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "abs",
         (Parameter("number", (NUMBER,)),),
         NUMBER,
-        "The absolute value of a number.",
+        "The absolute value of a number, such as a difference of scores.",
         "abs(score(N, x, 0) - score(M, x, 0)) <= 0.1",
     ),
 )

@@ -53,9 +53,11 @@ def read_classic(bare: str, source: str) -> Problem:
         If it is malformed, or states what is not read.
     """
     lists = read_lists(bare)
+    if not lists:
+        raise Slip(Position(1, 1, 1, 1), "the query is empty")
     reader = _Reader(Lines(bare))
     asserted = [found for found in map(reader.command, lists) if found is not None]
-    start = reader.at(lists[0]) if lists else Position(1, 1, 1, 1)
+    start = reader.at(lists[0])
     widths = [reader.width(letter, start) for letter in "XY"]
     network = Declared(
         "N", Tensor("X", "real", (widths[0],)), Tensor("Y", "real", (widths[1],)), start

@@ -136,8 +136,10 @@ def _assigned(problem: Problem, given: Sequence[Path | str]) -> list[Path]:
         if match is None or (match.group(1) not in names and Path(each).exists()):
             unnamed.append(Path(each))
         elif match.group(1) not in names:
-            known = ", ".join(names)
-            raise SpecError(f"{problem.source}: declares no network {match.group(1)}, but {known}")
+            raise SpecError(
+                f"{problem.source}: declares no network {match.group(1)}; it declares "
+                f"{', '.join(names)}"
+            )
         elif match.group(1) in named:
             raise SpecError(f"{problem.source}: two files for the network {match.group(1)}")
         else:
@@ -146,9 +148,10 @@ def _assigned(problem: Problem, given: Sequence[Path | str]) -> list[Path]:
     needed = [other for other in waiting if not other.equal_to]
     takers = waiting if len(unnamed) == len(waiting) else needed
     if len(unnamed) != len(takers):
+        own = [other.name for other in problem.networks if not other.equal_to]
         raise SpecError(
-            f"{problem.source}: {len(given)} network files given, needed are those of "
-            f"{', '.join(other.name for other in problem.networks if not other.equal_to)}"
+            f"{problem.source}: declares {', '.join(own)}, which need {len(own)} network "
+            f"file{'s' * (len(own) != 1)}, got {len(given)}"
         )
     named.update((taker.name, file) for taker, file in zip(takers, unnamed, strict=True))
     for declared in problem.networks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,10 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.bab.linear import LinearOptions, maximise
+from leaveout.bab.linear.gauge import Gauge
+from leaveout.bab.linear.kernel import settled
 from leaveout.bab.linear.question import question_of
+from leaveout.bab.linear.space import pair_space
 from leaveout.encoders import Box, Choices
 from leaveout.encoders.joint import join
 from leaveout.encoders.query import Application, Condition, Form, Query
+from leaveout.errors import SpecError
 from leaveout.models.onnx_file import network_from
 from leaveout.models.replay import with_parameters
 
@@ -217,3 +222,79 @@ def test_an_interrupt_keeps_what_is_known(monkeypatch):
     found = maximise(question, LinearOptions(gap=1e-12))
     assert found.interrupted == bool(seen)
     assert found.lower <= found.upper
+
+
+def test_goals_far_below_zero_are_not_lost():
+    rng = np.random.default_rng(0)
+    network = network_from(networks.dense(rng, (2, 4, 2)), "first")
+    query = Query((Box(np.zeros(2), np.ones(2)),), (Application(network, 0),), ())
+    goal = Form((), ((0, 0, 1e33),), -1e36)
+    best = sampled(query, (), [goal], rng)
+    found = maximise(question_of(query, (), [goal]), OPTIONS)
+    assert best <= found.upper < 0
+    assert found.found is not None
+
+
+def test_an_example_holds_without_rounding():
+    rng = np.random.default_rng(0)
+    network = network_from(networks.dense(rng, (1, 3, 2)), "first")
+    factors = np.linspace(0.1, 0.2, 50)
+    at = float(np.float32(0.3))
+    factor = next(c for c in map(float, factors) if Fraction(c) * Fraction(at) > Fraction(c * at))
+    point = np.array([at])
+    query = Query((Box(point, point),), (Application(network, 0),), ())
+    missed = Form(((0, 0, -factor),), (), factor * at)
+    assert Condition(missed).holds([point], [np.zeros(2)])
+    found = maximise(question_of(query, (Condition(missed),)), OPTIONS, decide=0.0)
+    assert found.found is None
+
+
+@pytest.mark.parametrize("number", [np.inf, np.nan, 1e250])
+def test_numbers_near_the_end_of_float64_are_refused(number):
+    network = network_from(networks.dense(np.random.default_rng(0), (2, 4, 2)), "first")
+    query = Query((Box(np.zeros(2), np.ones(2)),), (Application(network, 0),), ())
+    for form in (
+        Form((), ((0, 0, number),)),
+        Form(((0, 0, number),), ((0, 0, 1.0),)),
+        Form((), ((0, 0, 1.0),), number),
+    ):
+        with pytest.raises(SpecError, match="too large"):
+            question_of(query, (Condition(form),))
+
+
+def test_scores_that_may_overflow_prove_nothing():
+    network = network_from(networks.dense(np.random.default_rng(0), (2, 4, 4, 2)), "first")
+    query = Query((Box(np.zeros(2), np.full(2, 3e38)),), (Application(network, 0),), ())
+    question = question_of(query, (), [Form((), ((0, 0, 1.0), (0, 1, -1.0)))])
+    found = maximise(question, OPTIONS)
+    assert found.upper == np.inf and not found.closed
+    space = pair_space(question.joint.first, question.joint.second, question.joint.box)
+    root = space.node(0, 1, 0)
+    half = replace(root, upper=root.upper / 1e30, value=np.inf)
+    assert Gauge(question, space)(half, 0.0).tie == 1.0
+
+
+def test_shares_of_goals_are_one_together():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        goal = rng.random(6) < 0.7
+        goal[0] = True
+        share = np.where(goal, rng.random(6), 3.0)
+        share[goal] /= share[goal].sum()
+        others = share[~goal].copy()
+        settled(share, goal)
+        assert sum(map(Fraction, share[goal])) == 1
+        assert (share[goal] >= 0).all() and (share[~goal] == others).all()
+
+
+def test_the_difference_of_near_points_is_not_rounded_inwards():
+    network = network_from(networks.dense(np.random.default_rng(0), (1, 3, 2)), "first")
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        sides = np.sort(rng.normal(size=(2, 2)), axis=1)
+        boxes = tuple(Box(side[:1], side[1:]) for side in sides)
+        query = Query(boxes, (Application(network, 0), Application(network, 1)), ())
+        near = join(query, (Condition(Form(((0, 0, -1.0), (1, 0, 1.0)), (), 9.0)),)).box
+        least = Fraction(sides[1, 0]) - Fraction(sides[0, 1])
+        most = Fraction(sides[1, 1]) - Fraction(sides[0, 0])
+        assert Fraction(near.lower[1]) <= least and most <= Fraction(near.upper[1])

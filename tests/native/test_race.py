@@ -69,7 +69,23 @@ def test_the_side_that_is_lower_wins(often):
         before = site.explorer.value
         contest.step(site.explorer, 0.0, 0.01)
         assert site.explorer.value <= before + 1e-12
-    contest.call_off()
+
+
+def test_a_race_that_is_stopped_keeps_what_its_leader_did(often, monkeypatch):
+    monkeypatch.setattr(race, "_LENGTH", 10**6)
+    instance, label = leaky()
+    worst = BruteForce.of(instance, 4000)
+    site = Site(instance, label, NativeOptions(), 0, 1)
+    site.start(0.0)
+    for _ in range(4):
+        site.step(0.0, 0.05)
+        bounded = site.explorer.bounded
+        state = site.save()
+        site.saved()
+        assert state.bounded >= bounded
+        values = np.maximum(site.member_values(), 0.0)
+        assert (values >= np.array(worst.member[label]) - 1e-12).all()
+    assert often
 
 
 def test_members_and_neighbours_of_the_nodes_raced_on_keep_their_bounds(often):

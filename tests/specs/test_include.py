@@ -153,3 +153,23 @@ def test_a_tree_built_in_python_includes_too(write, tmp_path):
     whole = expand(built, tmp_path)
     assert not any(isinstance(each, Include) for each in whole.statements)
     assert list(check(whole).lets) == ["M"]
+
+
+def test_a_variable_inside_a_claim_with_the_name_of_a_let_of_another_file(write, tmp_path):
+    root = 'include "lib/net.spec"\nguarantee g: 1 < 2 => (forall M in box(0, 1): 1 < 2)\n'
+    shown = refused(write(root=root, lib__net=NET))
+    assert shown.startswith(f"{tmp_path}/root.spec:2:31: 'M' is defined twice")
+    assert f"first at {tmp_path}/lib/net.spec:2:5; give one of them another name" in shown
+
+
+def test_a_let_further_down_in_another_file_is_named(write, tmp_path):
+    root = 'let K = M\ninclude "lib/net.spec"\nguarantee g: 1 < 2\n'
+    shown = refused(write(root=root, lib__net=NET))
+    assert shown.startswith(f"{tmp_path}/root.spec:1:9: 'M' is used before it is defined")
+    assert f"its 'let' is at {tmp_path}/lib/net.spec:2:5: move it up" in shown
+
+
+def test_a_find_s_variable_with_the_name_of_a_let_of_another_file(write, tmp_path):
+    root = 'include "lib/net.spec"\nfind g: least M such that M > 1\n'
+    shown = refused(write(root=root, lib__net=NET))
+    assert f"first at {tmp_path}/lib/net.spec:2:5" in shown

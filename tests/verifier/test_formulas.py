@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import time
+from fractions import Fraction
+
 import numpy as np
 import onnx
 import pytest
@@ -11,6 +15,8 @@ from leaveout.errors import SpecError
 from leaveout.models import load_network
 from leaveout.models.onnx_file import network_from
 from leaveout.models.replay import with_parameters
+from leaveout.verifier.formulas.cases import all_of, any_of, compare
+from leaveout.verifier.formulas.pieces import Lin, TooManyError, greatest, least, plain, scaled
 
 from support import networks
 
@@ -47,7 +53,7 @@ class World:
         head = "".join(f'let {name} = network("{name.lower()}.onnx")\n' for name in "NQD")
         path = self.folder / "claim.spec"
         path.write_text(f"{head}let X = box(0, 1)\n{text}\n")
-        return leaveout.verify(path, **{"time": 20, **options}).results
+        return leaveout.verify(path, **{"time": 120, **options}).results
 
     def terms(self, x, y):
         """The functions of the language, in numpy, at some points."""
@@ -195,6 +201,10 @@ REFUSED = {
     "guarantee g: forall x in X: label(N, x) == 0 and feature(x, 2) > 0": "feature 2 is out of",
     "find f: greatest d such that forall x in X: difference(N, Q, x) <= d": "did you mean 'least'",
     "guarantee g: forall x in X: feature(x, 0) > 0": "no network is applied to 'x'",
+    "guarantee g: forall x in X: score(N, x, 0) <= 1e308 * 10": "this is no finite number",
+    "guarantee g: forall x in X: score(N, x, 0) + 1e308 <= -1e308": "too large or too small",
+    "guarantee g: forall x in X: score(N, x, 0) * 1e200 * 1e200 <= 1": "too large or too small",
+    "guarantee g: forall x in X: score(N, x, 0) / 1e200 <= 1": "too large or too small",
 }
 
 
@@ -235,3 +245,104 @@ def test_no_time_leaves_honest_answers(tmp_path):
     )
     assert result.verdict == "unknown"
     assert result.reason.startswith("time")
+
+
+def test_a_number_beside_a_much_larger_one_is_not_lost(tmp_path):
+    world = World(tmp_path)
+    top = float(world.runners["N"].scores(world.x)[:, 1].max())
+    claim = "guarantee g: forall x in X: score(N, x, 1) {} + 1e17 <= 1e17"
+    (result,) = world.verify(claim.format(f"- {top - 1}"))
+    assert result.verdict == "refuted"
+    (result,) = world.verify(claim.format(f"- {top + 1}"))
+    assert result.verdict == "proved"
+
+
+def test_a_find_that_nothing_bounds_is_still_a_find(tmp_path):
+    (result,) = World(tmp_path).verify(
+        "find f: least b such that forall x in X:"
+        " confidence(N, x) > b and label(N, x) == 1 => score(N, x, 1) >= score(N, x, 0)"
+        " or label(N, x) == 1"
+    )
+    assert (result.kind, result.verdict) == ("find", "proved")
+    assert result.lower is None and result.upper is None
+
+
+def test_bounds_of_huge_scores_are_found(tmp_path):
+    world = World(tmp_path)
+    model = onnx.load(tmp_path / "n.onnx")
+    huge = {k: (v * 1e11).astype(np.float32) for k, v in network_from(model, "").parameters.items()}
+    onnx.save(with_parameters(model, huge), tmp_path / "n.onnx")
+    runner = load_network(tmp_path / "n.onnx").runner()
+    found = []
+    for label in range(3):
+        (result,) = world.verify(
+            f"find f: least b such that forall x in X: score(N, x, {label}) <= b"
+        )
+        best = float(runner.scores(world.x)[:, label].max())
+        assert result.upper is not None and result.upper >= best
+        found.append(best)
+    assert min(found) < -1e31
+
+
+def test_a_claim_that_holds_again_beyond_its_bound_says_so(tmp_path):
+    world = World(tmp_path)
+    path = tmp_path / "claim.spec"
+    world.verify("find f: least b such that forall x in X: score(N, x, 0) <= b or b <= -50")
+    report = leaveout.verify(path, time=20)
+    assert any("it may hold for some 'b' again" in note for note in report.notes)
+
+
+def value(number, at):
+    """What a number of pieces is, as it says."""
+    return max(
+        min(sum(c * at[p] for p, c in lin.terms.items()) + lin.constant for lin in row)
+        for row in number
+    )
+
+
+def is_met(cases, at):
+    return any(
+        all(value(plain(t.lin), at) > 0 if t.strict else value(plain(t.lin), at) >= 0 for t in case)
+        for case in cases
+    )
+
+
+def test_cases_say_what_the_claims_say():
+    rng = np.random.default_rng(0)
+    places = [("feature", 0, i) for i in range(2)]
+    operators = {
+        "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b,
+        ">=": lambda a, b: a >= b, "==": lambda a, b: a == b, "!=": lambda a, b: a != b,
+    }  # fmt: skip
+    for _ in range(60):
+        lins = [
+            Lin(
+                {p: Fraction(c) for p in places if (c := int(rng.integers(-1, 2)))},
+                constant=Fraction(int(rng.integers(-1, 2))),
+            )
+            for _ in range(4)
+        ]
+        upper = greatest(plain(lins[0]), least(plain(lins[1]), plain(lins[2])))
+        turned = scaled(upper, Fraction(int(rng.integers(-2, 3))))
+        first, second = rng.choice(list(operators), 2)
+        one, other = compare(upper, first, plain(lins[3])), compare(turned, second, upper)
+        for x, y in itertools.product(range(-2, 3), repeat=2):
+            at = dict(zip(places, (Fraction(x), Fraction(y)), strict=True))
+            truth = [
+                operators[first](value(upper, at), value(plain(lins[3]), at)),
+                operators[second](value(turned, at), value(upper, at)),
+            ]
+            assert is_met(all_of([one, other]), at) == all(truth)
+            assert is_met(any_of([one, other]), at) == any(truth)
+
+
+def test_too_many_cases_are_noticed_at_once():
+    numbers = [plain(Lin({("feature", 0, i): Fraction(1)})) for i in range(180)]
+    parts = [
+        any_of(compare(a, "!=", b) for a, b in itertools.pairwise(numbers[k : k + 60]))
+        for k in (0, 60, 120)
+    ]
+    started = time.perf_counter()
+    with pytest.raises(TooManyError):
+        all_of(parts)
+    assert time.perf_counter() - started < 20

@@ -146,3 +146,39 @@ def test_a_dry_run_of_what_cannot_be_run_is_bad_input(nested, capsys, options, m
 def test_a_dry_run_of_a_missing_file_is_bad_input(nested, tmp_path):
     (tmp_path / "lib" / "family.npz").unlink()
     assert run(["verify", str(nested), "--dry-run"]) == 2
+
+
+def test_a_plan_counts_what_is_searched(tmp_path, capsys):
+    write_question(tmp_path)
+    path = tmp_path / "several.spec"
+    path.write_text(
+        'let N = network("full.onnx")\nlet F = family("family.npz")\n'
+        "guarantee value: 1 < 2\n"
+        "guarantee drift: forall x in box(0, 1), M in F: difference(N, M, x) <= 100\n"
+        "guarantee low: forall x in box(0, 1): score(N, x, 0) <= 100\n"
+    )
+    value, drift, low = plan(path).statements
+    assert (value.searches, low.searches, drift.members, low.members) == (0, 1, 2, 0)
+    assert run(["verify", str(path), "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "    members   2\n" in out
+    assert f"{drift.searches + 1} searches by the engine native; nothing was solved\n" in out
+
+
+def test_a_plan_of_values_has_no_search(tmp_path):
+    path = tmp_path / "value.spec"
+    path.write_text("guarantee value: 1 < 2\n")
+    assert str(plan(path)).endswith("\nno search; nothing was solved\n")
+
+
+def test_a_plan_of_two_networks_names_both(tmp_path):
+    write_question(tmp_path)
+    (tmp_path / "again.onnx").write_bytes((tmp_path / "full.onnx").read_bytes())
+    path = tmp_path / "two.spec"
+    path.write_text(
+        'let N = network("full.onnx")\nlet Q = network("again.onnx")\n'
+        "guarantee same: forall x in box(0, 1): label(Q, x) == label(N, x)\n"
+    )
+    (row,) = plan(path).statements
+    assert (row.network, row.other) == (str(tmp_path / "full.onnx"), str(tmp_path / "again.onnx"))
+    assert f"    against   {tmp_path}/again.onnx\n" in str(row)

@@ -126,9 +126,9 @@ def test_options_are_passed_on(run):
         (["no.vnnlib", "--network", "net.onnx"], "no such file"),
         (
             ["two.vnnlib", "--network", "net.onnx"],
-            "1 network files given, needed are those of f, g",
+            "declares f, g, which need 2 network files, got 1",
         ),
-        (["one.vnnlib", "--network", "g=net.onnx"], "declares no network g, but f"),
+        (["one.vnnlib", "--network", "g=net.onnx"], "declares no network g; it declares f"),
         (["one.vnnlib", "--network", "net.onnx", "--result", "."], "is a folder"),
         (["one.vnnlib", "--network", "net.onnx", "--result", "no/r"], "the folder does not exist"),
     ],

@@ -127,6 +127,10 @@ def test_files_that_cannot_be_read(tmp_path):
 
 
 def test_empty_files():
-    for text in ("", "; nothing\n", "(declare-const X_0 Real)"):
-        with pytest.raises(SpecError, match="is not declared"):
+    for text, wrong in (
+        ("", "the query is empty"),
+        ("; nothing\n", "the query is empty"),
+        ("(declare-const X_0 Real)", "Y_0 is not declared"),
+    ):
+        with pytest.raises(SpecError, match=wrong):
             parse_problem(text)

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 
-from leaveout.verifier.formulas.pieces import MOST, Lin, Pieces, TooManyError, added, scaled
+from leaveout.verifier.formulas.pieces import (
+    MOST,
+    Lin,
+    Pieces,
+    TooManyError,
+    Varying,
+    added,
+    scaled,
+)
 
 __all__ = ["ALWAYS", "NEVER", "OPPOSITE", "Case", "Cases", "Test", "all_of", "any_of", "compare"]
 
@@ -22,55 +31,55 @@ Case = tuple[Test, ...]
 Cases = tuple[Case, ...]
 """No case: never true. A case without tests: always."""
 
+_MOST_JOINED = 64 * MOST
+"""Most pairs of cases that are looked at where two claims are both to be true."""
+
 NEVER: Cases = ()
 ALWAYS: Cases = ((),)
 
 
 def any_of(parts: Iterable[Cases]) -> Cases:
     """Return the cases in which one part is true."""
-    found: list[Case] = []
+    found: dict[Case, None] = {}
     for part in parts:
-        found += [case for case in part if case not in found]
-        if len(found) > MOST:
-            raise TooManyError(f"more than {MOST:,} cases")
+        found.update(dict.fromkeys(part))
         if () in found:
             return ALWAYS
+        if len(found) > MOST:
+            raise TooManyError(f"more than {MOST:,} cases")
     return tuple(found)
 
 
 def all_of(parts: Iterable[Cases]) -> Cases:
     """Return the cases in which all parts are true."""
-    found: list[Case] = [()]
+    found: Cases = ALWAYS
     for part in parts:
-        joined: list[Case] = []
-        for case in found:
-            for other in part:
-                both = (*case, *(test for test in other if test not in case))
-                if not _contradicts(both):
-                    joined.append(both)
-        if len(joined) > MOST:
+        if len(found) * len(part) > _MOST_JOINED:
             raise TooManyError(f"more than {MOST:,} cases")
-        found = joined
-    return tuple(_once(found))
-
-
-def _once(cases: list[Case]) -> list[Case]:
-    kept: list[Case] = []
-    for case in cases:
-        if case not in kept:
-            kept.append(case)
-    return kept
+        joined: dict[Case, None] = {}
+        for case in found:
+            seen = set(case)
+            for other in part:
+                both = (*case, *(test for test in other if test not in seen))
+                if not _contradicts(both):
+                    joined[both] = None
+            if len(joined) > MOST:
+                raise TooManyError(f"more than {MOST:,} cases")
+        found = tuple(joined)
+    return found
 
 
 def _contradicts(case: Case) -> bool:
     """Whether two tests say that one form is above and not above one number."""
-    for i, test in enumerate(case):
+    known: dict[Varying, list[Test]] = {}
+    for test in case:
         if test.lin.is_constant and not _holds(test):
             return True
-        for other in case[:i]:
-            total = test.lin.plus(other.lin)
-            if total.is_constant and not _holds(Test(total, test.strict or other.strict)):
+        for other in known.get(test.lin.opposite, ()):
+            total = Lin(constant=test.lin.constant + other.lin.constant)
+            if not _holds(Test(total, test.strict or other.strict)):
                 return True
+        known.setdefault(test.lin.varying, []).append(test)
     return False
 
 
@@ -87,7 +96,7 @@ def compare(left: Pieces, operator: str, right: Pieces) -> Cases:
     if operator in {"<", "<="}:
         left, right = right, left
     strict = operator in {"<", ">"}
-    difference = added(left, scaled(right, -1.0))
+    difference = added(left, scaled(right, Fraction(-1)))
     parts: list[Cases] = []
     for row in difference:
         tests = [Test(lin, strict) for lin in row]

@@ -6,8 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-import numpy as np
+from fractions import Fraction
 
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Condition, Form, Query
@@ -25,6 +24,9 @@ from leaveout.verifier.inputs import InputReader
 from leaveout.verifier.resolve import Resolver
 
 __all__ = ["FormulaJob", "Part", "load_formula"]
+
+_LEAST, _MOST = Fraction(1e-150), Fraction(1e150)
+"""What is multiplied by scores and features is to stay far from where float64 ends."""
 
 _APPLIED = {"score", "confidence", "label", "difference"}
 
@@ -251,17 +253,20 @@ class _Loader:
 
     def _goals(self, case: Case) -> tuple[tuple[Condition, ...], tuple[Form, ...]]:
         """Take the unknown out of a case: it is at most the least of the goals."""
-        plain = [Condition(_form(test.lin), test.strict) for test in case if not test.lin.unknown]
+        plain = [
+            Condition(self._form(test.lin), test.strict) for test in case if not test.lin.unknown
+        ]
         if not isinstance(self.statement, Find):
             return tuple(plain), ()
-        sign = -1.0 if self._is_greatest else 1.0
+        sign = -1 if self._is_greatest else 1
+        zero = Fraction(0)
         upper, lower = [], []
         for test in case:
             slope = sign * test.lin.unknown
             if slope < 0:
-                upper.append(Lin(test.lin.terms, 0.0, test.lin.constant).times(-1.0 / slope))
+                upper.append(Lin(test.lin.terms, zero, test.lin.constant).times(-1 / slope))
             elif slope > 0:
-                lower.append(Lin(test.lin.terms, 0.0, test.lin.constant).times(-1.0 / slope))
+                lower.append(Lin(test.lin.terms, zero, test.lin.constant).times(-1 / slope))
         if not upper:
             other = "least" if self._is_greatest else "greatest"
             raise self.resolver.fail(
@@ -270,12 +275,34 @@ class _Loader:
                 f"'{self.statement.variable}' is: there is nothing to find",
                 f"did you mean '{other}'?" if lower else "",
             )
-        plain += [Condition(_form(a.plus(b, -1.0))) for a in upper for b in lower]
-        return tuple(plain), tuple(_form(each) for each in upper)
+        if lower:
+            self._note_both_ways()
+        plain += [Condition(self._form(a.plus(b, Fraction(-1)))) for a in upper for b in lower]
+        return tuple(plain), tuple(self._form(each) for each in upper)
 
+    def _note_both_ways(self) -> None:
+        """Say what is found where a claim may be true again beyond where it is not."""
+        assert isinstance(self.statement, Find)
+        name = self.statement.variable
+        where = f"greatest '{name}' up to" if self._is_greatest else f"least '{name}' from"
+        note = (
+            f"{self.statement.name}: bounds are those of the {where} which the claim always holds; "
+            f"beyond, it may hold for some '{name}' again"
+        )
+        if note not in self.notes:
+            self.notes.append(note)
 
-def _form(lin: Lin) -> Form:
-    features = tuple((p, i, c) for (kind, p, i), c in lin.terms.items() if kind == "feature")
-    scores = tuple((a, j, c) for (kind, a, j), c in lin.terms.items() if kind == "score")
-    assert np.isfinite(lin.constant), "constants are finite numbers"
-    return Form(features, scores, lin.constant)
+    def _form(self, lin: Lin) -> Form:
+        """Round a linear form to float64."""
+        for number in (*lin.terms.values(), lin.constant):
+            if number and not _LEAST <= abs(number) <= _MOST:
+                raise self.resolver.fail(
+                    self.body,
+                    "a number of this claim is too large or too small to reckon with",
+                    "numbers from 1e-150 to 1e150 can be",
+                )
+        features = tuple(
+            (p, i, float(c)) for (kind, p, i), c in lin.terms.items() if kind == "feature"
+        )
+        scores = tuple((a, j, float(c)) for (kind, a, j), c in lin.terms.items() if kind == "score")
+        return Form(features, scores, float(lin.constant))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
 
 __all__ = [
-    "MOST", "Lin", "Pieces", "TooManyError", "added", "greatest", "least", "plain", "scaled",
+    "MOST", "Lin", "Pieces", "TooManyError", "Varying",
+    "added", "greatest", "least", "plain", "scaled",
 ]  # fmt: skip
 
 MOST = 4096
@@ -14,6 +17,12 @@ MOST = 4096
 
 Place = tuple[str, int, int]
 """``("feature", point, feature)`` or ``("score", application, label)``."""
+
+
+Varying = tuple[frozenset[tuple[Place, Fraction]], Fraction]
+"""Coefficients, and that of the unknown."""
+
+_ZERO, _ONE = Fraction(0), Fraction(1)
 
 
 class TooManyError(Exception):
@@ -24,22 +33,41 @@ class TooManyError(Exception):
 class Lin:
     """``sum of terms + unknown * b + constant``, b being what a find looks for.
 
+    Nothing is rounded: in float64 a number beside a much larger one would be lost from a claim.
+
     Attributes
     ----------
-    terms : mapping of Place to float
+    terms : mapping of Place to Fraction
         Without zeros.
-    unknown, constant : float
+    unknown, constant : Fraction
     """
 
-    terms: Mapping[Place, float] = field(default_factory=dict)
-    unknown: float = 0.0
-    constant: float = 0.0
+    terms: Mapping[Place, Fraction] = field(default_factory=dict)
+    unknown: Fraction = _ZERO
+    constant: Fraction = _ZERO
 
-    def plus(self, other: Lin, times: float = 1.0) -> Lin:
+    @cached_property
+    def varying(self) -> Varying:
+        """What varies: all but the constant."""
+        return frozenset(self.terms.items()), self.unknown
+
+    @cached_property
+    def opposite(self) -> Varying:
+        """What varies in the negative of this."""
+        return frozenset((place, -c) for place, c in self.terms.items()), -self.unknown
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.varying, self.constant))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def plus(self, other: Lin, times: Fraction = _ONE) -> Lin:
         """Return ``self + times * other``."""
         terms = dict(self.terms)
         for place, coefficient in other.terms.items():
-            total = terms.get(place, 0.0) + times * coefficient
+            total = terms.get(place, _ZERO) + times * coefficient
             if total:
                 terms[place] = total
             else:
@@ -47,7 +75,7 @@ class Lin:
         unknown = self.unknown + times * other.unknown
         return Lin(terms, unknown, self.constant + times * other.constant)
 
-    def times(self, factor: float) -> Lin:
+    def times(self, factor: Fraction) -> Lin:
         """Return a multiple."""
         return Lin().plus(self, factor)
 
@@ -66,17 +94,9 @@ def plain(lin: Lin) -> Pieces:
     return ((lin,),)
 
 
-def _distinct(row: tuple[Lin, ...]) -> list[Lin]:
-    seen: list[Lin] = []
-    for lin in row:
-        if lin not in seen:
-            seen.append(lin)
-    return seen
-
-
 def greatest(*numbers: Pieces) -> Pieces:
     """Return the greatest of some numbers."""
-    return _unhashed(tuple(row for number in numbers for row in number))
+    return _distinct(tuple(row for number in numbers for row in number))
 
 
 def least(*numbers: Pieces) -> Pieces:
@@ -86,15 +106,11 @@ def least(*numbers: Pieces) -> Pieces:
         if len(rows) * len(number) > MOST:
             raise TooManyError(f"more than {MOST:,} linear pieces")
         rows = tuple((*row, *other) for row in rows for other in number)
-    return _unhashed(rows)
+    return _distinct(rows)
 
 
-def _unhashed(pieces: Pieces) -> Pieces:
-    kept: list[tuple[Lin, ...]] = []
-    for row in pieces:
-        slim = tuple(_distinct(row))
-        if slim not in kept:
-            kept.append(slim)
+def _distinct(pieces: Pieces) -> Pieces:
+    kept = dict.fromkeys(tuple(dict.fromkeys(row)) for row in pieces)
     if sum(len(row) for row in kept) > MOST:
         raise TooManyError(f"more than {MOST:,} linear pieces")
     return tuple(kept)
@@ -104,15 +120,15 @@ def added(first: Pieces, second: Pieces) -> Pieces:
     """Return the sum of two numbers."""
     if len(first) * len(second) > MOST:
         raise TooManyError(f"more than {MOST:,} linear pieces")
-    return _unhashed(
+    return _distinct(
         tuple(tuple(a.plus(b) for a in row for b in other) for row in first for other in second)
     )
 
 
-def scaled(number: Pieces, factor: float) -> Pieces:
+def scaled(number: Pieces, factor: Fraction) -> Pieces:
     """Return a multiple; a negative one turns the greatest of leasts round."""
     if factor >= 0:
-        return _unhashed(tuple(tuple(lin.times(factor) for lin in row) for row in number))
+        return _distinct(tuple(tuple(lin.times(factor) for lin in row) for row in number))
     # -max min = min max: one form of each row, in every way, and the greatest of their leasts.
     turned = [tuple((lin.times(factor),) for lin in row) for row in number]
     return least(*turned)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from leaveout.encoders import Box
 from leaveout.models import Network
@@ -19,7 +20,6 @@ from leaveout.specs import (
     Name,
     Negate,
     Not,
-    Number,
     Or,
 )
 from leaveout.specs.arguments import bind
@@ -104,6 +104,8 @@ class ClaimReader:
     def _equal(self, left: Expression, right: Expression, unequal: bool = False) -> Cases:
         """Return when two labels are equal, or not."""
         sides = [self._labels(left), self._labels(right)]
+        self._refuse_beyond(left, *sides)
+        self._refuse_beyond(right, sides[1], sides[0])
         pairs = [
             all_of([first, second])
             for a, first in sides[0].items()
@@ -111,6 +113,17 @@ class ClaimReader:
             if (a == b) != unequal
         ]
         return any_of(pairs)
+
+    def _refuse_beyond(
+        self, node: Expression, own: Mapping[int, Cases], other: Mapping[int, Cases]
+    ) -> None:
+        """Refuse a constant label that the other side never is."""
+        if not isinstance(self.resolver.value(node), Call) and not own.keys() <= other.keys():
+            raise self.resolver.fail(
+                node,
+                f"label {min(own)} is out of range",
+                f"the network has labels 0 to {len(other) - 1}",
+            )
 
     def _labels(self, node: Expression) -> dict[int, Cases]:
         """Return the cases of each label a side may be; onnxruntime's argmax takes the first."""
@@ -145,13 +158,14 @@ class ClaimReader:
     def number(self, node: Expression) -> Pieces:
         """Return what a number is made of."""
         if isinstance(node, Name) and node.name == self.unknown:
-            return plain(Lin(unknown=1.0))
+            return plain(Lin(unknown=Fraction(1)))
         value = self.resolver.value(node)
+        constant = self._constant(value)
+        if constant is not None:
+            return plain(Lin(constant=constant))
         match value:
-            case Number():
-                return plain(Lin(constant=value.value))
             case Negate():
-                return scaled(self.number(value.operand), -1.0)
+                return scaled(self.number(value.operand), _MINUS)
             case Arithmetic():
                 return self._arithmetic(value)
             case Call():
@@ -160,17 +174,22 @@ class ClaimReader:
 
     def _arithmetic(self, node: Arithmetic) -> Pieces:
         if node.operator in {"+", "-"}:
-            sign = 1.0 if node.operator == "+" else -1.0
+            sign = Fraction(1 if node.operator == "+" else -1)
             return added(self.number(node.left), scaled(self.number(node.right), sign))
-        left, right = self.resolver.number(node.left), self.resolver.number(node.right)
+        left, right = self._constant(node.left), self._constant(node.right)
         if node.operator == "*" and left is not None:
             return scaled(self.number(node.right), left)
         if right is not None and (node.operator == "*" or right != 0):
-            factor = right if node.operator == "*" else 1.0 / right
+            factor = right if node.operator == "*" else 1 / right
             return scaled(self.number(node.left), factor)
         raise self.resolver.fail(
             node, f"'{node.operator}' of two things that vary is not linear", _CURE
         )
+
+    def _constant(self, node: Expression) -> Fraction | None:
+        """Return the float64 number a constant expression is, or None if it is not constant."""
+        number = self.resolver.number(node)
+        return None if number is None else Fraction(number)
 
     def _called(self, node: Call) -> Pieces:
         if node.function not in _NUMBERS:
@@ -181,7 +200,7 @@ class ClaimReader:
         match node.function:
             case "abs":
                 number = self.number(given["number"])
-                return greatest(number, scaled(number, -1.0))
+                return greatest(number, scaled(number, _MINUS))
             case "feature":
                 point = self._point(given["point"])
                 return _feature(point, self._feature(given["at"], point))
@@ -211,8 +230,8 @@ class ClaimReader:
         left, right = self._coordinates(first), self._coordinates(second)
         if len(left) != len(right):
             raise self.resolver.fail(node, "these points have different numbers of features")
-        apart = [added(a, scaled(b, -1.0)) for a, b in zip(left, right, strict=True)]
-        return greatest(*apart, *(scaled(each, -1.0) for each in apart))
+        apart = [added(a, scaled(b, _MINUS)) for a, b in zip(left, right, strict=True)]
+        return greatest(*apart, *(scaled(each, _MINUS) for each in apart))
 
     def _coordinates(self, node: Expression) -> list[Pieces]:
         value = self.resolver.value(node)
@@ -226,8 +245,8 @@ class ClaimReader:
         second, others = self._application(given["other"], given["point"])
         if labels != others:
             raise self.resolver.fail(node, f"these networks have {labels} and {others} labels")
-        apart = [plain(_score(first, c).plus(_score(second, c), -1.0)) for c in range(labels)]
-        return greatest(*apart, *(scaled(each, -1.0) for each in apart))
+        apart = [plain(_score(first, c).plus(_score(second, c), _MINUS)) for c in range(labels)]
+        return greatest(*apart, *(scaled(each, _MINUS) for each in apart))
 
     def _applied(self, node: Call) -> tuple[int, int]:
         """Return the application and the number of labels of ``f(network, point, ...)``."""
@@ -275,16 +294,18 @@ class ClaimReader:
         return int(number)
 
 
+_MINUS = Fraction(-1)
+
 _NUMBERS = {"abs", "confidence", "difference", "distance", "feature", "score"}
 
 
 def _score(application: int, label: int) -> Lin:
-    return Lin({("score", application, label): 1.0})
+    return Lin({("score", application, label): Fraction(1)})
 
 
 def _lead(application: int, label: int, rival: int) -> Lin:
-    return _score(application, label).plus(_score(application, rival), -1.0)
+    return _score(application, label).plus(_score(application, rival), _MINUS)
 
 
 def _feature(point: int, feature: int) -> Pieces:
-    return plain(Lin({("feature", point, feature): 1.0}))
+    return plain(Lin({("feature", point, feature): Fraction(1)}))

@@ -13,6 +13,7 @@ from leaveout.bab import Progress
 from leaveout.bab.linear import LinearOptions, LinearResult, maximise
 from leaveout.bab.linear.question import question_of
 from leaveout.encoders.query import Form
+from leaveout.specs import Guarantee
 from leaveout.verifier.formulas.job import FormulaJob, Part
 from leaveout.verifier.report import ExampleRecord, Result
 from leaveout.verifier.words import box_record
@@ -22,6 +23,12 @@ __all__ = ["decide_formula"]
 StatementProgress = Callable[[str, Progress], None]
 
 _ENGINE = "native"
+
+_SAME = 1e-9
+"""Bounds so close are equal, also where both are about 0."""
+
+_GRACE = 5.0
+"""Seconds after the time is over in which cases that are left are still bounded once."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ class _Decision:
 
     @property
     def decides(self) -> bool:
-        return not any(part.goals for part in self.job.parts)
+        return isinstance(self.job.statement, Guarantee)
 
     def result(self) -> Result:
         for i, part in enumerate(self.parts):
@@ -89,10 +96,15 @@ class _Decision:
 
     def _solve(self, part: Part, left: int) -> None:
         share = None
+        now = time.perf_counter()
+        if self.interrupted or (self.deadline is not None and now >= self.deadline + _GRACE):
+            # Even to look at a case once takes a while, and there may be thousands.
+            late = LinearResult(-math.inf, math.inf, None, False, "time", 0, 0.0)
+            self.upper = math.inf
+            self.open.append(_Answer(part, late))
+            return
         if self.deadline is not None:
-            share = max(0.0, self.deadline - time.perf_counter()) / left
-        if self.interrupted:
-            share = 0.0
+            share = max(0.0, self.deadline - now) / left
         goals = part.goals
         if not part.case and not goals:
             # Whatever the point, it is a counter-example.
@@ -133,14 +145,18 @@ class _Decision:
             verdict = "refuted" if self.best else "unknown" if self.open else "proved"
         else:
             closed = not self.open or (
-                math.isfinite(lower) and upper - lower <= self.gap * abs(lower)
+                math.isfinite(lower) and upper - lower <= max(_SAME, self.gap * abs(lower))
             )
             verdict = "proved" if closed else "unknown"
         reason = None
         if verdict == "unknown":
             reasons = {str(each.result.reason) for each in self.open}
             kind = "time" if "time" in reasons else "numerical"
-            detail = "interrupted" if self.interrupted else f"{len(self.open)} cases are open"
+            detail = (
+                "interrupted"
+                if self.interrupted
+                else f"{len(self.open):,} of {len(self.parts):,} cases open"
+            )
             reason = f"{kind}: {detail}"
         if job.sign < 0:
             lower, upper = -upper, -lower
@@ -216,4 +232,5 @@ def _digits(rows: list[tuple[float, ...]]) -> int:
 
 
 def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    # Adding 0 turns -0 into 0.
+    return value + 0.0 if math.isfinite(value) else None
