@@ -178,7 +178,7 @@ class _Search:
         closed, reason = self._verdict()
         return LinearResult(
             self.lower,
-            max(self.upper, self.lower),
+            math.inf if self._betrayed else self.upper,
             self.found,
             closed,
             reason,
@@ -256,7 +256,14 @@ class _Search:
         late = time.perf_counter() >= self.deadline
         return late or self._settled() or not self.explorer.stand(self._cut()).worth_going_on
 
+    @property
+    def _betrayed(self) -> bool:
+        """Whether a replayed counter-example exceeds a bound: then no bound is believed."""
+        return self.lower > self.upper
+
     def _verdict(self) -> tuple[bool, str | None]:
+        if self._betrayed and not (self.decide is not None and self.lower >= self.decide):
+            return False, "numerical"
         if self._settled():
             return True, None
         if self.interrupted or time.perf_counter() >= self.deadline:

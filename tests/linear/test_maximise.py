@@ -298,3 +298,14 @@ def test_the_difference_of_near_points_is_not_rounded_inwards():
         least = Fraction(sides[1, 0]) - Fraction(sides[0, 1])
         most = Fraction(sides[1, 1]) - Fraction(sides[0, 0])
         assert Fraction(near.lower[1]) <= least and most <= Fraction(near.upper[1])
+
+
+def test_a_counter_example_above_a_bound_takes_the_bound_back(monkeypatch):
+    network = network_from(networks.dense(np.random.default_rng(5), (2, 5, 2)), "first")
+    query = Query((Box(np.zeros(2), np.ones(2)),), (Application(network, 0),), ())
+    goal = Form((), ((0, 0, 1.0), (0, 1, -1.0)))
+    monkeypatch.setattr("leaveout.bab.native.explorer.Explorer.value", -1e3)
+    monkeypatch.setattr("leaveout.bab.linear.search._Search._over", lambda self: bool(self.found))
+    found = maximise(question_of(query, (), [goal]), LinearOptions(seconds=5))
+    assert found.found is not None
+    assert (found.closed, found.reason, found.upper) == (False, "numerical", np.inf)
