@@ -9,7 +9,7 @@ DEVBIN := $(DEV)/bin
 PIP := pip install --quiet --disable-pip-version-check -c constraints.txt
 CHECK := test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	|| { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 ..."; exit 1; }
-EXTRAS := train,gurobi,pulp,ortools,scip,vnnlib
+EXTRAS := train,gurobi,pulp,ortools,scip,vnnlib,report,export
 
 .PHONY: demo test check lint types imports wheel clean
 

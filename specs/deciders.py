@@ -10,12 +10,39 @@ A decider is called with the arguments of one call and returns
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-__all__ = ["Arguments", "Bounds", "Decided", "Decider"]
+__all__ = ["Arguments", "Bounds", "Curve", "Decided", "Decider", "Facts"]
+
+Facts: TypeAlias = Mapping[str, int | float | str | tuple[int, ...]]
+"""What shows something, for programs to read."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A number against how much changes, for a report to draw.
+
+    Attributes
+    ----------
+    name : str
+        What it is of, such as ``dpa``.
+    value, unit : str
+        What the number is, and what is counted: ``certified accuracy`` against ``edits``.
+    at : tuple of int
+        Ascending.
+    lower, upper : tuple of float
+        Between which the number lies at each.
+    """
+
+    name: str
+    value: str
+    unit: str
+    at: tuple[int, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -31,13 +58,21 @@ class Bounds:
     reason : str
         Why they differ; starts with ``time``, ``solver`` or ``numerical``.
     note : str
-        What a reader of the result should know.
+        What a reader of the result should know; a line each.
+    evidence : str
+        What shows that the number is no better, in a sentence.
+    facts : mapping
+        The same, for programs to read.
+    curve : Curve or None
     """
 
     lower: float | Fraction
     upper: float | Fraction
     reason: str = ""
     note: str = ""
+    evidence: str = ""
+    facts: Facts = field(default_factory=dict)
+    curve: Curve | None = None
 
     @classmethod
     def exactly(cls, value: float | Fraction, note: str = "") -> Bounds:
@@ -57,13 +92,16 @@ class Decided:
     witness : str
         Of "refuted": what shows it, in a sentence; never empty there.
     note : str
-        What a reader of the result should know.
+        What a reader of the result should know; a line each.
+    facts : mapping
+        The witness for programs to read.
     """
 
     verdict: Literal["proved", "refuted", "unknown"]
     reason: str = ""
     witness: str = ""
     note: str = ""
+    facts: Facts = field(default_factory=dict)
 
 
 class Arguments(Mapping[str, object]):
@@ -86,6 +124,8 @@ class Arguments(Mapping[str, object]):
         specification asks for certainty.
     seed : int
         Of whatever is random.
+    solver : str
+        Name of the back end for what needs one.
     """
 
     def __init__(
@@ -95,12 +135,14 @@ class Arguments(Mapping[str, object]):
         seconds: float | None = None,
         confidence: float | None = None,
         seed: int = 0,
+        solver: str = "highs",
     ) -> None:
         self._values = dict(values)
         self.folder = folder
         self.seconds = seconds
         self.confidence = confidence
         self.seed = seed
+        self.solver = solver
 
     def __getitem__(self, name: str) -> object:
         return self._values[name]

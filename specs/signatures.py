@@ -99,6 +99,9 @@ class Function:
     decider : callable or None
         Computes the value of a call, see `leaveout.specs.deciders`; None for a function that
         only engines understand.
+    reads : bool
+        Whether a call reads a file, which is done before anything is decided, so that what is
+        wrong with it is known at once.
     """
 
     name: str
@@ -109,6 +112,7 @@ class Function:
     rule: Rule | None = None
     threat: str = ""
     decider: Decider | None = None
+    reads: bool = False
 
     @property
     def signature(self) -> str:

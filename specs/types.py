@@ -22,6 +22,8 @@ __all__ = [
     "RELABEL_VOTES",
     "SHARDED",
     "TABLE",
+    "TEST_POINT",
+    "TEST_POINTS",
     "TEXT",
     "WORD",
     "Type",
@@ -70,6 +72,9 @@ EDIT_VOTES = Type("EditVotes", "a vote that withstands edits")
 """A vote certified against points inserted and removed."""
 RELABEL_VOTES = Type("RelabelVotes", "a vote that withstands relabels")
 """A vote certified against changed labels; a type of its own, so that the two never mix."""
+
+TEST_POINT = Type("TestPoint", "a test point")
+TEST_POINTS = Type("TestPoints", "test points", each=TEST_POINT)
 
 SHARDED = Type("Sharded", "a sharded service")
 FOREST = Type("Forest", "a forest", equates=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leaveout.errors import LeaveoutError
 from leaveout.specs import Call, Function
-from leaveout.specs.deciders import Arguments, Bounds, Decided
+from leaveout.specs.deciders import Arguments, Bounds, Curve, Decided
 from leaveout.specs.functions import BUILT_IN
 from leaveout.specs.types import BOOLEAN, NUMBER
 from leaveout.verifier.ranges import Range
@@ -27,11 +27,14 @@ class DeciderCalls:
     ----------
     notes : list of str
         What deciders said a reader should know.
+    curves : dict of str to Curve
+        By the text of the call they came from.
     """
 
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
         self.notes: list[str] = []
+        self.curves: dict[str, Curve] = {}
 
     def call(self, node: Call, function: Function, given: Arguments) -> object:
         """Return what a call is: a `Range`, a `Decided`, or another object.
@@ -62,6 +65,8 @@ class DeciderCalls:
         except (Exception, SystemExit) as error:  # a plug-in may raise anything
             text = f"{type(error).__name__}: {error}".split("\n")[0]
             raise self._resolver.fail(node, f"{who} failed: {text}") from error
+        if isinstance(found, Bounds) and found.curve is not None:
+            self.curves[str(node)] = found.curve
         try:
             return self._checked(function, found)
         except ValueError as error:
@@ -74,7 +79,7 @@ class DeciderCalls:
                 raise ValueError(f"expected Bounds, got {_kind(found)}")
             reason = reasoned(found.reason, f"the bounds of {function.name} differ")
             self._note(function, found.note)
-            return Range.between(found.lower, found.upper, reason)
+            return Range.between(found.lower, found.upper, reason, found.evidence, found.facts)
         if function.result == BOOLEAN:
             if not isinstance(found, Decided):
                 raise ValueError(f"expected Decided, got {_kind(found)}")
@@ -92,9 +97,10 @@ class DeciderCalls:
         return found
 
     def _note(self, function: Function, note: str) -> None:
-        text = f"{function.name}: {note}"
-        if note and text not in self.notes:
-            self.notes.append(text)
+        for line in note.splitlines():
+            text = line if function.name in _NAMES else f"{function.name}: {line}"
+            if text not in self.notes:
+                self.notes.append(text)
 
 
 def _kind(value: object) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias
+
+from leaveout.specs.deciders import Facts
 
 __all__ = ["End", "Range", "compare"]
 
@@ -27,11 +29,17 @@ class Range:
         A float is an infinity.
     reason : str
         Why they differ.
+    evidence : str
+        What shows that it is no better.
+    facts : mapping
+        The same, for programs to read.
     """
 
     lower: End
     upper: End
     reason: str = ""
+    evidence: str = ""
+    facts: Facts = field(default_factory=dict, compare=False)
 
     @classmethod
     def exactly(cls, value: float | Fraction) -> Range:
@@ -40,7 +48,14 @@ class Range:
         return cls(number, number)
 
     @classmethod
-    def between(cls, lower: object, upper: object, reason: str = "") -> Range:
+    def between(
+        cls,
+        lower: object,
+        upper: object,
+        reason: str = "",
+        evidence: str = "",
+        facts: Facts | None = None,
+    ) -> Range:
         """Return the range between two bounds that were computed.
 
         Raises
@@ -53,7 +68,7 @@ class Range:
             raise ValueError(f"the lower bound {_shown(low)} is above the upper {_shown(high)}")
         if low == math.inf or high == -math.inf:
             raise ValueError("a bound is infinite on the wrong side")
-        return cls(low, high, reason)
+        return cls(low, high, reason, evidence, facts or {})
 
     @property
     def exact(self) -> bool:
@@ -74,7 +89,7 @@ class Range:
         return f"between {_shown(self.lower)} and {_shown(self.upper)}"
 
     def __neg__(self) -> Range:
-        return Range(-self.upper, -self.lower, self.reason)
+        return Range(-self.upper, -self.lower, self.reason, self.evidence, self.facts)
 
     def __abs__(self) -> Range:
         if self.lower >= 0:
@@ -120,7 +135,8 @@ class Range:
             reason = reason or "numerical: too many digits to compute exactly"
             low = _rational(_down(low)) if _long(low) else low
             high = _rational(-_down(-high)) if _long(high) else high
-        return Range(low, high, reason)
+        held = self if self.evidence else other
+        return Range(low, high, reason, held.evidence, held.facts)
 
 
 def compare(left: Range, operator: str, right: Range) -> bool | None:

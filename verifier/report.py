@@ -12,6 +12,7 @@ from leaveout.files import written_whole
 __all__ = [
     "BoxRecord",
     "ChoicesRecord",
+    "CurveRecord",
     "ExampleRecord",
     "Report",
     "Result",
@@ -73,6 +74,8 @@ class ExampleRecord(msgspec.Struct, frozen=True, kw_only=True):
         Position of each member, and the row it lacks, by the name ``forall`` gives it.
     words : str
         The same in a sentence.
+    facts : dict of str to number, text or tuple of int
+        What shows a claim about values to be wrong, such as the parts an attack poisons.
     """
 
     points: dict[str, tuple[float, ...]]
@@ -81,6 +84,29 @@ class ExampleRecord(msgspec.Struct, frozen=True, kw_only=True):
     members: dict[str, int] = {}
     removed: dict[str, int] = {}
     words: str = ""
+    facts: dict[str, int | float | str | tuple[int, ...]] = {}
+
+
+class CurveRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A number against how much of the training set changes.
+
+    Attributes
+    ----------
+    name : str
+        What it is of.
+    value, unit : str
+        What the number is, and what is counted.
+    at : tuple of int
+    lower, upper : tuple of float
+        Between which the number lies at each.
+    """
+
+    name: str
+    value: str
+    unit: str
+    at: tuple[int, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
 
 
 class ChoicesRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,6 +166,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     members : int
     example : ExampleRecord or None
         The counter-example, or for a find the worst one, of a claim that is not about leaks.
+    curves : tuple of CurveRecord
+        What a report can draw of it.
     """
 
     name: str
@@ -156,6 +184,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     box: BoxRecord
     members: int
     example: ExampleRecord | None = None
+    curves: tuple[CurveRecord, ...] = ()
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

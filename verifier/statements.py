@@ -60,7 +60,9 @@ class Statements:
     ) -> None:
         self._resolver, self._options, self._progress = resolver, options, progress
         self._decider = decider
-        self._values = ValueDecider(checked, resolver, folder, seed=options.seed)
+        self._values = ValueDecider(
+            checked, resolver, folder, seed=options.seed, solver=options.solver
+        )
         self._own_notes: list[str] = []
         self._found: list[list[Result]] = []
         self.jobs: list[Loaded] = [self._loaded(each, checked) for each in checked.statements]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
 from rich.console import Console, Group, RenderableType
@@ -29,8 +30,7 @@ def render(report: Report, console: Console) -> None:
             Text(result.name),
             "all" if result.label is None else str(result.label),
             Text(result.verdict, style=_STYLE[result.verdict]),
-            _number(result.lower),
-            _number(result.upper, up=True),
+            *_ends(result),
             f"{result.seconds:.1f}",
         )
     lines: list[RenderableType] = [table, Text()]
@@ -74,6 +74,14 @@ def _claim(each: Checked) -> str:
     if each.listed:
         box += f", {each.listed} of which take listed values only"
     return f"no confidence above upper is a leak, over all members and every x in {box}"
+
+
+def _ends(result: Result) -> tuple[str, str]:
+    """Return the bounds; a number that is known but for its last bit reads as one number."""
+    low, high = result.lower, result.upper
+    if low is not None and high is not None and high <= math.nextafter(low, math.inf):
+        return f"{high:.6g}", f"{high:.6g}"
+    return _number(low), _number(high, up=True)
 
 
 def _number(value: float | None, up: bool = False) -> str:

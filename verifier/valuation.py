@@ -63,6 +63,8 @@ class Valuation:
     folder : Path
         What relative paths are relative to.
     seed : int
+    solver : str
+        Name of the back end for what needs one.
     deadline : float or None
         Of `time.perf_counter`.
     confidence : float or None
@@ -74,6 +76,7 @@ class Valuation:
     table: Mapping[str, Function]
     folder: Path
     seed: int = 0
+    solver: str = "highs"
     deadline: float | None = None
     confidence: float | None = None
     calls: DeciderCalls = field(init=False)
@@ -196,7 +199,9 @@ class Valuation:
         if holds is None:
             kind, _, why = reasoned(left.reason or right.reason).partition(":")
             return Decided("unknown", f"{kind}: {words}{';' if why else ''}{why}")
-        return Decided("refuted", witness=words)
+        shown = [side for side in (left, right) if side.evidence]
+        words = "; ".join([words, *dict.fromkeys(side.evidence for side in shown)])
+        return Decided("refuted", witness=words, facts=shown[0].facts if shown else {})
 
     def _equal(self, node: Compare, bound: Bindings) -> Decided:
         left, right = self.value(node.left, bound), self.value(node.right, bound)
@@ -208,7 +213,10 @@ class Valuation:
         if equal == (node.operator == "=="):
             return PROVED
         words = "equals" if equal else "differs from"
-        return Decided("refuted", witness=f"{brief(node.left)} {words} {brief(node.right)}")
+        words = f"{brief(node.left)} {words} {brief(node.right)}"
+        difference = None if equal else getattr(left, "difference", None)
+        told = difference(right) if callable(difference) else None
+        return Decided("refuted", witness=f"{words}: {told}" if told else words)
 
     def _over(self, node: ForAll, depth: int, bound: Bindings) -> Decided:
         if depth == len(node.binders):
@@ -220,7 +228,8 @@ class Valuation:
             each = self._over(node, depth + 1, {**bound, binder.name: item})
             if each.verdict == "refuted":
                 where = f"{binder.name} = {brief(binder.domain)}, number {i} counted from 0"
-                return Decided("refuted", witness=f"{each.witness}, where {where}")
+                words = f"{each.witness}, where {where}"
+                return Decided("refuted", witness=words, facts=each.facts)
             result = both(result, each)
         return result
 
@@ -279,13 +288,14 @@ class Valuation:
             else:
                 values[name] = self.value(argument, bound)
         for name, argument in later.items():
-            network = self._network(argument, values.values())
             if self.spec.type_of(argument) == FAMILY:
+                network = self._network(argument, values.values())
                 values[name] = self.resolver.family(argument, network)
             else:
-                values[name] = InputReader(self.resolver, network.inputs).read(argument)
+                features = self._features(argument, values.values())
+                values[name] = InputReader(self.resolver, features).read(argument)
         left = None if self.deadline is None else max(0.0, self.deadline - time.perf_counter())
-        return Arguments(values, self.folder, left, self.confidence, self.seed)
+        return Arguments(values, self.folder, left, self.confidence, self.seed, self.solver)
 
     def _is_file(self, node: Expression, bound: Bindings, *kinds: object) -> bool:
         """Whether an expression is a built-in family or set of inputs, read beside a network."""
@@ -308,6 +318,15 @@ class Valuation:
                 "it is known where the network is another argument, or the only one of the file",
             )
         return self.resolver.network(next(iter(paths.values())))
+
+    def _features(self, node: Expression, beside: Iterable[object]) -> int:
+        """Return how many features the inputs of a set have."""
+        values = list(beside)
+        for value in values:
+            features = getattr(value, "n_features_in_", None)
+            if isinstance(features, int):
+                return features
+        return self._network(node, values).inputs
 
     def _known(self, node: Expression, bound: Bindings, what: str) -> float:
         number = self.number(node, bound)

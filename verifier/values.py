@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from leaveout.specs import (
@@ -20,12 +20,14 @@ from leaveout.specs import (
     Number,
     functions,
 )
+from leaveout.specs.deciders import Facts
 from leaveout.specs.errors import Slip
 from leaveout.specs.types import BOOLEAN, FAMILY, INPUTS, NETWORK, NUMBER, POINT, TEXT
+from leaveout.verifier.deciders import with_deciders
 from leaveout.verifier.finds import Boundary, Sought, State, sought, state_of
 from leaveout.verifier.ranges import Range
 from leaveout.verifier.reachable import lets_named, reachable
-from leaveout.verifier.report import BoxRecord, ExampleRecord, Result, Verdict
+from leaveout.verifier.report import BoxRecord, CurveRecord, ExampleRecord, Result, Verdict
 from leaveout.verifier.resolve import Resolver
 from leaveout.verifier.valuation import Valuation
 from leaveout.verifier.verdicts import StoppedError, reasoned
@@ -60,6 +62,7 @@ class _Found:
     bounds: tuple[float | None, float | None] = (None, None)
     reason: str = ""
     words: str = ""
+    facts: Facts = field(default_factory=dict)
 
 
 class ValueDecider:
@@ -72,9 +75,11 @@ class ValueDecider:
     folder : Path
         What relative paths are relative to.
     table : mapping of str to Function, optional
-        The functions the specification was checked with, by default the built-in ones and
-        plug-ins'.
+        The functions the specification was checked with and their deciders, by default the
+        built-in ones and plug-ins'.
     seed : int
+    solver : str
+        Name of the back end for what needs one.
 
     Attributes
     ----------
@@ -91,10 +96,11 @@ class ValueDecider:
         folder: Path,
         table: Mapping[str, Function] | None = None,
         seed: int = 0,
+        solver: str = "highs",
     ) -> None:
-        table = functions() if table is None else table
+        table = with_deciders(functions()) if table is None else table
         self._spec, self._resolver, self._table = spec, resolver, table
-        self._valuation = Valuation(spec, resolver, table, folder, seed)
+        self._valuation = Valuation(spec, resolver, table, folder, seed, solver)
         self._sought: dict[str, Sought] = {}
         self._levels: list[str] = []
         self.interrupted = False
@@ -135,6 +141,8 @@ class ValueDecider:
             function.name in _NOT_DECIDED or function.result in (FAMILY, INPUTS)
         ):
             self._valuation.undecidable(node)
+        elif function.reads:
+            self._valuation.value(node, {})
 
     def decide(self, statement: Guarantee | Find, seconds: float | None = None) -> Result:
         """Return the result of one statement that was loaded.
@@ -185,8 +193,16 @@ class ValueDecider:
             reason=found.reason or None,
             box=BoxRecord(lower=(), upper=()),
             members=0,
-            example=_example(found.words) if found.verdict == "refuted" else None,
+            example=_example(found) if found.verdict == "refuted" else None,
+            curves=self._curves(statement),
         )
+
+    def _curves(self, statement: Guarantee | Find) -> tuple[CurveRecord, ...]:
+        """Return the curves of the calls of a statement, each once."""
+        kept = self._valuation.calls.curves
+        calls = (str(node) for node in reachable(statement.claim, self._spec))
+        curves = {call: kept[call] for call in calls if call in kept}
+        return tuple(dict.fromkeys(CurveRecord(**vars(curve)) for curve in curves.values()))
 
     def _confidence(self, claim: Expression) -> float | None:
         """Return what each estimate must hold with for all together to hold as asked."""
@@ -216,8 +232,9 @@ class ValueDecider:
         decided = self._valuation.claim(inner, {})
         bounds = self._bounds(inner)
         reason = decided.reason if decided.verdict == "unknown" else ""
-        words = decided.witness if decided.verdict == "refuted" else ""
-        return _Found(decided.verdict, bounds, reason, words)
+        refuted = decided.verdict == "refuted"
+        words, facts = (decided.witness, decided.facts) if refuted else ("", {})
+        return _Found(decided.verdict, bounds, reason, words, facts)
 
     def _bounds(self, claim: Expression) -> tuple[float | None, float | None]:
         """Return the bounds of what is compared: of one value, or of a difference."""
@@ -258,8 +275,9 @@ class ValueDecider:
         return _answer(statement, boundary, reasons[-1] if reasons else "")
 
 
-def _example(words: str) -> ExampleRecord:
-    return ExampleRecord(points={}, scores={}, labels={}, words=words)
+def _example(found: _Found) -> ExampleRecord:
+    facts = dict(found.facts)
+    return ExampleRecord(points={}, scores={}, labels={}, words=found.words, facts=facts)
 
 
 def _answer(statement: Find, boundary: Boundary, reason: str) -> _Found:

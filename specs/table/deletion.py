@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from leaveout.specs.signatures import Function, Parameter
-from leaveout.specs.types import AUDIT, BOOLEAN, FOREST, NUMBER, RECORD, RECORDS, SHARDED, TEXT
+from leaveout.specs.types import (
+    AUDIT,
+    BOOLEAN,
+    FOREST,
+    INPUTS,
+    NUMBER,
+    RECORD,
+    RECORDS,
+    SHARDED,
+    TEXT,
+)
 
 __all__ = ["FUNCTIONS"]
 
@@ -22,6 +32,7 @@ FUNCTIONS: tuple[Function, ...] = (
         SHARDED,
         "A service of models trained on shards, with private aggregation of what they answer.",
         'let S = sharded("service.toml")',
+        reads=True,
     ),
     Function(
         "unlearns",
@@ -38,13 +49,22 @@ FUNCTIONS: tuple[Function, ...] = (
         "unlearns(S, updates = adaptive, alpha = 1, beta = 1e-3, gamma = 1e-3)",
         threat="a stream of points is deleted, if adaptive chosen by someone who sees the answers",
     ),
-    Function("forest", _PATH, FOREST, "A forest that can unlearn.", 'let T = forest("forest.npz")'),
+    Function(
+        "forest",
+        _PATH,
+        FOREST,
+        "A forest that can unlearn, as its classifier saved it.",
+        'let T = forest("forest.npz")',
+        reads=True,
+    ),
     Function(
         "points",
         _PATH,
         RECORDS,
-        "The records of a table.",
+        "The records of a table with a column 'row': each names a row of the training set, or "
+        "several with blanks between, which are deleted one after the other.",
         'forall z in points("deletions.csv"): unlearn(T, z) == retrain(T, z)',
+        reads=True,
     ),
     Function(
         "unlearn",
@@ -63,11 +83,30 @@ FUNCTIONS: tuple[Function, ...] = (
         threat="the training set loses one record",
     ),
     Function(
+        "caches_sound",
+        (Parameter("forest", (FOREST,)),),
+        BOOLEAN,
+        "Whether every statistic a forest keeps for later deletions is that of the rows it holds.",
+        "caches_sound(T)",
+    ),
+    Function(
+        "same_function",
+        (
+            Parameter("forest", (FOREST,)),
+            Parameter("other", (FOREST,)),
+            Parameter("inputs", (INPUTS,)),
+        ),
+        BOOLEAN,
+        "Whether two forests give every input of a set the same label.",
+        'same_function(T, forest("other.npz"), box(0, 1))',
+    ),
+    Function(
         "audit",
         _PATH,
         AUDIT,
         "What an attacker sees of a model that unlearned, beside one that was retrained.",
         'let A = audit("audit.npz")',
+        reads=True,
     ),
     Function(
         "membership_advantage",

@@ -4,49 +4,69 @@ from __future__ import annotations
 
 from leaveout.specs.expressions import Call, Number
 from leaveout.specs.signatures import Bound, Function, Parameter, Types
-from leaveout.specs.types import BALLOTS, EDIT_VOTES, NUMBER, RELABEL_VOTES, TEXT
+from leaveout.specs.types import (
+    BALLOTS,
+    BOOLEAN,
+    EDIT_VOTES,
+    LIST,
+    NUMBER,
+    RELABEL_VOTES,
+    TEST_POINT,
+    TEST_POINTS,
+    TEXT,
+)
 
-__all__ = ["FUNCTIONS"]
+__all__ = ["FUNCTIONS", "THREATS"]
+
+THREATS = ("edits", "insertions", "removals", "modifications", "relabels")
+"""What can be counted of what someone does to a training set."""
 
 _EDITS = "up to n points are inserted or removed"
 _RELABELS = "up to n labels are changed; the points stay"
 
 
 def _one_threat(given: Bound, types: Types) -> str | None:
-    """Refuse a count of changes that the votes are not certified against."""
-    counts = [name for name in ("edits", "relabels") if name in given]
-    votes = "dpa" if types["votes"] == EDIT_VOTES else "ss_dpa"
-    right = "edits" if votes == "dpa" else "relabels"
-    if len(counts) == 2:
+    """Refuse two kinds of change at once, and kinds that votes are not certified against."""
+    counts = [name for name in THREATS if name in given]
+    relabelled = types["votes"] == RELABEL_VOTES
+    right = "relabels" if relabelled else "edits"
+    if len(counts) > 1:
+        several = " and ".join(counts)
+        both = "both" if len(counts) == 2 else "all of them"
         return (
-            "edits and relabels are different threats: this gives both\n"
-            f"a vote of {votes} withstands {right}: leave the other out"
+            f"{several} are different threats: this gives {both}\n"
+            f"certify against one: {' or '.join(counts)}"
         )
     if not counts:
-        wrong = "how much may change is not said"
-        return f"{wrong}\na vote of {votes} withstands {right}: write {right} = 8"
-    if counts[0] == right:
+        who = "ss_dpa" if relabelled else "dpa"
+        return (
+            f"how much may change is not said\na vote of {who} withstands {right}: "
+            f"write {right} = 8"
+        )
+    return _not_against(counts[0], given, types)
+
+
+def _not_against(threat: str, given: Bound, types: Types) -> str | None:
+    if types["votes"] != RELABEL_VOTES or threat == "relabels":
         return None
-    count, vote = given[counts[0]], given["votes"]
+    vote, count = given["votes"], given.get(threat)
     ballots = "V"
     if isinstance(vote, Call) and len(vote.arguments) == 1:
         ballots = str(vote.arguments[0])
-    if right == "relabels":
-        return (
-            "a vote of ss_dpa withstands relabels, not edits: an edit inserts or removes one "
-            "point, a relabel changes the label of one\n"
-            f"against edits, certify dpa of base classifiers trained for it: dpa({ballots}), "
-            f"edits = {count}\n"
-            "(a point that is modified counts as 2 edits, a removal and an insertion)"
-        )
-    twice = f"{Number(2 * count.value)}" if isinstance(count, Number) else f"2 * ({count})"
+    edits = count or "8"
+    if threat == "modifications" and count is not None:
+        edits = f"{Number(2 * count.value)}" if isinstance(count, Number) else f"2 * ({count})"
     return (
-        "a vote of dpa withstands edits, not relabels: an edit inserts or removes one point, a "
-        "relabel changes the label of one\n"
-        f"a relabel is a removal and an insertion, so this holds if it does for edits = {twice}\n"
-        f"or certify ss_dpa of base classifiers trained for it: ss_dpa({ballots}), "
-        f"relabels = {count}"
+        f"a vote of ss_dpa withstands relabels, not {threat}: its members all see every point, "
+        "and only the labels of their part\n"
+        f"against {threat}, certify dpa of base classifiers trained for it: dpa({ballots}), "
+        f"edits = {edits}\n"
+        "(a point that is modified counts as 2 edits, a removal and an insertion)"
     )
+
+
+def _against(given: Bound, types: Types) -> str | None:
+    return _not_against(str(given["against"]), given, types) if "against" in given else None
 
 
 def _changes(name: str) -> Parameter:
@@ -55,36 +75,70 @@ def _changes(name: str) -> Parameter:
     )
 
 
-_VOTES = (
-    Parameter("votes", (EDIT_VOTES, RELABEL_VOTES)),
-    _changes("edits"),
-    _changes("relabels"),
+_BALLOTS = Parameter("ballots", (BALLOTS,))
+_WHICH = (EDIT_VOTES, RELABEL_VOTES)
+_VOTES = (Parameter("votes", _WHICH), *map(_changes, THREATS))
+_UNIT = Parameter("against", optional=True, named=True, words=THREATS)
+_EXACT = Parameter("certificate", optional=True, named=True, words=("exact", "published"))
+_EITHER = (
+    "edits: up to n points inserted or removed; insertions, removals: only that; modifications: "
+    "up to n points replaced; relabels: up to n labels changed"
 )
-_EITHER = "edits: up to n points inserted or removed; relabels: up to n labels changed"
 
 FUNCTIONS: tuple[Function, ...] = (
     Function(
         "ballots",
-        (Parameter("path", (TEXT,)),),
+        (
+            Parameter("path", (TEXT,)),
+            Parameter(
+                "hash", optional=True, named=True, words=("label_independent", "reads_label")
+            ),
+            Parameter("offsets", (LIST,), optional=True, named=True),
+        ),
         BALLOTS,
-        "The labels that base classifiers give test points, and the true labels.",
+        "The labels that base classifiers give test points, and the true labels; where the file "
+        "does not say it, whether the hash that divided the training set reads labels, and the "
+        "offsets of a spread hash.",
         'let V = ballots("ballots.npz")',
+        reads=True,
     ),
     Function(
         "dpa",
-        (Parameter("ballots", (BALLOTS,)),),
+        (
+            _BALLOTS,
+            Parameter("members", optional=True, named=True, words=("fragile", "certified")),
+        ),
         EDIT_VOTES,
-        "The majority of base classifiers trained on parts of the training set.",
+        "The majority of base classifiers trained on parts of the training set; 'certified' "
+        "members survive the edits that the thresholds of the ballots say.",
         'let W = dpa(ballots("ballots.npz"))',
         threat=_EDITS,
     ),
     Function(
         "ss_dpa",
-        (Parameter("ballots", (BALLOTS,)),),
+        (_BALLOTS,),
         RELABEL_VOTES,
         "The majority of base classifiers that each see all points and the labels of a part.",
         'let W = ss_dpa(ballots("ballots.npz"))',
         threat=_RELABELS,
+    ),
+    Function(
+        "finite_aggregation",
+        (_BALLOTS, _EXACT),
+        EDIT_VOTES,
+        "The majority of base classifiers among which every training point is spread to several; "
+        "certified exactly, or by the bound that was published.",
+        'let W = finite_aggregation(ballots("ballots.npz"))',
+        threat=_EDITS,
+    ),
+    Function(
+        "run_off",
+        (_BALLOTS, _EXACT),
+        EDIT_VOTES,
+        "A run-off between the two labels with the most votes, by the members' scores; certified "
+        "exactly, or by the bound that was published.",
+        'let W = run_off(ballots("ballots.npz"))',
+        threat=_EDITS,
     ),
     Function(
         "certified_accuracy",
@@ -103,5 +157,38 @@ FUNCTIONS: tuple[Function, ...] = (
         "collective_accuracy(dpa(V), edits = 8) >= 0.55",
         _one_threat,
         threat=_EITHER,
+    ),
+    Function(
+        "median_radius",
+        (Parameter("votes", _WHICH), _UNIT),
+        NUMBER,
+        "How many changes half of all test points survive, answered right; -1 where fewer than "
+        "half are answered right with no change at all.",
+        "median_radius(dpa(V)) >= 8",
+        _against,
+        threat=_EITHER,
+    ),
+    Function(
+        "test_points",
+        (_BALLOTS,),
+        TEST_POINTS,
+        "The test points of ballots.",
+        "forall p in test_points(V): radius(dpa(V), p) >= 1",
+    ),
+    Function(
+        "radius",
+        (Parameter("votes", _WHICH), Parameter("point", (TEST_POINT,)), _UNIT),
+        NUMBER,
+        "How many changes leave what is answered at a test point as it is, right or wrong.",
+        "forall p in test_points(V): answered_right(dpa(V), p) => radius(dpa(V), p) >= 1",
+        _against,
+        threat=_EITHER,
+    ),
+    Function(
+        "answered_right",
+        (Parameter("votes", _WHICH), Parameter("point", (TEST_POINT,))),
+        BOOLEAN,
+        "Whether a test point is answered with its true label.",
+        "forall p in test_points(V): answered_right(dpa(V), p) => radius(dpa(V), p) >= 1",
     ),
 )

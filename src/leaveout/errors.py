@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 __all__ = [
+    "BallotError",
     "CheckpointError",
     "FamilyError",
+    "ForestError",
     "LeaveoutError",
     "ModelError",
+    "ShardedError",
     "SolverError",
     "SpecError",
     "TrainingError",
@@ -31,6 +34,18 @@ class ModelError(LeaveoutError):
 
 class FamilyError(LeaveoutError):
     """A family that is empty, damaged, or whose members do not match the network."""
+
+
+class BallotError(LeaveoutError):
+    """Ballots that are damaged, or that nothing can be certified of."""
+
+
+class ForestError(LeaveoutError):
+    """A forest that is damaged, or cannot be changed as asked."""
+
+
+class ShardedError(LeaveoutError):
+    """A sharded service that is set up wrongly, damaged, or asked for what it cannot give."""
 
 
 class SpecError(LeaveoutError):

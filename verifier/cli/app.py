@@ -12,6 +12,7 @@ import leaveout
 from leaveout.errors import LeaveoutError
 from leaveout.verifier.cli.check import check
 from leaveout.verifier.cli.fmt import fmt
+from leaveout.verifier.cli.partition import partition
 from leaveout.verifier.cli.solvers import solvers
 from leaveout.verifier.cli.train import train
 from leaveout.verifier.cli.verify import verify
@@ -54,6 +55,7 @@ app.command()(verify)
 app.command()(check)
 app.command()(fmt)
 app.command()(train)
+app.command()(partition)
 app.command()(vnnlib)
 app.command()(solvers)
 

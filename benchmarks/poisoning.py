@@ -1,0 +1,247 @@
+"""Every vote over the same data: accuracy, median radius and time, as in the papers.
+
+    python benchmarks/poisoning.py                                 # digits, from scikit-learn
+    python benchmarks/poisoning.py --data ../shared/data           # Adult and Crypto, too
+    python benchmarks/poisoning.py --scale                         # random ballots, 10,000 x 1,200
+    python benchmarks/poisoning.py --plot curves.svg               # needs matplotlib
+
+DPA and run-offs are held over the same members; those of Finite Aggregation see each training point
+several times, those of SS-DPA share features that were learnt from all points without labels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+from leaveout.encoders.votes.collective import stakes_of
+from leaveout.encoders.votes.collective_exact import worst_attack
+from leaveout.encoders.votes.plurality import plurality_radii
+from leaveout.encoders.votes.run_off import run_off_exact, run_off_published
+from leaveout.encoders.votes.tally import tally
+from leaveout.models.votes import (
+    Ballots,
+    PartRecipe,
+    Samples,
+    hold_election,
+    make_learner,
+    samples_from_arrays,
+)
+from leaveout.solvers import find_solver
+from leaveout.verifier.votes import (
+    FiniteVote,
+    PluralityVote,
+    Radii,
+    RelabelVote,
+    RunOffVote,
+    Vote,
+)
+
+HEAD = (
+    f"{'data':8s}{'vote':30s}{'members':>8s}{'unit':>9s}{'base':>7s}{'answered':>9s}"
+    f"{'median':>12s}{'certify/s':>10s}"
+)
+TOGETHER = (
+    f"{'data':8s}{'vote':30s}{'points':>7s}{'edits':>6s}{'each':>8s}{'together':>18s}"
+    f"{'seconds':>9s}  bound"
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One vote over one set of data."""
+
+    data: str
+    vote: Vote
+    label: str
+    unit: str
+    radii: Radii
+    seconds: float
+
+    @property
+    def shown(self) -> str:
+        """The line of the table."""
+        ballots = self.vote.ballots
+        base = np.mean(ballots.votes == ballots.truth[:, None])
+        low, high = self.radii.median()
+        median = str(low) if low == high else f"{low} to {high}"
+        return (
+            f"{self.data:8s}{self.label:30s}{ballots.parts:8,d}{self.unit:>9s}{base:7.1%}"
+            f"{np.mean(self.vote.right):9.1%}{median:>12s}{self.seconds:10.2f}"
+        )
+
+
+def digits() -> Samples:
+    """Read scikit-learn's digits: 8 x 8 pixels, 10 labels; a fifth is for testing."""
+    X, y = load_digits(return_X_y=True)
+    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, random_state=0)
+    return samples_from_arrays(X_train, y_train, X_test, y_test, source="digits")
+
+
+def from_file(path: Path) -> Samples:
+    """Read the arrays of one of LUCID's data sets."""
+    with np.load(path) as arrays:
+        given = [arrays[name] for name in ("X_train", "y_train", "X_test", "y_test")]
+    return samples_from_arrays(*given, source=path.stem)
+
+
+def elections(samples: Samples, arguments: argparse.Namespace) -> Iterator[Ballots]:
+    """Train and let vote: a partition, a spread partition, and labels divided."""
+    learner = make_learner(arguments.learner)
+    recipe = PartRecipe(parts=arguments.parts, learner=learner)
+    for method, spread in (("dpa", 1), ("finite_aggregation", arguments.spread), ("ss_dpa", 1)):
+        own = replace(recipe, method=method, spread=spread)
+        if method == "ss_dpa":
+            own = replace(own, features=("StandardScaler", "PCA"), merge_duplicates=True)
+        yield hold_election(samples, own, workers=arguments.workers).ballots
+
+
+def votes_over(ballots: Ballots) -> Iterator[tuple[str, str, Vote]]:
+    """Yield a label, what is counted, and the vote."""
+    solver = find_solver("highs")
+    if ballots.origin.method == "ss_dpa":
+        yield "SS-DPA", "relabels", RelabelVote(ballots)
+    elif ballots.origin.method == "finite_aggregation":
+        yield "Finite Aggregation, published", "edits", FiniteVote(ballots, solver, published=True)
+        yield "Finite Aggregation, exact", "edits", FiniteVote(ballots, solver)
+    else:
+        yield "DPA", "edits", PluralityVote(ballots)
+        yield "run-off, published", "edits", RunOffVote(ballots, published=True)
+        yield "run-off, exact", "edits", RunOffVote(ballots)
+
+
+def certified(data: str, ballots: Ballots, seconds: float) -> Iterator[Row]:
+    """Certify every vote over some ballots."""
+    for label, unit, vote in votes_over(ballots):
+        started = time.perf_counter()
+        radii = vote.radii(seconds=seconds)
+        taken = time.perf_counter() - started
+        if "published" in label:
+            radii = replace(radii, upper=radii.lower)
+        yield Row(data, vote, label, unit, radii, taken)
+
+
+def together(row: Row, edits: int, points: int, seconds: float) -> str:
+    """Return a line on one attack against all points, beside one against each."""
+    vote = row.vote
+    assert isinstance(vote, PluralityVote)
+    ballots = replace(
+        vote.ballots,
+        votes=vote.ballots.votes[:points],
+        truth=vote.ballots.truth[:points],
+        scores=None,
+    )
+    tallied = tally(ballots.votes, ballots.labels)
+    right = tallied.predictions == ballots.truth
+    started = time.perf_counter()
+    stakes = stakes_of(ballots.votes, ballots.truth, tallied, edits, ballots.origin.offsets)
+    found = worst_attack(stakes, find_solver("highs"), started + seconds)
+    taken = time.perf_counter() - started
+    low, high = (int(right.sum()) - lost for lost in (found.upper, found.lower))
+    share = f"{low / ballots.points:.1%}"
+    if low < high:
+        share += f" to {high / ballots.points:.1%}"
+    each = (int(right.sum()) - stakes.at_stake) / ballots.points
+    return (
+        f"{row.data:8s}{row.label:30s}{ballots.points:7,d}{edits:6d}{each:8.1%}{share:>18s}"
+        f"{taken:9.2f}  {found.proof}"
+    )
+
+
+def scale() -> None:
+    """Print how long 10,000 test points x 1,200 members x 10 labels take."""
+    rng = np.random.default_rng(0)
+    points, parts, labels = 10_000, 1_200, 10
+    truth = rng.integers(0, labels, points).astype(np.int32)
+    lean = rng.uniform(0.1, 0.9, (points, 1))
+    votes = rng.integers(0, labels, (points, parts)).astype(np.int32)
+    votes = np.where(rng.random((points, parts)) < lean, truth[:, None], votes)
+    scores = rng.random((points, parts, labels), dtype=np.float32)
+    np.put_along_axis(scores, votes[:, :, None], 1.5, axis=2)
+    print(f"{points:,} test points x {parts:,} members, {labels} labels")
+    few = slice(0, 2)
+    for name, radii in (
+        ("DPA", lambda at: plurality_radii(tally(votes[at], labels))),
+        ("run-off, published", lambda at: run_off_published(votes[at], scores[at], labels)),
+        ("run-off, exact", lambda at: run_off_exact(votes[at], scores[at], labels)),
+    ):
+        radii(few)  # compiled, or read from the cache
+        started = time.perf_counter()
+        found = radii(slice(None))
+        print(f"{name:22s}{time.perf_counter() - started:8.2f} s, median {np.median(found):.0f}")
+
+
+def plot(rows: list[Row], path: Path) -> None:
+    """Draw certified accuracy against edits, a panel a data set."""
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys(row.data for row in rows))
+    figure = Figure(figsize=(6 * len(names), 4), layout="constrained")
+    for place, name in enumerate(names):
+        axes = figure.add_subplot(1, len(names), place + 1)
+        own = [row for row in rows if row.data == name]
+        most = max(int(row.radii.lower[row.radii.right].max(initial=0)) for row in own) + 2
+        for row in own:
+            shares = [float(row.radii.accuracy(edits).lower) for edits in range(most)]
+            style = "--" if "published" in row.label else "-"
+            axes.step(range(most), shares, style, where="post", label=f"{row.label} ({row.unit})")
+        axes.axhline(0.5, color="0.7", linewidth=0.8)
+        axes.set(xlabel="edits or relabels", ylabel="certified accuracy", title=name, ylim=(0, 1))
+        axes.legend(fontsize="small")
+    figure.savefig(path)
+
+
+def parsed() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, help="folder with crypto_lucid7.npz and the like")
+    parser.add_argument("--only", default="digits,crypto,adult")
+    parser.add_argument("--parts", type=int, default=50)
+    parser.add_argument("--spread", type=int, default=4)
+    parser.add_argument("--learner", default="LogisticRegression")
+    parser.add_argument("--edits", type=int, default=4, help="of attacks on all points together")
+    parser.add_argument("--points", type=int, default=200, help="of attacks on all points together")
+    parser.add_argument("--seconds", type=float, default=60, help="for each certificate")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--plot", type=Path, help="draw certified accuracy against edits")
+    parser.add_argument("--scale", action="store_true", help="time 10,000 x 1,200 random ballots")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Print the tables."""
+    arguments = parsed()
+    if arguments.scale:
+        return scale()
+    names = arguments.only.split(",")
+    files = {"crypto": "crypto_lucid7.npz", "adult": "adult_lucid21.npz"}
+    rows: list[Row] = []
+    print(HEAD)
+    for name in names:
+        if name != "digits" and arguments.data is None:
+            print(f"{name:8s}skipped: say where {files[name]} lies with --data")
+            continue
+        samples = digits() if name == "digits" else from_file(arguments.data / files[name])
+        for ballots in elections(samples, arguments):
+            for row in certified(name, ballots, arguments.seconds):
+                print(row.shown, flush=True)
+                rows.append(row)
+    print(f"\n{TOGETHER}")
+    for row in rows:
+        if isinstance(row.vote, PluralityVote) and "published" not in row.label:
+            print(together(row, arguments.edits, arguments.points, arguments.seconds), flush=True)
+    if arguments.plot is not None:
+        plot(rows, arguments.plot)
+        print(f"\n{arguments.plot}")
+    return None
+
+
+if __name__ == "__main__":
+    main()

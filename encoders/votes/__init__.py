@@ -1,0 +1,1 @@
+"""Poisoning certificates of schemes that predict by votes."""

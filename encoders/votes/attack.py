@@ -1,0 +1,61 @@
+"""A witness: which parts to poison, and what their members then vote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Attack", "rescored"]
+
+
+@dataclass(frozen=True)
+class Attack:
+    """Votes that change what is answered at one test point.
+
+    Attributes
+    ----------
+    point : int
+    edits : int
+        Its cost, in edits of the training set.
+    poisoned : tuple of int
+        Parts of the training set that are changed; under Finite Aggregation hash values.
+    members : tuple of int
+        Members that then vote otherwise.
+    votes : tuple of int
+        What these members vote.
+    before, after : int
+        What is answered.
+    """
+
+    point: int
+    edits: int
+    poisoned: tuple[int, ...]
+    members: tuple[int, ...]
+    votes: tuple[int, ...]
+    before: int
+    after: int
+
+    def __str__(self) -> str:
+        hit = ", ".join(map(str, self.poisoned[:8])) + (", ..." if len(self.poisoned) > 8 else "")
+        parts = f"part{'s' * (len(self.poisoned) != 1)} {hit}"
+        return (
+            f"test point {self.point}: {self.edits} edit{'s' * (self.edits != 1)} in {parts} turn "
+            f"label {self.before} into {self.after}"
+        )
+
+
+def rescored(ballot: NDArray[np.int32], labels: int, attack: Attack) -> int:
+    """Return what is answered once an attack's members vote as it says: a plain count.
+
+    Parameters
+    ----------
+    ballot : ndarray of int32, shape (parts,)
+        Votes at the attack's point.
+    labels : int
+    attack : Attack
+    """
+    changed = np.array(ballot)
+    changed[list(attack.members)] = attack.votes
+    return int(np.bincount(changed, minlength=labels).argmax())

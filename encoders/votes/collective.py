@@ -1,0 +1,166 @@
+"""One attack on a whole test set: what there is to choose, and what each choice is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.encoders.votes.tally import Tally
+
+__all__ = ["CollectiveAttack", "Stakes", "lost_points", "stakes_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Stakes:
+    """The test points an attack could take away, and what it has to bring about for each.
+
+    A *unit* is what one edit poisons: a part, or under Finite Aggregation a hash value. It frees
+    the members it reaches to vote anything, at every test point. A *pair* is a test point that is
+    answered right and another label c': the point is lost to c' if the gains of the freed members
+    add up to the pair's need. Gains of members that are freed anyway count once.
+
+    Attributes
+    ----------
+    budget : int
+        Units that may be poisoned.
+    reach : ndarray of int64, shape (units, members a unit reaches)
+    gains : ndarray of int32, shape (members, pairs)
+        ``1 + [v = c] - [v = c']`` of a member that votes v where c is answered.
+    needs : ndarray of int32, shape (pairs,)
+        One more than the gap between c and c'.
+    points : ndarray of int64, shape (pairs,)
+        Ascending; a test point may have several pairs.
+    labels : ndarray of int32, shape (pairs,)
+        The label c' of each pair.
+    """
+
+    budget: int
+    reach: NDArray[np.int64]
+    gains: NDArray[np.int32]
+    needs: NDArray[np.int32]
+    points: NDArray[np.int64]
+    labels: NDArray[np.int32]
+
+    @property
+    def units(self) -> int:
+        """How many units there are."""
+        return len(self.reach)
+
+    @property
+    def at_stake(self) -> int:
+        """How many points could be lost, each attacked by itself."""
+        return len(np.unique(self.points))
+
+    def unit_gains(self) -> NDArray[np.int32]:
+        """Return what a unit alone gains for each pair, shape (units, pairs)."""
+        total: NDArray[np.int32] = self.gains[self.reach].sum(axis=1, dtype=np.int32)
+        return total
+
+
+@dataclass(frozen=True)
+class CollectiveAttack:
+    """Units to poison, and the test points lost by it.
+
+    Attributes
+    ----------
+    units : tuple of int
+    lost : tuple of int
+        Test points that were answered right and no longer are.
+    """
+
+    units: tuple[int, ...]
+    lost: tuple[int, ...]
+
+    def __str__(self) -> str:
+        hit = ", ".join(map(str, self.units[:12])) + (", ..." if len(self.units) > 12 else "")
+        points = ", ".join(map(str, self.lost[:12])) + (", ..." if len(self.lost) > 12 else "")
+        count = len(self.lost)
+        return (
+            f"poisoning part{'s' * (len(self.units) != 1)} {hit} loses {count:,} "
+            f"point{'s' * (count != 1)}: {points}"
+        )
+
+
+def stakes_of(
+    votes: NDArray[np.int32],
+    truth: NDArray[np.int32],
+    tallied: Tally,
+    budget: int,
+    offsets: tuple[int, ...] = (),
+) -> Stakes:
+    """Return what an attack can reach; points that no attack of this size takes are left out.
+
+    A point that is answered wrong already is not counted: an attacker who chooses the votes of a
+    member at every point by themselves need not make it right.
+
+    Parameters
+    ----------
+    votes : ndarray of int32, shape (points, parts)
+    truth : ndarray of int32, shape (points,)
+    tallied : Tally
+        Of these votes.
+    budget : int
+    offsets : tuple of int
+        Of Finite Aggregation; empty for a plain partition.
+    """
+    parts = votes.shape[1]
+    shifts = np.array(offsets or (0,), dtype=np.int64)
+    reach = (np.arange(parts)[:, None] + shifts) % parts
+    budget = min(budget, parts)
+    gains, needs, points, targets = [], [], [], []
+    most = 2 * len(shifts) * budget
+    for point in np.flatnonzero(tallied.predictions == truth):
+        prediction, ballot = tallied.predictions[point], votes[point]
+        for target in np.flatnonzero(tallied.gaps[point] < most):
+            gain = 1 + (ballot == prediction).astype(np.int32) - (ballot == target)
+            need = tallied.gaps[point, target] + 1
+            units = gain[reach].sum(axis=1)
+            if np.sort(units)[len(units) - budget :].sum() >= need:
+                gains.append(gain)
+                needs.append(need)
+                points.append(point)
+                targets.append(target)
+    table = np.array(gains, dtype=np.int32).reshape(len(gains), parts)
+    return Stakes(
+        budget,
+        reach,
+        np.ascontiguousarray(table.T),
+        np.array(needs, dtype=np.int32),
+        np.array(points, dtype=np.int64),
+        np.array(targets, dtype=np.int32),
+    )
+
+
+def lost_points(
+    votes: NDArray[np.int32],
+    truth: NDArray[np.int32],
+    tallied: Tally,
+    freed: NDArray[np.int64],
+) -> tuple[int, ...]:
+    """Return the points that are lost once some members vote as an attacker likes: a recount.
+
+    At each point every freed member is made to vote one label, each label in turn, and the votes
+    are counted again.
+
+    Parameters
+    ----------
+    votes, truth, tallied
+        As in `stakes_of`.
+    freed : ndarray of int64
+        Members.
+    """
+    freed = np.unique(freed)
+    labels = tallied.counts.shape[1]
+    rest = tallied.counts.copy()
+    points = np.arange(len(votes))
+    for member in freed:
+        rest[points, votes[:, member]] -= 1
+    lost = np.zeros(len(votes), dtype=bool)
+    for label in range(labels):
+        counts = rest.copy()
+        counts[:, label] += len(freed)
+        lost |= counts.argmax(axis=1) != truth
+    lost &= tallied.predictions == truth
+    return tuple(np.flatnonzero(lost).tolist())

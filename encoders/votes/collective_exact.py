@@ -1,0 +1,104 @@
+"""The worst collective attack: a search, and a MILP for what it leaves open."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from leaveout.encoders.votes.collective import CollectiveAttack, Stakes
+from leaveout.encoders.votes.collective_problem import collective_problem
+from leaveout.encoders.votes.collective_search import search
+from leaveout.solvers import Settings, Solver, Status
+
+__all__ = ["CollectiveBounds", "worst_attack"]
+
+_SEARCH_SHARE = 0.5
+_SEARCH_SECONDS = 30.0
+_TOLERANCE = 1e-4
+"""Of a bound on a count, beyond the solver's own tolerances."""
+_LARGEST = 2**24
+"""Non-zeros of the MILP beyond which the search alone has to do."""
+
+
+@dataclass(frozen=True)
+class CollectiveBounds:
+    """How many points one attack can lose.
+
+    Attributes
+    ----------
+    attack : CollectiveAttack
+        The best one known; it loses ``lower`` points.
+    upper : int
+        No attack loses more.
+    reason : str
+        Why they differ: starts with ``time`` or ``solver``.
+    proof : str
+        What the upper bound comes from.
+    """
+
+    attack: CollectiveAttack
+    upper: int
+    reason: str
+    proof: str
+
+    @property
+    def lower(self) -> int:
+        """Points the best attack known loses."""
+        return len(self.attack.lost)
+
+
+def worst_attack(
+    stakes: Stakes, solver: Solver, deadline: float | None = None, threads: int = 1
+) -> CollectiveBounds:
+    """Return bounds of the loss from one attack on all points; exact if there is time.
+
+    Parameters
+    ----------
+    stakes : Stakes
+    solver : Solver
+        With dual bounds. It is asked only where the search does not end in half the time.
+    deadline : float or None
+        Of `time.perf_counter`.
+    threads : int
+    """
+    now = time.perf_counter()
+    spell = _SEARCH_SECONDS if deadline is None else _SEARCH_SHARE * (deadline - now)
+    found = search(stakes, now + spell)
+    units, upper, proof = found.units, found.upper, "a search of all attacks"
+    reason = ""
+    if upper > found.lost:
+        proof = "what single points survive"
+        reason = "time: the search of all attacks did not end"
+        left = None if deadline is None else deadline - time.perf_counter()
+        if stakes.gains.size > _LARGEST:
+            reason += ", and the MILP is too large"
+        elif left is None or left > 0:
+            settings = Settings(time_limit=left, threads=threads)
+            outcome = solver.solve(collective_problem(stakes, found.lost), settings)
+            if outcome.status is Status.FAILED:
+                reason = f"solver: {outcome.message or 'it failed'}"
+            elif outcome.status is not Status.INFEASIBLE and math.isfinite(outcome.dual_bound):
+                dual = math.floor(outcome.dual_bound + _TOLERANCE)
+                if dual < upper:
+                    upper, proof = dual, "the dual bound of a MILP"
+            if outcome.solution is not None:
+                x = outcome.solution.point[1 : 1 + stakes.units]
+                better = tuple(np.flatnonzero(x > 0.5).tolist())
+                if len(better) <= stakes.budget and _loss(stakes, better) > found.lost:
+                    units = better
+    attack = CollectiveAttack(units, _lost(stakes, units))
+    upper = max(upper, len(attack.lost))
+    return CollectiveBounds(attack, upper, reason if upper > len(attack.lost) else "", proof)
+
+
+def _lost(stakes: Stakes, units: tuple[int, ...]) -> tuple[int, ...]:
+    freed = np.unique(stakes.reach[list(units)])
+    enough = stakes.gains[freed].sum(axis=0) >= stakes.needs
+    return tuple(np.unique(stakes.points[enough]).tolist())
+
+
+def _loss(stakes: Stakes, units: tuple[int, ...]) -> int:
+    return len(_lost(stakes, units))

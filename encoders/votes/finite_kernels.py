@@ -1,0 +1,87 @@
+"""The published argument on Finite Aggregation, compiled: gaps, and buckets whose gains add up."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = ["gaps", "published_all", "published_edits"]
+
+Ints = NDArray[np.int32]
+Counts = NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True)
+def gaps(votes: Ints, found: Counts) -> int:
+    """Fill in what each label must gain more than to pass the prediction; return the latter.
+
+    Parameters
+    ----------
+    votes : ndarray of int32, shape (members,)
+    found : ndarray of int64, shape (labels,)
+        ``n_c - n_c' - [c' < c]`` for the prediction c and each other label c', and -1 at c.
+    """
+    found[:] = 0
+    for vote in votes:
+        found[vote] += 1
+    best = int(np.argmax(found))
+    most = found[best]
+    for label in range(len(found)):
+        found[label] = most - found[label] - (label < best)
+    found[best] = -1
+    return best
+
+
+@njit(cache=True, nogil=True)
+def published_edits(
+    votes: Ints, offsets: Counts, best: int, gap: Counts, hits: Ints, edits: Counts
+) -> None:
+    """Fill in the least edits towards each label if gains of buckets simply added up.
+
+    Parameters
+    ----------
+    votes : ndarray of int32, shape (members,)
+    offsets : ndarray of int64, shape (d,)
+    best : int
+        The prediction.
+    gap : ndarray of int64, shape (labels,)
+        What the gain must exceed.
+    hits : ndarray of int32, shape (labels, members)
+        Overwritten: the votes for each label that each bucket reaches.
+    edits : ndarray of int64, shape (labels,)
+        Overwritten; ``members + 1`` at the prediction.
+    """
+    members, spread = len(votes), len(offsets)
+    hits[:] = 0
+    for i in range(members):
+        row = hits[votes[i]]
+        for offset in offsets:
+            h = i - offset
+            row[h if h >= 0 else h + members] += 1
+    buckets = np.zeros(2 * spread + 1, np.int64)
+    for label in range(len(gap)):
+        edits[label] = members + 1
+        if label == best:
+            continue
+        buckets[:] = 0
+        for h in range(members):
+            buckets[spread + hits[best, h] - hits[label, h]] += 1
+        needed, used = gap[label] + 1, 0
+        for gain in range(2 * spread, 0, -1):
+            if buckets[gain] * gain >= needed:
+                edits[label] = used + (needed + gain - 1) // gain
+                break
+            needed -= buckets[gain] * gain
+            used += buckets[gain]
+
+
+@njit(cache=True, nogil=True)
+def published_all(votes: Ints, offsets: Counts, labels: int, found: Ints) -> None:
+    """Fill in the least edits by the published argument for each point, shape (points,)."""
+    hits = np.zeros((labels, votes.shape[1]), np.int32)
+    gap, edits = np.zeros(labels, np.int64), np.zeros(labels, np.int64)
+    for j in range(votes.shape[0]):
+        best = gaps(votes[j], gap)
+        published_edits(votes[j], offsets, best, gap, hits, edits)
+        found[j] = edits.min()

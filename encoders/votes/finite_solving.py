@@ -1,0 +1,60 @@
+"""The least whole number that a programme allows: what was proved, and the best point found."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.solvers import Problem, Settings, Solver, Status
+
+__all__ = ["PADDING", "deadline", "least_whole", "seconds_left"]
+
+PADDING = 1e-3
+"""How far a dual bound may lie above the optimum it bounds.
+
+The data are whole numbers, so an attack meets every row exactly and no tolerance excludes it: the
+bound is off by the solver's own arithmetic only, and by far less than this. Nothing is lost by
+more, because the optimum is a whole number too.
+"""
+
+
+def least_whole(
+    problem: Problem, solver: Solver, seconds: float | None
+) -> tuple[float, NDArray[np.float64] | None]:
+    """Minimise a programme whose optimum is a whole number.
+
+    Parameters
+    ----------
+    problem : Problem
+    solver : Solver
+    seconds : float or None
+
+    Returns
+    -------
+    least : float
+        No point is below: a whole number, ``inf`` if there is no point, ``-inf`` if nothing was
+        proved.
+    point : ndarray of float64, shape (n,), or None
+        The best point found, up to tolerances: a candidate to be counted again.
+    """
+    if seconds is not None and seconds <= 0:
+        return -math.inf, None
+    outcome = solver.solve(problem, Settings(time_limit=seconds))
+    point = None if outcome.solution is None else outcome.solution.point
+    if outcome.status is Status.INFEASIBLE:
+        return math.inf, None
+    bound = outcome.dual_bound
+    return (float(math.ceil(bound - PADDING)) if math.isfinite(bound) else -math.inf), point
+
+
+def deadline(seconds: float | None) -> float | None:
+    """Return when a limit of that many seconds ends, by ``time.perf_counter``."""
+    return None if seconds is None else time.perf_counter() + seconds
+
+
+def seconds_left(end: float | None) -> float | None:
+    """Return the seconds left until then, negative once it has passed; None without a limit."""
+    return None if end is None else end - time.perf_counter()

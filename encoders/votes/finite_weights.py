@@ -1,0 +1,108 @@
+"""Bounds the buckets an attack needs by weights on the members, in whole numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = ["weighted"]
+
+Counts = NDArray[np.int64]
+
+UNIT = 256
+"""Weights are whole multiples of one over this, so that what they prove is free of rounding."""
+
+
+@njit(cache=True, nogil=True)
+def weighted(
+    gain: Counts, offsets: Counts, gap: int, least: int, most: int, steps: int
+) -> tuple[int, NDArray[np.bool_]]:
+    """Bound the edits towards a label from below, better than by adding up gains.
+
+    With weights y_i from 0 to a_i, r buckets gain at most the sum of all a_i - y_i and of the r
+    greatest sums of y over a bucket's members: a member's gain is paid once, or by weight. The
+    published argument is y = a; the best y is the dual of the linear relaxation. Subgradients
+    look for it, and what they find is added up in whole numbers. Where r buckets may do, a bucket
+    may still be one that none of them can be, because too little is left beside it.
+
+    Parameters
+    ----------
+    gain : ndarray of int64, shape (members,)
+        What choosing each member's vote gains the label on the prediction: 0, 1 or 2.
+    offsets : ndarray of int64, shape (d,)
+    gap : int
+        What the gains together must exceed.
+    least : int
+        Edits known to be needed.
+    most : int
+        Look for no better bound than this.
+    steps : int
+        Weights to try for each number of edits.
+
+    Returns
+    -------
+    least : int
+        Edits that are needed, at least as many as given.
+    fit : ndarray of bool, shape (members,)
+        Buckets of which any attack of just that many consists.
+    """
+    members, spread = len(gain), len(offsets)
+    weight = gain.astype(np.float64)
+    whole, sums = np.zeros(members, np.int64), np.zeros(members, np.int64)
+    tally = np.zeros(2 * spread * UNIT + 1, np.int64)
+    slope, fit = np.zeros(members), np.ones(members, np.bool_)
+    goal = UNIT * (gap + 1) - 1
+    while least < most:
+        proved = False
+        for _ in range(steps):
+            bound = 0
+            sums[:] = 0
+            for i in range(members):
+                whole[i] = round(weight[i] * UNIT)
+                bound += gain[i] * UNIT - whole[i]
+                for offset in offsets:
+                    h = i - offset
+                    sums[h if h >= 0 else h + members] += whole[i]
+            tally[:] = 0
+            for h in range(members):
+                if fit[h]:
+                    tally[sums[h]] += 1
+            cut, left = len(tally) - 1, least
+            while cut >= 0 and left > tally[cut]:
+                bound += tally[cut] * cut
+                left -= tally[cut]
+                cut -= 1
+            bound += left * max(cut, 0)
+            if bound <= goal:
+                proved = True
+                break
+            if cut < 0:
+                break
+            for h in range(members):
+                fit[h] = fit[h] and bound - cut + min(cut, sums[h]) > goal
+            # Buckets at the threshold share what is left of the r.
+            share = left / tally[cut]
+            slope[:] = -1.0
+            for h in range(members):
+                if fit[h] and sums[h] >= cut:
+                    part = 1.0 if sums[h] > cut else share
+                    for offset in offsets:
+                        i = h + offset
+                        slope[i if i < members else i - members] += part
+            norm = 0.0
+            for i in range(members):
+                stuck = weight[i] <= 0.0 if slope[i] > 0.0 else weight[i] >= gain[i]
+                if stuck:
+                    slope[i] = 0.0
+                norm += slope[i] ** 2
+            if norm < 1e-12:
+                break
+            stride = (bound - goal + 0.5 * UNIT) / UNIT / norm
+            for i in range(members):
+                weight[i] = min(max(weight[i] - stride * slope[i], 0.0), float(gain[i]))
+        if not proved:
+            break
+        least += 1
+        fit[:] = True
+    return least, fit

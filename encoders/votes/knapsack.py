@@ -1,0 +1,160 @@
+"""Members that themselves survive some edits: a multiple-choice knapsack."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from leaveout.encoders.votes.attack import Attack
+from leaveout.encoders.votes.tally import Tally
+from leaveout.models.votes.ballots import NEVER
+
+__all__ = ["UNBOUNDED", "knapsack_attack", "knapsack_radii"]
+
+UNBOUNDED = np.iinfo(np.int32).max
+"""The radius of a prediction that no number of edits changes."""
+
+
+def knapsack_radii(
+    votes: NDArray[np.int32], thresholds: NDArray[np.int32], tallied: Tally
+) -> NDArray[np.int32]:
+    """Return how many edits each prediction survives, given what each member survives.
+
+    For a label c' the attacker makes member i vote u at the cost of its threshold b_iu, one u a
+    member, until the gains ``[v = c] - [u = c] + [u = c'] - [v = c']`` exceed the gap: a knapsack
+    whose least cost less 1, over all c', is the radius. Exact where each threshold is the fewest
+    edits that make the member vote so at this point; a lower bound of these gives a lower bound.
+
+    Parameters
+    ----------
+    votes : ndarray of int32, shape (points, parts)
+    thresholds : ndarray of int32, shape (points, parts, labels)
+        `NEVER` where no edits suffice.
+    tallied : Tally
+        Of these votes.
+
+    Returns
+    -------
+    ndarray of int32, shape (points,)
+        `UNBOUNDED` where no attack changes the prediction.
+    """
+    radii = np.empty(len(votes), np.int32)
+    for point in range(len(votes)):
+        cost = min(
+            _least_cost(*_choices(votes[point], thresholds[point], tallied, point, target))[-1]
+            for target in _targets(tallied, point)
+        )
+        radii[point] = min(cost, UNBOUNDED + 1) - 1
+    return radii
+
+
+def knapsack_attack(
+    votes: NDArray[np.int32], thresholds: NDArray[np.int32], tallied: Tally, point: int
+) -> Attack | None:
+    """Return a cheapest attack on one point, None if there is none.
+
+    Parameters
+    ----------
+    votes, thresholds, tallied
+        As for `knapsack_radii`.
+    point : int
+    """
+    best: tuple[int, int] | None = None
+    for target in _targets(tallied, point):
+        given = _choices(votes[point], thresholds[point], tallied, point, target)
+        cost = int(_least_cost(*given)[-1])
+        if cost <= UNBOUNDED and (best is None or cost < best[0]):
+            best = cost, target
+    if best is None:
+        return None
+    cost, target = best
+    ones, twos, need = _choices(votes[point], thresholds[point], tallied, point, target)
+    prediction = int(tallied.predictions[point])
+    members, cast = [], []
+    for member, gain in enumerate(_taken(ones, twos, need)):
+        if not gain:
+            continue
+        members.append(member)
+        free = votes[point, member] == prediction and gain == 1
+        cast.append(_other(thresholds[point, member], prediction, target) if free else target)
+    # Votes taken from the prediction may make a third label win.
+    after = np.array(votes[point])
+    after[members] = cast
+    return Attack(
+        point=point,
+        edits=cost,
+        poisoned=tuple(members),
+        members=tuple(members),
+        votes=tuple(cast),
+        before=prediction,
+        after=int(np.bincount(after, minlength=tallied.counts.shape[1]).argmax()),
+    )
+
+
+_FAR = np.int64(2**40)
+"""A cost that stands for "never", and stays apart from any sum of real ones."""
+
+
+def _targets(tallied: Tally, point: int) -> list[int]:
+    labels = tallied.counts.shape[1]
+    return [label for label in range(labels) if label != tallied.predictions[point]]
+
+
+def _choices(
+    ballot: NDArray[np.int32],
+    thresholds: NDArray[np.int32],
+    tallied: Tally,
+    point: int,
+    target: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Return what it costs each member to gain 1 and 2, and the gain that is needed."""
+    prediction = int(tallied.predictions[point])
+    costs = np.where(thresholds == NEVER, _FAR, thresholds.astype(np.int64))
+    own, other = ballot == prediction, ballot == target
+    ones = np.where(other, _FAR, costs[:, target])
+    away = np.delete(costs, prediction, axis=1).min(axis=1)
+    ones = np.where(own, np.minimum(ones, away), ones)
+    twos = np.where(own, costs[:, target], _FAR)
+    return ones, twos, int(tallied.gaps[point, target]) + 1
+
+
+def _other(thresholds: NDArray[np.int32], prediction: int, target: int) -> int:
+    """Return the label that a member is made to vote most cheaply, other than the prediction."""
+    costs = np.where(thresholds == NEVER, _FAR, thresholds.astype(np.int64))
+    costs[prediction] = _FAR + 1
+    cheapest = int(costs.argmin())
+    return target if costs[target] <= costs[cheapest] else cheapest
+
+
+@njit(cache=True)
+def _least_cost(ones: NDArray[np.int64], twos: NDArray[np.int64], need: int) -> NDArray[np.int64]:
+    """Return the least cost of a gain of at least 0, 1, ..., need."""
+    least = np.full(need + 1, _FAR)
+    least[0] = 0
+    for member in range(len(ones)):
+        for gain in range(need, 0, -1):
+            cost = min(
+                least[gain],
+                least[gain - 1] + ones[member],
+                least[max(gain - 2, 0)] + twos[member],
+            )
+            least[gain] = min(cost, _FAR)
+    return least
+
+
+def _taken(ones: NDArray[np.int64], twos: NDArray[np.int64], need: int) -> list[int]:
+    """Return what each member gains in a cheapest choice."""
+    tables = [_least_cost(ones[:i], twos[:i], need) for i in range(len(ones) + 1)]
+    gains, left = [], need
+    for member in reversed(range(len(ones))):
+        cost, before = tables[member + 1][left], tables[member]
+        if cost == before[left]:
+            gain = 0
+        elif left and cost == before[left - 1] + ones[member]:
+            gain = 1
+        else:
+            gain = 2
+        gains.append(gain)
+        left = max(left - gain, 0)
+    return gains[::-1]

@@ -1,0 +1,58 @@
+"""How many parts must be poisoned to change a plurality: a closed form (DPA and SS-DPA)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.encoders.votes.attack import Attack
+from leaveout.encoders.votes.tally import Tally
+
+__all__ = ["plurality_attack", "plurality_radii"]
+
+
+def plurality_radii(tallied: Tally) -> NDArray[np.int32]:
+    """Return how many poisoned parts each prediction survives, whatever they then vote.
+
+    Half the smallest gap, rounded down (Levine and Feizi 2021, Theorems 1 and 2). That is exact:
+    a member that voted for the prediction and now votes c' closes the gap by 2, and there are more
+    of these than half the gap.
+
+    Parameters
+    ----------
+    tallied : Tally
+
+    Returns
+    -------
+    ndarray of int32, shape (points,)
+    """
+    radii: NDArray[np.int32] = (tallied.gaps.min(axis=1) // 2).astype(np.int32)
+    return radii
+
+
+def plurality_attack(votes: NDArray[np.int32], tallied: Tally, point: int) -> Attack:
+    """Return an attack on one point with one part more than it survives.
+
+    Parameters
+    ----------
+    votes : ndarray of int32, shape (points, parts)
+    tallied : Tally
+        Of these votes.
+    point : int
+    """
+    prediction = int(tallied.predictions[point])
+    target = int(tallied.gaps[point].argmin())
+    needed = int(tallied.gaps[point, target]) // 2 + 1
+    ballot = votes[point]
+    # First those whose change counts twice.
+    gain = 1 + (ballot == prediction).astype(int) - (ballot == target)
+    parts = np.sort(np.argsort(-gain, kind="stable")[:needed])
+    return Attack(
+        point=point,
+        edits=needed,
+        poisoned=tuple(parts.tolist()),
+        members=tuple(parts.tolist()),
+        votes=(target,) * needed,
+        before=prediction,
+        after=target,
+    )

@@ -1,0 +1,88 @@
+"""The cheapest attack on one run-off: which members change, and what they then vote and score."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from leaveout.encoders.votes.run_off import run_off_plans
+from leaveout.encoders.votes.run_off_ballots import Scores, checked_row
+
+__all__ = ["run_off_attack"]
+
+
+def run_off_attack(
+    votes: ArrayLike, scores: ArrayLike, labels: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32], Scores]:
+    """Return an attack on one test point with one edit more than it survives.
+
+    Parameters
+    ----------
+    votes : array of int, shape (parts,)
+    scores : array of float, shape (parts, labels)
+    labels : int
+
+    Returns
+    -------
+    parts : ndarray of int32, shape (radius + 1,)
+        The poisoned parts, ascending.
+    votes : ndarray of int32, shape (radius + 1,)
+        What their members then vote.
+    scores : ndarray of float, shape (radius + 1, labels)
+        What they then score, in float32 or float64: 1 for what they vote and 0 for all else.
+
+    Raises
+    ------
+    SpecError
+        As `leaveout.encoders.votes.run_off.run_off_predictions`.
+    """
+    ballots, numbers, prefer = checked_row(votes, scores, labels)
+    plan = run_off_plans(ballots[None], numbers[None], labels)[0]
+    _, t, s, gain, other = (int(number) for number in plan)
+    recast = [
+        i
+        for g, lost in _losers(prefer, plan).items()
+        for i in _first(ballots, numbers, g, plan, lost)
+    ]
+    new = {part: t if order < gain else s for order, part in enumerate(recast)}
+    if other < 0:
+        new |= dict.fromkeys(np.flatnonzero(ballots == s)[:-other].tolist(), t)
+    parts = np.array(sorted(new), np.int32)
+    turned = np.array([new[part] for part in sorted(new)], np.int32)
+    return parts, turned, np.eye(labels, dtype=numbers.dtype)[turned]
+
+
+def _losers(prefer: NDArray[np.int32], plan: NDArray[np.int64]) -> dict[int, int]:
+    """Return how many votes each label but the finalists loses."""
+    _, t, s, gain, other = (int(number) for number in plan)
+    labels = len(prefer)
+    counts = {g: int(prefer[g, g, g]) for g in range(labels)}
+    rest = [g for g in range(labels) if g not in (t, s)]
+    lost = {
+        g: max(
+            0,
+            counts[g] + (g < t) - counts[t] - gain,
+            counts[g] + (g < s) - counts[s] - other,
+        )
+        for g in rest
+    }
+    left = gain + other - sum(lost.values())
+    # Whoever prefers s costs t nothing in the run-off, so they go first.
+    for most in ({g: int(prefer[g, s, t]) for g in rest}, counts):
+        for g in rest:
+            more = min(left, max(0, most[g] - lost[g]))
+            lost[g] += more
+            left -= more
+    return lost
+
+
+def _first(
+    votes: NDArray[np.int32], scores: Scores, label: int, plan: NDArray[np.int64], count: int
+) -> list[int]:
+    """Return members that vote for a label, those that prefer s to t before the others."""
+    t, s = int(plan[1]), int(plan[2])
+    parts = np.flatnonzero(votes == label)
+    for_t, for_s = scores[parts, t], scores[parts, s]
+    ahead = for_t >= for_s if t < s else for_t > for_s
+    found: list[int] = parts[np.argsort(ahead, kind="stable")][:count].tolist()
+    return found

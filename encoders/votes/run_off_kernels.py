@@ -1,0 +1,321 @@
+"""What a run-off election needs of every ballot, compiled: tallies, least edits, their bounds.
+
+One file, because what is compiled is kept on disk until the file changes that it is called from.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = ["NOT_A_NUMBER", "NOT_FIRST", "least_edits", "predictions", "published", "tally"]
+
+Ints = NDArray[np.int32]
+Counts = NDArray[np.int64]
+
+NOT_A_NUMBER, NOT_FIRST = 1, 2
+"""Why a row of scores is refused: it holds NaN, or its greatest is not the vote's."""
+
+
+@njit(cache=True, nogil=True)
+def tally(votes: Ints, scores: Any, prefer: Ints) -> tuple[int, int]:
+    """Count one point's members by their vote and by whom they prefer.
+
+    Parameters
+    ----------
+    votes : ndarray of int32, shape (parts,)
+        Within range.
+    scores : ndarray of float, shape (parts, labels)
+    prefer : ndarray of int32, shape (labels, labels, labels)
+        Overwritten: ``prefer[g, a, b]`` members vote g and prefer a to b, and ``prefer[g, a, a]``
+        vote g, for b >= a; what lies below the diagonal is left at zero.
+
+    Returns
+    -------
+    fault : int
+        0, NOT_A_NUMBER or NOT_FIRST.
+    part : int
+        The first member at fault.
+    """
+    labels = prefer.shape[0]
+    prefer[:] = 0
+    for i in range(votes.shape[0]):
+        vote = votes[i]
+        table = prefer[vote]
+        top = scores[i, vote]
+        fault = 0
+        for b in range(labels):
+            score = scores[i, b]
+            if not (score <= top):
+                fault = NOT_FIRST
+            if b < vote and score == top:
+                fault = NOT_FIRST
+        if fault != 0:
+            for b in range(labels):
+                if np.isnan(scores[i, b]):
+                    return NOT_A_NUMBER, i
+            return fault, i
+        for a in range(labels):
+            score = scores[i, a]
+            row = table[a]
+            for b in range(a, labels):
+                row[b] += np.int32(score >= scores[i, b])
+    return 0, 0
+
+
+@njit(cache=True, nogil=True)
+def _preferring(prefer: Ints, g: int, a: int, b: int) -> int:
+    """Members that vote g and prefer a to b, which differs from a."""
+    if a < b:
+        return int(prefer[g, a, b])
+    return int(prefer[g, g, g] - prefer[g, b, a])
+
+
+@njit(cache=True, nogil=True)
+def _first_round(prefer: Ints, counts: Counts) -> tuple[int, int]:
+    """Fill the counts of the first round; return its two finalists, the front runner first."""
+    labels = len(counts)
+    for g in range(labels):
+        counts[g] = prefer[g, g, g]
+    first = 0
+    for g in range(1, labels):
+        if counts[g] > counts[first]:
+            first = g
+    second = -1
+    for g in range(labels):
+        if g != first and (second < 0 or counts[g] > counts[second]):
+            second = g
+    return first, second
+
+
+@njit(cache=True, nogil=True)
+def _support(prefer: Ints, a: int, b: int) -> int:
+    """Members that prefer a to b."""
+    total = 0
+    for g in range(prefer.shape[0]):
+        total += _preferring(prefer, g, a, b)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _lacking(prefer: Ints, parts: int, a: int, b: int) -> int:
+    """Members a has too few to win the run-off against b; negative where it has some to spare."""
+    return (parts + (a > b) + 1) // 2 - _support(prefer, a, b)
+
+
+@njit(cache=True, nogil=True)
+def _elected(prefer: Ints, counts: Counts, parts: int) -> tuple[int, int]:
+    """Return the winner and the other finalist."""
+    first, second = _first_round(prefer, counts)
+    if _lacking(prefer, parts, first, second) <= 0:
+        return first, second
+    return second, first
+
+
+@njit(cache=True, nogil=True)
+def _behind(counts: Counts, a: int, b: int) -> int:
+    """Votes that a is short of standing before b in the first round."""
+    return int(counts[b] - counts[a] + (b < a))
+
+
+@njit(cache=True, nogil=True)
+def _half(gap: int) -> int:
+    """Least edits that close a gap of which each closes up to two."""
+    return max(0, (gap + 1) // 2)
+
+
+@njit(cache=True, nogil=True)
+def _both(one: int, other: int) -> int:
+    """Least edits that close two gaps of which each closes (2, 1) or (1, 2) at most.
+
+    The solution in closed form of A[i, j] = 1 + min(A[i - 2, j - 1], A[i - 1, j - 2]).
+    """
+    return max(_half(one), _half(other), (max(one, 0) + max(other, 0) + 2) // 3)
+
+
+@njit(cache=True, nogil=True)
+def _published(prefer: Ints, counts: Counts, parts: int, winner: int, other: int) -> int:
+    """Least edits by the published argument: no fewer can change the winner."""
+    labels = len(counts)
+    least = parts + 1
+    for a in range(labels):
+        if a == winner:
+            continue
+        enters = 0 if a == other else _half(_behind(counts, a, other))
+        least = min(least, max(enters, _lacking(prefer, parts, a, winner)))
+        for b in range(a + 1, labels):
+            if b != winner:
+                least = min(least, _both(_behind(counts, a, winner), _behind(counts, b, winner)))
+    return least
+
+
+@njit(cache=True, nogil=True)
+def _demands(pair: Any, losers: Counts, free: Counts, gain: int, other: int) -> tuple[int, int]:
+    """How far a pair of net gains is from feasible, and the members of the others it recasts.
+
+    Parameters
+    ----------
+    pair : tuple
+        The gaps to t and to s of each other label, their votes, how many of those prefer s,
+        and the members t lacks in the run-off.
+    losers, free : ndarray of int64, shape (labels - 2,)
+        Overwritten: the votes each other label must lose, and those it loses at no cost to t in
+        the run-off.
+    gain, other : int
+        Votes that t gains, and that s gains (negative where it loses some).
+
+    Returns
+    -------
+    violation : int
+        At most 0 exactly where an attack has these net gains. A convex function of them.
+    spent : int
+        Members recast that preferred t.
+    """
+    to_t, to_s, votes, cheap, lacking = pair
+    recast = gain + other
+    forced, roomy, spent, beyond = 0, 0, 0, 0
+    for u in range(len(votes)):
+        must = max(0, to_t[u] - gain, to_s[u] - other)
+        losers[u] = must
+        free[u] = max(must, cheap[u])
+        forced += must
+        roomy += free[u]
+        spent += max(0, must - cheap[u])
+        beyond = max(beyond, must - votes[u])
+    spent += max(0, recast - roomy)
+    return max(beyond, forced - recast, lacking - gain + spent), spent
+
+
+@njit(cache=True, nogil=True)
+def _within(
+    pair: Any, losers: Counts, free: Counts, rest: int, theirs: int, budget: int
+) -> tuple[bool, int, int]:
+    """Whether a budget suffices for a pair of finalists, and the net gains of t and s if so.
+
+    For each gain of s the most that t can gain is best for it. On that line the violation is
+    convex, so that a search by halves finds its least value.
+    """
+    low, high = -min(theirs, budget), min(budget, rest)
+    while low <= high:
+        middle = (low + high) // 2
+        gain = min(budget - max(middle, 0), rest - middle)
+        here, _ = _demands(pair, losers, free, gain, middle)
+        if here <= 0:
+            return True, gain, middle
+        if middle == high:
+            high = middle - 1
+            continue
+        further = min(budget - max(middle + 1, 0), rest - middle - 1)
+        there, _ = _demands(pair, losers, free, further, middle + 1)
+        if there >= here:
+            high = middle - 1
+        else:
+            low = middle + 1
+    return False, 0, 0
+
+
+@njit(cache=True, nogil=True)
+def _pair_bound(prefer: Ints, counts: Counts, parts: int, t: int, s: int) -> int:
+    """Least edits after which t can win against s, from below."""
+    least = _lacking(prefer, parts, t, s)
+    for u in range(len(counts)):
+        if u not in (t, s):
+            one, two = _behind(counts, t, u), _behind(counts, s, u)
+            least = max(least, _half(one), _half(two), (one + two + 2) // 3)
+    return least
+
+
+@njit(cache=True, nogil=True)
+def _least(prefer: Ints, counts: Counts, parts: int, winner: int, known: int, plan: Counts) -> None:
+    """Find the cheapest attack: (edits, t, s, gain of t, gain of s)."""
+    labels = len(counts)
+    bounds = np.full((labels, labels), parts + 1)
+    for t in range(labels):
+        for s in range(labels):
+            if t not in (winner, s):
+                bounds[t, s] = max(known, _pair_bound(prefer, counts, parts, t, s))
+    width = labels - 2
+    to_t, to_s = np.zeros(width, np.int64), np.zeros(width, np.int64)
+    votes, cheap = np.zeros(width, np.int64), np.zeros(width, np.int64)
+    losers, free = np.zeros(width, np.int64), np.zeros(width, np.int64)
+    plan[0] = parts + 1
+    while True:
+        place = int(np.argmin(bounds))
+        t, s = place // labels, place % labels
+        low, high = int(bounds[t, s]), int(plan[0]) - 1
+        if low > high:
+            return
+        bounds[t, s] = parts + 1
+        rest, u = 0, 0
+        for g in range(labels):
+            if g not in (t, s):
+                to_t[u], to_s[u] = _behind(counts, t, g), _behind(counts, s, g)
+                votes[u], cheap[u] = counts[g], _preferring(prefer, g, s, t)
+                rest += counts[g]
+                u += 1
+        pair = (to_t, to_s, votes, cheap, _lacking(prefer, parts, t, s))
+        theirs = int(counts[s])
+        # A budget that suffices stays enough when it grows.
+        suffices, gain, other = _within(pair, losers, free, rest, theirs, high)
+        if not suffices:
+            continue
+        plan[1], plan[2] = t, s
+        plan[0], plan[3], plan[4] = high, gain, other
+        while low < high:
+            middle = (low + high) // 2
+            suffices, gain, other = _within(pair, losers, free, rest, theirs, middle)
+            if suffices:
+                high = middle
+                plan[0], plan[3], plan[4] = high, gain, other
+            else:
+                low = middle + 1
+
+
+@njit(cache=True, nogil=True)
+def predictions(votes: Ints, scores: Any, labels: int, found: Ints) -> tuple[int, int, int]:
+    """Fill in the winners, shape (points,); return the fault, its point and its member."""
+    prefer, counts = np.zeros((labels, labels, labels), np.int32), np.zeros(labels, np.int64)
+    for j in range(votes.shape[0]):
+        fault, part = tally(votes[j], scores[j], prefer)
+        if fault != 0:
+            return fault, j, part
+        found[j] = _elected(prefer, counts, votes.shape[1])[0]
+    return 0, 0, 0
+
+
+@njit(cache=True, nogil=True)
+def published(votes: Ints, scores: Any, labels: int, found: Ints) -> tuple[int, int, int]:
+    """Fill in the least edits by the published argument; return as `predictions` does."""
+    prefer, counts = np.zeros((labels, labels, labels), np.int32), np.zeros(labels, np.int64)
+    parts = votes.shape[1]
+    for j in range(votes.shape[0]):
+        fault, part = tally(votes[j], scores[j], prefer)
+        if fault != 0:
+            return fault, j, part
+        winner, other = _elected(prefer, counts, parts)
+        found[j] = _published(prefer, counts, parts, winner, other)
+    return 0, 0, 0
+
+
+@njit(cache=True, nogil=True)
+def least_edits(votes: Ints, scores: Any, labels: int, plans: Counts) -> tuple[int, int, int]:
+    """Fill in the cheapest attack on each point; return as `predictions` does.
+
+    Parameters
+    ----------
+    plans : ndarray of int64, shape (points, 5)
+        Edits, the new winner t, the other finalist s, and the votes t and s gain.
+    """
+    prefer, counts = np.zeros((labels, labels, labels), np.int32), np.zeros(labels, np.int64)
+    parts = votes.shape[1]
+    for j in range(votes.shape[0]):
+        fault, part = tally(votes[j], scores[j], prefer)
+        if fault != 0:
+            return fault, j, part
+        winner, other = _elected(prefer, counts, parts)
+        known = _published(prefer, counts, parts, winner, other)
+        _least(prefer, counts, parts, winner, known, plans[j])
+    return 0, 0, 0

@@ -1,0 +1,57 @@
+"""Plurality: who wins, and by how much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = ["Tally", "tally"]
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """What votes add up to; a tie goes to the smaller label.
+
+    Attributes
+    ----------
+    counts : ndarray of int32, shape (points, labels)
+        Votes for each label.
+    predictions : ndarray of int32, shape (points,)
+    gaps : ndarray of int32, shape (points, labels)
+        ``n_c - n_c' - [c' < c]`` for the prediction c and any other label c': c' wins over c once
+        the gap has become negative. At c itself the largest int32.
+    """
+
+    counts: NDArray[np.int32]
+    predictions: NDArray[np.int32]
+    gaps: NDArray[np.int32]
+
+
+def tally(votes: NDArray[np.int32], labels: int) -> Tally:
+    """Count votes.
+
+    Parameters
+    ----------
+    votes : ndarray of int32, shape (points, parts)
+        0 to ``labels - 1``.
+    labels : int
+    """
+    counts = _counts(np.ascontiguousarray(votes, dtype=np.int32), labels)
+    predictions = counts.argmax(axis=1).astype(np.int32)
+    best = np.take_along_axis(counts, predictions[:, None], axis=1)
+    smaller = np.arange(labels) < predictions[:, None]
+    gaps = (best - counts - smaller).astype(np.int32)
+    np.put_along_axis(gaps, predictions[:, None], np.iinfo(np.int32).max, axis=1)
+    return Tally(counts, predictions, gaps)
+
+
+@njit(cache=True)
+def _counts(votes: NDArray[np.int32], labels: int) -> NDArray[np.int32]:
+    counts = np.zeros((votes.shape[0], labels), np.int32)
+    for point in range(votes.shape[0]):
+        for part in range(votes.shape[1]):
+            counts[point, votes[point, part]] += 1
+    return counts

@@ -1,0 +1,55 @@
+"""What someone may do to the training set, and how many edits each such change counts as."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = ["Cost", "Threat", "cost_of"]
+
+
+class Threat(StrEnum):
+    """A kind of change; the value is the word for it in a specification."""
+
+    EDITS = "edits"
+    INSERTIONS = "insertions"
+    REMOVALS = "removals"
+    RELABELS = "relabels"
+    MODIFICATIONS = "modifications"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one change counts as, and why.
+
+    Attributes
+    ----------
+    parts : int
+        Parts of the training set that one change can reach.
+    why : str
+    """
+
+    parts: int
+    why: str
+
+
+def cost_of(threat: Threat, *, hash_reads_label: bool | None) -> Cost | None:
+    """Return how many parts of a training set one change reaches, None where that is not known.
+
+    Every sample is in the part its hash names, whatever else the training set holds.
+
+    Parameters
+    ----------
+    threat : Threat
+    hash_reads_label : bool or None
+        Whether a sample's label has a say in its hash; None where that is not known.
+    """
+    if threat is Threat.MODIFICATIONS:
+        return Cost(2, "it is a removal and an insertion, and may move a sample to another part")
+    if threat is Threat.RELABELS:
+        if hash_reads_label is None:
+            return None
+        if hash_reads_label:
+            return Cost(2, "the hash reads the label, so it moves a sample to another part")
+        return Cost(1, "the hash does not read the label, so the sample stays in its part")
+    return Cost(1, "the one that the hash of the sample names")

@@ -1,0 +1,155 @@
+"""The labels that base classifiers give test points, and the true labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import BallotError
+from leaveout.models.votes.origin import Origin
+
+__all__ = ["NEVER", "Ballots"]
+
+NEVER = -1
+"""The threshold of a vote that no number of edits brings about."""
+
+_MOST_LABELS = 2**15
+
+
+@dataclass(frozen=True, eq=False)
+class Ballots:
+    """A row a test point, a column a member.
+
+    Attributes
+    ----------
+    votes : ndarray of int32, shape (points, parts)
+    truth : ndarray of int32, shape (points,)
+    labels : int
+        How many labels there are; votes and truth are 0 to ``labels - 1``.
+    scores : ndarray of float, shape (points, parts, labels), or None
+        Of each member; its vote is their argmax, the smaller label on a tie.
+    thresholds : ndarray of int32, shape (points, parts, labels), or None
+        How many edits within its part a member needs to vote a label: 0 for the one it votes,
+        `NEVER` where none suffice.
+    origin : Origin
+    source : str
+        File, for messages.
+
+    Raises
+    ------
+    BallotError
+        If shapes or numbers cannot be ballots.
+    """
+
+    votes: NDArray[np.int32]
+    truth: NDArray[np.int32]
+    labels: int
+    scores: NDArray[np.floating] | None = None
+    thresholds: NDArray[np.int32] | None = None
+    origin: Origin = field(default_factory=Origin)
+    source: str = "ballots"
+
+    def __post_init__(self) -> None:
+        if self.votes.ndim != 2 or self.truth.shape != self.votes.shape[:1]:
+            raise BallotError(
+                f"{self.source}: ballots of shape {self.votes.shape} and truth of shape "
+                f"{self.truth.shape}; expected (points, parts) and (points,)"
+            )
+        if not len(self.votes):
+            raise BallotError(f"{self.source}: there is no test point; add a row a test point")
+        if self.parts < 2:
+            raise BallotError(
+                f"{self.source}: {self.parts} part{'s' * (self.parts != 1)}: one edit could change "
+                "every answer, so nothing can be certified; train on at least 2 parts"
+            )
+        if not 2 <= self.labels <= _MOST_LABELS:
+            raise BallotError(
+                f"{self.source}: 'labels' is {self.labels}, expected how many labels there are: "
+                f"2 to {_MOST_LABELS:,}"
+            )
+        self._in_range(self.votes, "ballots")
+        self._in_range(self.truth, "truth")
+        self._check_scores()
+        self._check_thresholds()
+        self._check_offsets()
+
+    @property
+    def points(self) -> int:
+        """How many test points there are."""
+        return int(self.votes.shape[0])
+
+    @property
+    def parts(self) -> int:
+        """How many members vote."""
+        return int(self.votes.shape[1])
+
+    def _in_range(self, array: NDArray[np.int32], name: str) -> None:
+        wrong = (array < 0) | (array >= self.labels)
+        if not wrong.any():
+            return
+        place = tuple(int(i) for i in np.argwhere(wrong)[0])
+        part = f", part {place[1]}" if len(place) > 1 else ""
+        label = int(array[place])
+        cure = "number the labels from 0" if label < 0 else "or correct 'labels'"
+        raise BallotError(
+            f"{self.source}: {name!r} of test point {place[0]}{part} is {label}, expected a label "
+            f"0 to {self.labels - 1}; {cure}"
+        )
+
+    def _check_scores(self) -> None:
+        if self.scores is None:
+            return
+        self._shaped(self.scores.shape, "scores")
+        # Summed row by row: a boolean array of all scores could be large.
+        for point in range(self.points):
+            row = self.scores[point]
+            if not np.isfinite(row).all():
+                raise BallotError(
+                    f"{self.source}: 'scores' of test point {point} are not all finite numbers"
+                )
+            best = row.argmax(axis=1)
+            if not np.array_equal(best, self.votes[point]):
+                part = int(np.argmax(best != self.votes[point]))
+                raise BallotError(
+                    f"{self.source}: test point {point}, part {part} votes "
+                    f"{self.votes[point, part]}, but its scores are highest for {best[part]}; a "
+                    "vote is the label of the highest score, the smaller one on a tie"
+                )
+
+    def _check_thresholds(self) -> None:
+        if self.thresholds is None:
+            return
+        self._shaped(self.thresholds.shape, "thresholds")
+        own = np.take_along_axis(self.thresholds, self.votes[:, :, None], axis=2)[:, :, 0]
+        wrong = (self.thresholds < NEVER).any(axis=2) | (own != 0)
+        zeros = (self.thresholds == 0).sum(axis=2) != 1
+        if (wrong | zeros).any():
+            point, part = (int(i) for i in np.argwhere(wrong | zeros)[0])
+            raise BallotError(
+                f"{self.source}: 'thresholds' of test point {point}, part {part} are "
+                f"{self.thresholds[point, part].tolist()}; expected 0 for its vote "
+                f"{self.votes[point, part]}, and for any other label the edits it takes, at least "
+                f"1, or {NEVER} where none suffice"
+            )
+
+    def _shaped(self, shape: tuple[int, ...], name: str) -> None:
+        if shape != (self.points, self.parts, self.labels):
+            raise BallotError(
+                f"{self.source}: {name!r} has shape {shape}, expected (points, parts, labels) = "
+                f"{(self.points, self.parts, self.labels)}"
+            )
+
+    def _check_offsets(self) -> None:
+        offsets = self.origin.offsets
+        if not offsets:
+            return
+        if len(set(offsets)) != len(offsets) or not all(0 <= o < self.parts for o in offsets):
+            raise BallotError(
+                f"{self.source}: the offsets {list(offsets)} of Finite Aggregation are not "
+                f"different whole numbers from 0 to {self.parts - 1}"
+            )
+        sizes = self.origin.sizes
+        if sizes and len(sizes) != self.parts:
+            raise BallotError(f"{self.source}: {len(sizes)} sizes of {self.parts} parts are given")

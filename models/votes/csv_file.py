@@ -1,0 +1,137 @@
+"""Ballots as a CSV: a row a test point, its true label and the label each member gives it."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import BallotError
+from leaveout.models.votes.ballots import Ballots
+from leaveout.models.votes.origin import Assumption, Origin
+
+__all__ = ["read_csv"]
+
+_LABELS = re.compile(r"#\s*labels\s*=\s*(\S+)\s*")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_LARGEST = 2**31 - 1
+
+
+def read_csv(path: Path) -> Ballots:
+    """Read a CSV with the header ``truth,part_0,part_1,...``.
+
+    Without a first line such as ``# labels = 10``, there are taken to be as many labels as the
+    largest number seen says; the origin then holds that as an assumption.
+
+    Raises
+    ------
+    BallotError
+        With line and column of what cannot be used.
+    OSError
+        If the file cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BallotError(
+            f"{path}: byte {error.start} is not UTF-8 text; save the table as UTF-8"
+        ) from None
+    if not text.strip():
+        raise BallotError(f"{path}: is empty; expected the header truth,part_0,part_1,...")
+    first, _, rest = text.partition("\n")
+    labels, line = None, 1
+    if first.lstrip().startswith("#"):
+        labels, line = _stated(path, first), 2
+        first, _, rest = rest.partition("\n")
+    columns = _header(path, line, first)
+    table = _numbers(path, line + 1, columns, rest)
+    if not len(table):
+        raise BallotError(f"{path}: there is no row below the header; add a row a test point")
+    large = np.argwhere(np.abs(table) > _LARGEST)
+    if len(large):
+        row, column = (int(i) for i in large[0])
+        raise BallotError(
+            f"{path}: {columns[column]!r} of test point {row} is {table[row, column]}, far beyond "
+            "any label; number the labels from 0"
+        )
+    origin = Origin()
+    if labels is None:
+        labels = max(2, int(table.max()) + 1)
+        text = (
+            f"there are no labels beyond 0 to {labels - 1}, the largest that the table shows (a "
+            "first line '# labels = N' says how many there are)"
+        )
+        origin = Origin(assumptions=(Assumption(text=text, checked=False),))
+    numbers = table.astype(np.int32)
+    return Ballots(
+        votes=np.ascontiguousarray(numbers[:, 1:]),
+        truth=np.ascontiguousarray(numbers[:, 0]),
+        labels=labels,
+        origin=origin,
+        source=str(path),
+    )
+
+
+def _stated(path: Path, line: str) -> int:
+    match = _LABELS.fullmatch(line.strip())
+    if match is None or not re.fullmatch(r"[0-9]{1,9}", match[1]):
+        raise BallotError(
+            f"{path}, line 1: {line.strip()!r} is not understood; expected how many labels there "
+            "are, as in '# labels = 10', or the header truth,part_0,part_1,..."
+        )
+    return int(match[1])
+
+
+def _header(path: Path, line: int, text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if names[0] != "truth":
+        raise BallotError(
+            f"{path}, line {line}: the first column is {names[0]!r}, expected 'truth', the true "
+            "label, and after it part_0,part_1,..."
+        )
+    for index, name in enumerate(names[1:]):
+        if name != f"part_{index}":
+            again = " (it is there twice)" if name in names[1 : index + 1] else ""
+            raise BallotError(
+                f"{path}, line {line}: column {index + 2} is {name!r}{again}, expected "
+                f"'part_{index}'; name the columns truth,part_0,part_1,... in this order"
+            )
+    return names
+
+
+def _numbers(path: Path, line: int, columns: list[str], text: str) -> NDArray[np.int64]:
+    if not text.strip():
+        return np.empty((0, len(columns)), dtype=np.int64)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            table = np.loadtxt(
+                StringIO(text), dtype=np.int64, delimiter=",", comments=None, ndmin=2
+            )
+        if table.shape[1] == len(columns):
+            return table
+    except (ValueError, OverflowError, Warning):
+        pass
+    # Something is amiss: a slower look says where.
+    rows = []
+    for number, content in enumerate(text.split("\n"), start=line):
+        if content.strip():
+            rows.append(_row(f"{path}, line {number}", columns, content))
+    return np.array(rows, dtype=np.int64)
+
+
+def _row(place: str, columns: list[str], content: str) -> list[int]:
+    cells = [cell.strip() for cell in content.split(",")]
+    if len(cells) != len(columns):
+        raise BallotError(
+            f"{place}: {len(cells)} cells, expected {len(columns)} as in the header; mend the line"
+        )
+    for name, cell in zip(columns, cells, strict=True):
+        if not _WHOLE.fullmatch(cell):
+            what = f"is {cell!r}, which is not a whole number" if cell else "is missing"
+            raise BallotError(f"{place}, column {name!r}: the label {what}; expected 0, 1, 2, ...")
+    return [int(cell) for cell in cells]

@@ -1,0 +1,179 @@
+"""Features of rows: an encoding is made from some rows alone, and applied to any."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models.train.encoding import CategoryColumn, NumberColumn, number
+
+__all__ = ["ArrayFeatures", "Encoder", "Features", "TableFeatures", "column_of"]
+
+_FARTHEST = 1e6
+"""A number outside the range its column was scaled by is taken no farther than so many ranges."""
+
+
+class Encoder(Protocol):
+    """What some rows decided about how any row becomes numbers."""
+
+    @property
+    def columns(self) -> tuple[NumberColumn | CategoryColumn, ...]:
+        """How a table's columns become features, in order; empty if values stay as they are."""
+
+    @property
+    def width(self) -> int:
+        """How many features there are."""
+
+    def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the features of rows, shape (rows, width)."""
+
+
+class Features(Protocol):
+    """All rows, those to train on first and those to test on after them."""
+
+    def fitted(self, rows: NDArray[np.int64]) -> Encoder:
+        """Decide an encoding; nothing but the values of ``rows`` is looked at."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayFeatures:
+    """Numbers, taken as they are; float64 of shape (rows, features)."""
+
+    values: NDArray[np.float64]
+
+    def fitted(self, rows: NDArray[np.int64]) -> Encoder:
+        """Return the identity: there is nothing to decide."""
+        return _Plain(self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A table's column: of each row the place of its cell among the distinct ones.
+
+    Attributes
+    ----------
+    name : str
+    words : tuple of str
+        The distinct cells, sorted.
+    values : ndarray of float64, shape (words,)
+        NaN for what is not a finite number.
+    codes : ndarray of int32, shape (rows,)
+    """
+
+    name: str
+    words: tuple[str, ...]
+    values: NDArray[np.float64]
+    codes: NDArray[np.int32]
+
+
+def column_of(name: str, cells: list[str]) -> Column:
+    """Sort a column's distinct cells and number them."""
+    words = tuple(sorted(set(cells)))
+    place = {word: index for index, word in enumerate(words)}
+    read = [number(word) for word in words]
+    values = np.array([np.nan if value is None else value for value in read])
+    values[~np.isfinite(values)] = np.nan
+    return Column(name, words, values, np.array([place[cell] for cell in cells], dtype=np.int32))
+
+
+@dataclass(frozen=True, eq=False)
+class TableFeatures:
+    """Columns of text.
+
+    The numbers of a column give one feature, scaled by their range; each word that is no number
+    gives one more, 1 where the row has it. A column may have both, so that a single odd cell does
+    not turn a column of numbers into one of words.
+    """
+
+    table: tuple[Column, ...]
+
+    def fitted(self, rows: NDArray[np.int64]) -> Encoder:
+        """Decide ranges and categories from the cells of ``rows``."""
+        return _Table(tuple(_fit(column, rows) for column in self.table))
+
+
+@dataclass(frozen=True, eq=False)
+class _Plain:
+    values: NDArray[np.float64]
+
+    @property
+    def columns(self) -> tuple[NumberColumn | CategoryColumn, ...]:
+        return ()
+
+    @property
+    def width(self) -> int:
+        return int(self.values.shape[1])
+
+    def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        return self.values[rows]
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    column: Column
+    seen: NDArray[np.bool_]
+    """Of each word."""
+    numbers: NumberColumn | None
+    words: CategoryColumn | None
+
+    @property
+    def width(self) -> int:
+        return (self.numbers is not None) + len(self.words.categories if self.words else ())
+
+    def fill(self, rows: NDArray[np.int64], target: NDArray[np.float64]) -> None:
+        codes, first = self.column.codes[rows], 0
+        if self.numbers is not None:
+            # Halves, so that no difference of two numbers overflows.
+            low, high = self.numbers.minimum / 2, self.numbers.maximum / 2
+            span = high - low
+            scaled = np.zeros(len(self.column.words))
+            if span:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    scaled = (self.column.values / 2 - low) / span
+                scaled = np.clip(np.nan_to_num(scaled, nan=0.0), -_FARTHEST, _FARTHEST)
+            target[:, 0] = scaled[codes]
+            first = 1
+        if self.words is not None:
+            places = np.full(len(self.column.words), -1)
+            chosen = np.flatnonzero(self.seen & np.isnan(self.column.values))
+            places[chosen] = np.arange(len(chosen))
+            hot = places[codes]
+            known = np.flatnonzero(hot >= 0)
+            target[known, first + hot[known]] = 1
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    fitted: tuple[_Fitted, ...]
+
+    @property
+    def columns(self) -> tuple[NumberColumn | CategoryColumn, ...]:
+        return tuple(
+            part for each in self.fitted for part in (each.numbers, each.words) if part is not None
+        )
+
+    @property
+    def width(self) -> int:
+        return sum(each.width for each in self.fitted)
+
+    def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        encoded = np.zeros((len(rows), self.width))
+        first = 0
+        for each in self.fitted:
+            each.fill(rows, encoded[:, first : first + each.width])
+            first += each.width
+        return encoded
+
+
+def _fit(column: Column, rows: NDArray[np.int64]) -> _Fitted:
+    seen = np.zeros(len(column.words), dtype=bool)
+    seen[column.codes[rows]] = True
+    known = column.values[seen & ~np.isnan(column.values)]
+    words = tuple(column.words[i] for i in np.flatnonzero(seen & np.isnan(column.values)))
+    numbers = None
+    if len(known):
+        numbers = NumberColumn(column.name, float(known.min()), float(known.max()))
+    return _Fitted(column, seen, numbers, CategoryColumn(column.name, words) if words else None)

@@ -1,0 +1,190 @@
+"""Ballots files: an ``.npz`` or a CSV, told apart by what they hold."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import BallotError
+from leaveout.files import written_whole
+from leaveout.models.npz import read_arrays
+from leaveout.models.train.encoding import nearest
+from leaveout.models.votes.ballots import Ballots
+from leaveout.models.votes.csv_file import read_csv
+from leaveout.models.votes.origin import Origin
+
+__all__ = ["read_ballots", "write_ballots"]
+
+_VERSION = 1
+_ZIP = b"PK"
+_NEEDED = ("ballots", "truth", "labels")
+_KNOWN = (*_NEEDED, "scores", "thresholds", "manifest")
+_NEVER_MAPPED = 2**62
+_INT32 = np.iinfo(np.int32)
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+class _Manifest(msgspec.Struct, forbid_unknown_fields=True):
+    """What the array ``manifest`` holds, as JSON."""
+
+    version: int
+    origin: Origin
+
+
+def read_ballots(path: Path | str) -> Ballots:
+    """Read a ballots file.
+
+    Parameters
+    ----------
+    path : Path or str
+        An ``.npz`` with ``ballots`` (points, parts), ``truth`` (points,) and ``labels`` (how many
+        there are), and optionally ``scores``, ``thresholds`` (both points, parts, labels) and
+        ``manifest`` (JSON in bytes); or a CSV with the header ``truth,part_0,part_1,...``, before
+        which a line ``# labels = 10`` may say how many labels there are.
+
+    Raises
+    ------
+    BallotError
+        With the place and the cure, if the file cannot be read or its numbers cannot be ballots.
+    """
+    source = Path(path)
+    try:
+        with source.open("rb") as stream:
+            start = stream.read(len(_ZIP))
+        if start == _ZIP:
+            return _read_npz(source)
+        if source.suffix.lower() == ".npz":
+            what = "is not an NPZ file; write it with numpy.savez" if start else "is empty"
+            raise BallotError(f"{source}: {what}")
+        return read_csv(source)
+    except FileNotFoundError:
+        raise BallotError(f"{source}: no such file") from None
+    except MemoryError:
+        raise BallotError(f"{source}: the arrays do not fit into memory") from None
+    except OSError as error:
+        raise BallotError(f"{source}: cannot be read: {error.strerror or error}") from None
+
+
+def write_ballots(ballots: Ballots, path: Path | str) -> None:
+    """Write ``ballots`` as an ``.npz``, whole or not at all; the same ballots give the same bytes.
+
+    Raises
+    ------
+    BallotError
+        If the file cannot be written.
+    """
+    target = Path(path)
+    kind = np.min_scalar_type(-ballots.labels)
+    manifest = msgspec.json.encode(_Manifest(_VERSION, ballots.origin))
+    arrays: dict[str, Any] = {
+        "ballots": ballots.votes.astype(kind),
+        "truth": ballots.truth.astype(kind),
+        "labels": np.array(ballots.labels, dtype=np.int64),
+        "manifest": np.frombuffer(manifest, dtype=np.uint8),
+    }
+    if ballots.scores is not None:
+        arrays["scores"] = ballots.scores
+    if ballots.thresholds is not None:
+        arrays["thresholds"] = ballots.thresholds
+    try:
+        with written_whole(target) as stream:
+            np.savez(stream, allow_pickle=False, **arrays)
+    except OSError as error:
+        raise BallotError(f"{target}: cannot be written: {error.strerror or error}") from None
+
+
+def _read_npz(source: Path) -> Ballots:
+    try:
+        arrays = read_arrays(source, _NEVER_MAPPED)
+    except ValueError as error:
+        if "allow_pickle" in str(error):
+            raise BallotError(
+                f"{source}: holds an array of Python objects, expected arrays of numbers; convert "
+                "it with numpy's astype(int) before saving"
+            ) from None
+        raise BallotError(f"{source}: is damaged: {error}; write it again") from None
+    except (EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        raise BallotError(
+            f"{source}: is damaged or was cut short ({error}); write it again"
+        ) from None
+    for name in arrays:
+        if name not in _KNOWN:
+            raise BallotError(
+                f"{source}: there is an unknown array {name!r}{nearest(name, _KNOWN)}; expected "
+                f"only {', '.join(_KNOWN)}"
+            )
+    for name in _NEEDED:
+        if name not in arrays:
+            raise BallotError(
+                f"{source}: there is no array {name!r} (it has "
+                f"{', '.join(sorted(arrays)) or 'none'}); expected {', '.join(_NEEDED)}"
+            )
+    scores = arrays.get("scores")
+    if scores is not None and scores.dtype.kind != "f":
+        raise BallotError(f"{source}: 'scores' holds {scores.dtype}, expected floating-point")
+    if scores is not None and scores.dtype.itemsize not in {4, 8}:
+        scores = scores.astype(np.float32 if scores.dtype.itemsize < 4 else np.float64)
+    labels = _whole(source, "labels", arrays["labels"])
+    if labels.size != 1:
+        raise BallotError(
+            f"{source}: 'labels' has shape {labels.shape}, expected one number: how many there are"
+        )
+    thresholds = arrays.get("thresholds")
+    return Ballots(
+        votes=_whole(source, "ballots", arrays["ballots"]),
+        truth=_whole(source, "truth", arrays["truth"]),
+        labels=int(labels.reshape(())),
+        scores=scores,
+        thresholds=None if thresholds is None else _whole(source, "thresholds", thresholds),
+        origin=_origin(source, arrays.get("manifest")),
+        source=str(source),
+    )
+
+
+def _whole(source: Path, name: str, array: NDArray[Any]) -> NDArray[np.int32]:
+    if array.dtype.kind not in "iu":
+        raise BallotError(
+            f"{source}: {name!r} holds {array.dtype}, expected integers; save it as "
+            f"{name}.astype(int)"
+        )
+    if array.size:
+        for place in (array.argmin(), array.argmax()):
+            value = int(array.reshape(-1)[place])
+            if not _INT32.min <= value <= _INT32.max:
+                where = tuple(int(i) for i in np.unravel_index(int(place), array.shape))
+                raise BallotError(
+                    f"{source}: {name!r} at {where} is {value}, far beyond any label; number the "
+                    "labels from 0"
+                )
+    return np.ascontiguousarray(array, dtype=np.int32).reshape(array.shape)
+
+
+def _origin(source: Path, raw: NDArray[Any] | None) -> Origin:
+    if raw is None:
+        return Origin()
+    if raw.dtype != np.uint8 or raw.ndim != 1:
+        raise BallotError(
+            f"{source}: 'manifest' holds {raw.dtype} of shape {raw.shape}, expected the bytes of a "
+            "JSON text (uint8)"
+        )
+    try:
+        version = msgspec.json.decode(raw.tobytes(), type=_Version).version
+        if version != _VERSION:
+            raise BallotError(
+                f"{source}: the manifest is of version {version}, this program reads version "
+                f"{_VERSION}; use a newer leaveout, or leave out the array 'manifest'"
+            )
+        return msgspec.json.decode(raw.tobytes(), type=_Manifest).origin
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BallotError(
+            f"{source}: the manifest is damaged: {error}; write the file again"
+        ) from None

@@ -1,0 +1,111 @@
+"""Hashes of samples: exact integers of a sample's own bytes, the same on every machine."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "array_keys",
+    "cell_keys",
+    "hash_samples",
+    "hash_text",
+    "held_out",
+    "spread_offsets",
+]
+
+_PART = b"leaveout part"
+_TEST = b"leaveout test"
+_SPREAD = b"leaveout spread"
+_SIGN = np.uint64(1 << 63)
+_LENGTH = 8
+
+
+def array_keys(X: NDArray[np.float64]) -> list[bytes]:
+    """Return each row's bytes: what it is, and nothing else.
+
+    Numbers are taken as float64, zero without a sign, and each is written as eight bytes that sort
+    as the numbers do; sorted keys are rows in lexicographic order of their values.
+
+    Parameters
+    ----------
+    X : ndarray of float64, shape (rows, features)
+        No NaN.
+    """
+    bits = np.ascontiguousarray(X + 0.0, dtype=np.float64).view(np.uint64)
+    ordered = np.where(bits & _SIGN, ~bits, bits | _SIGN).astype(">u8")
+    return [row.tobytes() for row in ordered]
+
+
+def cell_keys(rows: Iterable[Sequence[str]]) -> list[bytes]:
+    """Return each row's bytes: every cell in UTF-8 after its length, so that no two rows agree."""
+    return [b"".join(map(_prefixed, row)) for row in rows]
+
+
+def hash_samples(
+    keys: Sequence[bytes], key: str = "", labels: Sequence[str] | None = None
+) -> NDArray[np.uint64]:
+    """Hash each sample: 64 bits of BLAKE2b.
+
+    Parameters
+    ----------
+    keys : sequence of bytes
+    key : str
+        Of the hash; public, at most 64 bytes in UTF-8.
+    labels : sequence of str or None
+        A label a sample, if the hash is to read it.
+
+    Returns
+    -------
+    ndarray of uint64, shape (rows,)
+    """
+    secret = key.encode()
+    if labels is not None:
+        keys = [content + _prefixed(label) for content, label in zip(keys, labels, strict=True)]
+    return np.array([_digest(content, secret, _PART) for content in keys], dtype=np.uint64)
+
+
+def hash_text(key: str, reads_label: bool) -> str:
+    """Say how `hash_samples` computes, for a manifest."""
+    label = " and its label" if reads_label else ", its label not"
+    return (
+        f"BLAKE2b (8 bytes, little-endian; person {_PART.decode()!r}, key {key!r}) of the sample's "
+        f"values{label}, modulo the number of members"
+    )
+
+
+def held_out(keys: Sequence[bytes], share: float, key: str = "") -> NDArray[np.bool_]:
+    """Return which samples are kept for testing: those whose hash falls below ``share``.
+
+    Whether a sample is one depends on the sample alone.
+    """
+    limit = int(share * 2**64)
+    return np.array([_digest(content, key.encode(), _TEST) < limit for content in keys], dtype=bool)
+
+
+def spread_offsets(members: int, spread: int, seed: int) -> tuple[int, ...]:
+    """Draw the offsets of Finite Aggregation: ``spread`` different numbers below ``members``.
+
+    A sample with hash h is given to the members (h + offset) mod members (Finite Aggregation; Wang,
+    Levine and Feizi, 2022). The members whose hash with the seed is lowest are drawn, so that the
+    version of no generator has a say.
+    """
+    secret = str(seed).encode()
+    drawn = sorted(
+        range(members), key=lambda i: (_digest(i.to_bytes(_LENGTH, "little"), secret, _SPREAD), i)
+    )
+    return tuple(sorted(drawn[:spread]))
+
+
+def _prefixed(text: str) -> bytes:
+    content = text.encode()
+    return len(content).to_bytes(_LENGTH, "little") + content
+
+
+def _digest(content: bytes, key: bytes, person: bytes) -> int:
+    return int.from_bytes(
+        hashlib.blake2b(content, digest_size=8, key=key, person=person).digest(), "little"
+    )

@@ -1,0 +1,237 @@
+"""What trains a member: a classifier of scikit-learn by name, or a small network by torch."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from leaveout.errors import TrainingError
+from leaveout.models.train.encoding import nearest
+from leaveout.models.train.recipe import Recipe, parse_layers
+
+__all__ = ["TORCH", "Learner", "default_learner", "make_learner", "make_transformer", "parse_value"]
+
+TORCH = "torch"
+_DEFAULT = "RandomForestClassifier"
+_DEFAULT_TREES = 10
+_SET_HERE = {"random_state": "--seed", "n_jobs": "--workers"}
+_TORCH_BATCH = 16
+_TORCH_SETTINGS = ("layers", "epochs", "batch", "learning_rate", "weight_decay", "dropout")
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A learner and its settings; made by `make_learner`, which checks them.
+
+    Attributes
+    ----------
+    name : str
+        A classifier of scikit-learn, or ``torch``.
+    settings : tuple of (str, object)
+        Parameters that are not at their default.
+    semi_supervised : bool
+        Whether it is trained on all samples, labels outside the part being hidden.
+    prototype : object
+        The unfitted classifier of scikit-learn that members are copies of.
+    """
+
+    name: str
+    settings: tuple[tuple[str, object], ...] = ()
+    semi_supervised: bool = False
+    prototype: Any = field(default=None, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in self.settings)})"
+
+    def estimator(self, seed: int) -> Any:
+        """Return the scikit-learn classifier, its random state being ``seed``, on one thread."""
+        from sklearn.base import clone
+
+        return _seeded(clone(self.prototype), seed)
+
+    def recipe(self, seed: int) -> Recipe:
+        """Return the recipe of a network."""
+        return Recipe(**{**dict(self.settings), "seed": seed})  # type: ignore[arg-type]
+
+
+def default_learner() -> Learner:
+    """Return a forest of few trees: the same votes on any processor, and quick to train."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    prototype = _seeded(RandomForestClassifier(n_estimators=_DEFAULT_TREES), 0)
+    return Learner(_DEFAULT, (("n_estimators", _DEFAULT_TREES),), prototype=prototype)
+
+
+def make_learner(name: str | None = None, settings: Mapping[str, object] | None = None) -> Learner:
+    """Look a learner up and check its settings.
+
+    Parameters
+    ----------
+    name : str or None
+        None: `default_learner`, with ``settings`` beside its own.
+    settings : mapping or None
+        By parameter name. The parameter ``estimator`` of a classifier that wraps another one takes
+        that one's name, and ``estimator__x`` its parameter ``x``.
+
+    Raises
+    ------
+    TrainingError
+        If there is no such learner or parameter, or a value is out of range.
+    """
+    given = dict(settings or {})
+    if name is None and not given:
+        return default_learner()
+    if name is None:
+        name, given = _DEFAULT, {"n_estimators": _DEFAULT_TREES, **given}
+    if name == TORCH:
+        return _torch_learner(given)
+    kind = _found(name, "classifier", "--learner")
+    required = [
+        parameter.name
+        for parameter in inspect.signature(kind).parameters.values()
+        if parameter.default is inspect.Parameter.empty and parameter.name not in given
+    ]
+    semi = kind.__module__.startswith("sklearn.semi_supervised")
+    if semi and "estimator" in inspect.signature(kind).parameters and "estimator" not in given:
+        required.append("estimator")
+    if required:
+        cure = f"as in --set {required[0]}=LogisticRegression"
+        if required[0] != "estimator":
+            cure = "which cannot be given here; take another learner"
+        raise TrainingError(f"--learner {name}: needs its parameter {required[0]!r}, {cure}")
+    return Learner(name, tuple(sorted(given.items())), semi, _made(kind, given, 0))
+
+
+def make_transformer(name: str, settings: Mapping[str, object], seed: int) -> Any:
+    """Return an unsupervised transformer of scikit-learn.
+
+    Raises
+    ------
+    TrainingError
+        If there is none of that name, it reads labels, or cannot transform new rows.
+    """
+    from sklearn.utils import get_tags
+
+    kind = _found(name, "transformer", "--features")
+    if not hasattr(kind, "transform"):
+        raise TrainingError(f"--features {name}: it cannot transform rows it was not fitted on")
+    transformer = _made(kind, dict(settings), seed, "--features")
+    if get_tags(transformer).target_tags.required:
+        raise TrainingError(
+            f"--features {name}: it reads labels, so that one relabel would reach every member; "
+            "take an unsupervised one, as PCA"
+        )
+    return transformer
+
+
+def parse_value(text: str) -> object:
+    """Read a setting's value: a number, True, False, None, a tuple, or else a word."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _found(name: str, kind: str, flag: str) -> type[Any]:
+    from sklearn.utils import all_estimators
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        known: dict[str, type[Any]] = dict(all_estimators(type_filter=kind))
+    if name not in known:
+        options = [*known, TORCH] if kind == "classifier" else list(known)
+        raise TrainingError(
+            f"{flag} {name}: scikit-learn has no {kind} of that name{nearest(name, options)}"
+        )
+    return known[name]
+
+
+def _made(kind: type[Any], settings: dict[str, object], seed: int, flag: str = "--learner") -> Any:
+    place = f"{flag} {kind.__name__}"
+    inner = {
+        name: _found(str(value), "classifier", f"--set {name}=")()
+        for name, value in settings.items()
+        if name == "estimator" or name.endswith("__estimator")
+    }
+    first = {name: value for name, value in settings.items() if "__" not in name}
+    try:
+        known = list(inspect.signature(kind).parameters)
+        for name in first:
+            if name in _SET_HERE:
+                raise TrainingError(f"--set {name}: is set by {_SET_HERE[name]}; drop it")
+            if name not in known:
+                raise TrainingError(
+                    f"--set {name}: {kind.__name__} has no parameter {name!r}{nearest(name, known)}"
+                )
+        estimator = kind(**{name: inner.get(name, value) for name, value in first.items()})
+        for name in sorted(set(settings) - set(first)):
+            if name.rpartition("__")[2] in _SET_HERE:
+                here = _SET_HERE[name.rpartition("__")[2]]
+                raise TrainingError(f"--set {name}: is set by {here}; drop it")
+            estimator.set_params(**{name: inner.get(name, settings[name])})
+    except (TypeError, ValueError, AttributeError) as error:
+        raise TrainingError(f"{place}: {_first_line(error)}") from None
+    _validate(place, estimator)
+    return _seeded(estimator, seed)
+
+
+def _seeded(estimator: Any, seed: int) -> Any:
+    """Set every random state within to ``seed``, and no number of jobs above 1."""
+    fixed: dict[str, object] = {}
+    for name, value in estimator.get_params(deep=True).items():
+        last = name.rpartition("__")[2]
+        if last == "random_state":
+            fixed[name] = seed
+        elif last == "n_jobs" and isinstance(value, int):
+            # None is 1 already, and some learners no longer take anything else.
+            fixed[name] = 1
+    return estimator.set_params(**fixed)
+
+
+def _validate(place: str, estimator: Any) -> None:
+    from sklearn.utils._param_validation import InvalidParameterError
+
+    try:
+        estimator._validate_params()
+    except InvalidParameterError as error:
+        raise TrainingError(f"{place}: {_first_line(error)}") from None
+
+
+def _torch_learner(given: dict[str, object]) -> Learner:
+    aliases = {"lr": "learning_rate"}
+    settings = {aliases.get(name, name): value for name, value in given.items()}
+    for name in settings:
+        if name not in _TORCH_SETTINGS:
+            raise TrainingError(
+                f"--set {name}: the torch learner has no setting {name!r}"
+                f"{nearest(name, _TORCH_SETTINGS)}; it has {', '.join(_TORCH_SETTINGS)}"
+            )
+    # A part is small: with the batches of a whole table it would make a step a pass.
+    settings.setdefault("batch", _TORCH_BATCH)
+    layers = settings.get("layers")
+    if layers is not None:
+        parts: Sequence[object] = layers if isinstance(layers, tuple) else (layers,)
+        settings["layers"] = parse_layers(
+            layers if isinstance(layers, str) else ",".join(map(str, parts))
+        )
+    try:
+        Recipe(**settings)  # type: ignore[arg-type]
+    except TypeError:
+        raise TrainingError(
+            "--learner torch: a setting is of the wrong kind; expected numbers, as in "
+            "--set epochs=200"
+        ) from None
+    try:
+        import torch
+    except ImportError:
+        raise TrainingError("--learner torch needs torch: pip install 'leaveout[train]'") from None
+    del torch
+    return Learner(TORCH, tuple(sorted(settings.items())))
+
+
+def _first_line(error: Exception) -> str:
+    return " ".join(str(error).split())

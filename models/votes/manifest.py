@@ -1,0 +1,178 @@
+"""What a ballots file says of its making: the recipe, and every assumption of a certificate."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from leaveout.models.votes.features import TableFeatures
+from leaveout.models.votes.hashing import hash_text
+from leaveout.models.votes.learners import TORCH
+from leaveout.models.votes.origin import Assumption, Origin
+from leaveout.models.votes.parts import ABSENT, Partition
+from leaveout.models.votes.recipe import PartRecipe
+from leaveout.models.votes.samples import Samples
+
+__all__ = ["Findings", "origin_of"]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What came to light in training.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Rows a member.
+    empty, single : int
+        Members without rows, and with rows of one label only.
+    warned : tuple of (str, int)
+        Kinds of warnings, and how many members gave them.
+    exported : int
+        Members written as ONNX.
+    reasons : tuple of (str, int)
+        Why others were not, and how many.
+    differing, differing_members : int
+        Votes that replayed models cast otherwise, and of how many models.
+    """
+
+    sizes: tuple[int, ...]
+    empty: int = 0
+    single: int = 0
+    warned: tuple[tuple[str, int], ...] = ()
+    exported: int = 0
+    reasons: tuple[tuple[str, int], ...] = ()
+    differing: int = 0
+    differing_members: int = 0
+
+
+def origin_of(
+    samples: Samples, recipe: PartRecipe, partition: Partition, findings: Findings
+) -> Origin:
+    """Gather what is to be remembered of an election."""
+    semi = recipe.method == "ss_dpa"
+    learner = str(recipe.learner)
+    if recipe.scale:
+        learner = f"StandardScaler() within the part, {learner}"
+    if recipe.features:
+        learned = ", ".join(_transformer(recipe, name) for name in recipe.features)
+        learner = f"{learned} on all samples, {learner}"
+    spread = recipe.method == "finite_aggregation"
+    distinct = not partition.repeated or recipe.merge_duplicates
+    return Origin(
+        method=recipe.method,
+        hash_reads_label=recipe.hash_reads_label,
+        distinct_samples=distinct if semi else not partition.repeated,
+        offsets=partition.offsets if spread else (),
+        sizes=findings.sizes,
+        learner=learner,
+        seed=recipe.seed,
+        data_sha256=samples.sha256(),
+        label_names=samples.labels,
+        hash=_hash(recipe),
+        versions=_versions(recipe),
+        notes=tuple(_notes(samples, recipe, partition, findings)),
+        assumptions=(*samples.assumptions, *_assumptions(recipe, partition)),
+    )
+
+
+def _transformer(recipe: PartRecipe, name: str) -> str:
+    settings = (f"{p}={v!r}" for which, p, v in recipe.feature_settings if which == name)
+    return f"{name}({', '.join(settings)})"
+
+
+def _hash(recipe: PartRecipe) -> str:
+    if recipe.method == "ss_dpa":
+        return "rank of the sample among the distinct samples in sorted order"
+    return hash_text(recipe.hash_key, recipe.hash_reads_label)
+
+
+def _versions(recipe: PartRecipe) -> tuple[str, ...]:
+    names = ["leaveout", "numpy", "scikit-learn", "scipy"]
+    if recipe.learner.name == TORCH:
+        names.append("torch")
+    found = [f"python {platform.python_version()}"]
+    for name in names:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            found.append(f"{name} (version unknown)")
+    return (*found, f"{platform.system()} {platform.machine()}")
+
+
+def _notes(
+    samples: Samples, recipe: PartRecipe, partition: Partition, findings: Findings
+) -> list[str]:
+    notes = []
+    absent = int((partition.base == ABSENT).sum())
+    if absent:
+        notes.append(
+            f"{absent} training rows have a label that is none of the labels: no member was given "
+            "it (parts.csv shows no part for them)"
+        )
+    if partition.repeated:
+        notes.append(f"{partition.repeated} training rows share their values with another row")
+    if findings.empty:
+        notes.append(f"{findings.empty} members have no rows; they vote label 0")
+    if findings.single:
+        notes.append(f"{findings.single} members have rows of one label only; they vote it")
+    notes += [f"{count} members were trained with a {kind}" for kind, count in findings.warned]
+    if findings.exported:
+        notes.append(
+            f"{findings.exported} members are written as ONNX; {findings.differing_members} of "
+            f"them, which compute in single precision, cast {findings.differing} votes otherwise "
+            "than the ballots"
+        )
+        if recipe.features:
+            notes.append("the ONNX models take what --features gives, which is not written")
+        elif isinstance(samples.features, TableFeatures):
+            notes.append(
+                "each ONNX model takes its own part's encoding, which its metadata 'columns' holds"
+            )
+    notes += [f"{count} members are not written as ONNX: {why}" for why, count in findings.reasons]
+    return notes
+
+
+def _assumptions(recipe: PartRecipe, partition: Partition) -> list[Assumption]:
+    def known(text: str) -> Assumption:
+        return Assumption(text=text, checked=True)
+
+    def trusted(text: str) -> Assumption:
+        return Assumption(text=text, checked=False)
+
+    shared = [
+        trusted(
+            "number of parts, learner and settings stay as they are when the training set changes"
+        ),
+        trusted(
+            "training again runs the same versions on the same kind of processor, and is asked "
+            "about the same test rows; where a member cannot be trained there is no answer at all, "
+            "rather than another one"
+        ),
+    ]
+    if recipe.method == "ss_dpa":
+        distinct = (
+            "rows of one sample are in one part, and a change of any of their labels is one relabel"
+            if partition.repeated
+            else "no two training rows are one sample"
+        )
+        return [
+            *shared,
+            trusted("samples are not the attacker's to add, remove or change: labels alone are"),
+            known(distinct),
+            known("the part of a sample is its rank among the samples, and reads no label"),
+            known(
+                "a member's training reads the samples, which no relabel changes, the labels of "
+                "its own part, and its seed"
+            ),
+        ]
+    reads = "values and label" if recipe.hash_reads_label else "values and not its label"
+    return [
+        *shared,
+        known(f"which members a row reaches is a hash of its own {reads}"),
+        known(
+            "a member's encoding, scaling and training read the rows it was given, in sorted "
+            "order, and its seed"
+        ),
+    ]

@@ -1,0 +1,225 @@
+"""Members as ONNX: linear models and networks written out, others through skl2onnx."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models.votes.features import Encoder
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["Exported", "export_constant", "export_model"]
+
+_OPSET = 17
+_IR_VERSION = 8
+_MOST_SAID = 200
+_NEVER = -1e30
+"""Score of a label the member was not trained on."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A member's model, or why there is none.
+
+    Attributes
+    ----------
+    content : bytes
+        Of an ONNX file; empty if it could not be written.
+    reason : str
+        Why not; empty otherwise.
+    differing : int
+        Test rows it labels otherwise than the member does, since it computes in single precision.
+    """
+
+    content: bytes
+    reason: str = ""
+    differing: int = 0
+
+    @classmethod
+    def of(cls, model: onnx.ModelProto, encoder: Encoder, differing: int) -> Exported:
+        """Serialise a model, and beside it how a table's columns become its inputs."""
+        if encoder.columns:
+            columns = msgspec.json.encode(msgspec.to_builtins(encoder.columns)).decode()
+            entry = model.metadata_props.add()
+            entry.key, entry.value = "columns", columns
+        return cls(model.SerializeToString(deterministic=True), "", differing)
+
+
+def export_constant(width: int, encoder: Encoder, label: int, labels: int) -> Exported:
+    """Write a member that votes one label always."""
+    bias = np.zeros(labels)
+    bias[label] = 1
+    return Exported.of(_dense([(np.zeros((labels, width)), bias)], "Relu"), encoder, 0)
+
+
+def export_model(
+    model: Any,
+    encoder: Encoder,
+    tests: NDArray[np.int64],
+    scores: NDArray[np.float32],
+    chunk: int,
+) -> Exported:
+    """Write a fitted classifier and replay it on the test rows.
+
+    Parameters
+    ----------
+    model : fitted classifier, or a pipeline of a StandardScaler and one
+    encoder : Encoder
+    tests : ndarray of int64
+        Test rows.
+    scores : ndarray of float32, shape (points, labels)
+        Of the member.
+    chunk : int
+        Rows asked about together.
+    """
+    labels = scores.shape[1]
+    written = _written(model, labels)
+    if written is None:
+        converted = _converted(model, encoder.width)
+        if isinstance(converted, str):
+            return Exported(b"", converted)
+        written = converted
+    try:
+        answers = _answers(written, encoder, tests, chunk, np.asarray(model.classes_))
+    except Exception as error:  # onnxruntime's have no common ancestor below this
+        return Exported(b"", f"onnxruntime does not run it: {_short(error)}")
+    return Exported.of(written, encoder, int((answers != scores.argmax(axis=1)).sum()))
+
+
+def _written(model: Any, labels: int) -> onnx.ModelProto | None:
+    """Return a plain network, or None where the classifier is not one."""
+    scaler, classifier = (model[0], model[-1]) if hasattr(model, "steps") else (None, model)
+    seen = np.asarray(classifier.classes_, dtype=np.int64)
+    activation = "Relu"
+    if hasattr(classifier, "coefs_") and hasattr(classifier, "intercepts_"):
+        names = {"relu": "Relu", "tanh": "Tanh", "logistic": "Sigmoid", "identity": "Identity"}
+        activation = names[classifier.activation]
+        layers = [
+            (weight.T.astype(np.float64), bias.astype(np.float64))
+            for weight, bias in zip(classifier.coefs_, classifier.intercepts_, strict=True)
+        ]
+    elif _is_linear(classifier):
+        weight = np.asarray(classifier.coef_, dtype=np.float64)
+        bias = np.broadcast_to(np.asarray(classifier.intercept_, dtype=np.float64), len(weight))
+        layers = [(weight, bias)]
+    else:
+        return None
+    last, bias = layers[-1]
+    if len(last) == 1 and len(seen) == 2:
+        last, bias = np.vstack([-last, last]), np.concatenate([-bias, bias])
+    if len(last) != len(seen):
+        return None
+    outputs, shifts = np.zeros((labels, last.shape[1])), np.full(labels, _NEVER)
+    outputs[seen], shifts[seen] = last, bias
+    layers[-1] = (outputs, shifts)
+    if scaler is not None:
+        first, bias = layers[0]
+        first = first / scaler.scale_
+        layers[0] = (first, bias - first @ scaler.mean_)
+    return _dense(layers, activation)
+
+
+def _is_linear(classifier: Any) -> bool:
+    coefficients = getattr(classifier, "coef_", None)
+    return (
+        hasattr(classifier, "decision_function")
+        and hasattr(classifier, "intercept_")
+        and isinstance(coefficients, np.ndarray)
+        and coefficients.ndim == 2
+        and getattr(classifier, "kernel", "linear") == "linear"
+        and not hasattr(classifier, "support_vectors_")
+    )
+
+
+def _dense(
+    layers: list[tuple[NDArray[np.float64], NDArray[np.float64]]], activation: str
+) -> onnx.ModelProto:
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes, constants, current = [], [], "x"
+    for index, (weight, bias) in enumerate(layers):
+        names = [f"layers.{index}.weight", f"layers.{index}.bias"]
+        for name, value in zip(names, (weight, bias), strict=True):
+            stored = np.ascontiguousarray(value, dtype=np.float32)
+            constants.append(numpy_helper.from_array(stored, name))
+        last = index == len(layers) - 1
+        output = "scores" if last else f"layers.{index}.value"
+        nodes.append(helper.make_node("Gemm", [current, *names], [output], transB=1))
+        if not last:
+            current = f"layers.{index}.activation"
+            nodes.append(helper.make_node(activation, [output], [current]))
+    width, outputs = layers[0][0].shape[1], layers[-1][0].shape[0]
+    graph = helper.make_graph(
+        nodes,
+        "member",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", width])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", outputs])],
+        constants,
+    )
+    return helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", _OPSET)],
+        ir_version=_IR_VERSION,
+        producer_name="leaveout",
+    )
+
+
+def _converted(model: Any, width: int) -> onnx.ModelProto | str:
+    """Return skl2onnx's model, or why there is none."""
+    try:
+        skl2onnx = import_module("skl2onnx")
+        types = import_module("skl2onnx.common.data_types")
+    except ImportError:
+        return "skl2onnx is not installed"
+    name = type(model[-1] if hasattr(model, "steps") else model).__name__
+    try:
+        converted: onnx.ModelProto = skl2onnx.convert_sklearn(
+            model,
+            name="member",
+            initial_types=[("x", types.FloatTensorType([None, width]))],
+            options={"zipmap": False},
+            target_opset={"": _OPSET, "ai.onnx.ml": 3},
+        )
+    except Exception as error:  # each converter fails in a way of its own
+        return f"skl2onnx does not convert {name}: {_short(error)}"
+    return converted
+
+
+def _answers(
+    model: onnx.ModelProto,
+    encoder: Encoder,
+    tests: NDArray[np.int64],
+    chunk: int,
+    seen: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Label the test rows by the model: from scores of all labels, or as skl2onnx does it."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    outputs = [each.name for each in session.get_outputs()]
+    answers = []
+    for first in range(0, len(tests), chunk):
+        X = encoder(tests[first : first + chunk]).astype(np.float32)
+        values = session.run(outputs[-1:], {"x": X})[0]
+        if outputs == ["scores"]:
+            answers.append(values.argmax(axis=1))
+        elif values.ndim == 2 and values.shape[1] == len(seen):
+            answers.append(seen[values.argmax(axis=1)])
+        else:
+            answers.append(np.asarray(session.run(outputs[:1], {"x": X})[0], dtype=np.int64))
+    return np.concatenate(answers)
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:_MOST_SAID]

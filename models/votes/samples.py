@@ -1,0 +1,128 @@
+"""Samples: training rows as a set to be partitioned, and the rows to test on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import TrainingError
+from leaveout.models.train.encoding import nearest
+from leaveout.models.votes.features import Features
+from leaveout.models.votes.origin import Assumption
+
+__all__ = [
+    "NO_LABEL",
+    "Samples",
+    "checked_names",
+    "checked_truth",
+    "number_labels",
+]
+
+NO_LABEL = -1
+"""Of a row whose label is none of those there are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Training rows with their labels, in any order, and test rows.
+
+    Attributes
+    ----------
+    keys : list of bytes
+        A training row's values and nothing else; equal for equal samples. Sorting them sorts
+        samples.
+    y : ndarray of int32, shape (rows,)
+        Of the training rows; `NO_LABEL` for a row whose label is not among ``labels``.
+    words : tuple of str
+        The label of each training row as it was given.
+    truth : ndarray of int32, shape (points,)
+        Of the test rows.
+    labels : tuple of str
+        A name a label.
+    features : Features
+        Of the training rows, followed by the test rows.
+    source : str
+        For messages.
+    assumptions : tuple of Assumption
+        What a certificate rests on that lies before the samples.
+    """
+
+    keys: list[bytes]
+    y: NDArray[np.int32]
+    words: tuple[str, ...]
+    truth: NDArray[np.int32]
+    labels: tuple[str, ...]
+    features: Features
+    source: str = "samples"
+    assumptions: tuple[Assumption, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """How many training rows there are."""
+        return len(self.keys)
+
+    @property
+    def tests(self) -> NDArray[np.int64]:
+        """Places of the test rows among all rows."""
+        return np.arange(len(self.keys), len(self.keys) + len(self.truth))
+
+    def ranks(self) -> NDArray[np.int64]:
+        """Return each row's place among the distinct samples in sorted order, shape (rows,)."""
+        place = {key: rank for rank, key in enumerate(sorted(set(self.keys)))}
+        return np.array([place[key] for key in self.keys], dtype=np.int64)
+
+    def sha256(self) -> str:
+        """Return the digest of the training rows and labels, which their order does not change."""
+        digest = hashlib.sha256()
+        for key, word in sorted(zip(self.keys, self.words, strict=True)):
+            for content in (key, word.encode()):
+                digest.update(len(content).to_bytes(8, "little"))
+                digest.update(content)
+        return digest.hexdigest()
+
+
+def number_labels(words: Sequence[str], names: Sequence[str]) -> NDArray[np.int32]:
+    """Return the place of each label among ``names``, `NO_LABEL` where it has none."""
+    place = {name: index for index, name in enumerate(names)}
+    return np.array([place.get(word, NO_LABEL) for word in words], dtype=np.int32)
+
+
+def checked_names(
+    source: str, names: Sequence[str], given: bool
+) -> tuple[tuple[str, ...], Assumption]:
+    """Return the labels and what is assumed of them, or say why they cannot be used."""
+    flag = f"--labels {','.join(names)}"
+    if len(set(names)) < len(names) or "" in names:
+        raise TrainingError(f"{flag}: a label is empty or there twice; name each once")
+    if len(names) < 2:
+        raise TrainingError(
+            f"{source}: there is no label but {', '.join(names) or 'none'}; expected at least 2"
+        )
+    if given:
+        text = "the labels were given beforehand; a row with another one is left aside by itself"
+        return tuple(names), Assumption(text=text, checked=True)
+    text = (
+        f"the labels are those of {Path(source).name}, and a change of the training set adds or "
+        "removes none: training again is told the same ones with --labels"
+    )
+    return tuple(names), Assumption(text=text, checked=False)
+
+
+def checked_truth(
+    words: Sequence[str], names: Sequence[str], place: Callable[[int], str]
+) -> NDArray[np.int32]:
+    """Return the places of test rows' labels; ``place`` says where a row is, for the message."""
+    truth = number_labels(words, names)
+    if (truth == NO_LABEL).any():
+        row = int(np.argmax(truth == NO_LABEL))
+        raise TrainingError(
+            f"{place(row)}: {words[row]!r} is not one of the labels "
+            f"{', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
+            f"{nearest(words[row], names)}; mend the row, or name all labels with --labels"
+        )
+    return truth

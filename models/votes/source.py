@@ -1,0 +1,120 @@
+"""The data file a user names, read into samples."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import TrainingError
+from leaveout.models.npz import read_arrays
+from leaveout.models.votes.arrays import samples_from_arrays
+from leaveout.models.votes.hashing import array_keys, held_out
+from leaveout.models.votes.samples import Samples
+from leaveout.models.votes.table import read_table
+
+__all__ = ["read_samples"]
+
+_ZIP = b"PK"
+_NEVER_MAPPED = 2**62
+
+
+def read_samples(
+    path: Path | str,
+    *,
+    label: str | None = None,
+    test: Path | str | None = None,
+    test_share: float | None = None,
+    labels: Sequence[str] | None = None,
+    hash_key: str = "",
+) -> Samples:
+    """Read a CSV or an NPZ file, told apart by what it holds.
+
+    Parameters
+    ----------
+    path : Path or str
+        A CSV with a header, or an NPZ with ``X_train, y_train, X_test, y_test``, or with ``X, y``
+        and a ``test_share``.
+    label : str or None
+        The CSV's column to predict.
+    test : Path or str or None
+        A CSV of rows to test on, with the same columns.
+    test_share : float or None
+        Share of the rows to test on instead; the hash of a row's values says which.
+    labels : sequence of str or None
+        All labels there are; None: those in the file.
+    hash_key : str
+        Of the hash that holds rows out.
+
+    Raises
+    ------
+    TrainingError
+        If it cannot be read or used, with the place and the cure.
+    """
+    source = Path(path)
+    if test is not None and test_share is not None:
+        raise TrainingError("--test and --test-share both say what to test on; drop one")
+    if test_share is not None and not 0 < test_share < 1:
+        raise TrainingError(f"--test-share {test_share}: expected a share in (0, 1), as in 0.2")
+    try:
+        with source.open("rb") as stream:
+            start = stream.read(len(_ZIP))
+    except OSError as error:
+        raise TrainingError(f"{source}: cannot be read: {error.strerror}") from None
+    if start == _ZIP:
+        if test is not None:
+            raise TrainingError(
+                f"{source}: an NPZ has its test rows in X_test and y_test; drop --test"
+            )
+        if label is not None:
+            raise TrainingError(f"{source}: an NPZ has its labels in y_train; drop --label")
+        return _read_npz(source, test_share, labels, hash_key)
+    if source.suffix.lower() == ".npz":
+        raise TrainingError(f"{source}: not an NPZ file; write it with numpy.savez")
+    tests = None if test is None else Path(test)
+    return read_table(source, label, tests, test_share, labels, hash_key)
+
+
+def _read_npz(
+    source: Path, share: float | None, labels: Sequence[str] | None, hash_key: str
+) -> Samples:
+    try:
+        arrays = read_arrays(source, _NEVER_MAPPED)
+    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        raise TrainingError(f"{source}: not a readable NPZ file: {error}") from None
+    parts = ["X_train", "y_train", "X_test", "y_test"]
+    if share is not None:
+        names = ["X_train", "y_train"] if "X_train" in arrays else ["X", "y"]
+        _require(source, arrays, names)
+        if "X_test" in arrays:
+            raise TrainingError(f"{source}: has test rows in X_test already; drop --test-share")
+        X, y = (arrays[name] for name in names)
+        if X.ndim != 2 or X.dtype.kind not in "fiub" or len(X) != len(y):
+            raise TrainingError(
+                f"{source}: {names[0]!r} is {X.dtype} of shape {X.shape} and {names[1]!r} has "
+                f"{len(y)} rows; expected numbers of shape (rows, features) and a label a row"
+            )
+        keys = array_keys(X.astype(np.float64))
+        out = held_out(keys, share, hash_key)
+        # Sorted, so that the order of the file has no say in theirs either.
+        held = sorted((keys[row], str(y[row]), int(row)) for row in np.flatnonzero(out))
+        tests = np.array([row for _, _, row in held], dtype=np.int64)
+        given = [X[~out], y[~out], X[tests], y[tests]]
+    else:
+        _require(source, arrays, parts)
+        given = [arrays[name] for name in parts]
+    return samples_from_arrays(*given, labels=labels, source=str(source))
+
+
+def _require(source: Path, arrays: dict[str, NDArray[Any]], names: Sequence[str]) -> None:
+    for name in names:
+        if name not in arrays:
+            raise TrainingError(
+                f"{source}: there is no array {name!r} (it has {', '.join(sorted(arrays))}); "
+                "expected X_train, y_train, X_test and y_test, or X and y with --test-share"
+            )

@@ -1,0 +1,239 @@
+"""Ballots files: what is written is read back, and a bad file is one clear error."""
+
+from __future__ import annotations
+
+import time
+import zipfile
+
+import msgspec
+import numpy as np
+import pytest
+
+from leaveout.errors import BallotError
+from leaveout.models.votes import Assumption, Ballots, Origin, read_ballots, write_ballots
+
+VOTES = np.array([[0, 1, 2], [2, 2, 1]], dtype=np.int32)
+TRUTH = np.array([0, 2], dtype=np.int32)
+
+
+def ballots(**changes):
+    rng = np.random.default_rng(3)
+    scores = rng.random((2, 3, 3)).astype(np.float32)
+    np.put_along_axis(scores, VOTES[:, :, None], 2.0, axis=2)
+    thresholds = np.full((2, 3, 3), 4, dtype=np.int32)
+    thresholds[:, :, 2] = -1
+    np.put_along_axis(thresholds, VOTES[:, :, None], 0, axis=2)
+    origin = Origin(
+        method="finite_aggregation",
+        hash_reads_label=False,
+        offsets=(0, 2),
+        sizes=(4, 5, 6),
+        learner="GaussianNB()",
+        seed=7,
+        label_names=("a", "b", "ü"),
+        assumptions=(Assumption(text="nothing else", checked=False),),
+    )
+    fields = {"scores": scores, "thresholds": thresholds, "origin": origin} | changes
+    return Ballots(VOTES, TRUTH, 3, **fields)
+
+
+def arrays(**changes):
+    given = {"ballots": VOTES, "truth": TRUTH, "labels": np.array(3)} | changes
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def test_what_is_written_is_read_back_and_twice_the_same_bytes(tmp_path):
+    before = ballots()
+    write_ballots(before, tmp_path / "a.npz")
+    write_ballots(before, tmp_path / "b.npz")
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+    after = read_ballots(tmp_path / "a.npz")
+    for name in ("votes", "truth", "scores", "thresholds"):
+        assert np.array_equal(getattr(after, name), getattr(before, name))
+        assert getattr(after, name).dtype == getattr(before, name).dtype
+    assert (after.labels, after.origin) == (3, before.origin)
+    assert after.source == str(tmp_path / "a.npz")
+
+
+def test_a_table_says_the_same_as_arrays(tmp_path):
+    path = tmp_path / "votes.csv"
+    path.write_text("# labels = 5\ntruth,part_0,part_1,part_2\n0,0,1,2\r\n2,2, 2 ,1\n\n")
+    read = read_ballots(path)
+    assert np.array_equal(read.votes, VOTES)
+    assert np.array_equal(read.truth, TRUTH)
+    assert (read.labels, read.origin) == (5, Origin())
+
+
+def test_a_table_without_a_count_of_labels_assumes_one_and_says_so(tmp_path):
+    path = tmp_path / "votes.csv"
+    path.write_text("truth,part_0,part_1,part_2\n0,0,1,2\n2,2,2,1\n")
+    read = read_ballots(path)
+    assert read.labels == 3
+    (assumption,) = read.origin.assumptions
+    assert not assumption.checked
+    assert "beyond 0 to 2" in assumption.text
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int64, np.uint64, ">i4"])
+def test_any_integers_are_read(tmp_path, kind):
+    np.savez(tmp_path / "v.npz", **arrays(ballots=VOTES.astype(kind)))
+    assert np.array_equal(read_ballots(tmp_path / "v.npz").votes, VOTES)
+
+
+HUGE = VOTES.astype(np.int64).copy()
+HUGE[1, 2] = 2**40
+NEGATIVE = VOTES.copy()
+NEGATIVE[1, 0] = -1
+NAN = np.zeros((2, 3, 3))
+NAN[0, 1, 1] = np.nan
+
+
+def text(value):
+    return np.frombuffer(value.encode(), dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"ballots": None}, "no array 'ballots' (it has labels, truth); expected ballots, truth"),
+        ({"truth": None}, "no array 'truth'"),
+        ({"labels": None}, "no array 'labels'"),
+        ({"ballots": NEGATIVE}, "'ballots' of test point 1, part 0 is -1"),
+        ({"truth": np.array([0, 3])}, "'truth' of test point 1 is 3, expected a label 0 to 2"),
+        ({"ballots": VOTES.astype(float)}, "'ballots' holds float64, expected integers"),
+        ({"ballots": VOTES > 0}, "'ballots' holds bool, expected integers"),
+        ({"ballots": VOTES.astype(object)}, "holds an array of Python objects"),
+        ({"ballots": VOTES.astype(str)}, "'ballots' holds <U11, expected integers"),
+        ({"ballots": HUGE}, "'ballots' at (1, 2) is 1099511627776"),
+        ({"ballots": VOTES[:, :1]}, "1 part: one edit could change every answer"),
+        ({"ballots": VOTES[0]}, "ballots of shape (3,)"),
+        ({"ballots": VOTES[:1]}, "truth of shape (2,)"),
+        ({"ballots": VOTES[:0], "truth": TRUTH[:0]}, "there is no test point"),
+        ({"labels": np.array(2)}, "'ballots' of test point 0, part 2 is 2"),
+        ({"labels": np.array(1)}, "'labels' is 1"),
+        ({"labels": np.array(10**9)}, "'labels' is 1000000000"),
+        ({"labels": np.array([3, 3])}, "'labels' has shape (2,)"),
+        ({"labels": np.array(3.0)}, "'labels' holds float64"),
+        ({"scores": np.zeros((2, 3, 2))}, "'scores' has shape (2, 3, 2)"),
+        ({"scores": NAN}, "'scores' of test point 0 are not all finite"),
+        ({"scores": np.zeros((2, 3, 3))}, "test point 0, part 1 votes 1, but its scores are"),
+        ({"scores": np.zeros((2, 3, 3), dtype=int)}, "'scores' holds int64"),
+        ({"score": np.zeros(3)}, "unknown array 'score' (did you mean 'scores'?)"),
+        ({"thresholds": np.ones((2, 3, 3), dtype=int)}, "'thresholds' of test point 0, part 0"),
+        ({"manifest": np.array([1.0])}, "'manifest' holds float64"),
+        ({"manifest": text("{")}, "the manifest is damaged"),
+        ({"manifest": text('{"version":2,"origin":{}}')}, "the manifest is of version 2"),
+        ({"manifest": text('{"version":1,"origin":{"x":1}}')}, "unknown field `x`"),
+        ({"manifest": text('{"version":1,"origin":{"method":"x"}}')}, "the manifest is damaged"),
+    ],
+)
+def test_bad_arrays_are_one_error_that_names_them(tmp_path, changes, said):
+    path = tmp_path / "bad.npz"
+    np.savez(path, **arrays(**changes))
+    with pytest.raises(BallotError) as caught:
+        read_ballots(path)
+    assert said in str(caught.value)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "is empty"),
+        ("\n\n", "is empty"),
+        ("truth,part_0,part_1\n", "there is no row below the header"),
+        ("part_0,part_1\n0,1\n", "line 1: the first column is 'part_0', expected 'truth'"),
+        ("truth,part_1,part_0\n0,1,1\n", "line 1: column 2 is 'part_1', expected 'part_0'"),
+        ("truth,part_0,part_0\n0,1,1\n", "column 3 is 'part_0' (it is there twice)"),
+        ("truth,part_0,part_2\n0,1,1\n", "column 3 is 'part_2', expected 'part_1'"),
+        ("truth,part_0\n0,1\n", "1 part: one edit could change every answer"),
+        ("truth,part_0,part_1\n0,1,1\n0,1\n", "line 3: 2 cells, expected 3"),
+        ("truth,part_0,part_1\n0,1\n0,1\n", "line 2: 2 cells, expected 3"),
+        ("truth,part_0,part_1\n0,1,1,1\n", "line 2: 4 cells, expected 3"),
+        ("truth,part_0,part_1\n0,1,1.0\n", "line 2, column 'part_1': the label is '1.0'"),
+        ("truth,part_0,part_1\n\n0,nan,1\n", "line 3, column 'part_0': the label is 'nan'"),
+        ("truth,part_0,part_1\n,1,1\n", "line 2, column 'truth': the label is missing"),
+        ("truth,part_0,part_1\n0,1,-1\n", "'ballots' of test point 0, part 1 is -1"),
+        ("truth,part_0,part_1\n0,1,9999999999\n", "'part_1' of test point 0 is 9999999999"),
+        (f"truth,part_0,part_1\n0,1,{'9' * 40}\n", "column 'part_1': the label is"),
+        ("# labels = 2\ntruth,part_0,part_1\n0,1,2\n", "'ballots' of test point 0, part 1 is 2"),
+        ("# labels = two\ntruth,part_0,part_1\n0,1,2\n", "line 1: '# labels = two' is not"),
+        ("# labels = 2\nx,part_0,part_1\n0,1,2\n", "line 2: the first column is 'x'"),
+        ("# labels = 99999\ntruth,part_0,part_1\n0,1,2\n", "'labels' is 99999"),
+    ],
+)
+def test_a_bad_table_is_one_error_with_line_and_column(tmp_path, content, said):
+    path = tmp_path / "bad.csv"
+    path.write_text(content)
+    with pytest.raises(BallotError) as caught:
+        read_ballots(path)
+    assert said in str(caught.value)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_damaged_files_are_one_error(tmp_path):
+    whole, cut = tmp_path / "whole.npz", tmp_path / "cut.npz"
+    write_ballots(ballots(), whole)
+    content = whole.read_bytes()
+    for size in (3, 100, len(content) // 2, len(content) - 5):
+        cut.write_bytes(content[:size])
+        with pytest.raises(BallotError, match=r"cut\.npz: "):
+            read_ballots(cut)
+    at = content.index(b"JSON") if b"JSON" in content else content.index(b"GaussianNB")
+    cut.write_bytes(content[:at] + b"X" + content[at + 1 :])
+    with pytest.raises(BallotError, match="damaged"):
+        read_ballots(cut)
+    with zipfile.ZipFile(cut, "w") as archive:
+        archive.writestr("ballots.npy", b"not an array")
+    with pytest.raises(BallotError, match="damaged"):
+        read_ballots(cut)
+    with pytest.raises(BallotError, match="no such file"):
+        read_ballots(tmp_path / "absent.npz")
+    with pytest.raises(BallotError, match="cannot be read"):
+        read_ballots(tmp_path)
+    (tmp_path / "empty.npz").touch()
+    with pytest.raises(BallotError, match="is empty"):
+        read_ballots(tmp_path / "empty.npz")
+    (tmp_path / "latin.csv").write_bytes(b"truth,part_0,part_1\n\xff")
+    with pytest.raises(BallotError, match="byte 20 is not UTF-8"):
+        read_ballots(tmp_path / "latin.csv")
+
+
+def test_a_failed_write_leaves_what_was_there(tmp_path):
+    path = tmp_path / "b.npz"
+    write_ballots(ballots(), path)
+    before = path.read_bytes()
+    with pytest.raises(BallotError, match="cannot be written"):
+        write_ballots(ballots(), tmp_path / "absent" / "b.npz")
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["b.npz"]
+
+
+def test_the_manifest_is_text_that_says_its_version(tmp_path):
+    write_ballots(ballots(), tmp_path / "b.npz")
+    with np.load(tmp_path / "b.npz") as archive:
+        manifest = msgspec.json.decode(archive["manifest"].tobytes())
+    assert manifest["version"] == 1
+    assert manifest["origin"]["label_names"] == ["a", "b", "ü"]
+
+
+def test_large_files_are_quick(tmp_path):
+    rng = np.random.default_rng(0)
+    votes = rng.integers(0, 10, (10_000, 1_200), dtype=np.int8)
+    truth = rng.integers(0, 10, 10_000)
+    np.savez(tmp_path / "v.npz", ballots=votes, truth=truth, labels=10)
+    started = time.perf_counter()
+    assert np.array_equal(read_ballots(tmp_path / "v.npz").votes, votes)
+    assert time.perf_counter() - started < 2
+
+    # Digits a column each, so that writing is quick, too.
+    cells = np.full((2_000, 2 * 1_201), ord(","), dtype=np.uint8)
+    cells[:, 0::2] = np.column_stack([truth, votes])[:2_000] + ord("0")
+    cells[:, -1] = ord("\n")
+    header = "truth," + ",".join(f"part_{i}" for i in range(1_200)) + "\n"
+    (tmp_path / "v.csv").write_bytes(header.encode() + cells.tobytes())
+    started = time.perf_counter()
+    assert np.array_equal(read_ballots(tmp_path / "v.csv").votes, votes[:2_000])
+    assert time.perf_counter() - started < 3

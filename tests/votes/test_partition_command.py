@@ -1,0 +1,335 @@
+"""The command ``leaveout partition``: flags in, files and a table out, or one error."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+
+from leaveout.models.votes import PartitionInterruptedError, partition, read_ballots
+from leaveout.verifier.cli.app import run
+
+
+@pytest.fixture
+def arrays(tmp_path):
+    X, y = load_breast_cancer(return_X_y=True)
+    path = tmp_path / "cancer.npz"
+    np.savez(path, X_train=X[:300], y_train=y[:300], X_test=X[300:], y_test=y[300:])
+    return path
+
+
+@pytest.fixture
+def table(tmp_path):
+    X, y = load_breast_cancer(return_X_y=True)
+    path = tmp_path / "cancer.csv"
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["radius", "texture", "answer"])
+        writer.writerows([a, b, ["bad", "good"][label]] for (a, b), label in zip(X[:, :2], y))
+    return path
+
+
+def invoke(capsys, *words):
+    code = run(["partition", *map(str, words)])
+    return code, *capsys.readouterr()
+
+
+def test_it_trains_and_says_what_comes_next(arrays, tmp_path, capsys):
+    out = tmp_path / "out"
+    words = [arrays, "--parts", 9, "--workers", 1, "-o", out]
+    words += ["--learner", "LogisticRegression", "--scale", "--set", "C=0.5"]
+    code, stdout, stderr = invoke(capsys, *words)
+    assert (code, stderr) == (0, "")
+    lines = dict(line.split(maxsplit=1) for line in stdout.splitlines() if line[0] != " ")
+    assert (lines["members"], lines["labels"]) == ("9", "2")
+    assert "rows            300\n" in stdout
+    assert lines["next"] == f"leaveout verify {out / 'poisoning.spec'}"
+    assert "median" in stdout
+    assert "base accuracy" in stdout
+
+    ballots = read_ballots(out / "ballots.npz")
+    assert (ballots.points, ballots.parts) == (269, 9)
+    assert ballots.scores is not None
+    assert f"base accuracy   {(ballots.votes == ballots.truth[:, None]).mean():.2%}" in stdout
+    origin = ballots.origin
+    assert origin.learner == "StandardScaler() within the part, LogisticRegression(C=0.5)"
+    assert (origin.method, origin.hash_reads_label, origin.seed) == ("dpa", False, 0)
+    assert sum(origin.sizes) == 300
+    assert any(version.startswith("scikit-learn ") for version in origin.versions)
+    assert any(not each.checked and "values are taken" in each.text for each in origin.assumptions)
+    assert all(each.text for each in origin.assumptions)
+
+    with (out / "parts.csv").open() as stream:
+        rows = list(csv.reader(stream))
+    assert rows[0] == ["row", "parts"]
+    assert [row[0] for row in rows[1:]] == [str(row) for row in range(300)]
+    counts = np.bincount([int(row[1]) for row in rows[1:]], minlength=9)
+    assert tuple(counts) == origin.sizes
+    assert len(list((out / "models").iterdir())) == 9
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--parts", 20], ["dpa(V), edits = 2) >= 0.5", "dpa(V), edits = r) >= 0.5"]),
+        (["--parts", 3], ["dpa(V), edits = 1) >= 0.5"]),
+        (["--method", "ss_dpa"], ["ss_dpa(V), relabels = 5)", "ss_dpa(V), relabels = r)"]),
+        (
+            ["--method", "finite_aggregation", "--parts", 10],
+            ["finite_aggregation(V), edits = 1)", "finite_aggregation(V), edits = r)"],
+        ),
+    ],
+)
+def test_the_specification_asks_of_the_change_that_the_method_is_about(
+    arrays, tmp_path, capsys, words, said
+):
+    out = tmp_path / "out"
+    fast = ["--learner", "DecisionTreeClassifier", "--no-onnx", "--no-scores", "--workers", 1]
+    code, _, stderr = invoke(capsys, arrays, *words, *fast, "-o", out)
+    assert (code, stderr) == (0, "")
+    text = (out / "poisoning.spec").read_text()
+    assert 'let V = ballots("ballots.npz")' in text
+    for part in said:
+        assert part in text
+    ballots = read_ballots(out / "ballots.npz")
+    assert ballots.scores is None
+    assert not (out / "models").exists()
+    if "finite_aggregation" in words:
+        assert ballots.parts == 40
+        assert len(ballots.origin.offsets) == 4
+
+
+def test_a_table_is_tested_on_another_one_or_on_a_share_of_its_rows(table, tmp_path, capsys):
+    fast = ["--learner", "GaussianNB", "--no-onnx", "--parts", 5, "--workers", 1]
+    code, _, _ = invoke(
+        capsys, table, "--label", "answer", "--test-share", "0.25", *fast, "-o", tmp_path / "a"
+    )
+    assert code == 0
+    held = read_ballots(tmp_path / "a" / "ballots.npz")
+    assert 100 < held.points < 190
+    assert held.points + sum(held.origin.sizes) == 569
+    assert held.origin.label_names == ("bad", "good")
+    words = [table, "--label", "answer", "--test", table, "--labels", "good,bad"]
+    code, _, _ = invoke(capsys, *words, *fast, "-o", tmp_path / "b")
+    assert code == 0
+    other = read_ballots(tmp_path / "b" / "ballots.npz")
+    assert (other.points, other.origin.label_names) == (569, ("good", "bad"))
+    assert any("given beforehand" in a.text and a.checked for a in other.origin.assumptions)
+    assert any("are those of" in a.text and not a.checked for a in held.origin.assumptions)
+
+
+def test_arrays_without_a_test_part_are_tested_on_a_share_of_their_rows(tmp_path, capsys):
+    X, y = load_breast_cancer(return_X_y=True)
+    path = tmp_path / "data.npz"
+    fast = ["--learner", "GaussianNB", "--no-onnx", "--parts", 5, "--workers", 1]
+    contents = []
+    for name, order in (("a", np.arange(569)), ("b", np.arange(569)[::-1])):
+        np.savez(path, X=X[order], y=y[order])
+        words = [path, "--test-share", "0.25", *fast, "-o", tmp_path / name]
+        assert invoke(capsys, *words)[0] == 0
+        contents.append((tmp_path / name / "ballots.npz").read_bytes())
+    assert contents[0] == contents[1]
+    ballots = read_ballots(tmp_path / "a" / "ballots.npz")
+    assert ballots.points + sum(ballots.origin.sizes) == 569
+
+
+def test_an_empty_directory_is_filled_where_it_is(arrays, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "out"
+    out.mkdir()
+    monkeypatch.chdir(out)
+    before = out.stat().st_ino
+    words = [arrays, "--learner", "GaussianNB", "--parts", 3, "--workers", 1, "-o", "."]
+    assert invoke(capsys, *words)[0] == 0
+    assert out.stat().st_ino == before
+    names = {path.name for path in out.iterdir()}
+    assert {"ballots.npz", "parts.csv", "poisoning.spec"} <= names
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "cancer.npz"}
+
+
+def test_a_key_of_the_hash_deals_the_rows_out_anew_and_is_written_down(arrays, tmp_path, capsys):
+    texts = []
+    for key in ("", "salt"):
+        out = tmp_path / f"out{key}"
+        words = [arrays, "--learner", "GaussianNB", "--no-onnx", "--workers", 1, "--parts", 5]
+        assert invoke(capsys, *words, "--hash-key", key, "-o", out)[0] == 0
+        assert f"key {key!r})" in read_ballots(out / "ballots.npz").origin.hash
+        texts.append((out / "parts.csv").read_text())
+    assert texts[0] != texts[1]
+
+
+def test_whether_a_row_is_held_out_depends_on_the_row_alone(table, tmp_path, capsys):
+    from leaveout.models.votes import read_samples
+
+    def tests(path):
+        return set(read_samples(path, label="answer", test_share=0.25).keys)
+
+    before = tests(table)
+    lines = table.read_text().splitlines()
+    half = tmp_path / "half.csv"
+    half.write_text("\n".join([lines[0], *lines[:0:-2]]) + "\n")
+    assert tests(half) < before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--parts", "1"], "--parts 1: expected at least 2"),
+        (["--parts", "many"], "--parts"),
+        (["--method", "bagging"], "--method bagging: expected one of dpa, ss_dpa"),
+        (["--spread", "3"], "--spread 3 is of --method finite_aggregation"),
+        (["--learner", "LogisticRegresion"], "did you mean 'LogisticRegression'?"),
+        (["--set", "max_depth"], "--set max_depth: expected NAME=VALUE"),
+        (["--set", "max_depth=2", "--set", "max_depth=3"], "'max_depth' is set twice"),
+        (["--set", "depth=3"], "--set depth: RandomForestClassifier has no parameter 'depth'"),
+        (["--set", "max_depth=-3"], "'max_depth' parameter"),
+        (["--set", "PCA.n_components=3"], "'PCA' is none of --features (there are none)"),
+        (["--epochs", "3"], "--epochs is of --learner torch"),
+        (["--features", "PCA"], "--features are fitted on all samples"),
+        (["--method", "ss_dpa", "--features", "PCAA"], "no transformer of that name (did you"),
+        (["--method", "ss_dpa", "--features", "SelectFpr"], "it reads labels"),
+        (["--method", "ss_dpa", "--features", "SelectKBest"], "cannot be fitted without labels"),
+        (["--duplicates", "drop"], "--duplicates drop: expected refuse or merge"),
+        (["--duplicates", "merge"], "--duplicates is of --method ss_dpa"),
+        (["--labels", "0,0"], "--labels 0,0: a label is empty or there twice"),
+        (["--labels", "0"], "there is no label but 0"),
+        (["--labels", "a,b"], "--labels a,b: 'a' is not a label"),
+        (["--labels", "0,2"], "'y_test' row 1: '1' is not one of the labels 0, 2"),
+        (["--workers", "0"], "--workers 0"),
+        (["--seed", "-1"], "--seed -1"),
+        (["--label", "answer"], "drop --label"),
+        (["--test", "x.csv"], "drop --test"),
+        (["--test", "x.csv", "--test-share", "0.5"], "drop one"),
+        (["--test-share", "0.5"], "has test rows in X_test already"),
+        (["--test-share", "1.5"], "--test-share 1.5: expected a share in (0, 1)"),
+    ],
+)
+def test_bad_flags_are_one_error_and_nothing_is_written(arrays, tmp_path, capsys, words, said):
+    code, stdout, stderr = invoke(capsys, arrays, "-o", tmp_path / "out", "--workers", 1, *words)
+    assert (code, stdout) == (2, "")
+    assert said in stderr
+    assert stderr.startswith("leaveout: ")
+    assert stderr.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["cancer.npz"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "said"),
+    [
+        ("", [], "is empty"),
+        ("a,b\n", [], "there is no row below the header"),
+        ("a,b\n1,x\n2,y\n", [], "as in --label 'b'"),
+        ("a,b\n1,x\n2,y\n", ["--label", "bb"], "there is no column 'bb' (did you mean 'b'?)"),
+        ("a;b\n1;x\n", ["--label", "b"], "separate columns by commas"),
+        ("b\nx\ny\n", ["--label", "b"], "no column beside the label"),
+        ("a,b\n1,x\n2,y\n", ["--label", "b"], "--test FILE, or --test-share 0.2"),
+        ("a,b\n1,x\n2\n", ["--label", "b"], "line 3: 1 cells, expected 2"),
+        ("a,a\n1,x\n", ["--label", "a"], "two columns are named 'a'"),
+        ("a,\n1,x\n", ["--label", "a"], "column 2 has no name"),
+        ('a,b\n1,"x\n', ["--label", "b"], "not CSV"),
+        ("a,b\n1,x\n2,x\n", ["--label", "b", "--test-share", "0.5"], "no label but x"),
+        ("a,b\n1,x\n2,\n", ["--label", "b", "--test-share", "0.5"], "line 3, column 'b': the"),
+        ("a,b\n1,x\n2,y\n", ["--label", "b", "--test-share", "0.999999"], "no row is left"),
+        (
+            "a,b\n" + "".join(f"{i},{i}.5\n" for i in range(30)),
+            ["--label", "b", "--test-share", "0.5"],
+            "look like measurements",
+        ),
+    ],
+)
+def test_bad_tables_are_one_error_and_nothing_is_written(tmp_path, capsys, content, words, said):
+    path = tmp_path / "data.csv"
+    path.write_text(content)
+    code, stdout, stderr = invoke(capsys, path, "-o", tmp_path / "out", *words)
+    assert (code, stdout) == (2, "")
+    assert said in stderr
+    assert str(path) in stderr
+    assert stderr.count("\n") == 1
+    assert [each.name for each in tmp_path.iterdir()] == ["data.csv"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("radius,answer\n1,good\n", "test.csv, line 1: there is no column 'texture'"),
+        ("radius,texture,answer\n1,2,Good\n", "test.csv, line 2, column 'answer': 'Good' is not"),
+        ("radius,texture,answer\n", "test.csv: there is no row below the header"),
+    ],
+)
+def test_bad_test_tables_are_one_error(table, tmp_path, capsys, content, said):
+    (tmp_path / "test.csv").write_text(content)
+    words = [table, "--label", "answer", "--test", tmp_path / "test.csv", "-o", tmp_path / "out"]
+    code, _, stderr = invoke(capsys, *words)
+    assert code == 2
+    assert said in stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"X_test": None}, "there is no array 'X_test'"),
+        ({"X_train": np.full((4, 2), np.nan)}, "'X_train' row 0, column 0 is nan"),
+        ({"X_train": np.full((4, 2), 1e300)}, "'X_train' row 0, column 0 is 1e+300"),
+        ({"X_train": np.zeros((4, 3))}, "'X_test' has 2 features, 'X_train' has 3"),
+        ({"X_train": np.zeros((3, 2))}, "'y_train' has 4 rows where the features have 3"),
+        ({"X_train": np.array([["a", "b"]] * 4)}, "expected numbers of shape (rows, features)"),
+        ({"X_train": np.array([[{}] * 2] * 4)}, "not a readable NPZ file"),
+        ({"y_train": np.array([0, 1, 1, 0.5])}, "'y_train' row 3 is 0.5"),
+        ({"y_train": np.zeros(4, dtype=int)}, "there is no label but 0"),
+        ({"y_test": np.array([0, 1, 2, 1])}, "'y_test' row 2: '2' is not one of the labels"),
+        ({"X_test": np.zeros((0, 2)), "y_test": np.zeros(0)}, "'X_test' has no row"),
+    ],
+)
+def test_bad_arrays_are_one_error(tmp_path, capsys, changes, said):
+    X, y = np.arange(8.0).reshape(4, 2), np.array([0, 1, 1, 0])
+    given = {"X_train": X, "y_train": y, "X_test": X, "y_test": y} | changes
+    path = tmp_path / "data.npz"
+    np.savez(path, **{name: value for name, value in given.items() if value is not None})
+    code, _, stderr = invoke(capsys, path, "-o", tmp_path / "out")
+    assert code == 2
+    assert said in stderr
+    assert stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_directory_that_holds_something_is_left_alone(arrays, tmp_path, capsys):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.tex").write_text("mine")
+    code, _, stderr = invoke(capsys, arrays, "-o", out)
+    assert code == 2
+    assert "is not empty; name another one" in stderr
+    assert [path.name for path in out.iterdir()] == ["thesis.tex"]
+    code, _, stderr = invoke(capsys, arrays, "-o", out / "thesis.tex")
+    assert code == 2
+    assert "is not a directory" in stderr
+    code, _, stderr = invoke(capsys, tmp_path / "absent.npz", "-o", tmp_path / "new")
+    assert code == 2
+    assert "cannot be read" in stderr
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_stopped_from_the_keyboard_it_leaves_nothing(arrays, tmp_path, workers):
+    told = []
+
+    def stop(done, members):
+        told.append((done, members))
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(PartitionInterruptedError, match="stopped: nothing is written") as caught:
+        partition(arrays, tmp_path / "out", workers=workers, on_progress=stop)
+    assert caught.value.exit_code == 130
+    assert told == [(0, 50), (1, 50), (2, 50), (3, 50)]
+    assert [path.name for path in tmp_path.iterdir()] == ["cancer.npz"]
+
+
+def test_the_help_teaches(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    code, stdout, _ = invoke(capsys, "--help")
+    assert code == 0
+    for word in ("--parts", "--method", "--spread", "--features", "relabel", "poisoning.spec"):
+        assert word in stdout

@@ -1,0 +1,130 @@
+"""The radius of a plurality is that of the cheapest of all attacks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from leaveout.encoders.votes.attack import rescored
+from leaveout.encoders.votes.knapsack import UNBOUNDED, knapsack_attack, knapsack_radii
+from leaveout.encoders.votes.plurality import plurality_attack, plurality_radii
+from leaveout.encoders.votes.tally import tally
+from leaveout.encoders.votes.threat import Threat, cost_of
+from leaveout.models.votes.ballots import NEVER
+
+from support.votes import every_count, every_vote, random_ballots
+
+
+def shapes(rng, cases):
+    for _ in range(cases):
+        yield int(rng.integers(2, 10)), int(rng.integers(2, 6))
+
+
+def test_radius_is_that_of_every_attack_enumerated():
+    rng = np.random.default_rng(0)
+    for parts, labels in shapes(rng, 3_000):
+        votes, _ = random_ballots(rng, 1, parts, labels)
+        before = np.bincount(votes[0], minlength=labels)
+        after = every_count(parts, labels)
+        # However members move, at least as many change as labels gain votes, and so many suffice.
+        changed = np.maximum(after - before, 0).sum(axis=1)
+        cheapest = changed[after.argmax(axis=1) != before.argmax()].min()
+        assert plurality_radii(tally(votes, labels)).tolist() == [cheapest - 1]
+
+
+def test_radius_is_that_of_every_vote_of_every_member():
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        parts, labels = [(3, 5), (4, 4), (6, 3), (9, 2), (5, 4)][int(rng.integers(5))]
+        votes, _ = random_ballots(rng, 1, parts, labels)
+        others = every_vote(parts, labels)
+        counts = np.stack([(others == label).sum(axis=1) for label in range(labels)], axis=1)
+        answer = np.bincount(votes[0], minlength=labels).argmax()
+        cost = (others != votes[0]).sum(axis=1)[counts.argmax(axis=1) != answer].min()
+        assert plurality_radii(tally(votes, labels)).tolist() == [cost - 1]
+
+
+@pytest.mark.parametrize(
+    ("votes", "labels", "answer", "radius"),
+    [
+        ([1, 1, 1, 1], 2, 1, 1),  # with 2 edits label 0 ties and wins the tie
+        ([0, 0, 0, 0], 2, 0, 2),  # while here a tie changes nothing
+        ([1, 1, 0], 3, 1, 0),
+        ([2, 1, 0], 3, 0, 0),
+        ([0, 1], 2, 0, 0),
+    ],
+)
+def test_ties_go_to_the_smaller_label(votes, labels, answer, radius):
+    tallied = tally(np.array([votes], np.int32), labels)
+    assert tallied.predictions.tolist() == [answer]
+    assert plurality_radii(tallied).tolist() == [radius]
+
+
+def test_one_part_more_than_the_radius_changes_the_answer():
+    rng = np.random.default_rng(2)
+    for parts, labels in shapes(rng, 1_000):
+        votes, _ = random_ballots(rng, 3, parts, labels)
+        tallied = tally(votes, labels)
+        radii = plurality_radii(tallied)
+        for point in range(3):
+            attack = plurality_attack(votes, tallied, point)
+            assert attack.edits == len(set(attack.members)) == radii[point] + 1
+            assert attack.before == tallied.predictions[point]
+            assert rescored(votes[point], labels, attack) == attack.after != attack.before
+
+
+def thresholds_of(rng, votes, labels, *, never):
+    thresholds = rng.integers(1, 5, (*votes.shape, labels)).astype(np.int32)
+    thresholds[rng.random(thresholds.shape) < never] = NEVER
+    np.put_along_axis(thresholds, votes[:, :, None], 0, axis=2)
+    return thresholds
+
+
+def test_knapsack_is_the_cheapest_of_every_attack():
+    rng = np.random.default_rng(3)
+    unbounded = 0
+    for _ in range(3_000):
+        parts, labels = [(4, 4), (3, 5), (5, 3), (7, 2), (2, 5), (6, 3), (9, 2)][rng.integers(7)]
+        votes, _ = random_ballots(rng, 1, parts, labels)
+        thresholds = thresholds_of(rng, votes, labels, never=rng.choice([0, 0.2, 0.8]))
+        tallied = tally(votes, labels)
+        others = every_vote(parts, labels)
+        counts = np.stack([(others == label).sum(axis=1) for label in range(labels)], axis=1)
+        costs = thresholds[0][np.arange(parts), others]
+        possible = (costs != NEVER).all(axis=1)
+        wrong = possible & (counts.argmax(axis=1) != tallied.predictions[0])
+        cheapest = costs.sum(axis=1)[wrong].min() if wrong.any() else UNBOUNDED + 1
+        assert knapsack_radii(votes, thresholds, tallied).tolist() == [cheapest - 1]
+        attack = knapsack_attack(votes, thresholds, tallied, 0)
+        if attack is None:
+            unbounded += 1
+            assert cheapest == UNBOUNDED + 1
+            continue
+        assert attack.edits == cheapest
+        assert rescored(votes[0], labels, attack) == attack.after != attack.before
+        spent = thresholds[0][list(attack.members), list(attack.votes)]
+        assert (spent > 0).all()
+        assert spent.sum() == cheapest
+    assert unbounded > 30
+
+
+def test_members_that_survive_nothing_make_a_plain_plurality():
+    rng = np.random.default_rng(4)
+    for parts, labels in shapes(rng, 200):
+        votes, _ = random_ballots(rng, 4, parts, labels)
+        thresholds = np.ones((*votes.shape, labels), np.int32)
+        np.put_along_axis(thresholds, votes[:, :, None], 0, axis=2)
+        tallied = tally(votes, labels)
+        radii = knapsack_radii(votes, thresholds, tallied)
+        assert radii.tolist() == plurality_radii(tallied).tolist()
+
+
+def test_what_a_change_reaches_follows_from_the_hash():
+    def parts(threat, reads):
+        cost = cost_of(threat, hash_reads_label=reads)
+        return None if cost is None else cost.parts
+
+    for threat in (Threat.EDITS, Threat.INSERTIONS, Threat.REMOVALS):
+        assert [parts(threat, reads) for reads in (None, True, False)] == [1, 1, 1]
+    assert [parts(Threat.MODIFICATIONS, reads) for reads in (None, True, False)] == [2, 2, 2]
+    assert [parts(Threat.RELABELS, reads) for reads in (None, True, False)] == [None, 2, 1]

@@ -1,0 +1,59 @@
+"""How many edits each answer survives, from below and from above."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Radii", "Shares"]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """A share of the test points, from below and from above."""
+
+    lower: Fraction
+    upper: Fraction
+
+
+@dataclass(frozen=True, eq=False)
+class Radii:
+    """Radii of test points, in edits.
+
+    Attributes
+    ----------
+    lower, upper : ndarray of int32, shape (points,)
+        The answer survives ``lower`` edits; ``upper + 1`` edits change it, by an attack that was
+        counted again.
+    right : ndarray of bool, shape (points,)
+        Whether the true label is answered.
+    """
+
+    lower: NDArray[np.int32]
+    upper: NDArray[np.int32]
+    right: NDArray[np.bool_]
+
+    def accuracy(self, edits: int) -> Shares:
+        """Return the share of points answered right whatever so many edits change."""
+        low, high = (
+            int(np.count_nonzero(self.right & (radii >= edits)))
+            for radii in (self.lower, self.upper)
+        )
+        return Shares(Fraction(low, len(self.right)), Fraction(high, len(self.right)))
+
+    def median(self) -> tuple[int, int]:
+        """Return the greatest number of edits at which half of all points are certified.
+
+        That is the attack size the papers ask for, at which at least half of the test points are
+        answered right whatever happens; -1 if no edits at all are too many (r = 0 counts as 0).
+        """
+        low, high = (self._median(radii) for radii in (self.lower, self.upper))
+        return low, high
+
+    def _median(self, radii: NDArray[np.int32]) -> int:
+        half = (len(radii) + 1) // 2
+        certified = np.sort(radii[self.right])[::-1]
+        return int(certified[half - 1]) if len(certified) >= half else -1
