@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "AuditError",
     "BallotError",
     "CheckpointError",
     "FamilyError",
@@ -40,12 +41,19 @@ class BallotError(LeaveoutError):
     """Ballots that are damaged, or that nothing can be certified of."""
 
 
-class ForestError(LeaveoutError):
-    """A forest that is damaged, or cannot be changed as asked."""
+class ForestError(LeaveoutError, ValueError):
+    """Data, rows, settings or a file that no forest can be made of.
+
+    A ``ValueError`` too, as scikit-learn asks of an estimator.
+    """
 
 
 class ShardedError(LeaveoutError):
     """A sharded service that is set up wrongly, damaged, or asked for what it cannot give."""
+
+
+class AuditError(LeaveoutError):
+    """An audit that is damaged, or that nothing can be estimated from."""
 
 
 class SpecError(LeaveoutError):

@@ -1,0 +1,307 @@
+"""DaRE forests as a scikit-learn classifier (Brophy and Lowd, ICML 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from leaveout.errors import ForestError
+from leaveout.models.forest.audit import unsound
+from leaveout.models.forest.difference import ensemble_difference
+from leaveout.models.forest.files import load_ensemble, save_ensemble
+from leaveout.models.forest.grove import Grove
+from leaveout.models.forest.parameters import settings_of, threads
+from leaveout.models.forest.plain import Ensemble, PlainTree
+from leaveout.models.forest.validating import LARGEST
+
+__all__ = ["DareForestClassifier", "caches_sound", "first_difference", "trees_of"]
+
+Rows = int | Sequence[int] | NDArray[np.int64]
+
+
+class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A random forest from which rows can be deleted exactly.
+
+    The forest is a function of its settings, its seed and the rows it holds, so that after any
+    deletions and additions it equals, bit for bit, the one trained from scratch on what is left.
+    There is no bootstrap; `docs/forest.md` says how the trees are drawn.
+
+    Parameters
+    ----------
+    n_estimators : int
+    max_depth : int or None
+        Deepest level of a leaf; None: until leaves are pure.
+    k : int
+        Valid thresholds sampled an attribute in a greedy node.
+    d_rmax : int
+        How many levels from the root hold random nodes: they change rarely, and predict less well.
+    max_features : "sqrt", "log2", int, float or None
+        How many attributes that are not constant a greedy node considers: a function of their
+        number p, a number, a fraction of p, or all.
+    criterion : "gini" or "entropy"
+    min_samples_split : int
+        Rows a node needs to be split.
+    random_state : int, RandomState or None
+        The seed; anything but a whole number draws one when fitted.
+    n_jobs : int or None
+        Threads over trees; no result depends on it. -1: all cores.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels of the rows held, ascending.
+    n_features_in_ : int
+    seed_ : int
+        The seed in use.
+    """
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        *,
+        max_depth: int | None = 20,
+        k: int = 10,
+        d_rmax: int = 0,
+        max_features: str | int | float | None = "sqrt",
+        criterion: str = "gini",
+        min_samples_split: int = 2,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.max_depth = max_depth
+        self.k = k
+        self.d_rmax = d_rmax
+        self.max_features = max_features
+        self.criterion = criterion
+        self.min_samples_split = min_samples_split
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    # A forest trained on the same rows is equal, but it can be changed: no hash.
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, DareForestClassifier):
+            return NotImplemented
+        return hasattr(self, "grove_") and hasattr(other, "grove_") and self.equals(other)
+
+    def fit(self, X: ArrayLike, y: ArrayLike, **unsupported: object) -> Self:
+        """Train on rows ``X``, which are named 0, 1, 2, ... from here on.
+
+        Raises
+        ------
+        ForestError
+            If a setting or a value is not usable, or weights are given.
+        """
+        if unsupported:
+            raise ForestError(
+                f"{', '.join(unsupported)}: not supported; the counts a forest caches are whole "
+                "numbers of rows, so a row cannot weigh more or less than one"
+            )
+        values, labels = self._checked(X, y, first=True)
+        names = np.arange(len(values), dtype=np.int64)
+        classes, codes = np.unique(labels, return_inverse=True)
+        settings = settings_of(self.get_params(deep=False), values.shape[1])
+        rows = Ensemble(settings, classes, names, values, codes.astype(np.int32), (), len(names))
+        self.grove_ = Grove(rows, threads(self.n_jobs))
+        return self
+
+    def delete(self, rows: Rows) -> Self:
+        """Delete rows by name; the forest is then that of the rows left.
+
+        Parameters
+        ----------
+        rows : int or sequence of int
+            Indices into the data first fitted, or names returned by ``add``; no deletion shifts
+            them. All are deleted, or on an error none.
+
+        Raises
+        ------
+        ForestError
+            If one was never there, is deleted already or is named twice, or no row would be left.
+        """
+        self._grove().forget(_listed(rows))
+        return self
+
+    def add(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.int64]:
+        """Add rows; return their names, the next whole numbers.
+
+        Raises
+        ------
+        ForestError
+            If a value is not usable.
+        """
+        grove = self._grove()
+        values, labels = self._checked(X, y, first=False)
+        if (labels.dtype.kind in "biuf") != (grove.classes.dtype.kind in "biuf"):
+            raise ForestError("labels must be of the kind the forest was fitted with")
+        return grove.learn(values, labels)
+
+    def unlearned(self, rows: Rows) -> Self:
+        """Return a copy from which rows have been deleted."""
+        return self._with(Grove(self._grove().plain(), threads(self.n_jobs))).delete(rows)
+
+    def retrained(self, rows: Rows = ()) -> Self:
+        """Return a forest trained from scratch on the rows held but some; names are kept."""
+        grove = self._grove()
+        return self._with(Grove(grove.without(grove.slots_of(_listed(rows))), threads(self.n_jobs)))
+
+    def deletion_cost(self, row: int) -> int:
+        """Return how many rows would be regrown, over all trees, if one were deleted.
+
+        The measure of the paper's worst-of-1000 adversary (section 4.1).
+        """
+        return self._grove().cost(row)
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the mean over trees of the labels' shares in the leaf of each row."""
+        grove = self._grove()
+        values: NDArray[np.float64] = validate_data(
+            self, X, dtype=np.float64, order="C", reset=False
+        )
+        return grove.shares(values)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the label of the greatest mean share, the least of those that tie."""
+        shares = self.predict_proba(X)
+        labels: NDArray[Any] = self.classes_[np.argmax(shares, axis=1)]
+        return labels
+
+    def equals(self, other: DareForestClassifier) -> bool:
+        """Return whether two fitted forests hold the same rows and are the same, bit for bit."""
+        return self.difference(other) is None
+
+    def difference(self, other: DareForestClassifier) -> str | None:
+        """Return the first difference of two fitted forests in a sentence, or None."""
+        return ensemble_difference(self.ensemble(), other.ensemble())
+
+    def ensemble(self) -> Ensemble:
+        """Return the forest, and the rows it holds, as plain arrays."""
+        return self._grove().plain()
+
+    def memory(self) -> dict[str, int]:
+        """Return bytes in use: structure, decision statistics, leaf lists, data."""
+        return self._grove().sizes()
+
+    def save(self, path: str | Path) -> None:
+        """Write the forest to one file, whole or not at all.
+
+        Raises
+        ------
+        ForestError
+            If it cannot be written, or the labels are neither numbers nor text.
+        """
+        save_ensemble(self.ensemble(), Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a forest from a file.
+
+        Raises
+        ------
+        ForestError
+            If the file cannot be read, is damaged or of another version.
+        """
+        ensemble = load_ensemble(Path(path))
+        settings = ensemble.settings
+        forest = cls(
+            settings.trees, max_depth=settings.depth, k=settings.thresholds,
+            d_rmax=settings.random_depth, max_features=settings.attributes,
+            criterion=settings.criterion, min_samples_split=settings.least,
+            random_state=settings.seed,
+        )  # fmt: skip
+        forest.n_features_in_ = ensemble.X.shape[1]
+        forest.grove_ = Grove(ensemble)
+        return forest
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels of the rows held, ascending."""
+        return self._grove_or_raise().classes
+
+    @property
+    def seed_(self) -> int:
+        """The seed in use."""
+        return self._grove_or_raise().settings.seed
+
+    @property
+    def rows_(self) -> NDArray[np.int64]:
+        """The names of the rows held, ascending."""
+        return self._grove_or_raise().rows()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())
+        if "grove_" in state:
+            # In plain form, so that a copy holds nothing of a row that was deleted.
+            state["grove_"] = state["grove_"].plain()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        ensemble = state.pop("grove_", None)
+        super().__setstate__(state)
+        if ensemble is not None:
+            self.grove_ = Grove(ensemble, threads(self.n_jobs))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "grove_")
+
+    def _checked(
+        self, X: ArrayLike, y: ArrayLike, first: bool
+    ) -> tuple[NDArray[np.float64], NDArray[Any]]:
+        """Return rows and labels as arrays that can be trained on."""
+        values, labels = validate_data(
+            self, X, y, dtype=np.float64, reset=first, ensure_min_samples=1
+        )
+        check_classification_targets(labels)
+        if np.any(np.abs(values) >= LARGEST):
+            raise ForestError("a value is too large: values must be below 2^1000 in size")
+        return values, labels
+
+    def _grove(self) -> Grove:
+        check_is_fitted(self)
+        return self.grove_
+
+    def _grove_or_raise(self) -> Grove:
+        if "grove_" not in self.__dict__:
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        return self.grove_
+
+    def _with(self, grove: Grove) -> Self:
+        """Return a copy of this estimator with another forest."""
+        other = type(self)(**self.get_params(deep=False))
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(other, name, getattr(self, name))
+        other.grove_ = grove
+        return other
+
+
+def caches_sound(forest: DareForestClassifier) -> str | None:
+    """Compute every cached statistic again from the rows held; the first wrong one in words."""
+    return unsound(forest.ensemble())
+
+
+def first_difference(a: DareForestClassifier, b: DareForestClassifier) -> str | None:
+    """Say in which tree, node and statistic two forests first differ, or return None."""
+    return a.difference(b)
+
+
+def trees_of(forest: DareForestClassifier) -> tuple[PlainTree, ...]:
+    """Return the trees as plain arrays, nodes in preorder."""
+    return forest.ensemble().trees
+
+
+def _listed(rows: Rows) -> NDArray[np.int64]:
+    listed: NDArray[np.int64] = np.atleast_1d(np.asarray(rows))
+    return listed.astype(np.int64) if not listed.size else listed

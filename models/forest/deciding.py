@@ -1,0 +1,167 @@
+"""What a node splits on: a function of its key, its depth and the rows it holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from leaveout.models.forest.compiling import compiled
+from leaveout.models.forest.keys import attribute_key, drawn_between, midpoint
+from leaveout.models.forest.layout import SMALL, Rules, Scratch
+from leaveout.models.forest.picking import pick
+from leaveout.models.forest.scores import score
+from leaveout.models.forest.table import Table
+from leaveout.models.forest.thresholds import sample
+
+__all__ = ["best_of", "decide", "stopped"]
+
+
+@compiled
+def stopped(counts: Any, depth: int, rules: Rules) -> bool:
+    """Return whether a node is a leaf whatever its attributes: too deep, too small, or pure."""
+    n, present = 0, 0
+    for c in range(len(counts)):
+        n += counts[c]
+        present += counts[c] > 0
+    return depth >= rules.depth or n < rules.least or present < 2
+
+
+@compiled
+def _random(
+    table: Table, scratch: Scratch, rows: Any, begin: int, n: int, key: np.uint64
+) -> tuple[int, float]:
+    """Return a random node's attribute and threshold (paper, section 3.3)."""
+    attribute = scratch.pick[0]
+    kind = table.kind[attribute]
+    own = attribute_key(key, attribute)
+    if kind >= 0:
+        return attribute, drawn_between(own, table.lows[attribute], table.highs[attribute])
+    codes = table.codes[-1 - kind]
+    low, high = codes[rows[begin]], codes[rows[begin]]
+    for i in range(begin, begin + n):
+        code = codes[rows[i]]
+        low, high = min(low, code), max(high, code)
+    if n > SMALL:
+        scratch.size[0] = 2
+        scratch.record[0], scratch.record[1] = low, high
+    start = table.level_start[-1 - kind]
+    return attribute, drawn_between(own, table.levels[start + low], table.levels[start + high])
+
+
+@compiled
+def _count_bit(scratch: Scratch, kind: int, counts: Any) -> None:
+    """Leave in ``scratch.low`` how many rows of each label have the lesser value."""
+    words, shift = scratch.words[kind >> 6], np.uint64(kind & 63)
+    at = 0
+    for c in range(len(counts)):
+        ones = np.uint64(0)
+        mine = words[at : at + counts[c]]
+        for i in range(len(mine)):
+            ones += (mine[i] >> shift) & np.uint64(1)
+        scratch.low[c] = counts[c] - np.int32(ones)
+        at += counts[c]
+
+
+@compiled
+def _note(scratch: Scratch, attribute: int, kind: int, found: int, labels: int) -> None:
+    """Append an attribute's thresholds to the record."""
+    record, at = scratch.record, scratch.size[0]
+    record[at], record[at + 1] = attribute, found
+    at += 2
+    if kind >= 0:
+        for c in range(labels):
+            record[at + c] = scratch.low[c]
+        scratch.size[0] = at + labels
+        return
+    for i in range(found):
+        for c in range(2 + 3 * labels):
+            record[at + c] = scratch.chosen[i, c]
+        at += 2 + 3 * labels
+    scratch.size[0] = at
+
+
+@compiled
+def decide(
+    table: Table, rules: Rules, scratch: Scratch, rows: Any, begin: int, counts: Any,
+    key: np.uint64, depth: int,
+) -> tuple[int, float]:  # fmt: skip
+    """Return the attribute and the threshold of a node; -1 where all attributes are constant.
+
+    The record of a node of more than ``SMALL`` rows is left in ``scratch.record``. Of splits that
+    score alike the least attribute, then the least threshold, is taken.
+
+    Parameters
+    ----------
+    rows : ndarray of int32
+        From ``begin`` on the node's rows, by label; ``counts`` says how many of each.
+    """
+    labels, n = len(counts), 0
+    for c in range(labels):
+        n += counts[c]
+    scratch.size[0] = 0
+    at_random = depth < rules.random_depth
+    found = pick(table, scratch, rows, begin, n, key, 1 if at_random else rules.attributes)
+    if found == 0:
+        return -1, 0.0
+    if at_random:
+        return _random(table, scratch, rows, begin, n, key)
+    scratch.size[0] = 1
+    scratch.record[0] = found
+    best, best_attribute, best_threshold = -np.inf, -1, 0.0
+    for i in range(found):
+        attribute = scratch.pick[i]
+        kind = table.kind[attribute]
+        if kind >= 0:
+            _count_bit(scratch, kind, counts)
+            many = 1
+            value = score(rules.entropy, scratch.low, 0, counts)
+            if value > best or (value == best and attribute < best_attribute):
+                best, best_attribute = value, attribute
+                best_threshold = midpoint(table.lows[attribute], table.highs[attribute])
+        else:
+            own = scratch.pick_hash[i]
+            many = sample(table, scratch, rows, begin, counts, -1 - kind, own, rules.thresholds)
+            start = table.level_start[-1 - kind]
+            for j in range(many):
+                value = score(rules.entropy, scratch.chosen[j], 2, counts)
+                if value > best or (value == best and attribute < best_attribute):
+                    best, best_attribute = value, attribute
+                    best_threshold = midpoint(
+                        table.levels[start + scratch.chosen[j, 0]],
+                        table.levels[start + scratch.chosen[j, 1]],
+                    )
+        if n > SMALL:
+            _note(scratch, attribute, kind, many, labels)
+    if n <= SMALL:
+        scratch.size[0] = 0
+    return best_attribute, best_threshold
+
+
+@compiled
+def best_of(table: Table, rules: Rules, arena: Any, record: int, counts: Any) -> tuple[int, float]:
+    """Return the attribute and the threshold a greedy node's record says are best."""
+    labels = len(counts)
+    best, best_attribute, best_threshold = -np.inf, -1, 0.0
+    at = record + 1
+    for _ in range(arena[record]):
+        attribute, many = arena[at], arena[at + 1]
+        kind = table.kind[attribute]
+        at += 2
+        if kind >= 0:
+            value = score(rules.entropy, arena, at, counts)
+            if value > best or (value == best and attribute < best_attribute):
+                best, best_attribute = value, attribute
+                best_threshold = midpoint(table.lows[attribute], table.highs[attribute])
+            at += labels
+            continue
+        start = table.level_start[-1 - kind]
+        for _ in range(many):
+            value = score(rules.entropy, arena, at + 2, counts)
+            if value > best or (value == best and attribute < best_attribute):
+                best, best_attribute = value, attribute
+                best_threshold = midpoint(
+                    table.levels[start + arena[at]], table.levels[start + arena[at + 1]]
+                )
+            at += 2 + 3 * labels
+    return best_attribute, best_threshold

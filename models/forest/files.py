@@ -1,0 +1,187 @@
+"""Forest files: one ``.npz`` of plain arrays, with a manifest in JSON.
+
+The same forest always gives the same bytes, whatever was deleted on the way to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+import zlib
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from leaveout.errors import ForestError
+from leaveout.files import written_whole
+from leaveout.models.forest.layout import SMALL
+from leaveout.models.forest.plain import Ensemble, PlainTree, Settings
+from leaveout.models.forest.validating import problem_of
+
+__all__ = ["load_ensemble", "save_ensemble"]
+
+_FORMAT = "leaveout forest"
+_VERSION = 1
+_MANIFEST = "manifest.json"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_PARTS = tuple(field.name for field in fields(PlainTree))
+_ARRAYS: dict[str, tuple[str, int]] = {
+    "classes": ("", 1), "names": ("<i8", 1), "X": ("<f8", 2), "y": ("<i4", 1),
+    "feature": ("<i4", 1), "threshold": ("<f8", 1), "left": ("<i4", 1), "right": ("<i4", 1),
+    "counts": ("<i4", 2), "rows": ("<i4", 1), "cached_node": ("<i4", 1),
+    "cached_attribute": ("<i4", 1), "cached_values": ("<f8", 2), "cached_counts": ("<i4", 2),
+}  # fmt: skip
+
+
+class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The manifest: everything that is not an array, and how the trees' arrays are divided.
+
+    ``small`` is the size up to which nodes cache nothing; ``sizes`` of each tree its nodes and its
+    cached statistics; ``digest`` the SHA-256 of all arrays in order.
+    """
+
+    format: str
+    version: int
+    settings: Settings
+    small: int
+    next_name: int
+    sizes: list[tuple[int, int]]
+    digest: str
+
+
+def _digest(arrays: dict[str, NDArray[Any]]) -> str:
+    hashed = hashlib.sha256()
+    for name, array in arrays.items():
+        hashed.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        hashed.update(np.ascontiguousarray(array).tobytes())
+    return hashed.hexdigest()
+
+
+def save_ensemble(ensemble: Ensemble, path: Path) -> None:
+    """Write a forest file, whole or not at all.
+
+    Raises
+    ------
+    ForestError
+        If the labels are neither numbers nor text, or the file cannot be written.
+    """
+    classes = ensemble.classes
+    if classes.dtype.kind == "O" and all(isinstance(label, str) for label in classes):
+        classes = classes.astype(np.str_)
+    if classes.dtype.kind not in "biufU":
+        raise ForestError(f"{path}: labels must be numbers or text to be saved")
+    arrays: dict[str, NDArray[Any]] = {
+        "classes": classes, "names": ensemble.names, "X": ensemble.X, "y": ensemble.y,
+    }  # fmt: skip
+    for part in _PARTS:
+        arrays[part] = np.concatenate([getattr(tree, part) for tree in ensemble.trees])
+    sizes = [(len(tree.feature), len(tree.cached_node)) for tree in ensemble.trees]
+    manifest = _Manifest(
+        _FORMAT, _VERSION, ensemble.settings, SMALL, ensemble.next_name, sizes, _digest(arrays)
+    )
+    try:
+        with written_whole(path) as stream, zipfile.ZipFile(stream, "w") as archive:
+            _write(archive, _MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+            for name, array in arrays.items():
+                content = io.BytesIO()
+                npy.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
+                _write(archive, f"{name}.npy", content.getvalue())
+    except OSError as error:
+        raise ForestError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    info = zipfile.ZipInfo(name, _EPOCH)
+    info.compress_type = zipfile.ZIP_DEFLATED
+    archive.writestr(info, content, compresslevel=1)
+
+
+def load_ensemble(path: Path) -> Ensemble:
+    """Read a forest file.
+
+    The structure is checked in full, so that no file can make a kernel read what is not there;
+    whether its statistics are right is another question (``caches_sound``).
+
+    Raises
+    ------
+    ForestError
+        If it cannot be read, is damaged, is of another version, or contradicts itself.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            if _MANIFEST not in names:
+                raise ForestError(f"{path}: not a forest file: it has no {_MANIFEST}")
+            text = archive.read(_MANIFEST)
+            arrays = {}
+            for name in _ARRAYS:
+                if f"{name}.npy" not in names:
+                    raise ForestError(f"{path}: the array {name!r} is missing")
+                with archive.open(f"{name}.npy") as stream:
+                    arrays[name] = npy.read_array(stream, allow_pickle=False)
+    except OSError as error:
+        raise ForestError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+        raise ForestError(f"{path}: damaged, or not a forest file: {error}") from error
+    except ForestError:
+        raise
+    except ValueError as error:
+        raise ForestError(f"{path}: damaged: {error}") from error
+    manifest = _manifest(path, text)
+    for name, (dtype, ndim) in _ARRAYS.items():
+        array = arrays[name]
+        if array.ndim != ndim or (dtype and array.dtype != np.dtype(dtype)):
+            raise ForestError(f"{path}: the array {name!r} has another type than a forest's")
+    if _digest(arrays) != manifest.digest:
+        raise ForestError(f"{path}: damaged: the arrays are not those the manifest was written for")
+    ensemble = _divided(path, arrays, manifest)
+    problem = problem_of(ensemble)
+    if problem is not None:
+        raise ForestError(f"{path}: not a forest: {problem}")
+    return ensemble
+
+
+def _manifest(path: Path, text: bytes) -> _Manifest:
+    try:
+        head = msgspec.json.decode(text)
+        if not isinstance(head, dict) or head.get("format") != _FORMAT:
+            raise ForestError(f"{path}: not a forest file: its manifest says otherwise")
+        if head.get("version") != _VERSION:
+            raise ForestError(
+                f"{path}: version {head.get('version')!r} of the format; this program reads "
+                f"version {_VERSION}"
+            )
+        manifest = msgspec.json.decode(text, type=_Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ForestError(f"{path}: {_MANIFEST}: {error}") from error
+    if manifest.small != SMALL:
+        raise ForestError(f"{path}: nodes cache from {manifest.small} rows on, here from {SMALL}")
+    return manifest
+
+
+def _divided(path: Path, arrays: dict[str, NDArray[Any]], manifest: _Manifest) -> Ensemble:
+    rows = len(arrays["names"])
+    sizes = manifest.sizes
+    if any(not 0 <= count < 2**40 for size in sizes for count in size):
+        raise ForestError(f"{path}: the manifest does not divide the arrays into trees")
+    nodes = np.concatenate(([0], np.cumsum([size[0] for size in sizes], dtype=np.int64)))
+    cached = np.concatenate(([0], np.cumsum([size[1] for size in sizes], dtype=np.int64)))
+    ends = {"cached": cached, "rows": rows * np.arange(len(sizes) + 1)}
+    bounds = {part: ends.get(part.split("_")[0], nodes) for part in _PARTS}
+    short = [part for part in _PARTS if len(arrays[part]) != bounds[part][-1]]
+    if short or len(sizes) != manifest.settings.trees:
+        raise ForestError(f"{path}: the manifest does not divide the arrays into trees")
+    trees = tuple(
+        PlainTree(**{p: arrays[p][bounds[p][i] : bounds[p][i + 1]] for p in _PARTS})
+        for i in range(len(sizes))
+    )
+    return Ensemble(
+        manifest.settings, arrays["classes"], arrays["names"], arrays["X"], arrays["y"], trees,
+        manifest.next_name,
+    )  # fmt: skip

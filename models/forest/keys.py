@@ -1,0 +1,90 @@
+"""Where chance comes from: keyed hashes of the seed, the tree, the path and what is drawn for.
+
+The mixing function is the finaliser of SplitMix64 (Steele, Lea and Flood, *Fast splittable
+pseudorandom number generators*, OOPSLA 2014). It is a bijection, so two attributes of a node, or
+two values of an attribute, never have the same priority.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from leaveout.models.forest.compiling import compiled
+
+__all__ = [
+    "attribute_key",
+    "child_key",
+    "drawn_between",
+    "midpoint",
+    "mixed",
+    "root_key",
+]
+
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_LEFT = np.uint64(0xD1B54A32D192ED03)
+_RIGHT = np.uint64(0xABC98388FB8FAC03)
+_ATTRIBUTE = np.uint64(0x8CB92BA72F3D8DD7)
+_THRESHOLD = np.uint64(0xF1357AEA2E62A9C5)
+_TRIES = 128
+
+
+@compiled
+def mixed(x: np.uint64) -> np.uint64:
+    """Return 64 bits that look like chance, a bijection of ``x``."""
+    x = (x ^ (x >> np.uint64(30))) * _FIRST
+    x = (x ^ (x >> np.uint64(27))) * _SECOND
+    return x ^ (x >> np.uint64(31))
+
+
+@compiled
+def root_key(seed: int, tree: int) -> np.uint64:
+    """Return the key of a tree's root."""
+    return mixed(mixed(np.uint64(seed) + _STEP) + np.uint64(tree + 1) * _STEP)
+
+
+@compiled
+def child_key(key: np.uint64, right: bool) -> np.uint64:
+    """Return the key of a child: a function of the seed, the tree and the path alone."""
+    return mixed(key + _RIGHT) if right else mixed(key + _LEFT)
+
+
+@compiled
+def attribute_key(key: np.uint64, attribute: int) -> np.uint64:
+    """Return an attribute's priority at a node; it also keys what is drawn for it there."""
+    return mixed((key ^ _ATTRIBUTE) + np.uint64(attribute + 1) * _STEP)
+
+
+@compiled
+def midpoint(low: float, high: float) -> float:
+    """Return a threshold t of two adjacent values, low <= t < high whatever is rounded."""
+    middle = low + (high - low) * 0.5
+    if middle < low or middle >= high:
+        return low
+    return middle
+
+
+@compiled
+def drawn_between(key: np.uint64, low: float, high: float) -> float:
+    """Return a threshold drawn uniformly from [low, high), low < high.
+
+    Points are drawn from the two cells of a power-of-two grid that cover the interval, keyed by
+    grid and cell, until one falls inside. That is uniform; and a smaller interval within the same
+    cells has the same threshold as long as it holds it, so that most deletions of an extreme
+    change nothing. After 128 points outside (at most (3/4)^128 of all keys) it is ``low``.
+    """
+    _, exponent = math.frexp(high - low)
+    side = math.ldexp(1.0, exponent)
+    cell = math.floor(low / side)
+    base = mixed(key ^ _THRESHOLD)
+    base = mixed(base + np.uint64(np.int64(cell)) * _STEP)
+    base = mixed(base + np.uint64(exponent + 2000) * _STEP)
+    for i in range(_TRIES):
+        unit = np.float64(mixed(base + np.uint64(i + 1) * _STEP) >> np.uint64(11)) * 2.0**-53
+        point = (cell + 2.0 * unit) * side
+        if low <= point < high:
+            return point
+    return low

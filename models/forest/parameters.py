@@ -1,0 +1,82 @@
+"""The estimator's parameters, as the settings a forest is a function of."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from leaveout.errors import ForestError
+from leaveout.models.forest.plain import Settings
+
+__all__ = ["settings_of", "threads"]
+
+
+def settings_of(parameters: Mapping[str, Any], attributes: int) -> Settings:
+    """Return the settings of a forest on so many attributes; a seed is drawn if none is given.
+
+    Raises
+    ------
+    ForestError
+        If a parameter has no meaning.
+    """
+    criterion, depth = parameters["criterion"], parameters["max_depth"]
+    if criterion not in ("gini", "entropy"):
+        raise ForestError(f"criterion must be 'gini' or 'entropy', not {criterion!r}")
+    return Settings(
+        trees=_whole("n_estimators", parameters["n_estimators"], 1),
+        depth=None if depth is None else _whole("max_depth", depth, 1),
+        thresholds=_whole("k", parameters["k"], 1),
+        attributes=_considered(parameters["max_features"], attributes),
+        random_depth=_whole("d_rmax", parameters["d_rmax"], 0),
+        least=_whole("min_samples_split", parameters["min_samples_split"], 2),
+        criterion=criterion,
+        seed=_seed(parameters["random_state"]),
+    )
+
+
+def threads(jobs: object) -> int:
+    """Return how many threads ``n_jobs`` asks for."""
+    if jobs is None:
+        return 1
+    if jobs == -1:
+        return os.cpu_count() or 1
+    return _whole("n_jobs", jobs, 1)
+
+
+def _seed(state: Any) -> int:
+    if not isinstance(state, Integral):
+        return int(check_random_state(state).randint(2**63, dtype=np.int64))
+    seed = int(state)
+    if not 0 <= seed < 2**63:
+        raise ForestError(f"random_state must be in 0 to 2^63 - 1, not {seed}")
+    return seed
+
+
+def _considered(chosen: object, attributes: int) -> int:
+    """Return how many attributes a greedy node considers."""
+    if chosen is None:
+        return attributes
+    if chosen == "sqrt":
+        return max(1, math.isqrt(attributes))
+    if chosen == "log2":
+        return max(1, attributes.bit_length() - 1)
+    if isinstance(chosen, Integral) and not isinstance(chosen, bool):
+        return min(_whole("max_features", chosen, 1), attributes)
+    if isinstance(chosen, float) and 0.0 < chosen <= 1.0:
+        return max(1, int(chosen * attributes))
+    raise ForestError(
+        "max_features must be 'sqrt', 'log2', None, a whole number from 1 on, or a fraction "
+        f"in (0, 1], not {chosen!r}"
+    )
+
+
+def _whole(name: str, value: object, least: int) -> int:
+    if isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) < 2**31:
+        return int(value)
+    raise ForestError(f"{name} must be a whole number from {least} on, not {value!r}")

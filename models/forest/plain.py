@@ -1,0 +1,205 @@
+"""A forest as plain arrays that depend on nothing but its settings and the rows it holds now.
+
+This form is what is saved and what is compared: two forests are the same if these arrays are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models.forest.layout import NODE, SMALL, Rules, Tree
+from leaveout.models.forest.rolling import reroll, unroll
+from leaveout.models.forest.table import Table
+
+__all__ = ["Ensemble", "PlainTree", "Settings", "plain_tree", "tree_from"]
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a forest is a function of, beside its rows.
+
+    Attributes
+    ----------
+    trees : int
+    depth : int or None
+        Deepest level of a leaf; None: no limit.
+    thresholds : int
+        k, the valid thresholds sampled an attribute.
+    attributes : int
+        How many attributes a greedy node considers.
+    random_depth : int
+        d_rmax, how many levels from the root hold random nodes.
+    least : int
+        Rows a node needs to be split.
+    criterion : str
+        ``gini`` or ``entropy``.
+    seed : int
+        Below 2^63.
+    """
+
+    trees: int
+    depth: int | None
+    thresholds: int
+    attributes: int
+    random_depth: int
+    least: int
+    criterion: str
+    seed: int
+
+    @property
+    def rules(self) -> Rules:
+        """The same, for kernels."""
+        depth = np.iinfo(np.int32).max if self.depth is None else self.depth
+        return Rules(
+            self.thresholds, self.attributes, int(depth), self.random_depth, self.least,
+            self.criterion == "entropy",
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class PlainTree:
+    """A tree, its nodes in preorder.
+
+    Attributes
+    ----------
+    feature : ndarray of int32, shape (nodes,)
+        The attribute a node splits on; -1 for a leaf.
+    threshold : ndarray of float64, shape (nodes,)
+        A row whose value is at most the threshold goes left; 0 for a leaf.
+    left, right : ndarray of int32, shape (nodes,)
+        Children; -1 for a leaf.
+    counts : ndarray of int32, shape (nodes, labels)
+        Rows of each label.
+    rows : ndarray of int32, shape (rows,)
+        The rows of the leaves, one leaf after another, ascending in each; numbered among the
+        rows present.
+    cached_node, cached_attribute : ndarray of int32, shape (cached,)
+        Which node caches a statistic, of which attribute.
+    cached_values : ndarray of float64, shape (cached, 2)
+        Two adjacent values of the attribute, or in a random node the least and the greatest.
+    cached_counts : ndarray of int32, shape (cached, 3 labels)
+        Rows of each label that are at most the first value, at the first, at the second; 0 in a
+        random node.
+    """
+
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    counts: NDArray[np.int32]
+    rows: NDArray[np.int32]
+    cached_node: NDArray[np.int32]
+    cached_attribute: NDArray[np.int32]
+    cached_values: NDArray[np.float64]
+    cached_counts: NDArray[np.int32]
+
+    @property
+    def probabilities(self) -> NDArray[np.float64]:
+        """Shares of the labels in each node, shape (nodes, labels)."""
+        shares: NDArray[np.float64] = self.counts / self.counts.sum(axis=1, keepdims=True)
+        return shares
+
+    @property
+    def depths(self) -> NDArray[np.int32]:
+        """Level of each node; the root's is 0."""
+        depths = np.zeros(len(self.feature), np.int32)
+        for node in np.flatnonzero(self.feature >= 0):
+            depths[self.left[node]] = depths[self.right[node]] = depths[node] + 1
+        return depths
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """A forest as plain arrays.
+
+    Attributes
+    ----------
+    settings : Settings
+    classes : ndarray, shape (labels,)
+        The labels, ascending.
+    names : ndarray of int64, shape (rows,)
+        The rows it holds, ascending.
+    X : ndarray of float64, shape (rows, attributes)
+    y : ndarray of int32, shape (rows,)
+        Which of ``classes``.
+    trees : tuple of PlainTree
+    next_name : int
+        What the next row added is called. It tells of rows that were there once; nothing else
+        depends on it, and it takes no part in comparisons.
+    """
+
+    settings: Settings
+    classes: NDArray[np.generic]
+    names: NDArray[np.int64]
+    X: NDArray[np.float64]
+    y: NDArray[np.int32]
+    trees: tuple[PlainTree, ...]
+    next_name: int
+
+
+def plain_tree(table: Table, rules: Rules, tree: Tree, number: NDArray[np.int32]) -> PlainTree:
+    """Return a tree whose nodes are in preorder as plain arrays; ``number`` renames slots."""
+    size, labels = int(tree.used[0]), tree.counts.shape[1]
+    nodes, counts = tree.nodes[:size], tree.counts[:size].copy()
+    feature = nodes["feature"].copy()
+    leaf = feature < 0
+    depth = np.empty(size, np.int32)
+    none = np.empty(0, np.int32)
+    shape = (table, tree, rules.random_depth, SMALL, depth)
+    found = unroll(*shape, none, none, np.empty((0, 2)), np.empty((0, 3 * labels), np.int32))
+    node_of, attribute_of = np.empty(found, np.int32), np.empty(found, np.int32)
+    values, cached = np.empty((found, 2)), np.empty((found, 3 * labels), np.int32)
+    if found:
+        unroll(*shape, node_of, attribute_of, values, cached)
+    places = tree.rows[: nodes["span"][0]]
+    rows = number[places[places >= 0]]
+    leaves = np.repeat(np.arange(int(leaf.sum())), counts[leaf].sum(axis=1))
+    return PlainTree(
+        feature, np.where(leaf, 0.0, nodes["threshold"]),
+        np.where(leaf, np.int32(-1), nodes["left"]), np.where(leaf, np.int32(-1), nodes["right"]),
+        counts, rows[np.lexsort((rows, leaves))], node_of, attribute_of, values, cached,
+    )  # fmt: skip
+
+
+def tree_from(table: Table, rules: Rules, plain: PlainTree, slack: int) -> Tree:
+    """Return the tree in working form on a table whose slots are the rows present.
+
+    Raises
+    ------
+    KeyError
+        If a cached statistic is of a value that no row has.
+    """
+    size, (_, labels) = len(plain.feature), plain.counts.shape
+    leaf = plain.feature < 0
+    nodes = np.zeros(size + slack, NODE)
+    nodes["feature"][:size], nodes["threshold"][:size] = plain.feature, plain.threshold
+    nodes["left"][:size], nodes["right"][:size] = plain.left, plain.right
+    nodes["record"] = -1
+    sizes = plain.counts.sum(axis=1)
+    before = np.concatenate(([0], np.cumsum(np.where(leaf, sizes, 0))[:-1]))
+    nodes["start"][:size], nodes["span"][:size] = before, sizes
+    counts = np.empty((size + slack, labels), np.int32)
+    counts[:size] = plain.counts
+    where = np.empty(len(plain.rows), np.int32)
+    where[plain.rows] = np.arange(len(plain.rows))
+    codes = np.zeros(plain.cached_values.shape, np.int32)
+    for g, attribute in enumerate(table.general_attribute):
+        mine = plain.cached_attribute == attribute
+        levels = table.levels[table.level_start[g] : table.level_start[g + 1]]
+        wanted = plain.cached_values[mine]
+        places = np.minimum(np.searchsorted(levels, wanted), len(levels) - 1)
+        if not np.array_equal(levels[places], wanted):
+            raise KeyError(int(attribute))
+        codes[mine] = places
+    depths = plain.depths
+    used = np.array([size, 0], np.int64)
+    tree = Tree(nodes, counts, np.empty(0, np.int32), plain.rows.copy(), where, used)
+    lists = (plain.cached_node, plain.cached_attribute, codes, plain.cached_counts)
+    words = int(reroll(table, tree, rules.random_depth, depths, *lists))
+    tree = tree._replace(arena=np.empty(words + slack, np.int32))
+    reroll(table, tree, rules.random_depth, depths, *lists)
+    used[1] = words
+    return tree

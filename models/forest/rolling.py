@@ -1,0 +1,181 @@
+"""Cached statistics between the records of a tree and plain lists that depend on no encoding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from leaveout.models.forest.compiling import kept
+from leaveout.models.forest.layout import Tree
+from leaveout.models.forest.table import Table
+
+__all__ = ["recode", "reroll", "unroll", "vote"]
+
+
+@kept
+def unroll(
+    table: Table, tree: Tree, random_depth: int, small: int, depth: Any, node_of: Any,
+    attribute_of: Any, values: Any, counts: Any,
+) -> int:  # fmt: skip
+    """List every cached statistic of a tree in preorder; return how many there are.
+
+    With empty lists they are only counted. Each has a node, an attribute, two values, and counts
+    of the labels at most the first, at the first and at the second value. A random node has one:
+    its attribute's least and greatest value, without counts.
+    """
+    counting = len(node_of) == 0
+    labels = tree.counts.shape[1]
+    found = 0
+    depth[0] = 0
+    for node in range(tree.used[0]):
+        here = tree.nodes[node]
+        if here.feature < 0:
+            continue
+        depth[here.left] = depth[node] + 1
+        depth[here.right] = depth[node] + 1
+        n = 0
+        for c in range(labels):
+            n += tree.counts[node, c]
+        if n <= small:
+            continue
+        record = here.record
+        at_random = depth[node] < random_depth
+        at, attributes = record + 1, 1
+        if not at_random:
+            attributes = tree.arena[record]
+        for _ in range(attributes):
+            attribute, many = here.feature, 1
+            if not at_random:
+                attribute, many = tree.arena[at], tree.arena[at + 1]
+                at += 2
+            kind = table.kind[attribute]
+            for _ in range(many):
+                if not counting:
+                    node_of[found], attribute_of[found] = node, attribute
+                    if kind >= 0:
+                        values[found, 0] = table.lows[attribute]
+                        values[found, 1] = table.highs[attribute]
+                    else:
+                        first = record if at_random else at
+                        start = table.level_start[-1 - kind]
+                        values[found, 0] = table.levels[start + tree.arena[first]]
+                        values[found, 1] = table.levels[start + tree.arena[first + 1]]
+                    for c in range(labels):
+                        low, one, two = np.int32(0), np.int32(0), np.int32(0)
+                        if not at_random and kind >= 0:
+                            low = tree.arena[at + c]
+                            one, two = low, tree.counts[node, c] - low
+                        elif not at_random:
+                            low = tree.arena[at + 2 + c]
+                            one = tree.arena[at + 2 + labels + c]
+                            two = tree.arena[at + 2 + 2 * labels + c]
+                        counts[found, c] = low
+                        counts[found, labels + c] = one
+                        counts[found, 2 * labels + c] = two
+                found += 1
+                if not at_random:
+                    at += labels if kind >= 0 else 2 + 3 * labels
+    return found
+
+
+@kept
+def reroll(
+    table: Table, tree: Tree, random_depth: int, depth: Any, node_of: Any, attribute_of: Any,
+    codes: Any, counts: Any,
+) -> int:  # fmt: skip
+    """Write the records of a tree from the lists of ``unroll``; return how many words.
+
+    ``codes`` are those of the values. With an empty arena they are only counted.
+    """
+    counting = len(tree.arena) == 0
+    labels = tree.counts.shape[1]
+    at, i = 0, 0
+    while i < len(node_of):
+        node = node_of[i]
+        record = at
+        if depth[node] < random_depth:
+            if table.kind[attribute_of[i]] < 0:
+                if not counting:
+                    tree.nodes[node].record = record
+                    tree.arena[at], tree.arena[at + 1] = codes[i, 0], codes[i, 1]
+                at += 2
+            i += 1
+            continue
+        at += 1
+        attributes = 0
+        while i < len(node_of) and node_of[i] == node:
+            attribute, head, many = attribute_of[i], at, 0
+            kind = table.kind[attribute]
+            at += 2
+            while i < len(node_of) and node_of[i] == node and attribute_of[i] == attribute:
+                if kind >= 0:
+                    if not counting:
+                        for c in range(labels):
+                            tree.arena[at + c] = counts[i, c]
+                    at += labels
+                else:
+                    if not counting:
+                        tree.arena[at], tree.arena[at + 1] = codes[i, 0], codes[i, 1]
+                        for c in range(3 * labels):
+                            tree.arena[at + 2 + c] = counts[i, c]
+                    at += 2 + 3 * labels
+                many += 1
+                i += 1
+            if not counting:
+                tree.arena[head], tree.arena[head + 1] = attribute, many
+            attributes += 1
+        if not counting:
+            tree.arena[record] = attributes
+            tree.nodes[node].record = record
+    return at
+
+
+@kept
+def recode(table: Table, tree: Tree, random_depth: int, depth: Any, new: Any) -> None:
+    """Replace the codes in the records of a tree in preorder; ``new`` is laid out as levels."""
+    labels = tree.counts.shape[1]
+    depth[0] = 0
+    for node in range(tree.used[0]):
+        here = tree.nodes[node]
+        if here.feature < 0:
+            continue
+        depth[here.left] = depth[node] + 1
+        depth[here.right] = depth[node] + 1
+        if here.record < 0:
+            continue
+        at = np.int64(here.record)
+        if depth[node] < random_depth:
+            start = table.level_start[-1 - table.kind[here.feature]]
+            tree.arena[at] = new[start + tree.arena[at]]
+            tree.arena[at + 1] = new[start + tree.arena[at + 1]]
+            continue
+        attributes = tree.arena[at]
+        at += 1
+        for _ in range(attributes):
+            kind, many = table.kind[tree.arena[at]], tree.arena[at + 1]
+            at += 2
+            if kind >= 0:
+                at += labels
+                continue
+            start = table.level_start[-1 - kind]
+            for _ in range(many):
+                tree.arena[at] = new[start + tree.arena[at]]
+                tree.arena[at + 1] = new[start + tree.arena[at + 1]]
+                at += 2 + 3 * labels
+
+
+@kept
+def vote(nodes: Any, counts: Any, X: Any, out: Any) -> None:
+    """Add each row's shares of labels in the leaf it falls into."""
+    labels = counts.shape[1]
+    for i in range(len(X)):
+        node = 0
+        while nodes[node].feature >= 0:
+            right = X[i, nodes[node].feature] > nodes[node].threshold
+            node = nodes[node].right if right else nodes[node].left
+        n = 0
+        for c in range(labels):
+            n += counts[node, c]
+        for c in range(labels):
+            out[i, c] += counts[node, c] / n

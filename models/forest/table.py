@@ -1,0 +1,131 @@
+"""The rows a forest is trained on: two-valued attributes as bits, others as codes of their values.
+
+Codes and bits only make the kernels fast. Priorities and thresholds are computed from the values
+themselves, and only from those of rows a node holds, so no result depends on the encoding.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Table", "decoded", "encoded", "erase", "live_slots"]
+
+
+class Table(NamedTuple):
+    """Rows by slot. A slot is a row's place here; its name is kept elsewhere.
+
+    Attributes
+    ----------
+    bits : ndarray of uint64, shape (slots, words)
+        Attributes of at most two values; a bit says whether it is the greater.
+    codes : ndarray of int32, shape (general, slots)
+        The others: which of the attribute's values, in ascending order.
+    labels : ndarray of int32, shape (slots,)
+        -1 where the row was deleted.
+    kind : ndarray of int32, shape (attributes,)
+        The bit of a two-valued attribute, or -1 - g for the general attribute g.
+    bit_attribute : ndarray of int32, shape (64 words,)
+        Which attribute a bit is; -1 for none.
+    general_attribute : ndarray of int32, shape (general,)
+    lows, highs : ndarray of float64, shape (attributes,)
+        The values of two-valued attributes; equal where it is one.
+    levels : ndarray of float64, shape (all values,)
+        Values of the general attributes, one attribute after another; NaN where no row has it.
+    level_bits : ndarray of uint64
+        The same memory, as bits.
+    level_start : ndarray of int64, shape (general + 1,)
+    order : ndarray of int32, shape (general, slots)
+        Slots by code.
+    group : ndarray of int64, shape (all values + general,)
+        Where in ``order`` the slots of each code begin, and where the last end: attribute g's
+        begin at ``level_start[g] + g``.
+    """
+
+    bits: NDArray[np.uint64]
+    codes: NDArray[np.int32]
+    labels: NDArray[np.int32]
+    kind: NDArray[np.int32]
+    bit_attribute: NDArray[np.int32]
+    general_attribute: NDArray[np.int32]
+    lows: NDArray[np.float64]
+    highs: NDArray[np.float64]
+    levels: NDArray[np.float64]
+    level_bits: NDArray[np.uint64]
+    level_start: NDArray[np.int64]
+    order: NDArray[np.int32]
+    group: NDArray[np.int64]
+
+
+def encoded(X: NDArray[np.float64], y: NDArray[np.int32]) -> Table:
+    """Return the table of rows ``X``, shape (rows, attributes), finite, labelled ``y``."""
+    rows, attributes = X.shape
+    columns = np.ascontiguousarray(X.T)
+    columns += 0.0  # -0.0 and 0.0 are one value, so they get one pattern of bits.
+    lows, highs = columns.min(axis=1), columns.max(axis=1)
+    two = [bool(np.all((x == a) | (x == b))) for x, a, b in zip(columns, lows, highs, strict=True)]
+    binary = np.flatnonzero(two)
+    general = np.flatnonzero(np.logical_not(two))
+    kind = np.empty(attributes, np.int32)
+    kind[binary] = np.arange(len(binary))
+    kind[general] = -1 - np.arange(len(general))
+    words = -(-len(binary) // 64)
+    bits = np.zeros((rows, words), np.uint64)
+    bit_attribute = np.full(64 * words, -1, np.int32)
+    bit_attribute[: len(binary)] = binary
+    for b, attribute in enumerate(binary):
+        greater = (columns[attribute] > lows[attribute]).astype(np.uint64)
+        bits[:, b // 64] |= greater << np.uint64(b % 64)
+    codes = np.empty((len(general), rows), np.int32)
+    order = np.empty((len(general), rows), np.int32)
+    levels, groups, starts = [np.empty(0)], [np.empty(0, np.int64)], [0]
+    for g, attribute in enumerate(general):
+        place = np.argsort(columns[attribute], kind="stable")
+        values = columns[attribute][place]
+        first = np.concatenate(([True], values[1:] != values[:-1]))
+        codes[g, place] = np.cumsum(first) - 1
+        order[g] = place
+        levels.append(values[first])
+        groups += [np.flatnonzero(first), np.array([rows])]
+        starts.append(starts[-1] + len(levels[-1]))
+    level = np.concatenate(levels)
+    return Table(
+        bits, codes, y.astype(np.int32), kind, bit_attribute, general.astype(np.int32),
+        lows, highs, level, level.view(np.uint64), np.array(starts, np.int64),
+        order, np.concatenate(groups),
+    )  # fmt: skip
+
+
+def decoded(table: Table, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the values of some rows, shape (slots, attributes)."""
+    X = np.empty((len(slots), len(table.kind)))
+    for attribute, kind in enumerate(table.kind):
+        if kind >= 0:
+            word, bit = table.bits[slots, kind // 64], np.uint64(kind % 64)
+            greater = (word >> bit) & np.uint64(1)
+            X[:, attribute] = np.where(greater == 1, table.highs[attribute], table.lows[attribute])
+        else:
+            g = -1 - int(kind)
+            X[:, attribute] = table.levels[table.level_start[g] + table.codes[g, slots]]
+    return X
+
+
+def live_slots(table: Table) -> NDArray[np.int64]:
+    """Return the slots whose rows are not deleted, ascending."""
+    return np.flatnonzero(table.labels >= 0)
+
+
+def erase(table: Table, slots: NDArray[np.int64]) -> None:
+    """Overwrite the labels and the two-valued attributes of rows, and values none has any more."""
+    table.labels[slots] = -1
+    table.bits[slots] = 0
+    for g in range(len(table.codes)):
+        start, end = int(table.level_start[g]), int(table.level_start[g + 1])
+        bounds = table.group[start + g : end + g + 1]
+        for code in np.unique(table.codes[g, slots]):
+            same = table.order[g, bounds[code] : bounds[code + 1]]
+            # Most of the time one of the first few is not deleted.
+            if not np.any(table.labels[same[:32]] >= 0) and not np.any(table.labels[same] >= 0):
+                table.levels[start + code] = np.nan

@@ -1,0 +1,220 @@
+"""Valid thresholds of an attribute with more than two values, and which k of them are kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from leaveout.models.forest.compiling import compiled
+from leaveout.models.forest.keys import mixed
+from leaveout.models.forest.layout import Scratch
+from leaveout.models.forest.table import Table
+
+__all__ = ["sample"]
+
+_FEW = 48
+_DIGIT = 256
+
+
+@compiled
+def _insertion(keys: Any) -> None:
+    for i in range(1, len(keys)):
+        key = keys[i]
+        j = i
+        while j > 0 and keys[j - 1] > key:
+            keys[j] = keys[j - 1]
+            j -= 1
+        keys[j] = key
+
+
+@compiled
+def _radix(keys: Any, spare: Any, starts: Any, width: int) -> None:
+    """Sort whole numbers below ``width``, eight bits at a time."""
+    n = len(keys)
+    shift = 0
+    while (width - 1) >> shift:
+        starts[:] = 0
+        for i in range(n):
+            starts[(keys[i] >> shift) & 255] += 1
+        total = 0
+        for d in range(_DIGIT):
+            count = starts[d]
+            starts[d] = total
+            total += count
+        for i in range(n):
+            d = (keys[i] >> shift) & 255
+            spare[starts[d]] = keys[i]
+            starts[d] += 1
+        for i in range(n):
+            keys[i] = spare[i]
+        shift += 8
+
+
+@compiled
+def _label_of(scratch: Scratch, group: int, labels: int) -> int:
+    """Return the one label of a group of rows, or -1 if there are several."""
+    label = -1
+    for c in range(labels):
+        if scratch.group_counts[group * labels + c]:
+            if label >= 0:
+                return -1
+            label = c
+    return label
+
+
+@compiled
+def _from_histogram(
+    scratch: Scratch, keys: Any, low: int, width: int, labels: int, label_bits: int
+) -> int:
+    histogram = scratch.histogram
+    for i in range(len(keys)):
+        histogram[np.uint64(keys[i])] += 1
+    groups = 0
+    for code in range(width):
+        some = 0
+        here = code << label_bits
+        for c in range(labels):
+            some |= histogram[here + c]
+        if some:
+            for c in range(labels):
+                scratch.group_counts[groups * labels + c] = histogram[here + c]
+                histogram[here + c] = 0
+            scratch.group_code[groups] = low + code
+            groups += 1
+    return groups
+
+
+@compiled
+def _from_sorting(
+    scratch: Scratch, keys: Any, low: int, width: int, labels: int, label_bits: int
+) -> int:
+    if len(keys) <= _FEW:
+        _insertion(keys)
+    else:
+        _radix(keys, scratch.spare[: len(keys)], scratch.starts, width << label_bits)
+    groups = -1
+    last = -1
+    for i in range(len(keys)):
+        code = keys[i] >> label_bits
+        if code != last:
+            last = code
+            groups += 1
+            scratch.group_code[groups] = low + code
+            for c in range(labels):
+                scratch.group_counts[groups * labels + c] = 0
+        scratch.group_counts[groups * labels + keys[i] - (code << label_bits)] += 1
+    return groups + 1
+
+
+@compiled
+def _groups(table: Table, scratch: Scratch, rows: Any, begin: int, counts: Any, g: int) -> int:
+    """Leave values, counts and labels of the groups of equal value, ascending; return how many."""
+    label_bits = 0
+    while 1 << label_bits < len(counts):
+        label_bits += 1
+    codes, labels = table.codes[g], len(counts)
+    low, high = codes[rows[begin]], codes[rows[begin]]
+    n = 0
+    for c in range(labels):
+        mine = rows[begin + n : begin + n + counts[c]]
+        keys = scratch.keys[n : n + counts[c]]
+        for i in range(len(mine)):
+            code = codes[np.uint32(mine[i])]
+            low, high = min(low, code), max(high, code)
+            keys[i] = (np.int64(code) << label_bits) | c
+        n += counts[c]
+    width = np.int64(high) - low + 1
+    keys = scratch.keys[:n]
+    first = np.int64(low) << label_bits
+    for i in range(len(keys)):
+        keys[i] -= first
+    if width <= 2 * n:
+        groups = _from_histogram(scratch, keys, low, width, labels, label_bits)
+    else:
+        groups = _from_sorting(scratch, keys, low, width, labels, label_bits)
+    for i in range(groups):
+        scratch.group_label[i] = _label_of(scratch, i, labels)
+    return groups
+
+
+@compiled
+def _worst(scratch: Scratch, k: int) -> int:
+    worst = 0
+    for i in range(1, k):
+        if scratch.priority[i] > scratch.priority[worst]:
+            worst = i
+    return worst
+
+
+@compiled
+def _copy(chosen: Any, source: int, target: int) -> None:
+    for c in range(chosen.shape[1]):
+        chosen[target, c] = chosen[source, c]
+
+
+@compiled
+def _ascending(scratch: Scratch, found: int) -> None:
+    """Order what was chosen by value; the last row of ``chosen`` is spare."""
+    chosen = scratch.chosen
+    k = len(chosen) - 1
+    for i in range(1, found):
+        if chosen[i - 1, 0] > chosen[i, 0]:
+            _copy(chosen, i, k)
+            j = i
+            while j > 0 and chosen[j - 1, 0] > chosen[k, 0]:
+                _copy(chosen, j - 1, j)
+                j -= 1
+            _copy(chosen, k, j)
+
+
+@compiled
+def sample(
+    table: Table, scratch: Scratch, rows: Any, begin: int, counts: Any, g: int, key: np.uint64,
+    k: int,
+) -> int:  # fmt: skip
+    """Leave at most k valid thresholds of general attribute g in ``scratch.chosen``; how many.
+
+    A threshold lies between two adjacent values and is valid if rows of different labels have
+    them (paper, section 3.2). Its priority is a hash of the lower value, keyed by ``key``, the
+    attribute's own; the k first by priority are kept. Each row of ``chosen`` is: code below, code
+    above, counts at most the one below, counts at it, counts at the one above.
+
+    Parameters
+    ----------
+    rows : ndarray of int32
+        From ``begin`` on, by label; ``counts`` says how many of each.
+    """
+    labels = len(counts)
+    groups = _groups(table, scratch, rows, begin, counts, g)
+    start = table.level_start[g]
+    chosen, group_counts, low = scratch.chosen, scratch.group_counts, scratch.low
+    low[:] = 0
+    found, worst, sorted_so_far = 0, 0, True
+    for i in range(groups - 1):
+        for c in range(labels):
+            low[c] += group_counts[i * labels + c]
+        label = scratch.group_label[i]
+        if label >= 0 and label == scratch.group_label[i + 1]:
+            continue
+        priority = mixed(key ^ table.level_bits[start + scratch.group_code[i]])
+        if found < k:
+            at = found
+            found += 1
+        elif priority < scratch.priority[worst]:
+            at = worst
+            sorted_so_far = False
+        else:
+            continue
+        scratch.priority[at] = priority
+        chosen[at, 0] = scratch.group_code[i]
+        chosen[at, 1] = scratch.group_code[i + 1]
+        for c in range(labels):
+            chosen[at, 2 + c] = low[c]
+            chosen[at, 2 + labels + c] = group_counts[i * labels + c]
+            chosen[at, 2 + 2 * labels + c] = group_counts[(i + 1) * labels + c]
+        if found == k:
+            worst = _worst(scratch, k)
+    if not sorted_so_far:
+        _ascending(scratch, found)
+    return found

@@ -1,0 +1,171 @@
+"""Whether plain arrays are a forest at all: everything a kernel takes for granted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from leaveout.models.forest.layout import SMALL
+from leaveout.models.forest.plain import Ensemble, PlainTree, Settings
+
+__all__ = ["LARGEST", "problem_of"]
+
+LARGEST = 2.0**1000
+"""Values must be smaller, so that no difference of two overflows."""
+
+
+def problem_of(ensemble: Ensemble) -> str | None:
+    """Return the first thing that is wrong with an ensemble, or None."""
+    for problem in _setting_problems(ensemble.settings, ensemble.X.shape[1]):
+        return problem
+    for problem in _row_problems(ensemble):
+        return problem
+    for i, tree in enumerate(ensemble.trees):
+        for problem in _tree_problems(ensemble, tree):
+            return f"tree {i}: {problem}"
+    return None
+
+
+def _setting_problems(settings: Settings, attributes: int) -> Iterator[str]:
+    largest = 2**31 - 1
+    for name, least, most in (
+        ("trees", 1, largest), ("thresholds", 1, largest), ("attributes", 1, attributes),
+        ("random_depth", 0, largest), ("least", 2, largest), ("seed", 0, 2**63 - 1),
+    ):  # fmt: skip
+        value = getattr(settings, name)
+        if not least <= value <= most:
+            yield f"the setting {name} is {value}, not in {least} to {most}"
+    if settings.depth is not None and not 1 <= settings.depth <= largest:
+        yield f"the setting depth is {settings.depth}"
+    if settings.criterion not in ("gini", "entropy"):
+        yield f"the setting criterion is {settings.criterion!r}"
+
+
+def _row_problems(ensemble: Ensemble) -> Iterator[str]:
+    names, y, labels = ensemble.names, ensemble.y, len(ensemble.classes)
+    if not len(names) or not ensemble.X.shape[1] or not len(names) == len(y) == len(ensemble.X):
+        yield "the rows' names, labels and values are not equally many"
+    elif not ensemble.next_name < 2**62:
+        yield "the next row's name is too large"
+    elif names[0] < 0 or np.any(np.diff(names) <= 0) or names[-1] >= ensemble.next_name:
+        yield "the rows' names do not ascend below the next one"
+    elif not np.all(np.isfinite(ensemble.X)):
+        yield "a value is not a number"
+    elif np.any(np.abs(ensemble.X) >= LARGEST):
+        yield "a value is too large"
+    elif not np.array_equal(np.unique(y), np.arange(labels)):
+        yield "the rows' labels are not numbered among those there are"
+    elif ensemble.classes.dtype.kind not in "biufUO" or len(np.unique(ensemble.classes)) != labels:
+        yield "the labels are not distinct"
+
+
+def _tree_problems(ensemble: Ensemble, tree: PlainTree) -> Iterator[str]:
+    size, rows, labels = len(tree.feature), len(ensemble.names), len(ensemble.classes)
+    leaf = tree.feature < 0
+    if not size or tree.counts.shape[1:] != (labels,) or tree.cached_values.shape[1:] != (2,):
+        yield "its arrays have other shapes than a tree's"
+    elif tree.cached_counts.shape[1:] != (3 * labels,):
+        yield "its statistics have other shapes than a tree's"
+    elif not np.all(np.isfinite(tree.threshold)) or not np.all(np.isfinite(tree.cached_values)):
+        yield "a threshold is not a number"
+    elif np.any(tree.feature < -1) or np.any(tree.feature >= ensemble.X.shape[1]):
+        yield "a node splits on an attribute there is not"
+    elif not _preorder(tree):
+        yield "its nodes are not in preorder"
+    elif np.any(tree.counts < 0) or np.any(tree.counts.sum(axis=1, dtype=np.int64) < 1):
+        yield "a node holds no rows"
+    elif not np.array_equal(np.sort(tree.rows), np.arange(rows)):
+        yield "its leaves do not list every row once"
+    elif not np.array_equal(
+        tree.counts[~leaf].astype(np.int64),
+        tree.counts[tree.left[~leaf]].astype(np.int64) + tree.counts[tree.right[~leaf]],
+    ):
+        yield "a node does not count the rows of its children"
+    elif not np.array_equal(tree.counts[0], np.bincount(ensemble.y, minlength=labels)):
+        yield "the root does not count every row"
+    elif not _listed(ensemble, tree):
+        yield "a leaf lists rows that do not fall into it"
+    else:
+        yield from _cache_problems(ensemble, tree)
+
+
+def _preorder(tree: PlainTree) -> bool:
+    """Return whether children come behind their parents, the left one next, none left over."""
+    waiting: list[int] = []
+    left, right, inner = tree.left.tolist(), tree.right.tolist(), (tree.feature >= 0).tolist()
+    last = len(inner) - 1
+    for node, splits in enumerate(inner):
+        if splits:
+            if left[node] != node + 1 or not node + 1 < right[node] <= last:
+                return False
+            waiting.append(right[node])
+            continue
+        if left[node] != -1 or right[node] != -1:
+            return False
+        follows = node == last or (bool(waiting) and waiting.pop() == node + 1)
+        if not follows:
+            return False
+    return not waiting
+
+
+def _listed(ensemble: Ensemble, tree: PlainTree) -> bool:
+    """Return whether each row is listed by the leaf it falls into, ascending."""
+    leaf = np.flatnonzero(tree.feature < 0)
+    expected = np.empty(len(ensemble.names), np.int64)
+    sizes = tree.counts[leaf].sum(axis=1)
+    if sizes.sum() != len(expected):
+        return False
+    expected[tree.rows] = np.repeat(leaf, sizes)
+    node = np.zeros(len(expected), np.int64)
+    while True:
+        moving = np.flatnonzero(tree.feature[node] >= 0)
+        if not len(moving):
+            break
+        at = node[moving]
+        right = ensemble.X[moving, tree.feature[at]] > tree.threshold[at]
+        node[moving] = np.where(right, tree.right[at], tree.left[at])
+    inside = np.repeat(np.arange(len(leaf)), sizes)
+    ascending = np.array_equal(np.lexsort((tree.rows, inside)), np.arange(len(inside)))
+    labels = len(ensemble.classes)
+    found = np.bincount(inside * labels + ensemble.y[tree.rows], minlength=len(leaf) * labels)
+    counted = np.array_equal(found.reshape(len(leaf), labels), tree.counts[leaf])
+    return ascending and counted and np.array_equal(node, expected)
+
+
+def _cache_problems(ensemble: Ensemble, tree: PlainTree) -> Iterator[str]:
+    nodes, attributes = tree.cached_node, tree.cached_attribute
+    settings = ensemble.settings
+    wanted = np.flatnonzero((tree.feature >= 0) & (tree.counts.sum(axis=1) > SMALL))
+    if not np.array_equal(np.unique(nodes), wanted) or np.any(np.diff(nodes) < 0):
+        yield "the nodes that cache statistics are not those that should"
+        return
+    if np.any(attributes < 0) or np.any(attributes >= ensemble.X.shape[1]):
+        yield "a statistic is of an attribute there is not"
+        return
+    if np.any(tree.cached_counts < 0):
+        yield "a statistic counts fewer rows than none"
+        return
+    for attribute in np.unique(attributes):
+        mine = tree.cached_values[attributes == attribute]
+        values = np.unique(ensemble.X[:, attribute])
+        if not np.all(np.isin(mine, values)) or np.any(mine[:, 0] >= mine[:, 1]):
+            yield f"a statistic of attribute {attribute} is of values that no two rows have"
+            return
+    at_random = tree.depths[nodes] < settings.random_depth
+    if np.any(attributes[at_random] != tree.feature[nodes[at_random]]):
+        yield "a random node caches another attribute than its own"
+    if len(np.unique(nodes[at_random])) != int(at_random.sum()):
+        yield "a random node caches more than one range"
+    new = np.concatenate(([True], (np.diff(nodes) != 0) | (np.diff(attributes) != 0)))
+    if np.any(~new[1:] & (np.diff(tree.cached_values[:, 0]) <= 0)):
+        yield "a node's thresholds of an attribute do not ascend"
+    runs = np.flatnonzero(new)
+    lengths = np.diff(np.concatenate((runs, [len(nodes)])))
+    pairs = (
+        np.unique(np.stack((nodes[runs], attributes[runs])), axis=1).shape[1] if len(nodes) else 0
+    )
+    if len(nodes) and (pairs != len(runs) or lengths.max() > settings.thresholds):
+        yield "a node caches more thresholds of an attribute than it may"
+    if len(nodes) and np.bincount(nodes[runs]).max() > settings.attributes:
+        yield "a node caches more attributes than it may"

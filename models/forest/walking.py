@@ -1,0 +1,213 @@
+"""One row leaves a tree or joins it: the nodes on its path, from the root down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from leaveout.models.forest.caches import shift, still_sampled
+from leaveout.models.forest.compiling import compiled
+from leaveout.models.forest.deciding import best_of, decide, stopped
+from leaveout.models.forest.growing import by_label, goes_right
+from leaveout.models.forest.keys import attribute_key, child_key, drawn_between
+from leaveout.models.forest.layout import SMALL, Rules, Scratch, Tree
+from leaveout.models.forest.table import Table
+
+__all__ = ["insert", "record_words", "recorded_on_path", "restore", "walk"]
+
+
+@compiled
+def _same_parts(table: Table, tree: Tree, node: int, attribute: int, threshold: float) -> bool:
+    """Return whether a split sends every row of a node to the child it is in."""
+    for right in range(2):
+        child = tree.nodes[node].right if right else tree.nodes[node].left
+        start = tree.nodes[child].start
+        for i in range(start, start + tree.nodes[child].span):
+            row = tree.rows[i]
+            if row >= 0 and goes_right(table, row, attribute, threshold) != (right == 1):
+                return False
+    return True
+
+
+@compiled
+def _total(counts: Any) -> int:
+    n = 0
+    for c in range(len(counts)):
+        n += counts[c]
+    return n
+
+
+@compiled
+def _random_after(
+    table: Table, tree: Tree, node: int, row: int, key: np.uint64, probing: bool
+) -> tuple[bool, float]:
+    """Return whether a random node keeps its attribute without ``row``, and its threshold."""
+    here = tree.nodes[node]
+    kind = table.kind[here.feature]
+    if kind >= 0:
+        right = goes_right(table, row, here.feature, here.threshold)
+        rest = _total(tree.counts[here.right if right else here.left]) - 1
+        return rest > 0, here.threshold
+    if here.record < 0:
+        return False, 0.0
+    g = -1 - kind
+    low, high = tree.arena[here.record], tree.arena[here.record + 1]
+    code = table.codes[g, row]
+    if code != low and code != high:
+        return True, here.threshold
+    least, greatest = high, low
+    for i in range(here.start, here.start + here.span):
+        if tree.rows[i] >= 0:
+            other = table.codes[g, tree.rows[i]]
+            least, greatest = min(least, other), max(greatest, other)
+    if least >= greatest:
+        return False, 0.0
+    if not probing:
+        tree.arena[here.record], tree.arena[here.record + 1] = least, greatest
+    start = table.level_start[g]
+    own = attribute_key(key, here.feature)
+    return True, drawn_between(own, table.levels[start + least], table.levels[start + greatest])
+
+
+@compiled
+def _store(tree: Tree, scratch: Scratch, node: int, old: int) -> None:
+    """Keep the record just decided where the old one was, ``old`` words long, or at the end."""
+    length, record = scratch.size[0], tree.nodes[node].record
+    if length == 0:
+        tree.nodes[node].record = -1
+        return
+    if length > old:
+        record = tree.used[1]
+        tree.used[1] = record + length
+        tree.nodes[node].record = record
+    for i in range(length):
+        tree.arena[record + i] = scratch.record[i]
+
+
+@compiled
+def record_words(
+    table: Table, rules: Rules, arena: Any, record: int, labels: int, depth: int
+) -> int:
+    """Return the words of the record of a node at a depth; 0 if it has none."""
+    if record < 0:
+        return 0
+    if depth < rules.random_depth:
+        return 2
+    at = record + 1
+    for _ in range(arena[record]):
+        general = table.kind[arena[at]] < 0
+        at += 2 + (arena[at + 1] * (2 + 3 * labels) if general else labels)
+    return at - record
+
+
+@compiled
+def walk(
+    table: Table, rules: Rules, tree: Tree, scratch: Scratch, row: int, by: int, key: np.uint64,
+    probing: bool,
+) -> int:  # fmt: skip
+    """Count a row out of (``by`` -1) or into (1) its path; return the node to regrow, or -1.
+
+    The row's place in ``tree.rows`` has been emptied, or filled, before. Where a node would be
+    split otherwise than it is, everything below it must be regrown; ``scratch`` then holds its
+    depth and key. Where only the number of its threshold has moved, its children stand.
+
+    Parameters
+    ----------
+    tree : Tree
+        With room in the arena for the records of a path.
+    probing : bool
+        Change nothing but counts, which ``restore`` brings back; ``scratch.path`` has the path.
+    """
+    nodes, arena = tree.nodes, tree.arena
+    label, labels = table.labels[row], tree.counts.shape[1]
+    node, depth = 0, 0
+    while True:
+        counts = tree.counts[node]
+        counts[label] += by
+        n = _total(counts)
+        scratch.path[depth] = node
+        scratch.size[1], scratch.size[2], scratch.key[0] = depth, n, key
+        record = nodes[node].record
+        cached = by < 0 and record >= 0 and depth >= rules.random_depth
+        if cached:
+            shift(table, arena, record, row, label, labels, by)
+        if nodes[node].feature < 0:
+            return -1 if by < 0 or stopped(counts, depth, rules) else node
+        if stopped(counts, depth, rules):
+            return node
+        right = goes_right(table, row, nodes[node].feature, nodes[node].threshold)
+        known, attribute, threshold = False, nodes[node].feature, 0.0
+        if by < 0 and depth < rules.random_depth:
+            known, threshold = _random_after(table, tree, node, row, key, probing)
+        elif cached:
+            known = n > SMALL and still_sampled(table, rules, tree, node, row, counts, key)
+            if known:
+                attribute, threshold = best_of(table, rules, arena, record, counts)
+        if not known:
+            by_label(table, tree.rows, nodes[node].start, nodes[node].span, counts, scratch.live)
+            attribute, threshold = decide(
+                table, rules, scratch, scratch.live, 0, counts, key, depth
+            )
+            if attribute < 0:
+                return node
+            if not probing:
+                old = record_words(table, rules, arena, record, labels, depth)
+                _store(tree, scratch, node, old)
+        elif n <= SMALL and not probing:
+            nodes[node].record = -1
+        if attribute != nodes[node].feature or threshold != nodes[node].threshold:
+            if not _same_parts(table, tree, node, attribute, threshold):
+                return node
+            if not probing:
+                nodes[node].feature = attribute
+                nodes[node].threshold = threshold
+        node = nodes[node].right if right else nodes[node].left
+        key = child_key(key, right)
+        depth += 1
+
+
+@compiled
+def restore(table: Table, rules: Rules, tree: Tree, scratch: Scratch, row: int, depth: int) -> None:
+    """Undo the counting of a walk that probed a deletion and stopped at ``depth``."""
+    label, labels = table.labels[row], tree.counts.shape[1]
+    for level in range(depth + 1):
+        node = scratch.path[level]
+        tree.counts[node, label] += 1
+        record = tree.nodes[node].record
+        if record >= 0 and level >= rules.random_depth:
+            shift(table, tree.arena, record, row, label, labels, 1)
+
+
+@compiled
+def insert(table: Table, tree: Tree, row: int, end: int) -> None:
+    """Give a row its place in the leaf it falls into; places from ``end`` on are free."""
+    nodes, rows = tree.nodes, tree.rows
+    node = 0
+    nodes[node].span += 1
+    while nodes[node].feature >= 0:
+        right = goes_right(table, row, nodes[node].feature, nodes[node].threshold)
+        node = nodes[node].right if right else nodes[node].left
+        nodes[node].span += 1
+    place = nodes[node].start + nodes[node].span - 1
+    for i in range(end, place, -1):
+        rows[i] = rows[i - 1]
+        if rows[i] >= 0:
+            tree.where[rows[i]] = i
+    rows[place] = row
+    tree.where[row] = place
+    for other in range(tree.used[0]):
+        if nodes[other].start >= place:
+            nodes[other].start += 1
+
+
+@compiled
+def recorded_on_path(table: Table, tree: Tree, row: int) -> int:
+    """Return how many nodes on a row's path may have to keep a new record."""
+    nodes = tree.nodes
+    node, deep = 0, 0
+    while nodes[node].feature >= 0:
+        deep += _total(tree.counts[node]) >= SMALL
+        right = goes_right(table, row, nodes[node].feature, nodes[node].threshold)
+        node = nodes[node].right if right else nodes[node].left
+    return deep

@@ -1,0 +1,103 @@
+"""Wrong statistics are found and named; differences are said with tree, path and statistic."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+from leaveout.models.forest import DareForestClassifier, caches_sound, first_difference
+
+
+@pytest.fixture
+def forest():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 3)).round(1), rng.integers(0, 2, 400)
+    return DareForestClassifier(2, random_state=1, d_rmax=1, max_depth=4).fit(X, y)
+
+
+def test_a_sound_forest_is_sound_before_and_after(forest):
+    assert caches_sound(forest) is None
+    forest.delete([5, 6, 7])
+    forest.add([[0.0, 0.1, 0.2]], [1])
+    assert caches_sound(forest) is None
+
+
+def test_every_cached_count_is_checked(forest):
+    tree, labels, changed = forest.grove_.trees[1], 2, 0
+    for node in np.flatnonzero(tree.nodes["record"][: tree.used[0]] > 0):
+        # One attribute a node: how many, which, how many thresholds; codes come before counts.
+        record = int(tree.nodes["record"][node])
+        for i in range(int(tree.arena[record + 2])):
+            for word in range(2, 2 + 3 * labels):
+                at = record + 3 + i * (2 + 3 * labels) + word
+                tree.arena[at] += 1
+                assert caches_sound(forest) is not None
+                tree.arena[at] -= 1
+                changed += 1
+    assert changed > 100
+    assert caches_sound(forest) is None
+
+
+def test_a_wrong_count_is_named(forest):
+    tree = forest.grove_.trees[1]
+    record = tree.nodes["record"][tree.nodes["left"][0]]
+    assert tree.arena[record + 2] > 0
+    tree.arena[record + 5] += 1  # attributes, attribute, thresholds, two codes; then the counts
+    found = caches_sound(forest)
+    assert found is not None
+    assert found.startswith("tree 1, node L: the threshold of attribute ")
+    assert "rows at most the first" in found
+
+
+def test_a_wrong_range_of_a_random_node_is_named(forest):
+    tree = forest.grove_.trees[0]
+    tree.arena[tree.nodes["record"][0]] += 1
+    assert "tree 0, the root: attribute" in str(caches_sound(forest))
+
+
+def test_a_wrong_count_of_a_leaf_is_named(forest):
+    tree = forest.grove_.trees[0]
+    leaf = int(np.flatnonzero(tree.nodes["feature"][: tree.used[0]] < 0)[0])
+    tree.counts[leaf] += np.array([1, -1], np.int32)
+    assert "rows by label" in str(caches_sound(forest))
+
+
+def test_a_row_in_the_wrong_leaf_is_named(forest):
+    tree = forest.grove_.trees[0]
+    tree.rows[[0, 399]] = tree.rows[[399, 0]]
+    assert "is listed in a leaf it does not fall into" in str(caches_sound(forest))
+
+
+def test_differences_are_said_in_a_sentence(forest):
+    def after(change):
+        other = copy.deepcopy(forest)
+        change(other.grove_)
+        assert first_difference(forest, other) == first_difference(forest, other)
+        return str(first_difference(forest, other))
+
+    def threshold(grove):
+        grove.trees[1].nodes["threshold"][grove.trees[1].nodes["left"][0]] += 1e-9
+
+    def counts(grove):
+        grove.trees[0].counts[0, 0] += 1
+
+    def cached(grove):
+        tree = grove.trees[1]
+        tree.arena[tree.nodes["record"][tree.nodes["left"][0]] + 5] += 1
+
+    def listed(grove):
+        grove.trees[0].rows[[0, 399]] = grove.trees[0].rows[[399, 0]]
+
+    assert "tree 1, node L: it splits attribute" in after(threshold)
+    assert "tree 0, the root: it counts" in after(counts)
+    assert "tree 1, node L: it caches attribute" in after(cached)
+    assert "the leaf lists row" in after(listed)
+    assert "row 3 is held by the one only" in after(lambda grove: grove.forget([3]))
+    assert "the label of row 0" in after(
+        lambda g: g.table.labels.__setitem__(0, 1 - g.table.labels[0])
+    )
+    assert first_difference(forest, copy.deepcopy(forest)) is None
+    other = DareForestClassifier(3).fit([[0.0], [1.0]], [0, 1])
+    assert first_difference(forest, other) == "the setting trees is 2 in the one and 3 in the other"

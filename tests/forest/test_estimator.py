@@ -1,0 +1,176 @@
+"""The classifier behaves as scikit-learn's do, and says clearly what it refuses."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from forest.scripts import random_data, random_forest
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from leaveout.errors import LeaveoutError
+from leaveout.models.forest import DareForestClassifier, ForestError, first_difference, trees_of
+
+
+@pytest.fixture
+def forest():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(120, 4)), rng.integers(0, 3, 120)
+    return DareForestClassifier(3, random_state=5).fit(X, np.array(["a", "b", "c"])[y])
+
+
+@parametrize_with_checks([DareForestClassifier(5), DareForestClassifier(5, d_rmax=2, k=3)])
+def test_scikit_learn_finds_nothing_to_complain_of(estimator, check):
+    check(estimator)
+
+
+def test_weights_are_refused_with_a_reason(forest):
+    with pytest.raises(ForestError, match="sample_weight: not supported; the counts"):
+        forest.fit([[0.0], [1.0]], [0, 1], sample_weight=[1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([3, 120], "there is no row 120; rows are 0 to 119"),
+        ([3, -1], "there is no row -1"),
+        ([4, 7], "row 7 was deleted before"),
+        ([4, 4], "row 4 is named twice"),
+        ([4.5], "whole numbers"),
+        (list(range(7)) + list(range(8, 120)), "the last row cannot be deleted"),
+    ],
+)
+def test_a_refused_deletion_changes_nothing(forest, rows, said):
+    forest.delete(7)
+    before = copy.deepcopy(forest)
+    with pytest.raises(ForestError, match=said):
+        forest.delete(rows)
+    assert forest == before
+
+
+def test_errors_are_of_the_one_family():
+    assert issubclass(ForestError, LeaveoutError)
+    assert issubclass(ForestError, ValueError)
+
+
+def test_an_interrupted_deletion_leaves_the_forest_as_it_was(forest, monkeypatch):
+    from leaveout.models.forest import engine
+
+    before, work, calls = copy.deepcopy(forest), engine.revised, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return work(*arguments)
+
+    monkeypatch.setattr(engine, "revised", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        forest.delete([1, 2, 3])
+    monkeypatch.undo()
+    assert first_difference(forest, before) is None
+
+
+def test_names_never_shift_and_are_never_used_again(forest):
+    forest.delete([0, 119])
+    assert forest.add(np.zeros((2, 4)), ["a", "b"]).tolist() == [120, 121]
+    forest.delete(121)
+    assert forest.add(np.ones((1, 4)), ["c"]).tolist() == [122]
+    assert forest.rows_.tolist() == [*range(1, 119), 120, 122]
+    assert first_difference(forest, forest.retrained()) is None
+    with pytest.raises(ForestError, match="row 121 was deleted before"):
+        forest.delete(121)
+
+
+def test_labels_come_and_go_with_their_rows():
+    X, y = np.arange(6.0)[:, None], np.array(["x", "x", "y", "y", "z", "z"])
+    forest = DareForestClassifier(2, random_state=0).fit(X, y)
+    assert forest.delete([4, 5]).classes_.tolist() == ["x", "y"]
+    assert forest.predict_proba([[9.0]]).shape == (1, 2)
+    forest.add([[7.0]], ["a label that is longer"])
+    assert forest.classes_.tolist() == ["a label that is longer", "x", "y"]
+    assert forest == forest.retrained()
+    forest.delete(6)
+    assert forest.ensemble().classes.dtype == y.dtype
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"n_estimators": 0}, {"max_depth": 0}, {"k": 0}, {"k": True}, {"d_rmax": -1},
+        {"max_features": 0}, {"max_features": 1.5}, {"max_features": "all"}, {"criterion": "mse"},
+        {"min_samples_split": 1}, {"random_state": -1}, {"n_jobs": 0},
+    ],
+)  # fmt: skip
+def test_settings_without_a_meaning_are_refused(settings):
+    with pytest.raises(ForestError, match=next(iter(settings))):
+        DareForestClassifier(**settings).fit([[0.0], [1.0]], [0, 1])
+
+
+def test_values_whose_differences_overflow_are_refused():
+    with pytest.raises(ForestError, match="too large"):
+        DareForestClassifier(1).fit([[-1.7e308], [1.7e308]], [0, 1])
+
+
+def test_threads_do_not_change_the_forest():
+    rng = np.random.default_rng(8)
+    X, y = random_data(rng, sizes=(300,))
+    one = random_forest(rng, X.shape[1], n_estimators=5)
+    two = clone(one).set_params(n_jobs=2)
+    assert one.fit(X, y) == two.fit(X, y)
+    assert one.delete(range(10)) == two.delete(range(10))
+
+
+def test_a_pickle_is_the_same_forest(forest):
+    forest.delete(range(5))
+    again = pickle.loads(pickle.dumps(forest))
+    assert again == forest
+    assert again.delete(9) == forest.delete(9)
+
+
+def test_forests_of_different_seeds_differ(forest):
+    other = clone(forest).set_params(random_state=6)
+    held = forest.ensemble()
+    assert other.fit(held.X, held.classes[held.y]) != forest
+    assert clone(forest) != forest
+
+
+def test_predictions_are_as_good_as_a_random_forests():
+    X, y = make_classification(1500, 12, n_informative=6, random_state=1)
+    ours = DareForestClassifier(40, random_state=1).fit(X[:1000], y[:1000])
+    theirs = RandomForestClassifier(40, random_state=1).fit(X[:1000], y[:1000])
+    assert ours.score(X[1000:], y[1000:]) > theirs.score(X[1000:], y[1000:]) - 0.03
+
+
+def test_probabilities_are_the_means_of_the_leaves(forest):
+    X = np.random.default_rng(1).normal(size=(20, 4))
+    means = []
+    for x in X:
+        shares = []
+        for tree in trees_of(forest):
+            node = 0
+            while tree.feature[node] >= 0:
+                side = tree.left if x[tree.feature[node]] <= tree.threshold[node] else tree.right
+                node = side[node]
+            shares.append(tree.probabilities[node])
+        means.append(np.mean(shares, axis=0))
+    assert np.allclose(forest.predict_proba(X), means, rtol=0, atol=1e-15)
+
+
+def test_the_cost_of_a_deletion_is_what_is_regrown_and_changes_nothing():
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(200, 3)).round(1), rng.integers(0, 2, 200)
+    forest = DareForestClassifier(1, random_state=2).fit(X, y)
+    before, costs = copy.deepcopy(forest), [forest.deletion_cost(row) for row in range(200)]
+    assert first_difference(forest, before) is None
+    assert 0 in costs
+    assert max(costs) > 20
+    for row in (int(np.argmin(costs)), int(np.argmax(costs))):
+        a, b = trees_of(before)[0], trees_of(forest.unlearned(row))[0]
+        same = len(a.feature) == len(b.feature) and np.array_equal(a.feature, b.feature)
+        assert same == (costs[row] == 0)

@@ -1,0 +1,89 @@
+"""Specifications over forests: deletions, cached statistics, equal answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from leaveout.errors import LeaveoutError
+from leaveout.models.forest import DareForestClassifier
+from leaveout.verifier.run import verify
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 6, (60, 3)) / 5
+    y = ((X[:, 0] + X[:, 1] > 1) ^ (rng.random(60) < 0.1)).astype(int)
+    forest = DareForestClassifier(3, k=3, d_rmax=1, max_depth=5, random_state=1).fit(X, y)
+    forest.save(tmp_path / "forest.npz")
+    forest.unlearned([4, 9]).save(tmp_path / "smaller.npz")
+    (tmp_path / "deletions.csv").write_text("row\n3\n0 17 5\n59\n")
+    return tmp_path
+
+
+def result(folder, claim, **options):
+    (folder / "a.spec").write_text(
+        f'let T = forest("forest.npz") let U = forest("smaller.npz") guarantee g: {claim}'
+    )
+    (found,) = verify(folder / "a.spec", **options).results
+    return found
+
+
+DELETIONS = 'forall z in points("deletions.csv"): unlearn(T, z) == retrain(T, z)'
+
+
+def test_what_is_unlearned_is_what_training_anew_gives(folder):
+    assert result(folder, DELETIONS).verdict == "proved"
+    assert result(folder, "caches_sound(T) and caches_sound(U)").verdict == "proved"
+
+
+def test_a_forest_that_did_not_forget_is_refuted_with_the_place(folder, monkeypatch):
+    monkeypatch.setattr(DareForestClassifier, "delete", lambda self, rows: self)
+    found = result(folder, DELETIONS)
+    assert found.verdict == "refuted"
+    assert "number 0" in found.example.words
+    found = result(folder, "T == U")
+    assert found.verdict == "refuted"
+    assert found.example.words.startswith("T differs from U: ")
+
+
+def test_equal_answers_in_a_box(folder):
+    assert result(folder, "same_function(T, T, box(0, 1))").verdict == "proved"
+    found = result(folder, "same_function(T, U, box(0, 1))")
+    one, other = (
+        DareForestClassifier.load(folder / name) for name in ("forest.npz", "smaller.npz")
+    )
+    grid = np.stack(np.meshgrid(*[np.arange(0, 1.001, 0.1)] * 3), axis=-1).reshape(-1, 3)
+    differ = bool((one.predict(grid) != other.predict(grid)).any())
+    assert found.verdict == ("refuted" if differ else "proved")
+    if differ:
+        x = np.array(eval(found.example.facts["x"]))
+        labels = [str(each.predict(x[None])[0]) for each in (one, other)]
+        assert labels == [found.example.facts["one"], found.example.facts["other"]]
+        assert labels[0] != labels[1]
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("rows\n3\n", "no column 'row'"),
+        ("row\n", "no record"),
+        ("row\nx\n", "line 2: 'row' is 'x'"),
+        ("row\n-1\n", "line 2"),
+        ("row\n60\n", "60"),
+        ("row\n3 3\n", "3"),
+    ],
+)
+def test_one_clear_error_for_deletions_that_cannot_be(folder, table, words):
+    (folder / "deletions.csv").write_text(table)
+    with pytest.raises(LeaveoutError) as caught:
+        result(folder, DELETIONS)
+    assert words in str(caught.value).splitlines()[0]
+
+
+def test_one_clear_error_for_a_damaged_forest(folder):
+    whole = (folder / "forest.npz").read_bytes()
+    (folder / "forest.npz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(LeaveoutError, match=r"forest\.npz"):
+        result(folder, "caches_sound(T)")
