@@ -13,6 +13,7 @@ from leaveout.errors import LeaveoutError
 from leaveout.verifier.cli.check import check
 from leaveout.verifier.cli.fmt import fmt
 from leaveout.verifier.cli.partition import partition
+from leaveout.verifier.cli.report import report
 from leaveout.verifier.cli.solvers import solvers
 from leaveout.verifier.cli.train import train
 from leaveout.verifier.cli.verify import verify
@@ -56,6 +57,7 @@ app.command()(check)
 app.command()(fmt)
 app.command()(train)
 app.command()(partition)
+app.command()(report)
 app.command()(vnnlib)
 app.command()(solvers)
 

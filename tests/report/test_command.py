@@ -1,0 +1,107 @@
+"""``leaveout report``: files in, one page and its path out, or one error."""
+
+from __future__ import annotations
+
+import io
+import sys
+import types
+
+import pytest
+
+from leaveout.verifier.cli.app import run
+
+
+@pytest.fixture
+def invoke(capsys):
+    def call(*words):
+        code = run(["report", *map(str, words)])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_it_writes_the_page_and_prints_its_path(made, invoke, tmp_path):
+    out = tmp_path / "page.html"
+    path = made.file(made.result(verdict="refuted"), made.leak(label=0))
+    assert invoke(path, "-o", out) == (0, f"{out}\n", "")
+    assert out.read_text().startswith("<!DOCTYPE html>\n<html lang=")
+
+
+def test_its_usual_name_is_report_html(made, invoke, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert invoke(made.file(made.result()))[:2] == (0, "report.html\n")
+    assert (tmp_path / "report.html").exists()
+
+
+def test_results_may_come_from_standard_input(made, invoke, tmp_path, monkeypatch):
+    data = io.BytesIO(made.file(made.result()).read_bytes())
+    monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=data))
+    assert invoke("-", "-o", tmp_path / "p.html")[0] == 0
+    assert "standard input" in (tmp_path / "p.html").read_text()
+
+
+def test_a_page_is_replaced_and_anything_else_is_not(made, invoke, tmp_path):
+    path, out = made.file(made.result()), tmp_path / "p.html"
+    assert invoke(path, "-o", out)[0] == 0
+    first = out.read_bytes()
+    path = made.file(made.result(verdict="unknown", reason="time: over"))
+    assert invoke(path, "-o", out)[0] == 0
+    assert out.read_bytes() != first
+    out.write_text("<!DOCTYPE html><html><p>my diary</p></html>")
+    code, stdout, stderr = invoke(path, "-o", out)
+    assert (code, stdout) == (2, "")
+    assert stderr == (
+        f"leaveout: -o {out}: exists and is no page of leaveout; choose another name, or "
+        "remove it\n"
+    )
+    assert "my diary" in out.read_text()
+
+
+def test_the_results_are_not_overwritten(made, invoke):
+    path = made.file(made.result())
+    before = path.read_bytes()
+    assert invoke(path, "-o", path)[0] == 2
+    assert path.read_bytes() == before
+
+
+def test_where_it_cannot_be_written_is_known_before_anything_is_read(invoke, tmp_path):
+    for out, said in (
+        (tmp_path / "none" / "p.html", "the folder does not exist; make it first"),
+        (tmp_path, "is a folder; give a file name"),
+        ("/dev/null", "is not an ordinary file"),
+        ("-", "give a file name"),
+        (tmp_path / ("x" * 300), "cannot be written"),
+    ):
+        code, stdout, stderr = invoke(tmp_path / "gone.json", "-o", out)
+        assert (code, stdout, stderr.count("\n")) == (2, "", 1)
+        assert said in stderr
+
+
+def test_bad_input_is_2_and_writes_nothing(invoke, tmp_path):
+    (tmp_path / "r.json").write_text("{}")
+    code, stdout, stderr = invoke(tmp_path / "r.json", "-o", tmp_path / "p.html")
+    assert (code, stdout, stderr.count("\n")) == (2, "", 1)
+    assert not (tmp_path / "p.html").exists()
+
+
+def test_without_matplotlib_only_curves_are_refused(made, invoke, tmp_path, monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    out = tmp_path / "p.html"
+    assert invoke(made.file(made.leak(label=0)), "-o", out)[0] == 0
+    code, stdout, stderr = invoke(made.file(made.result(curves=(made.curve(),))), "-o", out)
+    assert (code, stdout) == (2, "")
+    assert stderr == (
+        "leaveout: curves are drawn with matplotlib, which is not installed: "
+        "pip install 'leaveout[report]'\n"
+    )
+    assert "The one statement is proved" in out.read_text()
+
+
+def test_the_help_teaches(invoke):
+    code, stdout, _ = invoke("--help")
+    words = " ".join(stdout.split())
+    assert code == 0
+    assert "leaveout report result.json" in words
+    assert "Exit status: 0 the page is written, 2 bad input." in words

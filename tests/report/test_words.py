@@ -1,0 +1,127 @@
+"""Statements in words, and numbers that stay bounds."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leaveout.specs import Find, Guarantee, parse
+from leaveout.verifier.page.amounts import bound, span
+from leaveout.verifier.page.prose import in_words, vocabulary
+from leaveout.verifier.page.scale import scale
+
+DOCS = Path(__file__).parents[2] / "docs"
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        (
+            "forall x in X, M in F: confidence(N, x) > 0.5 => label(M, x) == label(N, x)",
+            "for every x in X and every M in F: if N's confidence at x is above 0.5, then M's "
+            "label at x is N's label at x",
+        ),
+        (
+            "certified_accuracy(dpa(V), edits = 8) >= 0.5",
+            "the share of test points that dpa(V) answers right whatever 8 edits of the training "
+            "set do, each point attacked by itself, is at least 0.5",
+        ),
+        (
+            "collective_accuracy(dpa(V), relabels = 1) > 0.5",
+            "the share of test points that dpa(V) answers right whatever one attack of 1 relabel "
+            "on all of them together does is above 0.5",
+        ),
+        (
+            "forall p in test_points(V): answered_right(dpa(V), p) => radius(dpa(V), p) >= 1",
+            "for every p in test_points(V): if dpa(V) answers p right, then the radius of what "
+            "dpa(V) answers at p is at least 1",
+        ),
+        (
+            "not (label(N, x) == 1 or label(N, x) == 2) and score(N, x, 0) < 3",
+            "(it is not so that (N's label at x is 1 or N's label at x is 2)) and N's score of "
+            "label 0 at x is below 3",
+        ),
+        (
+            "confidence(N, x, 2) <= 1 => (label(N, x) == 1 => label(N, x) != 0)",
+            "if N's confidence of label 2 at x is at most 1, then if N's label at x is 1, then "
+            "N's label at x is not 0",
+        ),
+        (
+            "(label(N, x) == 1 => label(N, x) == 2) => label(N, x) == 3",
+            "if (if N's label at x is 1, then N's label at x is 2), then N's label at x is 3",
+        ),
+        ("mystery(V, 3) + 2 <= 4", "mystery(V, 3) + 2 is at most 4"),
+        (
+            'membership_advantage(audit("a.npz")) <= 0.05 with confidence 0.95',
+            'with confidence 0.95, membership_advantage(audit("a.npz")) is at most 0.05',
+        ),
+        ("certified_accuracy(dpa(V)) >= 0.5", "certified_accuracy(dpa(V)) is at least 0.5"),
+    ],
+)
+def test_a_claim_in_words(claim, said):
+    (statement,) = parse(f"guarantee g: {claim}").statements
+    assert in_words(statement) == f"It is claimed that {said}."
+
+
+def test_a_find_in_words():
+    (statement,) = parse("find f: greatest r such that distance(x, y) <= r").statements
+    assert in_words(statement) == (
+        "The greatest r such that the distance between x and y is at most r."
+    )
+    (statement,) = parse("find f: least b per label such that confidence(N, x) > b").statements
+    assert in_words(statement).startswith("For each label, the least b such that ")
+
+
+def test_every_worked_statement_has_words_that_name_its_parts():
+    blocks = re.findall(r"```spec\n(.*?)```", (DOCS / "specs.md").read_text(), re.DOTALL)
+    assert blocks
+    for statement in (each for block in blocks for each in parse(block).statements):
+        if isinstance(statement, Guarantee | Find):
+            said = in_words(statement)
+            numbers = re.findall(r"(?<![\w.])\d+(?:\.\d+)?", str(statement.claim))
+            assert all(number in said for number in numbers)
+
+
+def test_functions_are_explained_once_in_the_order_of_the_text():
+    (statement,) = parse("guarantee g: abs(score(N, x, 0) - abs(score(M, x, 0))) <= 1").statements
+    assert [name for name, _ in vocabulary((statement,))] == ["abs", "score"]
+
+
+@given(FLOATS)
+def test_a_bound_is_rounded_outwards(value):
+    assert float(bound(value)) <= value <= float(bound(value, up=True))
+
+
+@given(FLOATS, FLOATS)
+def test_what_is_said_of_two_bounds_holds_both(one, other):
+    lower, upper = sorted((one, other))
+    said = span(lower, upper)
+    if said.startswith("between"):
+        low, high = said.removeprefix("between ").split(" and ")
+        assert float(low) <= lower <= upper <= float(high)
+    elif said.startswith("about"):
+        assert math.isclose(float(said.removeprefix("about ")), lower, rel_tol=1e-5)
+    else:
+        assert float(said) == lower == upper
+
+
+def test_what_is_said_of_one_bound():
+    assert span(None, None) == "not known"
+    assert span(0.1234567, None) == "at least 0.123456"
+    assert span(None, 0.1234561) == "at most 0.123457"
+    assert span(6.0, 6.0) == "6"
+
+
+@given(st.lists(FLOATS, min_size=1, max_size=5), st.booleans())
+def test_an_axis_holds_every_number_between_its_ends(values, shares):
+    axis = scale(values, shares)
+    assert axis.low < axis.high
+    for value in values:
+        assert 0 <= float(axis.place(value).rstrip("%")) <= 100
+    assert len(axis.ticks) <= 7

@@ -1,0 +1,8 @@
+"""The page people read: RESULT.json files as one HTML file that needs no network."""
+
+from leaveout.verifier.page.document import document
+from leaveout.verifier.page.errors import PageError
+from leaveout.verifier.page.loading import load
+from leaveout.verifier.page.model import Page, Run
+
+__all__ = ["Page", "PageError", "Run", "document", "load"]

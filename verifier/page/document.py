@@ -1,0 +1,115 @@
+"""The whole page: its head, the verdict, and the sections one after the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from importlib import resources
+
+import leaveout
+from leaveout.verifier.page.amounts import counted
+from leaveout.verifier.page.icons import icon
+from leaveout.verifier.page.markup import Html, clean, code, joined, tag
+from leaveout.verifier.page.model import Page, overall
+from leaveout.verifier.page.sections import SECTIONS
+from leaveout.verifier.report import Verdict
+
+__all__ = ["MARK", "document"]
+
+MARK = '<meta name="generator" content="leaveout report">'
+"""What every page holds near its start, so that it is known again."""
+
+# Should a name ever slip through as markup, it can neither run nor load anything.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
+
+
+def document(page: Page) -> str:
+    """Return a page as HTML; of the same results always the same.
+
+    Raises
+    ------
+    PageError
+        If there are curves and matplotlib is not installed.
+    """
+    shown = [(each, found) for each in SECTIONS if (found := each.show(page)) is not None]
+    links = [tag("li", tag("a", each.title, href=f"#{each.anchor}")) for each, _ in shown]
+    sections = [
+        tag(
+            "section",
+            tag("h2", each.title, id=f"{each.anchor}-title"),
+            found,
+            id=each.anchor,
+            aria_labelledby=f"{each.anchor}-title",
+        )
+        for each, found in shown
+    ]
+    skip = tag("a", "To the verdict", href="#verdict", class_="skip")
+    header = tag("header", skip, tag("p", tag("strong", "leaveout"), " report"), class_="masthead")
+    nav = tag("nav", tag("ul", links), aria_label="Sections")
+    main = tag("main", _verdict(page), nav, _lines(sections), id="verdict")
+    made = f"Made by leaveout {leaveout.__version__}."
+    body = tag("body", header, main, tag("footer", tag("p", made)))
+    return f'<!DOCTYPE html>\n<html lang="en">\n{_head(page)}\n{body}\n</html>\n'
+
+
+def _head(page: Page) -> Html:
+    style = resources.files("leaveout.verifier.page").joinpath("style.css").read_text("utf-8")
+    title = ", ".join(clean(run.report.spec.partition("\n")[0]) for run in page.runs[:3])
+    return tag(
+        "head",
+        Html('\n<meta charset="utf-8">\n'),
+        Html(f"{MARK}\n"),
+        Html(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'),
+        Html('<meta name="viewport" content="width=device-width, initial-scale=1">\n'),
+        Html('<meta name="color-scheme" content="light dark">\n'),
+        # Without it a browser asks for one.
+        Html('<link rel="icon" href="data:,">\n'),
+        tag("title", f"{_state(page)}: {title[:120]} – leaveout"),
+        Html(f"\n<style>\n{style}</style>\n"),
+    )
+
+
+def _verdict(page: Page) -> Html:
+    state = overall(statement.verdict for statement in page.statements)
+    known = bool(page.statements)
+    specs = ", ".join(dict.fromkeys(run.report.spec.partition("\n")[0] for run in page.runs))
+    counts = Counter(statement.verdict for statement in page.statements)
+    words: tuple[Verdict, ...] = ("proved", "refuted", "unknown")
+    tally = [
+        tag(
+            "li",
+            icon(word),
+            tag("span", f"{counts[word]:,}", class_="count"),
+            f" {word}",
+            class_=word if counts[word] else f"{word} none",
+        )
+        for word in words
+    ]
+    return tag(
+        "div",
+        icon(state) if known else None,
+        tag("h1", f"{_state(page)}."),
+        tag("p", code(specs[:400]), class_="spec"),
+        tag("ul", tally, class_="tally") if known else None,
+        class_=f"hero {state}" if known else "hero",
+    )
+
+
+def _state(page: Page) -> str:
+    statements = page.statements
+    counts = Counter(statement.verdict for statement in statements)
+    total = len(statements)
+    if not total:
+        return "There are no results"
+    if counts["proved"] == total:
+        few = {1: "The one statement is", 2: "Both statements are"}
+        return f"{few.get(total, f'All {total:,} statements are')} proved"
+    worst: Verdict = "refuted" if counts["refuted"] else "unknown"
+    many = counts[worst]
+    head = f"{many:,} of {counted(total, 'statement')} {'is' if many == 1 else 'are'} {worst}"
+    if total == 1:
+        head = f"The one statement is {worst}"
+    return head if worst == "refuted" else f"{head}; none is refuted"
+
+
+def _lines(parts: list[Html]) -> Html:
+    return Html("\n" + "\n".join(joined(part) for part in parts) + "\n")

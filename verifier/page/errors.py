@@ -1,0 +1,11 @@
+"""What is wrong with a request for a page."""
+
+from __future__ import annotations
+
+from leaveout.errors import LeaveoutError
+
+__all__ = ["PageError"]
+
+
+class PageError(LeaveoutError):
+    """A file of results that cannot be shown, or a page that cannot be written."""

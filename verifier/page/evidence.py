@@ -1,0 +1,108 @@
+"""What shows a verdict: a leak, a counter-example, or the facts of an attack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from leaveout.verifier.page.amounts import counted, plain
+from leaveout.verifier.page.facts import facts
+from leaveout.verifier.page.markup import Child, Html, folded, joined, tag
+from leaveout.verifier.page.model import Page
+from leaveout.verifier.page.tables import Column, table
+from leaveout.verifier.report import BoxRecord, ExampleRecord, Result, WitnessRecord
+
+__all__ = ["evidence"]
+
+_OPEN = 12
+_MOST = 1000
+
+
+def evidence(page: Page, result: Result) -> Html | None:
+    """Return what shows a result, None where there is nothing."""
+    shown: list[Html] = []
+    if result.witness is not None:
+        block = _witness(result.witness, result.box)
+        # Of a proved guarantee the worst leak lies below what was asked: no news.
+        quiet = result.kind == "guarantee" and result.verdict == "proved"
+        summary = "The worst leak found, which is no counter-example"
+        shown.append(folded(summary, block) if quiet else block)
+    if result.example is not None:
+        shown.append(_example(result.example, result.box))
+    return joined(shown) if shown else None
+
+
+def _sentence(text: str) -> Html | None:
+    return tag("blockquote", tag("p", text)) if text else None
+
+
+def _witness(witness: WitnessRecord, box: BoxRecord) -> Html:
+    rows: list[list[Child]] = [
+        [str(label), plain(own), plain(other)]
+        for label, (own, other) in enumerate(
+            zip(witness.scores, witness.member_scores, strict=False)
+        )
+    ]
+    rows.append(["answer", f"label {witness.label}", f"label {witness.member_label}"])
+    member = f"member {witness.member} (lacks row {witness.removed})"
+    scores = table(
+        "Scores at x of the network and of the member",
+        [Column("Label"), Column("network N", number=True), Column(member, number=True)],
+        rows,
+        seen=True,
+    )
+    return joined(_sentence(witness.words), scores, _points({"x": witness.x}, box))
+
+
+def _example(example: ExampleRecord, box: BoxRecord) -> Html:
+    names = [f"{name}: member {at}" for name, at in example.members.items()]
+    names += [f"{name} lacks row {row}" for name, row in example.removed.items()]
+    return joined(
+        _sentence(example.words),
+        tag("p", "; ".join(names), ".") if names else None,
+        _scores(example),
+        _points(example.points, box) if example.points else None,
+        facts(example.facts),
+    )
+
+
+def _scores(example: ExampleRecord) -> Html | None:
+    if not example.scores:
+        return None
+    labels = max(len(scores) for scores in example.scores.values())
+    rows: list[list[Child]] = [
+        [
+            str(label),
+            *(
+                plain(scores[label]) if label < len(scores) else "–"
+                for scores in example.scores.values()
+            ),
+        ]
+        for label in range(min(labels, _MOST))
+    ]
+    answers = [example.labels.get(name) for name in example.scores]
+    rows.append(["answer", *("–" if each is None else f"label {each}" for each in answers)])
+    columns = [Column("Label"), *(Column(name, number=True) for name in example.scores)]
+    return table("Scores", columns, rows, seen=True)
+
+
+def _points(points: dict[str, tuple[float, ...]], box: BoxRecord) -> Html:
+    """Return the features of points, folded where they are many."""
+    count = max((len(point) for point in points.values()), default=0)
+    rows = [_feature(points, box, at) for at in range(min(count, _MOST))]
+    columns = [Column("Feature"), *(Column(name, number=True) for name in points)]
+    columns += [Column("least", number=True), Column("greatest", number=True)]
+    name = " and ".join(points)
+    caption = f"{name}: {counted(count, 'feature')}, each with its range in the set of inputs"
+    shown = table(caption, columns, rows, seen=count <= _OPEN)
+    more = None
+    if count > _MOST:
+        more = tag("p", f"{count - _MOST:,} more features are in the file of results.")
+    return shown if count <= _OPEN else folded(caption, shown, more)
+
+
+def _feature(points: dict[str, tuple[float, ...]], box: BoxRecord, at: int) -> list[Child]:
+    cells: list[Child] = [str(at)]
+    cells += [plain(point[at]) if at < len(point) else "–" for point in points.values()]
+    ends: Sequence[tuple[float, ...]] = (box.lower, box.upper)
+    cells += [plain(end[at]) if at < len(end) else "–" for end in ends]
+    return cells

@@ -1,0 +1,52 @@
+"""The facts of an example, such as the parts that an attack poisons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from leaveout.verifier.page.amounts import plain
+from leaveout.verifier.page.markup import Html, folded, joined, tag
+
+__all__ = ["facts"]
+
+_NAMES = {
+    "point": "Test point",
+    "edits": "Edits",
+    "poisoned": "Parts poisoned",
+    "members": "Members whose vote changes",
+    "votes": "What they vote then, in the same order",
+    "before": "Label before",
+    "after": "Label after",
+    "answer": "Answer",
+    "truth": "True label",
+    "lost": "Test points lost",
+}
+_OPEN = 24
+_MOST = 2000
+
+Fact = int | float | str | tuple[int, ...]
+
+
+def facts(found: Mapping[str, Fact]) -> Html | None:
+    """Return a list of facts, None where there are none."""
+    if not found:
+        return None
+    rows = [joined(tag("dt", _name(key)), tag("dd", _value(value))) for key, value in found.items()]
+    return tag("dl", rows, class_="facts")
+
+
+def _name(key: str) -> str:
+    return _NAMES.get(key, key.replace("_", " "))
+
+
+def _value(value: Fact) -> str | Html:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, tuple):
+        return plain(value)
+    text = ", ".join(map(str, value[:_MOST]))
+    if len(value) > _MOST:
+        text += f" and {len(value) - _MOST:,} more"
+    if not value:
+        return "none"
+    return text if len(value) <= _OPEN else folded(f"{len(value):,}", text)

@@ -1,0 +1,133 @@
+"""Read RESULT.json files, and say in one line what is wrong with one."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+
+from leaveout.verifier.page.errors import PageError
+from leaveout.verifier.page.model import Run
+from leaveout.verifier.page.written import read_specification
+from leaveout.verifier.report import CurveRecord, Report, Result
+
+__all__ = ["load"]
+
+_LARGEST = 2**30
+
+
+def load(names: Sequence[str]) -> tuple[Run, ...]:
+    """Read files of results, each once.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Paths; ``-`` is standard input.
+
+    Raises
+    ------
+    PageError
+        If one cannot be read, or holds no results.
+    """
+    distinct = list(dict.fromkeys(names))
+    short = [Path(name).name for name in distinct]
+    shown = short if len(set(short)) == len(short) else distinct
+    return tuple(
+        _run(name, "standard input" if name == "-" else show, number)
+        for number, (name, show) in enumerate(zip(distinct, shown, strict=True), start=1)
+    )
+
+
+def _run(name: str, shown: str, number: int) -> Run:
+    data = sys.stdin.buffer.read() if name == "-" else _bytes(name)
+    report, unread = _report(data, "standard input" if name == "-" else name)
+    folder = None if name == "-" else Path(name).parent
+    return Run(
+        name=shown,
+        digest=hashlib.sha256(data).hexdigest(),
+        report=report,
+        specification=read_specification(report.spec, folder),
+        unread=unread,
+        number=number,
+    )
+
+
+def _bytes(name: str) -> bytes:
+    path = Path(name)
+    try:
+        if path.is_dir():
+            raise PageError(f"{name}: is a folder, expected what verify --json wrote")
+        if path.is_file() and path.stat().st_size > _LARGEST:
+            raise PageError(f"{name}: holds more than a gigabyte, too much for a page")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise PageError(
+            f"{name}: no such file; 'leaveout verify SPEC --json {name}' writes one"
+        ) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise PageError(f"{name}: cannot be read: {reason}") from None
+
+
+def _report(data: bytes, name: str) -> tuple[Report, tuple[str, ...]]:
+    expected = "expected what 'leaveout verify --json' wrote"
+    try:
+        raw = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise PageError(f"{name}: is no JSON ({error}), {expected}") from None
+    except RecursionError:
+        raise PageError(f"{name}: is nested too deeply, {expected}") from None
+    if not isinstance(raw, dict) or not {"leaveout", "results"} <= set(raw):
+        raise PageError(f"{name}: is JSON but holds no results, {expected}")
+    try:
+        report = msgspec.convert(raw, Report)
+    except (msgspec.ValidationError, RecursionError) as error:
+        version = raw["leaveout"]
+        by = f", written by leaveout {version[:20]!r}," if isinstance(version, str) else ""
+        wrong = f"does not hold results as this version knows them: {error}"
+        raise PageError(f"{name}{by} {wrong}") from None
+    for at, result in enumerate(report.results):
+        for curve in result.curves:
+            _check(curve, f"{name}: curve {curve.name!r} of result {at} ({result.name!r})")
+        _finite(result, f"{name}: result {at} ({result.name!r})")
+    return report, _unread(raw)
+
+
+def _check(curve: CurveRecord, where: str) -> None:
+    if not len(curve.at) == len(curve.lower) == len(curve.upper):
+        raise PageError(
+            f"{where} has {len(curve.at)} places, {len(curve.lower)} lower and "
+            f"{len(curve.upper)} upper ends; expected as many of each"
+        )
+    if any(after <= before for before, after in pairwise(curve.at)):
+        raise PageError(f"{where} does not ascend, expected places in order")
+    if any(abs(at) > 2**53 for at in curve.at):
+        raise PageError(f"{where} reaches further than can be drawn")
+    if any(low > high for low, high in zip(curve.lower, curve.upper, strict=True)):
+        raise PageError(f"{where} has a lower end above its upper end")
+
+
+def _finite(result: Result, where: str) -> None:
+    """Refuse numbers that no run writes; a float too large for one is read as infinite."""
+    numbers = [result.seconds, *(x for x in (result.lower, result.upper) if x is not None)]
+    numbers += [x for curve in result.curves for x in (*curve.lower, *curve.upper)]
+    if not all(map(math.isfinite, numbers)):
+        raise PageError(f"{where} holds a number that is not finite")
+    if len(result.box.lower) != len(result.box.upper):
+        raise PageError(f"{where} has a box with unequal numbers of lower and upper ends")
+
+
+def _unread(raw: dict[str, object]) -> tuple[str, ...]:
+    """Return the fields that another version wrote and this one would leave out."""
+    unread = dict.fromkeys(key for key in raw if key not in Report.__struct_fields__)
+    results = raw["results"]
+    assert isinstance(results, list)
+    for result in results:
+        known = Result.__struct_fields__
+        unread |= dict.fromkeys(f"results[].{key}" for key in result if key not in known)
+    return tuple(unread)

@@ -1,0 +1,77 @@
+"""HTML in which every text is escaped unless it was made here."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable
+from typing import TypeAlias
+
+__all__ = ["Child", "Html", "clean", "code", "folded", "joined", "tag"]
+
+_VOID = frozenset({"br", "col", "hr", "link", "meta"})
+# Control characters have no meaning in a page, and those that turn the direction of writing round
+# could make a name look like another one.
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+class Html(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+Child: TypeAlias = "str | Iterable[Child] | None"
+"""What an element may hold; a text that is no `Html` is escaped, None is nothing."""
+
+
+def clean(text: str) -> str:
+    """Return a text without characters that cannot be shown."""
+    return _UNPRINTABLE.sub("\ufffd", text)
+
+
+def joined(*children: Child) -> Html:
+    """Return the markup of several children."""
+    parts: list[str] = []
+    for child in children:
+        if child is None:
+            continue
+        if isinstance(child, Html):
+            parts.append(child)
+        elif isinstance(child, str):
+            parts.append(html.escape(clean(child)))
+        else:
+            parts.append(joined(*child))
+    return Html("".join(parts))
+
+
+def tag(name: str, *children: Child, **attributes: str | int | bool | None) -> Html:
+    """Return an element.
+
+    Parameters
+    ----------
+    name : str
+    *children : str, Html, None or iterable of them
+    **attributes : str, int, bool or None
+        An underscore stands for a hyphen, except at the end, as in ``class_``. Those that are
+        None or false are left out.
+    """
+    given = "".join(
+        f" {key.rstrip('_').replace('_', '-')}"
+        + ("" if value is True else f'="{html.escape(clean(str(value)))}"')
+        for key, value in attributes.items()
+        if value is not None and value is not False
+    )
+    if name in _VOID:
+        return Html(f"<{name}{given}>")
+    return Html(f"<{name}{given}>{joined(*children)}</{name}>")
+
+
+def code(text: str) -> Html:
+    """Return a piece of the language, or the name of a file."""
+    return tag("code", text)
+
+
+def folded(summary: Child, *children: Child) -> Html:
+    """Return what is shown when its summary is clicked."""
+    return tag("details", tag("summary", summary), tag("div", *children, class_="folded"))

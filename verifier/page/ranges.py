@@ -1,0 +1,138 @@
+"""A chart of what is known of a number: a bar from lower to upper, a row a result."""
+
+from __future__ import annotations
+
+from leaveout.specs import Call, Compare, Confident, Find, ForAll, Implies, Number
+from leaveout.verifier.page.amounts import bound, plain, same, span
+from leaveout.verifier.page.markup import Html, tag
+from leaveout.verifier.page.model import Statement
+from leaveout.verifier.page.scale import Scale, scale
+from leaveout.verifier.report import Result
+
+__all__ = ["ranges"]
+
+_SHARES = frozenset({"certified_accuracy", "collective_accuracy"})
+
+
+def ranges(statement: Statement) -> Html | None:
+    """Return the chart of a statement; None where a number in a sentence says as much."""
+    rows = [
+        result
+        for result in statement.results
+        if result.lower is not None or result.upper is not None
+    ]
+    asked = _asked(statement)
+    if not rows or (len(rows) == 1 and asked is None and _exact(rows[0])):
+        return None
+    ends = [end for row in rows for end in (row.lower, row.upper) if end is not None]
+    # A bar without an upper end needs room to show that.
+    ends += [1.5 * row.lower for row in rows if row.lower is not None and row.upper is None]
+    axis = scale([*ends, *([] if asked is None else [asked])], _shares(statement))
+    names = "Lower and upper bound"
+    if statement.kind == "find" and len(rows) > 1:
+        names += " for each label"
+    return tag(
+        "figure",
+        tag("figcaption", names, *_legend(asked)),
+        tag(
+            "div",
+            [_row(row, axis, asked) for row in rows],
+            tag("div", tag("span"), _ticks(axis), tag("span"), class_="row"),
+            class_="ranges",
+        ),
+        class_="range",
+    )
+
+
+def _row(result: Result, axis: Scale, asked: float | None) -> Html:
+    name = "" if result.label is None else f"label {result.label}"
+    said = span(result.lower, result.upper)
+    lower = axis.low if result.lower is None else result.lower
+    upper = axis.high if result.upper is None else result.upper
+    at, to = axis.place(lower), axis.place(upper)
+    lines = [
+        tag("line", x1="1%", x2="99%", y1="50%", y2="50%", class_="track"),
+        tag("line", x1=at, x2=to, y1="50%", y2="50%", class_="bar"),
+    ]
+    if result.lower is not None:
+        lines.append(tag("line", x1=at, x2=at, y1=5, y2=23, class_="end"))
+    if result.upper is not None:
+        lines.append(tag("line", x1=to, x2=to, y1=5, y2=23, class_="end"))
+    if asked is not None:
+        place = axis.place(asked)
+        lines.append(tag("line", x1=place, x2=place, y1=0, y2=28, class_="asked"))
+    return tag(
+        "div",
+        tag("span", name, class_="name"),
+        tag(
+            "svg",
+            lines,
+            class_=result.verdict,
+            role="img",
+            aria_label=f"{name}: {said}".removeprefix(": "),
+        ),
+        tag("span", said, class_="value"),
+        class_="row",
+    )
+
+
+def _ticks(axis: Scale) -> Html:
+    last = len(axis.ticks) - 1
+    texts = [
+        tag(
+            "text",
+            plain(value),
+            x=axis.place(value),
+            y=11,
+            class_="first" if at == 0 else "last" if at == last else None,
+        )
+        for at, value in enumerate(axis.ticks)
+    ]
+    return tag("svg", texts, class_="ticks", aria_hidden="true")
+
+
+def _legend(asked: float | None) -> list[str]:
+    return [] if asked is None else [f"; the dashed line is what is asked for, {plain(asked)}"]
+
+
+def _exact(result: Result) -> bool:
+    if result.lower is None or result.upper is None:
+        return False
+    agree = bound(result.lower) == bound(result.upper, up=True)
+    return agree or same(result.lower, result.upper)
+
+
+def _compared(statement: Statement) -> tuple[Call, float | None] | None:
+    """Return the value a claim compares, and the number it is compared with."""
+    if statement.written is None:
+        return None
+    claim = statement.written.statement.claim
+    claim = claim.claim if isinstance(claim, Confident) else claim
+    if not isinstance(claim, Compare):
+        return None
+    for value, other in ((claim.left, claim.right), (claim.right, claim.left)):
+        if isinstance(value, Call):
+            return value, other.value if isinstance(other, Number) else None
+    return None
+
+
+def _asked(statement: Statement) -> float | None:
+    """Return the number that the bounds of a guarantee are to be held against."""
+    if statement.written is None or statement.kind == "find":
+        return None
+    claim = statement.written.statement.claim
+    match claim:
+        # Bounds of a guarantee over points are those of a leak's confidence.
+        case ForAll(_, Implies(Compare(Call("confidence"), ">" | ">=", Number(value)), _)):
+            return value
+    found = _compared(statement)
+    return None if found is None else found[1]
+
+
+def _shares(statement: Statement) -> bool:
+    found = _compared(statement)
+    if found is None or found[0].function not in _SHARES:
+        return False
+    # A find may ask for how many changes there are, which is no share.
+    wanted = statement.written.statement if statement.written is not None else None
+    return not isinstance(wanted, Find) or found[1] is None

@@ -1,0 +1,48 @@
+"""The sections of a page, each a function from a page to markup, or None where it has nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from leaveout.verifier.page.markup import Html
+from leaveout.verifier.page.model import Page
+from leaveout.verifier.page.sections.curves import curves
+from leaveout.verifier.page.sections.glance import glance
+from leaveout.verifier.page.sections.inputs import inputs
+from leaveout.verifier.page.sections.meaning import meaning
+from leaveout.verifier.page.sections.notes import notes
+from leaveout.verifier.page.sections.reproduce import reproduce
+from leaveout.verifier.page.sections.statements import statements
+
+__all__ = ["SECTIONS", "Section"]
+
+Show: TypeAlias = Callable[[Page], Html | None]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page under a heading of its own.
+
+    Attributes
+    ----------
+    anchor, title : str
+    show : callable
+        Returns what it holds for a page, None to leave it out.
+    """
+
+    anchor: str
+    title: str
+    show: Show
+
+
+SECTIONS = (
+    Section("glance", "At a glance", glance),
+    Section("curves", "Curves", curves),
+    Section("statements", "Statement by statement", statements),
+    Section("inputs", "Sets of inputs", inputs),
+    Section("notes", "What the results rest on", notes),
+    Section("reproduce", "How to reproduce this", reproduce),
+    Section("meaning", "How to read this page", meaning),
+)

@@ -1,0 +1,128 @@
+"""Curves: what is certified against how much of the training set changes."""
+
+from __future__ import annotations
+
+from leaveout.verifier.page.amounts import percent, plain
+from leaveout.verifier.page.drawing import MARKERS, drawn
+from leaveout.verifier.page.markup import Child, Html, code, folded, joined, tag
+from leaveout.verifier.page.model import Page
+from leaveout.verifier.page.series import Chart, Series, charts
+from leaveout.verifier.page.tables import Column, table
+
+__all__ = ["curves"]
+
+_SIZES = ((760, 400), (310, 300))
+_HALF = 0.5
+_SHAPES = {
+    "o": "M14 3a4 4 0 1 0 0 8a4 4 0 0 0 0-8z",
+    "s": "M10.5 3.5h7v7h-7z",
+    "^": "M14 2.5l4.2 8h-8.4z",
+    "D": "M14 2l5 5-5 5-5-5z",
+    "v": "M14 11.5l4.2-8h-8.4z",
+    "P": "M12.4 2.5h3.2v3h3v3.2h-3v3h-3.2v-3h-3V5.5h3z",
+}
+
+
+def curves(page: Page) -> Html | None:
+    """Return the charts, None where there is nothing to draw."""
+    found = charts(page)
+    return joined(_figure(chart, at) for at, chart in enumerate(found)) if found else None
+
+
+def _figure(chart: Chart, at: int) -> Html:
+    said = _said(chart)
+    pictures = [
+        drawn(chart, size, f"chart-{at}-{which}", said) for which, size in enumerate(_SIZES)
+    ]
+    caption = tag("figcaption", tag("h3", chart.title), tag("p", _reading(chart)))
+    inner = tag("div", pictures, class_="pictures")
+    return tag("figure", caption, inner, _legend(chart), _data(chart), class_="chart")
+
+
+def _said(chart: Chart) -> str:
+    count = len(chart.series)
+    names = ", ".join(each.label for each in chart.series)
+    ends = "; ".join(
+        f"{each.label} goes from {_ends(chart, each, 0)} at {each.curve.at[0]:,} to "
+        f"{_ends(chart, each, -1)} at {each.curve.at[-1]:,}"
+        for each in chart.series
+    )
+    curves = "one curve" if count == 1 else f"{count} curves"
+    return f"{chart.title}, {curves}: {names}. {ends}. The numbers are in the table below."
+
+
+def _reading(chart: Chart) -> list[str]:
+    said = [f"Higher and further right is better: how much is left after so many {chart.unit}."]
+    if not chart.shares:
+        said = []
+    if any(not each.exact for each in chart.series):
+        said.append("A band shows what is not known: the true curve lies in it.")
+    if any(each.curve.at[0] == 0 for each in chart.series):
+        said.append("Dashed: the value at 0, where nothing changes.")
+    if any(each.gaps for each in chart.series):
+        said.append("Not every whole number was computed.")
+    return [" ".join(said)]
+
+
+def _legend(chart: Chart) -> Html:
+    columns: list[Column] = [Column("Curve"), Column("At 0", number=True)]
+    if chart.shares:
+        columns.append(Column(f"Half are certified up to ({chart.unit})", number=True))
+    columns.append(Column("Statements"))
+    rows = [_legend_row(chart, each, at) for at, each in enumerate(chart.series)]
+    return table(f"Legend of {chart.title}", columns, rows)
+
+
+def _legend_row(chart: Chart, each: Series, at: int) -> list[Child]:
+    zero = _ends(chart, each, 0) if each.curve.at[0] == 0 else "–"
+    cells: list[Child] = [tag("span", _swatch(at), code(each.label), class_="key"), zero]
+    if chart.shares:
+        cells.append(_half(each))
+    cells.append(each.sources)
+    return cells
+
+
+def _half(each: Series) -> str:
+    """Return the largest place with at least half; the number falls, so later ones have less."""
+    lower, upper = (
+        max((at for at, end in zip(each.curve.at, ends, strict=True) if end >= _HALF), default=None)
+        for ends in (each.curve.lower, each.curve.upper)
+    )
+    if lower is None:
+        return "not even 0" if each.curve.at[0] == 0 and upper is None else "not known"
+    return f"{lower:,}" if lower == upper and not each.gaps else f"at least {lower:,}"
+
+
+def _swatch(at: int) -> Html:
+    return tag(
+        "svg",
+        tag("path", d="M0 7h28", class_=f"line c{at}"),
+        tag("path", d=_SHAPES[MARKERS[at]], class_=f"marks c{at}"),
+        viewBox="0 0 28 14",
+        class_="swatch",
+        aria_hidden="true",
+    )
+
+
+def _data(chart: Chart) -> Html:
+    places = sorted({at for each in chart.series for at in each.curve.at})
+    known = [{at: i for i, at in enumerate(each.curve.at)} for each in chart.series]
+    rows = [
+        [
+            f"{at:,}",
+            *(
+                _ends(chart, each, index[at]) if at in index else "–"
+                for each, index in zip(chart.series, known, strict=True)
+            ),
+        ]
+        for at in places
+    ]
+    columns = [Column(chart.unit.capitalize(), number=True)]
+    columns += [Column(code(each.label), number=True) for each in chart.series]
+    return folded("The numbers", table(f"{chart.title}, in numbers", columns, rows))
+
+
+def _ends(chart: Chart, each: Series, at: int) -> str:
+    low, high = each.curve.lower[at], each.curve.upper[at]
+    show = percent if chart.shares else plain
+    return show(low) if show(low) == show(high) else f"{show(low)} to {show(high)}"

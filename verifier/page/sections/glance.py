@@ -1,0 +1,42 @@
+"""Every result in a row of one table."""
+
+from __future__ import annotations
+
+from leaveout.verifier.page.amounts import bound, duration, label
+from leaveout.verifier.page.icons import verdict
+from leaveout.verifier.page.markup import Child, Html, code, tag
+from leaveout.verifier.page.model import Page, Statement
+from leaveout.verifier.page.tables import Column, table
+from leaveout.verifier.report import Result
+
+__all__ = ["glance"]
+
+
+def glance(page: Page) -> Html | None:
+    """Return the table of results, None where there are none."""
+    results = [result for run in page.runs for result in run.report.results]
+    if not results:
+        return None
+    labels = any(result.label is not None for result in results)
+    columns = [Column("Statement"), Column("Verdict")]
+    columns += [Column("File")] if page.several else []
+    columns += [Column("Label", number=True)] if labels else []
+    columns += [Column(name, number=True) for name in ("Lower", "Upper", "Time")]
+    rows = [
+        _row(statement, result, run.name if page.several else None, labels)
+        for run in page.runs
+        for statement in run.statements
+        for result in statement.results
+    ]
+    return table("Verdicts and bounds", columns, rows)
+
+
+def _row(statement: Statement, result: Result, file: str | None, labels: bool) -> list[Child]:
+    name = tag("a", code(result.name), href=f"#{statement.anchor}")
+    cells: list[Child] = [name, verdict(result.verdict)]
+    if file is not None:
+        cells.append(file)
+    if labels:
+        cells.append(label(result))
+    cells += [bound(result.lower), bound(result.upper, up=True), duration(result.seconds)]
+    return cells

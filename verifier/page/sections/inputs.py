@@ -1,0 +1,65 @@
+"""The sets of inputs that the results are about, each once."""
+
+from __future__ import annotations
+
+from leaveout.verifier.page.amounts import counted, plain
+from leaveout.verifier.page.markup import Child, Html, folded, joined, tag
+from leaveout.verifier.page.model import Page
+from leaveout.verifier.page.tables import Column, table
+from leaveout.verifier.report import BoxRecord, ChoicesRecord
+
+__all__ = ["inputs"]
+
+_MOST = 1000
+_LISTED = 50
+
+
+def inputs(page: Page) -> Html | None:
+    """Return the sets of inputs, None where no result is about inputs."""
+    if not page.boxes:
+        return None
+    return joined(_box(box, number) for box, number in page.boxes.items())
+
+
+def _box(box: BoxRecord, number: int) -> Html:
+    sides = set(zip(box.lower, box.upper, strict=True))
+    listed = sum(len(each.columns) for each in box.choices)
+    if len(sides) == 1:
+        ((low, high),) = sides
+        said = f"every input in [{plain(low)}, {plain(high)}]^{len(box.lower)}"
+    else:
+        said = f"every input in a box of {counted(len(box.lower), 'feature')}"
+    if listed:
+        said += f", of which {listed} take listed values only"
+    rows: list[list[Child]] = [
+        [str(at), plain(low), plain(high)]
+        for at, (low, high) in enumerate(zip(box.lower[:_MOST], box.upper[:_MOST], strict=True))
+    ]
+    columns = [Column("Feature"), Column("least", number=True), Column("greatest", number=True)]
+    left = len(box.lower) - _MOST
+    more = tag("p", f"{left:,} more features are in the file of results.") if left > 0 else None
+    ranges = folded("Range of each feature", table("Range of each feature", columns, rows), more)
+    return tag(
+        "div",
+        tag("h3", f"Set {number}"),
+        tag("p", f"{said[:1].upper()}{said[1:]}. Nothing is claimed about inputs outside it."),
+        ranges,
+        [_choices(each) for each in box.choices],
+        id=f"inputs-{number}",
+    )
+
+
+def _choices(choices: ChoicesRecord) -> Html:
+    names = ", ".join(map(str, choices.columns))
+    plural = "s" if len(choices.columns) > 1 else ""
+    takes = "take together" if plural else "takes"
+    rows: list[list[Child]] = [
+        [str(at), *(plain(value) for value in row)]
+        for at, row in enumerate(choices.values[:_LISTED], start=1)
+    ]
+    columns = [Column("Row"), *(Column(f"feature {at}", number=True) for at in choices.columns)]
+    count = counted(len(choices.values), "row" if plural else "value")
+    title = f"Feature{plural} {names} {takes} one of {count}"
+    left = len(choices.values) - _LISTED
+    more = tag("p", f"{left:,} more are in the file of results.") if left > 0 else None
+    return folded(title, table(title, columns, rows), more)

@@ -1,0 +1,38 @@
+"""What the words of the page mean."""
+
+from __future__ import annotations
+
+from leaveout.verifier.page.icons import verdict
+from leaveout.verifier.page.markup import Child, Html, joined, tag
+from leaveout.verifier.page.model import Page
+
+__all__ = ["meaning"]
+
+
+def meaning(page: Page) -> Html:
+    """Return the words that this page uses and what they mean."""
+    results = [result for run in page.runs for result in run.report.results]
+    words: list[tuple[Child, str]] = [
+        (
+            verdict("proved"),
+            "Of a guarantee: it holds. Of a find: its lower and upper bound agree.",
+        ),
+        (verdict("refuted"), "It does not hold, and there is something that shows it."),
+        (
+            verdict("unknown"),
+            "Neither, with the reason; bounds that are given hold nevertheless.",
+        ),
+        ("lower, upper", "The number lies between them, ends included. Both are rounded outwards."),
+    ]
+    if any(result.witness is not None for result in results):
+        words += [
+            ("member", "A network retrained without one training point."),
+            ("confidence", "The score of a label minus the best other score."),
+            (
+                "leak",
+                "An input whose label has a confidence above 0 in the network and at most 0 in a "
+                "member: leaving one point out changes the answer, or makes it a tie.",
+            ),
+        ]
+    rows = [joined(tag("dt", word), tag("dd", text)) for word, text in words]
+    return tag("dl", rows, class_="facts")

@@ -1,0 +1,166 @@
+"""Each statement: what it says, what was found, and what shows it."""
+
+from __future__ import annotations
+
+from leaveout.specs import Param
+from leaveout.verifier.page.amounts import bound, counted, duration, label, span
+from leaveout.verifier.page.evidence import evidence
+from leaveout.verifier.page.icons import verdict
+from leaveout.verifier.page.markup import Child, Html, code, folded, joined, tag
+from leaveout.verifier.page.model import Page, Run, Statement
+from leaveout.verifier.page.prose import in_words, vocabulary
+from leaveout.verifier.page.ranges import ranges
+from leaveout.verifier.page.tables import Column, table
+from leaveout.verifier.page.written import Written
+from leaveout.verifier.report import Result
+
+__all__ = ["statements"]
+
+
+def statements(page: Page) -> Html | None:
+    """Return the statements of all runs, None where there are none."""
+    if not page.statements:
+        return None
+    return joined(_run(page, run) for run in page.runs)
+
+
+def _run(page: Page, run: Run) -> Html:
+    missing = run.specification.missing
+    head = tag("p", "Statements of ", code(run.name), ".", class_="of") if page.several else None
+    left = tag("p", f"What the statements say is left out: {missing}.") if missing else None
+    return joined(head, left, [_statement(page, run, each) for each in run.statements])
+
+
+def _statement(page: Page, run: Run, statement: Statement) -> Html:
+    several = len(statement.results) > 1
+    head = tag(
+        "h3",
+        verdict(statement.verdict),
+        tag("span", statement.name, class_="title"),
+        tag("span", statement.kind, class_="kind"),
+        id=f"{statement.anchor}-name",
+    )
+    return tag(
+        "article",
+        head,
+        None if statement.written is None else _written(run, statement.written),
+        ranges(statement),
+        [_result(page, statement, each, several) for each in statement.results],
+        _how(page, statement),
+        id=statement.anchor,
+        class_=f"statement {statement.verdict}",
+        aria_labelledby=f"{statement.anchor}-name",
+    )
+
+
+def _written(run: Run, written: Written) -> Html:
+    nodes = (*written.definitions, written.statement)
+    text = "\n".join(str(each) for each in nodes)
+    words = [
+        joined(tag("dt", code(name)), tag("dd", meaning))
+        for name, meaning in vocabulary((written.statement, *written.definitions))
+    ]
+    source = tag(
+        "pre",
+        tag("code", text),
+        tabindex=0,
+        role="group",
+        aria_label=f"{written.statement.name} as written",
+    )
+    listed = folded("What its functions mean", tag("dl", words)) if words else None
+    set_otherwise = [tag("p", f"In this run: {note}.") for note in _params(run, written)]
+    said = tag("p", in_words(written.statement), class_="words")
+    return joined(said, source, set_otherwise, listed)
+
+
+def _params(run: Run, written: Written) -> list[str]:
+    """Return the notes on params of a statement that the run gave other values."""
+    names = [each.name for each in written.definitions if isinstance(each, Param)]
+    starts = tuple(f"param {name} = " for name in names)
+    return [
+        note for note in run.report.notes if note.startswith(starts) and note.endswith("as written")
+    ]
+
+
+def _result(page: Page, statement: Statement, result: Result, several: bool) -> Html:
+    head: Child = None
+    if several:
+        which = "All labels" if result.label is None else f"Label {result.label}"
+        head = tag("h4", verdict(result.verdict), which)
+    found = _found(statement, result)
+    reason = None
+    if result.reason is not None:
+        kind, _, why = result.reason.partition(":")
+        why = why.strip().removesuffix(".") or kind
+        reason = tag(
+            "p", tag("strong", f"Why it is unknown ({kind}): "), f"{why}.", class_="reason"
+        )
+    body = joined(head, tag("p", found, class_="found"), reason, evidence(page, result))
+    return tag("div", body, class_="result")
+
+
+def _found(statement: Statement, result: Result) -> str:
+    known = result.lower is not None or result.upper is not None
+    # Of a guarantee only leaks and values are given bounds.
+    if result.witness is not None or (
+        known and statement.kind == "guarantee" and result.engine != "values"
+    ):
+        said = _leaks(result)
+        return said if statement.kind == "find" else f"{_verdict(result)} {said}"
+    if statement.kind == "guarantee":
+        more = f" The value compared is {span(result.lower, result.upper)}." if known else ""
+        return _verdict(result) + more
+    if result.verdict == "refuted":
+        return "There is no such number."
+    if statement.written is not None and hasattr(statement.written.statement, "variable"):
+        name = statement.written.statement.variable
+    else:
+        name = "What is sought"
+    return f"{name} is {span(result.lower, result.upper)}."
+
+
+def _leaks(result: Result) -> str:
+    if result.witness is None:
+        worst = "No leak was found"
+    else:
+        worst = f"The worst leak found has confidence {bound(result.witness.confidence)}"
+    if result.upper is None:
+        return f"{worst}; no upper bound is known."
+    return f"{worst}; no leak has a confidence above {bound(result.upper, up=True)}."
+
+
+def _verdict(result: Result) -> str:
+    shown = result.example is not None or result.witness is not None
+    return {
+        "proved": "It holds.",
+        "refuted": "It does not hold" + (", as shown below." if shown else "."),
+        "unknown": "It is neither proved nor refuted.",
+    }[result.verdict]
+
+
+def _how(page: Page, statement: Statement) -> Html:
+    rows: list[list[Child]] = []
+    for result in statement.results:
+        number = page.boxes.get(result.box)
+        inputs: Child = "–"
+        if number is not None:
+            inputs = tag("a", f"set {number}", href=f"#inputs-{number}")
+        rows.append(
+            [
+                label(result),
+                duration(result.seconds),
+                result.engine,
+                result.solver or "none",
+                f"{result.members:,}" if result.members else "–",
+                inputs,
+            ]
+        )
+    titles = ("Label", "Time", "Engine", "Solver", "Members", "Inputs")
+    columns = [Column(title, number=title in {"Time", "Members"}) for title in titles]
+    seconds = sum(result.seconds for result in statement.results)
+    engines = ", ".join(dict.fromkeys(result.engine for result in statement.results))
+    summary = f"How it was decided: {engines}, {duration(seconds)}"
+    members = max(result.members for result in statement.results)
+    if members:
+        summary += f", {counted(members, 'member')}"
+    return folded(summary, table(f"How {statement.name} was decided", columns, rows))

@@ -1,0 +1,74 @@
+"""Tables that scroll inside their own frame where the page is narrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from leaveout.verifier.page.markup import Child, Html, joined, tag
+
+__all__ = ["Column", "table"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes
+    ----------
+    title : Child
+    number : bool
+        Whether it holds numbers, which stand at its right.
+    """
+
+    title: Child
+    number: bool = False
+
+
+def table(
+    caption: str,
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[Child]],
+    seen: bool = False,
+    header: int = 0,
+) -> Html:
+    """Return a table.
+
+    Parameters
+    ----------
+    caption : str
+        What it shows; read out, and shown if ``seen``.
+    columns : sequence of Column
+    rows : iterable of sequence of Child
+    seen : bool
+    header : int
+        The column that names the row.
+    """
+    head = tag(
+        "tr",
+        [tag("th", each.title, scope="col", class_=_kind(each)) for each in columns],
+    )
+    body = [
+        tag(
+            "tr",
+            [
+                tag("th", cell, scope="row", class_=_kind(column))
+                if at == header
+                else tag("td", cell, class_=_kind(column))
+                for at, (column, cell) in enumerate(zip(columns, row, strict=True))
+            ],
+        )
+        for row in rows
+    ]
+    inner = tag(
+        "table",
+        tag("caption", caption, class_=None if seen else "unseen"),
+        tag("thead", head),
+        tag("tbody", joined(body)),
+    )
+    # Whoever uses a keyboard must be able to reach what scrolls.
+    return tag("div", inner, class_="scroll", role="group", aria_label=caption, tabindex=0)
+
+
+def _kind(column: Column) -> str | None:
+    return "number" if column.number else None
