@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
-
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from leaveout.verifier.amounts import bound, ends
 from leaveout.verifier.checker import Checked
 from leaveout.verifier.report import BoxRecord, Report, Result
 
@@ -30,7 +28,7 @@ def render(report: Report, console: Console) -> None:
             Text(result.name),
             "all" if result.label is None else str(result.label),
             Text(result.verdict, style=_STYLE[result.verdict]),
-            *_ends(result),
+            *ends(result.lower, result.upper),
             f"{result.seconds:.1f}",
         )
     lines: list[RenderableType] = [table, Text()]
@@ -53,7 +51,7 @@ def render_checked(found: list[Checked], console: Console) -> None:
             Text(each.name),
             str(each.label),
             Text("accepted", style=_STYLE["proved"]),
-            _number(each.upper, up=True),
+            bound(each.upper, up=True),
             f"{each.leaves:,}",
             f"{each.members:,}",
             f"{each.seconds:.1f}",
@@ -74,22 +72,6 @@ def _claim(each: Checked) -> str:
     if each.listed:
         box += f", {each.listed} of which take listed values only"
     return f"no confidence above upper is a leak, over all members and every x in {box}"
-
-
-def _ends(result: Result) -> tuple[str, str]:
-    """Return the bounds; a number that is known but for its last bit reads as one number."""
-    low, high = result.lower, result.upper
-    if low is not None and high is not None and high <= math.nextafter(low, math.inf):
-        return f"{high:.6g}", f"{high:.6g}"
-    return _number(low), _number(high, up=True)
-
-
-def _number(value: float | None, up: bool = False) -> str:
-    """Six digits, rounded so that a bound stays a bound."""
-    if value is None:
-        return "-"
-    digits = Context(prec=6, rounding=ROUND_CEILING if up else ROUND_FLOOR)
-    return f"{digits.create_decimal(value).normalize(digits):g}"
 
 
 def _scope(report: Report) -> list[str]:

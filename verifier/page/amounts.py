@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
-
+from leaveout.verifier.amounts import bound as rounded
 from leaveout.verifier.report import Result
 
-__all__ = ["bound", "counted", "duration", "label", "percent", "plain", "same", "span"]
+__all__ = ["MISSING", "bound", "counted", "duration", "label", "percent", "plain", "same", "span"]
 
+MISSING = "–"
 _DIGITS = 6
 _SAME = 1e-9
 
 
 def bound(value: float | None, up: bool = False) -> str:
     """Return six digits, rounded down, or up for an upper bound; a dash for None."""
-    if value is None:
-        return "–"
-    digits = Context(prec=_DIGITS, rounding=ROUND_CEILING if up else ROUND_FLOOR)
-    return f"{digits.create_decimal(value).normalize(digits):g}"
+    return MISSING if value is None else rounded(value, up)
 
 
 def plain(value: float) -> str:

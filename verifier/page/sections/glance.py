@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from leaveout.verifier.page.amounts import bound, duration, label
+from leaveout.verifier.amounts import ends
+from leaveout.verifier.page.amounts import MISSING, duration, label
 from leaveout.verifier.page.icons import verdict
 from leaveout.verifier.page.markup import Child, Html, code, tag
 from leaveout.verifier.page.model import Page, Statement
@@ -38,5 +39,5 @@ def _row(statement: Statement, result: Result, file: str | None, labels: bool) -
         cells.append(file)
     if labels:
         cells.append(label(result))
-    cells += [bound(result.lower), bound(result.upper, up=True), duration(result.seconds)]
+    cells += [*ends(result.lower, result.upper, MISSING), duration(result.seconds)]
     return cells
