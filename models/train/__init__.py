@@ -13,6 +13,7 @@ from leaveout.models.train.encoding import (
     encode_rows,
     encoding_of,
 )
+from leaveout.models.train.estimator import NetworkClassifier
 from leaveout.models.train.recipe import Recipe, parse_layers
 from leaveout.models.train.training import (
     TrainingInterruptedError,
@@ -24,6 +25,7 @@ from leaveout.models.train.training import (
 __all__ = [
     "CategoryColumn",
     "Encoding",
+    "NetworkClassifier",
     "NumberColumn",
     "Recipe",
     "TrainingInterruptedError",

@@ -25,6 +25,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "radius",
         "answered_right",
     ),
+    "sharded": ("sharded", "unlearns"),
     "forest": ("forest", "points", "unlearn", "retrain", "caches_sound", "same_function"),
 }
 """Functions by the module that has a decider of the same name for each."""

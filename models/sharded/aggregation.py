@@ -1,0 +1,137 @@
+"""From the votes of shards to one label: with exactly known chances, or by majority."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+from itertools import product
+from typing import TypeAlias
+
+from leaveout.models.sharded.settings import Mechanism
+
+__all__ = [
+    "Chance",
+    "chances",
+    "draw_exponential",
+    "draw_noisy_max",
+    "drawing",
+    "majority",
+    "operating_system",
+]
+
+Chance: TypeAlias = random.Random
+"""Where whole numbers are drawn from; `random.SystemRandom` in production."""
+
+_DIGITS = 40
+"""Decimal places of a weight beyond those the least likely label needs."""
+
+
+def operating_system() -> Chance:
+    """Return randomness that cannot be foretold."""
+    return random.SystemRandom()
+
+
+def majority(votes: Sequence[int]) -> int:
+    """Return the label with most votes, of a tie the lowest."""
+    return max(range(len(votes)), key=lambda label: (votes[label], -label))
+
+
+def draw_exponential(votes: Sequence[int], epsilon: float, chance: Chance) -> int:
+    """Draw a label by the exponential mechanism: Pr[y] proportional to exp(epsilon * v_y / 2).
+
+    Adding Gumbel noise of scale 2 / epsilon to the votes and taking the largest draws the same.
+    Weights are whole numbers, right to 40 digits, and what is drawn among them is uniform, so that
+    no rounding makes a label impossible. Replacing one shard's seed moves one vote, and with it
+    the chance of any label by a factor of at most exp(epsilon).
+
+    Parameters
+    ----------
+    votes : sequence of int
+        By label.
+    epsilon : float
+        Nats.
+    chance : random.Random
+
+    Returns
+    -------
+    int
+    """
+    weights, _ = _weights(epsilon, tuple(max(votes) - vote for vote in votes))
+    drawn = chance.randrange(sum(weights))
+    for label, weight in enumerate(weights):
+        drawn -= weight
+        if drawn < 0:
+            return label
+    raise AssertionError("weights add up to what was drawn below")
+
+
+def draw_noisy_max(votes: Sequence[int], epsilon: float, chance: Chance) -> int:
+    """Draw the label that is largest once exponential noise of mean 2 / epsilon is added.
+
+    Drawn without noise: a label other than the largest exceeds it with probability exp(-epsilon *
+    d / 2), d votes behind, and by how much then has one law for all, so that the winner is
+    uniform among those that do and the largest (McKenna and Sheldon, *Permute-and-flip*, 2020).
+    Replacing one shard's seed moves the chance of any label by a factor of at most exp(epsilon).
+
+    Parameters
+    ----------
+    votes : sequence of int
+        By label.
+    epsilon : float
+        Nats.
+    chance : random.Random
+
+    Returns
+    -------
+    int
+    """
+    weights, whole = _weights(epsilon, tuple(max(votes) - vote for vote in votes))
+    exceeding = [y for y, weight in enumerate(weights) if chance.randrange(whole) < weight]
+    return exceeding[chance.randrange(len(exceeding))]
+
+
+def drawing(mechanism: Mechanism, epsilon: float) -> Callable[[Sequence[int], Chance], int]:
+    """Return what draws a label from votes."""
+    if mechanism == "exponential":
+        return lambda votes, chance: draw_exponential(votes, epsilon, chance)
+    if mechanism == "noisy_max":
+        return lambda votes, chance: draw_noisy_max(votes, epsilon, chance)
+    return lambda votes, _: majority(votes)
+
+
+def chances(votes: Sequence[int], mechanism: Mechanism, epsilon: float) -> tuple[Fraction, ...]:
+    """Return the exact chance of each label, as it is drawn.
+
+    Takes 2^labels steps with "noisy_max".
+    """
+    count = len(votes)
+    if mechanism == "majority":
+        return tuple(Fraction(label == majority(votes)) for label in range(count))
+    weights, whole = _weights(epsilon, tuple(max(votes) - vote for vote in votes))
+    if mechanism == "exponential":
+        return tuple(Fraction(weight, sum(weights)) for weight in weights)
+    found = [Fraction(0)] * count
+    for flips in product((False, True), repeat=count):
+        likely = Fraction(1)
+        for flip, weight in zip(flips, weights, strict=True):
+            likely *= Fraction(weight if flip else whole - weight, whole)
+        for label in range(count):
+            if flips[label] and likely:
+                found[label] += likely / sum(flips)
+    return tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def _weights(epsilon: float, behind: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+    """Return whole numbers in proportion to exp(-epsilon * behind / 2), and that of none behind."""
+    # A digit is ln 10 = 2.30 nats.
+    places = _DIGITS + int(epsilon * max(behind) / 4.6) + 1
+    with localcontext() as context:
+        context.prec = places + _DIGITS
+        half = Decimal(epsilon) / 2
+        scale = Decimal(10) ** places
+        weights = tuple(int((-half * votes).exp() * scale) for votes in behind)
+        return weights, int(scale)

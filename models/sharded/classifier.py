@@ -1,0 +1,347 @@
+"""A classifier that forgets: models on shards, private answers, and an account of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from leaveout.errors import ShardedError
+from leaveout.models.sharded.aggregation import Chance, drawing, operating_system
+from leaveout.models.sharded.ledger import Ledger, MovedError, Position
+from leaveout.models.sharded.randomness import epoch_key
+from leaveout.models.sharded.rows import Rows, as_features, as_labels
+from leaveout.models.sharded.settings import ServiceSettings
+from leaveout.models.sharded.shards import Shards
+from leaveout.models.sharded.state import State, read_state, write_state
+
+__all__ = ["ShardedClassifier"]
+
+_LEDGER = "ledger.sqlite"
+_STATE = "state.npz"
+
+
+class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Models on independent shards that add and delete points and answer privately.
+
+    Every point has a number, its place among all points ever fitted or added; numbers never shift.
+    Every prediction, by `score` too, is charged to a budget; the same question of the same models
+    is charged once. Labels are those of the last `fit`, and public. An object is for one thread.
+
+    Parameters
+    ----------
+    estimator : object
+        An unfitted scikit-learn classifier; its random states are set here.
+    settings : ServiceSettings
+    folder : Path
+        Where points (``state.npz``) and the account (``ledger.sqlite``) are kept. Several
+        processes may open one folder; each sees what the others changed at its next call.
+    seed : bytes or None
+        For tests: what seeds are derived from. None draws them from the operating system.
+    chance : random.Random or None
+        For tests: what answers are drawn from. None is the operating system.
+    remembered : int
+        Answers kept, to give again at no charge.
+    on_charge : callable or None
+        Called with no arguments once predictions are charged, before they are drawn.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+    n_features_in_ : int
+    ids_ : ndarray of int64
+        Numbers of the points held.
+    retrained_shards : int
+        Shards the last change trained; keep it secret, as response times of changes: it tells of
+        the seeds.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        settings: ServiceSettings,
+        folder: Path,
+        *,
+        seed: bytes | None = None,
+        chance: Chance | None = None,
+        remembered: int = 100_000,
+        on_charge: Callable[[], None] | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.settings = settings
+        self.folder = folder
+        self.seed = seed
+        self.chance = chance
+        self.remembered = remembered
+        self.on_charge = on_charge
+
+    @classmethod
+    def load(cls, folder: Path, estimator: Any, **options: Any) -> ShardedClassifier:
+        """Train the models of a folder again.
+
+        Parameters
+        ----------
+        folder : Path
+        estimator : object
+            As it was; a hash of votes must match.
+        **options
+            ``seed``, ``chance``, ``remembered``, ``on_charge``.
+
+        Raises
+        ------
+        ShardedError
+            If the folder holds no service, is damaged, or other models come of it.
+        """
+        settings = Ledger(folder / _LEDGER).settings()
+        found = cls(estimator, settings, folder, **options)
+        found._take_over()
+        return found
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> ShardedClassifier:
+        """Draw new shards of these points and train all of them: a new epoch.
+
+        Raises
+        ------
+        ShardedError
+            If points or labels cannot be used, or the folder is of other settings.
+        """
+        features = as_features(X)
+        classes, codes = np.unique(as_labels(y, len(features)), return_inverse=True)
+        rows = Rows.first(features, codes.astype(np.int64))
+        if not len(features):
+            raise ShardedError("X: expected at least one point")
+        self._check_size(len(features))
+        if self.settings.labels is not None and len(classes) > self.settings.labels:
+            raise ShardedError(
+                f"y: {len(classes)} labels, settings allow {self.settings.labels}; raise labels"
+            )
+        ledger, at = self._ledger_at()
+        self._renew(ledger, at, rows, classes)
+        return self
+
+    def retrain(self) -> None:
+        """Draw new shards of all points and train all of them: a new epoch, with a whole budget."""
+        while True:
+            self._sync()
+            try:
+                return self._renew(self._ledger, self._at, self._shards.rows, self.classes_)
+            except MovedError:
+                continue
+
+    def add(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.int64]:
+        """Add points; shards that hold one are trained again.
+
+        Returns
+        -------
+        ndarray of int64, shape (points,)
+            Their numbers.
+
+        Raises
+        ------
+        ShardedError
+            If points cannot be used or there are too many, or a label is not of `classes_`.
+        """
+        given = as_features(X)
+        labels = as_labels(y, len(given))
+
+        def added(shards: Shards) -> Shards:
+            features = as_features(given, self.n_features_in_)
+            self._check_size(len(self.ids_) + len(features))
+            return shards.add(features, self._codes(labels))
+
+        self._change(added)
+        return self.ids_[len(self.ids_) - len(given) :].copy()
+
+    def delete(self, ids: Sequence[int] | NDArray[np.int64]) -> None:
+        """Delete points; shards that held one are trained again without them.
+
+        Once this returns, the points are in no model and in no file of the folder.
+
+        Raises
+        ------
+        ShardedError
+            If an id was never given, is deleted already, or is there twice; nothing is deleted.
+        """
+        self._change(lambda shards: shards.delete(shards.rows.places(ids)))
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Answer privately; rows not asked before of these models are charged.
+
+        Returns
+        -------
+        ndarray, shape (points,)
+
+        Raises
+        ------
+        ShardedError
+            If X cannot be used; `ExhaustedError` if the budget does not cover it and
+            ``on_exhausted`` is "refuse": nothing is charged then.
+        """
+        self._sync()
+        features = as_features(X, self.n_features_in_)
+        if not self.settings.private:
+            draw = drawing("majority", 0.0)
+            votes = self._shards.votes(features, len(self.classes_))
+            codes = [draw(row, self._chance) for row in votes.tolist()]
+            return self.classes_[np.asarray(codes, dtype=np.int64)]
+        asked = [hashlib.sha256(row.tobytes()).digest() for row in features]
+        places: dict[bytes, int] = {}
+        for place, query in enumerate(asked):
+            places.setdefault(query, place)
+        answers: dict[bytes, Any] = {}
+        while len(answers) < len(places):
+            features = as_features(features, self.n_features_in_)
+            left = [query for query in places if query not in answers]
+            try:
+                found = self._answered(left, features[[places[query] for query in left]])
+            except MovedError:
+                self._sync()
+                continue
+            answers.update({query: self.classes_[code] for query, code in found.items()})
+            if len(answers) < len(places):
+                self._sync()
+                self._start_if_spent()
+        return np.asarray([answers[query] for query in asked], dtype=self.classes_.dtype)
+
+    def predictions_left(self) -> int | None:
+        """Return how many predictions this epoch's budget still covers; None: no budget."""
+        self._sync()
+        if self.settings.predictions is None:
+            return None
+        return self.settings.predictions - self._ledger.charged()
+
+    def _codes(self, labels: NDArray[Any]) -> NDArray[np.int64]:
+        alike = (labels.dtype.kind == "U") == (self.classes_.dtype.kind == "U")
+        known = np.isin(labels, self.classes_) if alike else np.zeros(len(labels), dtype=bool)
+        for label in labels[~known].tolist():
+            raise ShardedError(
+                f"y: label {label!r} is none of those fitted; labels are public and fixed until "
+                "the next fit"
+            )
+        return np.searchsorted(self.classes_, labels).astype(np.int64)
+
+    def _answered(self, queries: list[bytes], features: NDArray[np.float64]) -> dict[bytes, int]:
+        """Answer what the budget covers."""
+        assert self.settings.predictions is not None
+        partly = self.settings.on_exhausted == "retrain"
+        opened = self._ledger.open(self._at, queries, self.settings.predictions, partly=partly)
+        if not opened.lines:
+            return opened.known
+        if self.on_charge is not None:
+            self.on_charge()
+        inside = [place for place, query in enumerate(queries) if query in opened.lines]
+        votes = self._shards.votes(features[inside], len(self.classes_))
+        draw = drawing(self.settings.mechanism, self.settings.epsilon)
+        drawn = [draw(row, self._chance) for row in votes.tolist()]
+        fresh = dict(zip(opened.lines, drawn, strict=True))
+        written = {opened.lines[query]: answer for query, answer in fresh.items()}
+        self._ledger.record(self._at.epoch, written, self.remembered)
+        return opened.known | fresh
+
+    def _start_if_spent(self) -> None:
+        assert self.settings.predictions is not None
+        if self._ledger.charged() >= self.settings.predictions:
+            try:
+                self._renew(self._ledger, self._at, self._shards.rows, self.classes_)
+            except MovedError:
+                self._sync()
+
+    @property
+    def _chance(self) -> Chance:
+        return operating_system() if self.chance is None else self.chance
+
+    def _check_size(self, points: int) -> None:
+        if points > self.settings.rows:
+            raise ShardedError(
+                f"X: {points:,} points, settings allow {self.settings.rows:,}; raise rows"
+            )
+
+    def _ledger_at(self) -> tuple[Ledger, Position]:
+        path = self.folder / _LEDGER
+        if path.exists():
+            ledger = Ledger(path)
+            if ledger.settings() != self.settings:
+                raise ShardedError(
+                    f"{self.folder}: holds a service with other settings; take another folder"
+                )
+            return ledger, ledger.position()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ShardedError(f"{self.folder}: cannot be made: {error.strerror}") from None
+        return Ledger.create(path, self.settings, epoch_key(self.seed, 0)), Position(0, 0)
+
+    def _renew(self, ledger: Ledger, at: Position, rows: Rows, classes: NDArray[Any]) -> None:
+        key = epoch_key(self.seed, at.epoch + 1)
+        shards = Shards.trained(
+            self.estimator, key, self.settings.shards, self.settings.probability, rows
+        )
+        with ledger.moving(at, key) as new:
+            self._write(shards, new, classes)
+        self._set(ledger, new, shards, classes)
+
+    def _change(self, change: Callable[[Shards], Shards]) -> None:
+        """Change the points, after whatever another process changes at the same time."""
+        while True:
+            self._sync()
+            try:
+                return self._move(change(self._shards))
+            except MovedError:
+                continue
+
+    def _move(self, shards: Shards) -> None:
+        with self._ledger.moving(self._at) as new:
+            self._write(shards, new, self.classes_)
+        self._set(self._ledger, new, shards, self.classes_)
+
+    def _write(self, shards: Shards, at: Position, classes: NDArray[Any]) -> None:
+        # One process writes at a time, so these are of some that were killed; they hold points.
+        for partial in self.folder.glob(".leaveout-*.partial"):
+            partial.unlink(missing_ok=True)
+        write_state(self.folder / _STATE, State(shards.rows, classes, at, shards.digest()))
+
+    def _set(self, ledger: Ledger, at: Position, shards: Shards, classes: NDArray[Any]) -> None:
+        self._ledger, self._at, self._shards, self.classes_ = ledger, at, shards, classes
+        self.ids_ = shards.rows.ids.copy()
+        self.n_features_in_ = shards.rows.features.shape[1]
+        self.retrained_shards = len(shards.retrained)
+
+    def _sync(self) -> None:
+        """Take over what other processes changed."""
+        if not hasattr(self, "_ledger"):
+            raise ShardedError("there are no models yet; call fit(X, y), or load a folder")
+        if self._ledger.position() != self._at:
+            self._take_over()
+
+    def _take_over(self) -> None:
+        """Train what the folder holds, keeping the models whose points are the same."""
+        ledger = Ledger(self.folder / _LEDGER)
+        with ledger.held() as (at, key):
+            state = read_state(self.folder / _STATE)
+        ahead = state.position.version - at.version
+        if ahead not in (0, 1):
+            raise ShardedError(
+                f"{self.folder}: points are of version {state.position.version}, the account of "
+                f"version {at.version}; restore both files of one time"
+            )
+        shards: Shards | None = getattr(self, "_shards", None)
+        if shards is not None and shards.key == key:
+            shards = shards.moved_to(state.rows)
+        else:
+            shards = Shards.trained(
+                self.estimator, key, self.settings.shards, self.settings.probability, state.rows
+            )
+        if ahead == 0 and shards.digest() != state.models:
+            raise ShardedError(
+                f"{self.folder}: other models came of training again; load with the estimator, "
+                "and the versions of libraries, it was fitted with"
+            )
+        self._set(ledger, at, shards, state.classes)
+        if ahead:
+            # A change was written, but not acknowledged, before its process ended.
+            self._move(shards)

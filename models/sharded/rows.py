@@ -1,0 +1,145 @@
+"""The points a service holds: numbered once, and never renumbered."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from leaveout.errors import ShardedError
+
+__all__ = ["Rows", "as_features", "as_labels"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Points in the order of their numbers.
+
+    Attributes
+    ----------
+    ids : ndarray of int64, shape (points,)
+        Ascending; a number that was deleted is never used again.
+    features : ndarray of float64, shape (points, features)
+    codes : ndarray of int64, shape (points,)
+        Of labels.
+    next_id : int
+        The number of the point that is added next.
+    """
+
+    ids: NDArray[np.int64]
+    features: NDArray[np.float64]
+    codes: NDArray[np.int64]
+    next_id: int
+
+    @classmethod
+    def first(cls, features: NDArray[np.float64], codes: NDArray[np.int64]) -> Rows:
+        """Return points that are numbered from 0."""
+        return cls(np.arange(len(codes), dtype=np.int64), features, codes, len(codes))
+
+    def with_rows(self, features: NDArray[np.float64], codes: NDArray[np.int64]) -> Rows:
+        """Return the points with others behind them."""
+        ids = np.arange(self.next_id, self.next_id + len(codes), dtype=np.int64)
+        return Rows(
+            np.concatenate([self.ids, ids]),
+            np.concatenate([self.features, features]),
+            np.concatenate([self.codes, codes]),
+            self.next_id + len(codes),
+        )
+
+    def without(self, places: NDArray[np.int64]) -> Rows:
+        """Return the points without those at some places."""
+        return Rows(
+            np.delete(self.ids, places),
+            np.delete(self.features, places, axis=0),
+            np.delete(self.codes, places),
+            self.next_id,
+        )
+
+    def places(self, ids: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """Return where points stand.
+
+        Raises
+        ------
+        ShardedError
+            If a number is no whole number, was never given, was deleted, or is there twice.
+        """
+        asked = np.asarray(ids)
+        if asked.ndim != 1 or (asked.size and not np.issubdtype(asked.dtype, np.integer)):
+            raise ShardedError(
+                f"ids: expected a list of whole numbers, got {asked.dtype} of shape {asked.shape}"
+            )
+        asked = asked.astype(np.int64)
+        if len(np.unique(asked)) != len(asked):
+            values, counts = np.unique(asked, return_counts=True)
+            raise ShardedError(f"id {values[counts > 1][0]}: is there twice; name a point once")
+        for point in asked[(asked < 0) | (asked >= self.next_id)]:
+            raise ShardedError(
+                f"id {point}: there never was such a point; ids run from 0 to {self.next_id - 1}"
+            )
+        places: NDArray[np.int64] = np.searchsorted(self.ids, asked).astype(np.int64)
+        inside = np.minimum(places, max(len(self.ids) - 1, 0))
+        gone = self.ids[inside] != asked if len(self.ids) else np.ones(len(asked), dtype=bool)
+        for point in asked[gone]:
+            raise ShardedError(f"id {point}: is deleted already; drop it from the list")
+        return places
+
+    def digest(self) -> str:
+        """Return a hash of everything."""
+        found = hashlib.sha256(f"{self.features.shape} {self.next_id}".encode())
+        for array in (self.ids, self.features, self.codes):
+            found.update(np.ascontiguousarray(array).tobytes())
+        return found.hexdigest()
+
+
+def as_features(values: ArrayLike, width: int | None = None) -> NDArray[np.float64]:
+    """Return points as an array of float64, checked.
+
+    Parameters
+    ----------
+    values : array_like, shape (points, features)
+    width : int or None
+        How many features are expected; None for any number.
+
+    Raises
+    ------
+    ShardedError
+        If it is no table of finite numbers, or has another width.
+    """
+    try:
+        table = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ShardedError(f"X: expected a table of numbers: {error}") from None
+    if table.ndim != 2 or not table.shape[1]:
+        raise ShardedError(f"X: expected a row a point, got the shape {table.shape}")
+    if width is not None and table.shape[1] != width:
+        raise ShardedError(f"X: expected {width} features, got {table.shape[1]}")
+    bad = np.argwhere(~np.isfinite(table))
+    if len(bad):
+        row, column = bad[0]
+        raise ShardedError(
+            f"X: row {row}, column {column} is {table[row, column]}; expected finite numbers: "
+            "fill in or drop what is missing"
+        )
+    return table
+
+
+def as_labels(values: ArrayLike, points: int) -> NDArray[Any]:
+    """Return labels as an array, checked.
+
+    Raises
+    ------
+    ShardedError
+        If there is not one whole number or text a point.
+    """
+    labels = np.asarray(values)
+    if labels.shape != (points,):
+        raise ShardedError(f"y: expected {points} labels, one a row of X, got {labels.shape}")
+    if labels.dtype.kind == "O" and all(isinstance(label, str) for label in labels):
+        labels = labels.astype(str)
+    if labels.dtype.kind not in "biuU":
+        raise ShardedError(f"y: expected whole numbers or texts, got {labels.dtype}")
+    return labels

@@ -1,0 +1,175 @@
+"""The settings of a service, and the file they are read from."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from leaveout.errors import ShardedError
+from leaveout.models.train.encoding import nearest
+
+__all__ = ["Mechanism", "ServiceSettings", "read_settings"]
+
+Mechanism: TypeAlias = Literal["exponential", "noisy_max", "majority"]
+_MOST_SHARDS = 100_000
+_SHARPEST = 4096.0
+
+
+class ServiceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a service of models on shards is, and how it answers.
+
+    Attributes
+    ----------
+    shards : int
+        Models, each trained on points of its own.
+    mechanism : {"exponential", "noisy_max", "majority"}
+        How votes become an answer; "majority" adds no noise, so answers tell of the seeds.
+    rows : int
+        Points the service holds at most, for the bound on retrained shards.
+    inclusion : float or None
+        Probability that a shard holds a point; None for 1 / shards.
+    epsilon : float
+        Differential privacy, in nats, of one prediction when one shard's seed is replaced; 0 with
+        "majority".
+    predictions : int or None
+        Answers drawn between two full retrainings at most; None with "majority".
+    labels : int or None
+        How many labels there are at most; with it more predictions can be shown to be safe.
+    on_exhausted : {"retrain", "refuse"}
+        What happens to the prediction after the last one.
+
+    Raises
+    ------
+    ShardedError
+        If a value is out of range; the message names the key and what it takes.
+    """
+
+    shards: int
+    mechanism: Mechanism
+    rows: int
+    inclusion: float | None = None
+    epsilon: float = 0.0
+    predictions: int | None = None
+    labels: int | None = None
+    on_exhausted: Literal["retrain", "refuse"] = "refuse"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.shards <= _MOST_SHARDS:
+            _refuse("shards", self.shards, f"a whole number from 1 to {_MOST_SHARDS:,}")
+        if self.rows < 1:
+            _refuse("rows", self.rows, "a whole number of at least 1")
+        if self.inclusion is not None and not 0 < self.inclusion <= 1:
+            _refuse("inclusion", self.inclusion, "a probability above 0 and at most 1")
+        if self.labels is not None and self.labels < 2:
+            _refuse("labels", self.labels, "a whole number of at least 2")
+        if self.mechanism == "majority":
+            self._refuse_budget()
+            return
+        if not 0 < self.epsilon < math.inf:
+            _refuse(
+                "epsilon",
+                self.epsilon,
+                f"a number above 0, since {self.mechanism} answers are drawn with it; 'majority' "
+                "takes none",
+            )
+        if self.epsilon * self.shards > _SHARPEST:
+            _refuse(
+                "epsilon",
+                self.epsilon,
+                f"at most {_SHARPEST / self.shards:g} with {self.shards:,} shards; above, answers "
+                "are a majority's in all but name",
+            )
+        if self.predictions is None or self.predictions < 1:
+            _refuse(
+                "predictions",
+                self.predictions,
+                "a whole number of at least 1: answers between two full retrainings",
+            )
+
+    def _refuse_budget(self) -> None:
+        cure = "drop it, since a majority vote has no noise and no budget"
+        if self.epsilon:
+            raise ShardedError(f"epsilon = {self.epsilon!r}: {cure}")
+        if self.predictions is not None:
+            raise ShardedError(f"predictions = {self.predictions!r}: {cure}")
+
+    @property
+    def private(self) -> bool:
+        """Whether answers are drawn with noise."""
+        return self.mechanism != "majority"
+
+    @property
+    def probability(self) -> float:
+        """Probability that a shard holds a point."""
+        return 1 / self.shards if self.inclusion is None else self.inclusion
+
+
+def _refuse(key: str, value: object, expected: str) -> None:
+    got = "is missing" if value is None else f"= {value!r}"
+    raise ShardedError(f"{key} {got}: expected {expected}")
+
+
+def read_settings(path: Path) -> ServiceSettings:
+    """Read ``service.toml``.
+
+    Raises
+    ------
+    ShardedError
+        If the file cannot be read, a key is unknown or missing, or a value is out of range; the
+        message names file, key and cure.
+    """
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ShardedError(
+            f"{path}: {error.strerror or error}; expected a file of settings"
+        ) from None
+    except UnicodeDecodeError:
+        raise ShardedError(
+            f"{path}: is no text in UTF-8; expected a TOML file of settings"
+        ) from None
+    except tomllib.TOMLDecodeError as error:
+        raise ShardedError(f"{path}: {error}; expected lines such as shards = 100") from None
+    _check_keys(path, given)
+    try:
+        return msgspec.convert(given, ServiceSettings)
+    except msgspec.ValidationError as error:
+        raise ShardedError(f"{path}: {_worded(error)}") from None
+    except ShardedError as error:
+        raise ShardedError(f"{path}: {error}") from None
+
+
+def _check_keys(path: Path, given: dict[str, Any]) -> None:
+    fields = {field.name: field for field in msgspec.structs.fields(ServiceSettings)}
+    for key in given:
+        if key not in fields:
+            raise ShardedError(
+                f"{path}: there is no setting {key!r}{nearest(key, list(fields))}; settings are "
+                f"{', '.join(fields)}"
+            )
+    for key, field in fields.items():
+        if field.required and key not in given:
+            raise ShardedError(f"{path}: {key} is missing; add a line such as {_EXAMPLES[key]}")
+
+
+_EXAMPLES = {
+    "shards": "shards = 100",
+    "mechanism": 'mechanism = "exponential"',
+    "rows": "rows = 5000",
+}
+
+
+def _worded(error: msgspec.ValidationError) -> str:
+    """Return msgspec's message with the key first."""
+    text, _, place = str(error).partition(" - at `$.")
+    key = place.rstrip("`")
+    text = text.replace("`", "").replace("Expected", "expected").replace("Invalid", "invalid")
+    if key == "mechanism":
+        text += "; mechanisms are exponential, noisy_max and majority"
+    elif key == "on_exhausted":
+        text += "; it is retrain or refuse"
+    return f"{key}: {text}"

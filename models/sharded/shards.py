@@ -1,0 +1,158 @@
+"""Models on independent shards: what is drawn once, what is trained again, and how they vote."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from leaveout.errors import ShardedError
+from leaveout.models.sharded.randomness import memberships, training_seed
+from leaveout.models.sharded.rows import Rows
+
+__all__ = ["Shards"]
+
+_CHECKED_ROWS = 256
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The distributed learner: Algorithms 2 and 3 of *Adaptive Machine Unlearning*.
+
+    A change gives new shards, in which models that saw none of it are the very same objects.
+
+    Attributes
+    ----------
+    estimator : object
+        The unfitted scikit-learn classifier of which each shard trains a copy.
+    key : bytes
+        What memberships and training seeds are drawn from; secret.
+    inclusion : float
+        Probability that a shard holds a point.
+    rows : Rows
+    held : ndarray of bool, shape (points, shards)
+    models : tuple
+        A fitted classifier a shard; or an `int`, the code it always votes: the only label of its
+        points, 0 if it has none.
+    retrained : tuple of int
+        Shards trained by the last change. It tells of the seeds: keep it secret.
+    """
+
+    estimator: Any
+    key: bytes
+    inclusion: float
+    rows: Rows
+    held: NDArray[np.bool_]
+    models: tuple[Any, ...]
+    retrained: tuple[int, ...]
+
+    @classmethod
+    def trained(
+        cls, estimator: Any, key: bytes, shards: int, inclusion: float, rows: Rows
+    ) -> Shards:
+        """Draw shards and train all of them.
+
+        Raises
+        ------
+        ShardedError
+            If a model cannot be trained.
+        """
+        held = memberships(key, rows.ids, shards, inclusion)
+        blank = cls(estimator, key, inclusion, rows, held, (0,) * shards, ())
+        return blank._fitted(np.arange(shards))
+
+    def add(self, features: NDArray[np.float64], codes: NDArray[np.int64]) -> Shards:
+        """Draw which shards hold new points, and train those again."""
+        rows = self.rows.with_rows(features, codes)
+        new = memberships(self.key, rows.ids[len(self.rows.ids) :], self.count, self.inclusion)
+        changed = replace(self, rows=rows, held=np.concatenate([self.held, new]))
+        return changed._fitted(np.flatnonzero(new.any(axis=0)))
+
+    def delete(self, places: NDArray[np.int64]) -> Shards:
+        """Train the shards again that held points at some places, without them."""
+        touched = np.flatnonzero(self.held[places].any(axis=0))
+        held = np.delete(self.held, places, axis=0)
+        return replace(self, rows=self.rows.without(places), held=held)._fitted(touched)
+
+    def moved_to(self, rows: Rows) -> Shards:
+        """Return the shards of other points, training those again whose points differ."""
+        held = memberships(self.key, rows.ids, self.count, self.inclusion)
+        mine, theirs = self.rows.ids, rows.ids
+        touched = [
+            shard
+            for shard in range(self.count)
+            if not np.array_equal(mine[self.held[:, shard]], theirs[held[:, shard]])
+        ]
+        changed = replace(self, rows=rows, held=held)
+        return changed._fitted(np.asarray(touched, dtype=np.int64))
+
+    @property
+    def count(self) -> int:
+        """How many shards there are."""
+        return len(self.models)
+
+    def codes(self, features: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return what each shard votes.
+
+        Returns
+        -------
+        ndarray of int64, shape (points, shards)
+        """
+        found = np.empty((len(features), self.count), dtype=np.int64)
+        for shard, model in enumerate(self.models):
+            found[:, shard] = model if isinstance(model, int) else model.predict(features)
+        return found
+
+    def votes(self, features: NDArray[np.float64], labels: int) -> NDArray[np.int64]:
+        """Return how many shards vote each label.
+
+        Returns
+        -------
+        ndarray of int64, shape (points, labels)
+        """
+        codes = self.codes(features)
+        return np.stack([(codes == label).sum(axis=1) for label in range(labels)], axis=1)
+
+    def digest(self) -> str:
+        """Return a hash of what is held and of votes on the first points, to tell models apart."""
+        codes = self.codes(self.rows.features[:_CHECKED_ROWS]) if len(self.rows.ids) else None
+        found = hashlib.sha256(self.rows.digest().encode())
+        found.update(np.packbits(self.held).tobytes())
+        found.update(b"" if codes is None else codes.tobytes())
+        return found.hexdigest()
+
+    def _fitted(self, which: NDArray[np.integer[Any]]) -> Shards:
+        models = list(self.models)
+        for shard in which.tolist():
+            models[shard] = self._model(shard)
+        return replace(self, models=tuple(models), retrained=tuple(which.tolist()))
+
+    def _model(self, shard: int) -> Any:
+        inside = self.held[:, shard]
+        codes = self.rows.codes[inside]
+        if not len(codes) or (codes == codes[0]).all():
+            return int(codes[0]) if len(codes) else 0
+        model = clone(self.estimator)
+        _seed(model, training_seed(self.key, shard))
+        try:
+            model.fit(self.rows.features[inside], codes)
+            # Some find out only when asked that they have too few points.
+            model.predict(self.rows.features[inside][:1])
+            return model
+        except (ValueError, TypeError, FloatingPointError) as error:
+            text = " ".join(str(error).split())
+            raise ShardedError(
+                f"shard {shard} with {len(codes)} points cannot be trained: {text}; take fewer "
+                "shards, or an estimator that needs fewer points"
+            ) from None
+
+
+def _seed(model: Any, seed: int) -> None:
+    """Set every random state within, so that training is a function of the points."""
+    parameters = model.get_params(deep=True)
+    own = {name: seed for name in parameters if name.rpartition("__")[2] == "random_state"}
+    model.set_params(**own)

@@ -1,0 +1,103 @@
+"""What a service keeps of its points between runs: one file, no pickles, written whole or not."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import ShardedError
+from leaveout.files import written_whole
+from leaveout.models.sharded.ledger import Position
+from leaveout.models.sharded.rows import Rows
+
+__all__ = ["State", "read_state", "write_state"]
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class State:
+    """The points of a service, and what its models must be.
+
+    Attributes
+    ----------
+    rows : Rows
+    classes : ndarray
+        Labels by code.
+    position : Position
+        When it was written.
+    models : str
+        `Shards.digest` of the models then.
+    """
+
+    rows: Rows
+    classes: NDArray[Any]
+    position: Position
+    models: str
+
+    def digest(self) -> str:
+        """Return a hash of everything."""
+        found = hashlib.sha256(self.rows.digest().encode())
+        found.update(repr((self.classes.tolist(), self.position, self.models)).encode())
+        return found.hexdigest()
+
+
+def write_state(path: Path, state: State) -> None:
+    """Write a state; a reader finds the one before or this one.
+
+    Raises
+    ------
+    ShardedError
+        If it cannot be written.
+    """
+    try:
+        with written_whole(path) as stream:
+            np.savez(
+                stream,
+                format=np.array(_FORMAT),
+                ids=state.rows.ids,
+                features=state.rows.features,
+                codes=state.rows.codes,
+                next_id=np.array(state.rows.next_id),
+                classes=state.classes,
+                position=np.array([state.position.epoch, state.position.version]),
+                models=np.array(state.models),
+                digest=np.array(state.digest()),
+            )
+    except OSError as error:
+        raise ShardedError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def read_state(path: Path) -> State:
+    """Read what `write_state` wrote.
+
+    Raises
+    ------
+    ShardedError
+        If it cannot be read, is damaged, or is of another format.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            if int(held["format"]) != _FORMAT:
+                raise ShardedError(f"{path}: has format {int(held['format'])}, expected {_FORMAT}")
+            epoch, version = (int(number) for number in held["position"])
+            state = State(
+                Rows(held["ids"], held["features"], held["codes"], int(held["next_id"])),
+                held["classes"],
+                Position(epoch, version),
+                str(held["models"]),
+            )
+            digest = str(held["digest"])
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise ShardedError(
+            f"{path}: is no state of a sharded service, or damaged: {error}"
+        ) from None
+    if state.digest() != digest:
+        raise ShardedError(f"{path}: is damaged: its content does not match its digest")
+    return state

@@ -1,0 +1,170 @@
+"""What counts of events establish about their probabilities, and so about alpha."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from scipy.special import betainc
+
+__all__ = ["alpha_lower_bound", "clopper_pearson", "holm", "refutation_level"]
+
+_LEAST_LEVEL = 1e-100
+_HALVINGS = 64
+
+
+def clopper_pearson(count: int, trials: int, confidence: float) -> tuple[float, float]:
+    """Return the interval of Clopper and Pearson (1934) for a probability.
+
+    Parameters
+    ----------
+    count, trials : int
+        Of independent trials, those in which the event happened.
+    confidence : float
+        Each end fails with probability at most (1 - confidence) / 2.
+
+    Returns
+    -------
+    tuple of float
+        Lower and upper end.
+
+    Raises
+    ------
+    ValueError
+        If there are no trials, or more events than trials.
+    """
+    _check(count, trials)
+    each = (1 - confidence) / 2
+    return _lower(count, trials, each), _upper(count, trials, each)
+
+
+def alpha_lower_bound(
+    unlearned: int,
+    unlearned_trials: int,
+    retrained: int,
+    retrained_trials: int,
+    beta: float,
+    confidence: float,
+) -> float:
+    """Return an alpha that is not enough: Pr[unlearned] > e^alpha Pr[retrained] + beta.
+
+    Each arm has half of what may fail; the arms need not be independent of each other.
+
+    Parameters
+    ----------
+    unlearned, unlearned_trials : int
+        Times the event happened after unlearning, and trials.
+    retrained, retrained_trials : int
+        The same, after retraining.
+    beta : float
+        Of the claim; add its gamma where the update sequence differs from trial to trial.
+    confidence : float
+        With which every smaller alpha is refuted.
+
+    Returns
+    -------
+    float
+        Nats; negative or ``-inf`` where nothing is refuted.
+
+    Raises
+    ------
+    ValueError
+        If an arm has no trials, or more events than trials.
+    """
+    _check(unlearned, unlearned_trials)
+    _check(retrained, retrained_trials)
+    return _alpha_at(unlearned, unlearned_trials, retrained, retrained_trials, beta, 1 - confidence)
+
+
+def refutation_level(
+    unlearned: int,
+    unlearned_trials: int,
+    retrained: int,
+    retrained_trials: int,
+    alpha: float,
+    beta: float,
+) -> float:
+    """Return the p-value of a claim: the least level at which its alpha is refuted.
+
+    Parameters
+    ----------
+    unlearned, unlearned_trials, retrained, retrained_trials : int
+        As of `alpha_lower_bound`.
+    alpha, beta : float
+        Of the claim.
+
+    Returns
+    -------
+    float
+        From 1e-100 to 1.
+    """
+    _check(unlearned, unlearned_trials)
+    _check(retrained, retrained_trials)
+
+    def refuted(level: float) -> bool:
+        counts = (unlearned, unlearned_trials, retrained, retrained_trials)
+        return _alpha_at(*counts, beta, level) > alpha
+
+    low, high = math.log(_LEAST_LEVEL), 0.0
+    if not refuted(1.0):
+        return 1.0
+    if refuted(_LEAST_LEVEL):
+        return _LEAST_LEVEL
+    while high - low > 1e-9 * max(1.0, -low):
+        middle = (low + high) / 2
+        low, high = (low, middle) if refuted(math.exp(middle)) else (middle, high)
+    return math.exp(high)
+
+
+def holm(levels: Sequence[float], level: float) -> tuple[bool, ...]:
+    """Return which claims fall by Holm's procedure (1979).
+
+    Parameters
+    ----------
+    levels : sequence of float
+        p-values, of tests that may depend on each other.
+    level : float
+        Probability that any claim falls that is true, at most.
+    """
+    order = sorted(range(len(levels)), key=lambda test: levels[test])
+    fallen = [False] * len(levels)
+    for place, test in enumerate(order):
+        if levels[test] > level / (len(levels) - place):
+            break
+        fallen[test] = True
+    return tuple(fallen)
+
+
+def _alpha_at(
+    unlearned: int,
+    unlearned_trials: int,
+    retrained: int,
+    retrained_trials: int,
+    beta: float,
+    level: float,
+) -> float:
+    least = _lower(unlearned, unlearned_trials, level / 2) - beta
+    most = _upper(retrained, retrained_trials, level / 2)
+    return math.log(least / most) if least > 0 else -math.inf
+
+
+def _lower(count: int, trials: int, level: float) -> float:
+    """Return a probability of which as many events have a chance of at most ``level``."""
+    if not count:
+        return 0.0
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        # The chance of at least ``count`` events is an incomplete beta function.
+        fits = float(betainc(count, trials - count + 1, middle)) <= level
+        low, high = (middle, high) if fits else (low, middle)
+    return low
+
+
+def _upper(count: int, trials: int, level: float) -> float:
+    return min(1.0, math.nextafter(1.0 - _lower(trials - count, trials, level), math.inf))
+
+
+def _check(count: int, trials: int) -> None:
+    if trials < 1 or not 0 <= count <= trials:
+        raise ValueError(f"{count} events in {trials} trials: expected 0 <= events <= trials, > 0")

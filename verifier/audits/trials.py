@@ -1,0 +1,155 @@
+"""Trials of an attack, each beside a retrained arm, and what they refute."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from leaveout.verifier.audits.intervals import alpha_lower_bound, holm, refutation_level
+
+__all__ = ["Attack", "Audit", "Counts", "Trial", "audit"]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial; the attack, the seed and the number give it again.
+
+    Attributes
+    ----------
+    seed, number : int
+    deleted : tuple of int
+        The deletion script: ids, in order.
+    unlearned, retrained : tuple of bool
+        Which events happened, of models that unlearned it and of models that never saw it, the
+        seeds of which are new.
+    """
+
+    seed: int
+    number: int
+    deleted: tuple[int, ...]
+    unlearned: tuple[bool, ...]
+    retrained: tuple[bool, ...]
+
+
+class Attack(Protocol):
+    """What deletes adaptively, and what then tells unlearning from retraining."""
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """What is looked for in models."""
+        ...
+
+    def replay(self, seed: int, number: int) -> Trial:
+        """Run one trial; the same arguments give the same trial."""
+        ...
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How often an event happened.
+
+    Attributes
+    ----------
+    event : str
+    unlearned, retrained : int
+        In each arm.
+    trials : int
+        Of each arm.
+    """
+
+    event: str
+    unlearned: int
+    retrained: int
+    trials: int
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What trials gave.
+
+    Attributes
+    ----------
+    counts : tuple of Counts
+        An event each.
+    shown : tuple of (Trial or None)
+        For each event a trial in which it happened after unlearning and not after retraining.
+    """
+
+    counts: tuple[Counts, ...]
+    shown: tuple[Trial | None, ...]
+
+    def alpha_lower_bounds(self, beta: float, gamma: float, confidence: float) -> tuple[float, ...]:
+        """Return the alpha that is not enough, by event, all at once with some confidence.
+
+        Update sequences differ between trials, and a share gamma of them is exempt, so that beta
+        + gamma is what an event may have beyond e^alpha times its chance after retraining.
+        """
+        each = 1 - (1 - confidence) / len(self.counts)
+        return tuple(
+            alpha_lower_bound(
+                one.unlearned, one.trials, one.retrained, one.trials, beta + gamma, each
+            )
+            for one in self.counts
+        )
+
+    def refuted_by(
+        self, alpha: float, beta: float, gamma: float, confidence: float
+    ) -> tuple[int, ...]:
+        """Return which events refute a claim, by Holm's procedure over all of them."""
+        levels = [
+            refutation_level(
+                one.unlearned, one.trials, one.retrained, one.trials, alpha, beta + gamma
+            )
+            for one in self.counts
+        ]
+        fallen = holm(levels, 1 - confidence)
+        return tuple(event for event, falls in enumerate(fallen) if falls)
+
+
+def audit(
+    attack: Attack,
+    trials: int,
+    seed: int,
+    *,
+    seconds: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Audit:
+    """Run trials.
+
+    Parameters
+    ----------
+    attack : Attack
+    trials : int
+    seed : int
+        Trial i is ``attack.replay(seed, i)``.
+    seconds : float or None
+        No trial starts later; those there are count.
+    progress : callable or None
+        Called with trials done and trials asked for.
+
+    Raises
+    ------
+    TimeoutError
+        If there was no time for a single trial.
+    """
+    end = None if seconds is None else time.perf_counter() + seconds
+    events = attack.events
+    unlearned, retrained = [0] * len(events), [0] * len(events)
+    shown: list[Trial | None] = [None] * len(events)
+    done = 0
+    while done < trials and (end is None or time.perf_counter() < end):
+        trial = attack.replay(seed, done)
+        done += 1
+        for event in range(len(events)):
+            unlearned[event] += trial.unlearned[event]
+            retrained[event] += trial.retrained[event]
+            if shown[event] is None and trial.unlearned[event] > trial.retrained[event]:
+                shown[event] = trial
+        if progress is not None:
+            progress(done, trials)
+    if not done:
+        raise TimeoutError("no trial could be run in the time given")
+    counts = tuple(Counts(*one, done) for one in zip(events, unlearned, retrained, strict=True))
+    return Audit(counts, tuple(shown))
