@@ -1,4 +1,4 @@
-"""Cached statistics of greedy nodes: kept in step with a deletion, and when they say too little."""
+"""Cached statistics of greedy nodes, kept in step with a row that leaves or joins."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from leaveout.models.forest.compiling import compiled
+from leaveout.models.forest.growing import by_label
+from leaveout.models.forest.joining import has_like, same_attributes
 from leaveout.models.forest.keys import attribute_key, mixed
-from leaveout.models.forest.layout import Rules, Tree
+from leaveout.models.forest.layout import Rules, Scratch, Tree
 from leaveout.models.forest.table import Table
+from leaveout.models.forest.thresholds import sample
 
-__all__ = ["shift", "still_sampled"]
+__all__ = ["kept_up", "shift"]
 
 
 @compiled
@@ -127,15 +130,39 @@ def _kept_out(
 
 
 @compiled
-def still_sampled(
-    table: Table, rules: Rules, tree: Tree, node: int, row: int, counts: Any, key: np.uint64
-) -> bool:
-    """Return whether a greedy node would still choose the attributes and thresholds of its record.
+def _sampled_again(
+    table: Table, scratch: Scratch, arena: Any, at: int, many: int, counts: Any, g: int,
+    key: np.uint64, k: int,
+) -> bool:  # fmt: skip
+    """Sample a general attribute's thresholds from the rows in ``scratch.live``, by label.
 
-    ``row`` was deleted from the node and counted out of the record. False may be said in vain.
+    They are written over the ``many`` from ``at`` on; False if there are not as many.
+    """
+    if sample(table, scratch, scratch.live, 0, counts, g, key, k) != many:
+        return False
+    width = scratch.chosen.shape[1]
+    for i in range(many):
+        for c in range(width):
+            arena[at + i * width + c] = scratch.chosen[i, c]
+    return True
+
+
+@compiled
+def kept_up(
+    table: Table, rules: Rules, tree: Tree, scratch: Scratch, node: int, row: int, counts: Any,
+    key: np.uint64, by: int,
+) -> bool:  # fmt: skip
+    """Return whether a greedy node's record is of the attributes and thresholds it would choose.
+
+    ``row`` has left the node (``by`` -1) or joined it (1) and is counted in its record. Where one
+    that joined may only change the thresholds of an attribute, they are sampled again. False may
+    be said in vain.
     """
     arena, record, labels = tree.arena, tree.nodes[node].record, len(counts)
     width = 2 + 3 * labels
+    listed = False
+    if by > 0 and not same_attributes(table, tree, node, row, labels, key, rules.attributes):
+        return False
     at = record + 1
     for _ in range(arena[record]):
         attribute, many = arena[at], arena[at + 1]
@@ -148,17 +175,27 @@ def still_sampled(
             continue
         g = -1 - kind
         code = table.codes[g, row]
-        beside = False
-        for i in range(many):
-            here = at + i * width
-            if code == arena[here] or code == arena[here + 1]:
+        own = attribute_key(key, attribute)
+        beside, same = by > 0, by < 0 or has_like(table, tree, node, g, row)
+        for i in range(many if by < 0 else 0):
+            pair = at + i * width
+            if code == arena[pair] or code == arena[pair + 1]:
                 beside = True
-                if not _valid(arena, here + 2 + labels, here + 2 + 2 * labels, labels):
-                    return False
+                same = same and _valid(arena, pair + 2 + labels, pair + 2 + 2 * labels, labels)
         # With fewer than k all valid thresholds are kept, and no deletion makes another one.
         if not beside and many == rules.thresholds:
-            own = attribute_key(key, attribute)
-            if not _kept_out(table, tree, node, g, code, own, at, many, labels):
+            same = _kept_out(table, tree, node, g, code, own, at, many, labels)
+        if not same:
+            # After a deletion, sampling one attribute is no faster than deciding the node.
+            if by < 0:
+                return False
+            if not listed:
+                here = tree.nodes[node]
+                by_label(table, tree.rows, here.start, here.span, counts, scratch.live)
+                listed = True
+            if not _sampled_again(
+                table, scratch, arena, at, many, counts, g, own, rules.thresholds
+            ):
                 return False
         at += many * width
     return True

@@ -23,11 +23,12 @@ _INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def compiled(function: Function) -> Function:
-    """Compile a function that other compiled functions call.
+    """Compile a function into the compiled functions that call it.
 
-    No fast mathematics: a score must be the same number wherever it is computed.
+    A call of its own would hand over each array as seven numbers, hundreds in all. No fast
+    mathematics: a score must be the same number wherever it is computed.
     """
-    return cast(Function, njit(**OPTIONS, **_INNER)(function))
+    return cast(Function, njit(forceinline=True, **OPTIONS, **_INNER)(function))
 
 
 def kept(function: Function) -> Function:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.forest.kernels import COST, GROW, JOIN, REMOVE, entries
+from leaveout.models.forest.handles import Trees
+from leaveout.models.forest.kernels import entries
 from leaveout.models.forest.layout import NODE, Rules, Scratch, Tree, record_length
 from leaveout.models.forest.table import Table
+from leaveout.models.forest.tasks import COST, GROW, JOIN, REMOVE
 
-__all__ = ["cost_of", "grown", "packed", "revised", "slack"]
+__all__ = ["cost_of", "grown", "packed", "revise", "slack"]
 
 
 def _empty(
@@ -50,7 +52,8 @@ def grown(table: Table, rules: Rules, labels: int, scratch: Scratch, seed: int, 
         tree.counts[0] = np.bincount(table.labels[live], minlength=labels)
         tree.used[0] = 1
         scratch.size[1] = 0
-        if entries()[0](table, rules, tree, scratch, GROW, live[:0], 0, seed, index)[0]:
+        one = Trees([tree], index)
+        if entries()[0](table, rules, one.handles, scratch, GROW, live[:0], 0, seed, 0, 1)[0]:
             return packed(table, rules, tree)
         attempt += 1
 
@@ -77,39 +80,44 @@ def _moved(
     return out, int(pack(table, rules, tree, out, stack, leaf))
 
 
-def revised(
-    table: Table, rules: Rules, tree: Tree, scratch: Scratch, slots: NDArray[np.int32], by: int,
-    seed: int, index: int,
-) -> Tree:  # fmt: skip
-    """Take rows out of a tree (``by`` -1) or in (1); return it, in other arrays if it needs them.
+def revise(
+    table: Table, rules: Rules, trees: Trees, scratch: Scratch, slots: NDArray[np.int32], by: int,
+    seed: int, begin: int, end: int,
+) -> None:  # fmt: skip
+    """Take rows out of the trees ``begin`` to ``end`` (``by`` -1) or in (1).
 
-    The tree given is written to and must not be used any more.
+    A tree that needs more room is moved to other arrays.
     """
     work = entries()[0]
     task = REMOVE if by < 0 else JOIN
-    labels = tree.counts.shape[1]
-    done, attempt = 0, 0
-    while True:
-        done, node = work(table, rules, tree, scratch, task, slots, done, seed, index)
-        if node >= 0:
-            depth, n, key = int(scratch.size[1]), int(scratch.size[2]), scratch.key[0]
-            grown_again = False
-            while not grown_again:
-                tree, node = _moved(table, rules, tree, node, _room(rules, n, labels, attempt))
-                scratch.size[1], scratch.key[0] = depth, key
-                again = work(table, rules, tree, scratch, GROW, slots[:0], node, seed, index)
-                grown_again = bool(again[0])
-                attempt += 1
-            tree, attempt = packed(table, rules, tree), 0
-        elif done == len(slots):
-            return tree
-        else:
-            tree = _moved(table, rules, tree, -1, (0, -1 - node))[0]
+    done = 0
+    while begin < end:
+        begin, done, node = work(
+            table, rules, trees.handles, scratch, task, slots, done, seed, begin, end
+        )
+        if begin == end:
+            return
+        tree = trees[begin]
+        if node < 0:
+            trees[begin] = _moved(table, rules, tree, -1, (0, -1 - node))[0]
+            continue
+        depth, n, key = int(scratch.size[1]), int(scratch.size[2]), scratch.key[0]
+        labels, attempt, grown_again = tree.counts.shape[1], 0, False
+        while not grown_again:
+            tree, node = _moved(table, rules, tree, node, _room(rules, n, labels, attempt))
+            scratch.size[1], scratch.key[0] = depth, key
+            one = Trees([tree], begin)
+            again = work(table, rules, one.handles, scratch, GROW, slots[:0], node, seed, 0, 1)
+            grown_again = bool(again[0])
+            attempt += 1
+        trees[begin] = packed(table, rules, tree)
 
 
 def cost_of(
-    table: Table, rules: Rules, tree: Tree, scratch: Scratch, slot: int, seed: int, index: int
+    table: Table, rules: Rules, trees: Trees, scratch: Scratch, slot: int, seed: int
 ) -> int:
-    """Return how many rows would be regrown in a tree if a row were deleted."""
+    """Return how many rows would be regrown, over all trees, if a row were deleted."""
     rows = np.array([slot], np.int32)
-    return int(entries()[0](table, rules, tree, scratch, COST, rows, 0, seed, index)[1])
+    end = len(trees)
+    work = entries()[0]
+    return int(work(table, rules, trees.handles, scratch, COST, rows, 0, seed, 0, end)[2])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from leaveout.errors import ForestError
 from leaveout.models.forest import engine
 from leaveout.models.forest.extending import extended
+from leaveout.models.forest.handles import Trees
 from leaveout.models.forest.layout import Scratch, Tree, scratch_for
 from leaveout.models.forest.plain import Ensemble, Settings, plain_tree, tree_from
 from leaveout.models.forest.rolling import recode, vote
@@ -49,10 +50,10 @@ class Grove:
         self.table: Table = encoded(ensemble.X, ensemble.y)
         self._local = threading.local()
         if ensemble.trees:
-            self.trees = [
+            self.trees = Trees(
                 tree_from(self.table, self.rules, tree, engine.slack(len(tree.feature)))
                 for tree in ensemble.trees
-            ]
+            )
         else:
             self._grow()
 
@@ -68,28 +69,32 @@ class Grove:
         scratch: Scratch = self._local.scratch
         return scratch
 
-    def _each(self, work: Callable[[int], Tree], trees: int) -> list[Tree]:
-        if self.jobs == 1:
-            return [work(i) for i in range(trees)]
-        with ThreadPoolExecutor(self.jobs) as pool:
-            return list(pool.map(work, range(trees)))
-
     def _grow(self) -> None:
         def grow(i: int) -> Tree:
             return engine.grown(
                 self.table, self.rules, self.labels, self._scratch(), self.settings.seed, i
             )
 
-        self.trees = self._each(grow, self.settings.trees)
+        every = range(self.settings.trees)
+        if self.jobs == 1:
+            self.trees = Trees([grow(i) for i in every])
+            return
+        with ThreadPoolExecutor(self.jobs) as pool:
+            self.trees = Trees(pool.map(grow, every))
 
     def _revise(self, slots: NDArray[np.int32], by: int) -> None:
-        def revise(i: int) -> Tree:
-            return engine.revised(
-                self.table, self.rules, self.trees[i], self._scratch(), slots, by,
-                self.settings.seed, i,
+        def revise(begin: int, end: int) -> None:
+            engine.revise(
+                self.table, self.rules, self.trees, self._scratch(), slots, by,
+                self.settings.seed, begin, end,
             )  # fmt: skip
 
-        self.trees = self._each(revise, len(self.trees))
+        trees = len(self.trees)
+        if self.jobs == 1:
+            revise(0, trees)
+            return
+        with ThreadPoolExecutor(self.jobs) as pool:
+            list(pool.map(revise, range(trees), range(1, trees + 1)))
 
     def rows(self) -> NDArray[np.int64]:
         """Return the names of the rows held, ascending."""
@@ -107,9 +112,10 @@ class Grove:
         if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "iu"):
             raise ForestError(f"rows are named by a list of whole numbers, not by {names!r}")
         wanted = wanted.astype(np.int64)
-        values, times = np.unique(wanted, return_counts=True)
-        if np.any(times > 1):
-            raise ForestError(f"row {values[times > 1][0]} is named twice")
+        if len(wanted) > 1:
+            values, times = np.unique(wanted, return_counts=True)
+            if np.any(times > 1):
+                raise ForestError(f"row {values[times > 1][0]} is named twice")
         places = np.minimum(np.searchsorted(self.names, wanted), len(self.names) - 1)
         there = self.names[places] == wanted
         if not there.all():
@@ -168,14 +174,14 @@ class Grove:
     def learn(self, X: Floats, labels: NDArray[np.generic]) -> NDArray[np.int64]:
         """Add rows, finite ``X`` of shape (rows, attributes); return their names."""
         names = np.arange(self.next_name, self.next_name + len(X), dtype=np.int64)
-        here = self.plain_rows()
-        everything = np.concatenate((here.classes[here.y], labels))
-        classes, y = np.unique(everything, return_inverse=True)
-        new = y[len(here.y) :].astype(np.int32)
+        live = self.table.labels[live_slots(self.table)]
+        every = np.concatenate((self.classes[live], labels))
+        classes, y = np.unique(every, return_inverse=True)
         more = None
-        if np.array_equal(classes, self.classes) and len(X) <= _few(len(here.y)):
-            more = extended(self.table, X, new)
+        if np.array_equal(classes, self.classes) and len(X) <= _few(len(live)):
+            more = extended(self.table, X, y[len(live) :].astype(np.int32))
         if more is None:
+            here = self.plain_rows()
             joined = Ensemble(
                 self.settings, classes, np.concatenate((here.names, names)),
                 np.concatenate((here.X, X)), y.astype(np.int32), (), self.next_name + len(X),
@@ -183,25 +189,26 @@ class Grove:
             self._take(joined)
             return names
         trees = [engine.packed(self.table, self.rules, tree) for tree in self.trees]
-        slots = np.arange(len(self.names), len(self.names) + len(X), dtype=np.int32)
+        slots = np.arange(len(self.names), len(self.names) + len(X))
         depth = np.empty(max(int(tree.used[0]) for tree in trees), np.int32)
         for tree in trees:
             recode(self.table, tree, self.rules.random_depth, depth, more[1])
         room = np.full(len(X), -1, np.int32)
-        self.trees = [
+        self.trees = Trees(
             tree._replace(
                 rows=np.concatenate((tree.rows, room)), where=np.concatenate((tree.where, room))
             )
             for tree in trees
-        ]
+        )
         self.table = more[0]
         self.names = np.concatenate((self.names, names))
         self.next_name += len(X)
         self._local = threading.local()
         try:
-            self._revise(slots, 1)
+            self._revise(slots.astype(np.int32), 1)
         except BaseException:
-            self._take(here)
+            self.next_name -= len(X)
+            self._take(self.without(slots))
             raise
         return names
 
@@ -211,11 +218,8 @@ class Grove:
         The measure of the paper's worst-of-1000 adversary (section 4.1). Nothing changes.
         """
         slot = int(self.slots_of([name])[0])
-        return sum(
-            engine.cost_of(
-                self.table, self.rules, tree, self._scratch(), slot, self.settings.seed, i
-            )
-            for i, tree in enumerate(self.trees)
+        return engine.cost_of(
+            self.table, self.rules, self.trees, self._scratch(), slot, self.settings.seed
         )
 
     def shares(self, X: Floats) -> Floats:

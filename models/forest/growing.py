@@ -42,46 +42,42 @@ def by_label(table: Table, rows: Any, start: int, span: int, counts: Any, out: A
 
 @compiled
 def _part(
-    table: Table, scratch: Scratch, rows: Any, begin: int, n: int, attribute: int,
+    table: Table, scratch: Scratch, rows: Any, begin: int, counts: Any, attribute: int,
     threshold: float, left: Any, right: Any,
 ) -> int:  # fmt: skip
     """Put the rows of the left child first, each side in its order; count labels; how many left.
 
-    ``scratch.words`` holds the rows' bits.
+    ``scratch.words`` holds the rows' bits. Each row is written to both sides, and only the one it
+    belongs to moves on: a branch would be mispredicted about as often as the smaller side is met.
     """
-    left[:] = 0
-    right[:] = 0
     kind = table.kind[attribute]
-    labels = table.labels
-    stay, go = 0, 0
-    if kind >= 0:
-        words, shift = scratch.words[kind >> 6], np.uint64(kind & 63)
-        mine = rows[begin : begin + n]
-        for i in range(len(mine)):
-            row = np.uint32(mine[i])
-            if (words[i] >> shift) & np.uint64(1):
+    at, stay, go = 0, 0, 0
+    for c in range(len(counts)):
+        before = stay
+        mine = rows[begin + at : begin + at + counts[c]]
+        if kind >= 0:
+            words, shift = scratch.words[kind >> 6, at : at + counts[c]], np.uint64(kind & 63)
+            for i in range(len(mine)):
+                row = mine[i]
+                above = int((words[i] >> shift) & np.uint64(1))
+                rows[begin + stay] = row
                 scratch.rows[go] = row
-                go += 1
-                right[labels[row]] += 1
-            else:
-                mine[stay] = row
-                stay += 1
-                left[labels[row]] += 1
-    else:
-        codes, start = table.codes[-1 - kind], table.level_start[-1 - kind]
-        mine = rows[begin : begin + n]
-        for i in range(len(mine)):
-            row = np.uint32(mine[i])
-            if table.levels[start + codes[row]] > threshold:
+                stay += 1 - above
+                go += above
+        else:
+            codes, start = table.codes[-1 - kind], table.level_start[-1 - kind]
+            for i in range(len(mine)):
+                row = mine[i]
+                above = int(table.levels[start + codes[np.uint32(row)]] > threshold)
+                rows[begin + stay] = row
                 scratch.rows[go] = row
-                go += 1
-                right[labels[row]] += 1
-            else:
-                mine[stay] = row
-                stay += 1
-                left[labels[row]] += 1
+                stay += 1 - above
+                go += above
+        at += counts[c]
+        left[c] = stay - before
+        right[c] = counts[c] - left[c]
     for i in range(go):
-        mine[stay + i] = scratch.rows[i]
+        rows[begin + stay + i] = scratch.rows[i]
     return stay
 
 
@@ -135,7 +131,7 @@ def grow(
             tree.used[1] = arena_used + length
         tree.used[0] = left + 2
         stay = _part(
-            table, scratch, rows, begin, n, attribute, threshold,
+            table, scratch, rows, begin, counts, attribute, threshold,
             tree.counts[left], tree.counts[left + 1],
         )  # fmt: skip
         nodes[index].left = left

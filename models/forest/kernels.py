@@ -11,32 +11,28 @@ from leaveout.models.forest import (
     compiling,
     deciding,
     growing,
+    handles,
+    joining,
     keys,
     layout,
     picking,
     scores,
+    tasks,
     thresholds,
     walking,
 )  # fmt: skip
 from leaveout.models.forest.compiling import kept, stamp_of
-from leaveout.models.forest.growing import grow
-from leaveout.models.forest.keys import root_key
+from leaveout.models.forest.handles import counts_at, nodes_at, used_at, words_at
 from leaveout.models.forest.layout import Rules, Scratch, Tree
 from leaveout.models.forest.table import Table
-from leaveout.models.forest.walking import (
-    insert,
-    record_words,
-    recorded_on_path,
-    restore,
-    walk,
-)
+from leaveout.models.forest.tasks import COST, on_tree
+from leaveout.models.forest.walking import record_words
 
-__all__ = ["COST", "GROW", "JOIN", "REMOVE", "entries"]
-
-GROW, REMOVE, JOIN, COST = 0, 1, 2, 3
+__all__ = ["entries"]
 
 _MODULES = (
-    caches, compiling, deciding, growing, keys, layout, picking, scores, thresholds, walking,
+    caches, compiling, deciding, growing, handles, joining, keys, layout, picking, scores, tasks,
+    thresholds, walking,
 )  # fmt: skip
 
 
@@ -47,59 +43,30 @@ def entries() -> tuple[Any, Any]:
 
     @kept
     def work(
-        table: Table, rules: Rules, tree: Tree, scratch: Scratch, task: int, rows: Any, first: int,
-        seed: int, index: int,
-    ) -> tuple[int, int]:  # fmt: skip
-        """Do one of four tasks on a tree; one function, so that it is compiled once.
+        table: Table, rules: Rules, handles: Any, scratch: Scratch, task: int, rows: Any,
+        first: int, seed: int, begin: int, end: int,
+    ) -> tuple[int, int, int]:  # fmt: skip
+        """Do a task on the trees ``begin`` to ``end``, one after another.
 
-        GROW: grow what is below node ``first`` from its rows; its depth is in ``scratch.size``,
-        its key in ``scratch.key`` (the root's is put there). Returns 1, or 0 where room ran out.
-
-        REMOVE, JOIN: take rows out or in, one after another. Returns how many of them are done
-        with, and the node at which the last one stopped for lack of room, which is still to be
-        regrown; or -1 less the words the next row may need; or -1.
-
-        COST: returns how many rows the node holds that deleting ``rows[0]`` would regrow, or 0.
+        Returns the tree at which room ran out and what ``on_tree`` said of it; ``end`` if none.
+        COST: the sum over the trees is last.
         """
         _ = stamp
-        done, left = len(rows), -1
-        if task == COST:
-            row = rows[0]
-            place = tree.where[row]
-            tree.rows[place] = -1
-            tree.where[row] = -1
-        for i in range(0 if task == GROW else first, 1 if task == GROW else done):
-            key = root_key(seed, index)
-            node, depth = -1, 0
-            if task == GROW:
-                node, depth = first, scratch.size[1]
-                if node > 0:
-                    key = scratch.key[0]
-            else:
-                row = rows[i]
-                by = 1 if task == JOIN else -1
-                if task != COST:
-                    longest = len(scratch.record) * recorded_on_path(table, tree, row)
-                    if tree.used[1] + longest > len(tree.arena):
-                        return i, -1 - longest
-                if task == REMOVE:
-                    tree.rows[tree.where[row]] = -1
-                    tree.where[row] = -1
-                elif task == JOIN:
-                    insert(table, tree, row, tree.nodes[0].span)
-                node = walk(table, rules, tree, scratch, row, by, key, task == COST)
-                depth, key = scratch.size[1], scratch.key[0]
+        total = 0
+        for i in range(begin, end):
+            of = handles[i]
+            tree = Tree(
+                nodes_at(of[0], (of[6],)), counts_at(of[1], (of[6], of[7])),
+                words_at(of[2], (of[8],)), words_at(of[3], (of[9],)), words_at(of[4], (of[9],)),
+                used_at(of[5], (2,)),
+            )  # fmt: skip
+            done, node = on_tree(table, rules, tree, scratch, task, rows, first, seed, of[10])
+            first = 0
             if task == COST:
-                left = scratch.size[2] if node >= 0 else 0
-            elif node >= 0 and not grow(table, rules, tree, scratch, node, key, depth):
-                # grow leaves size and key alone: they still say where it stopped.
-                return (0, -1) if task == GROW else (i + 1, node)
-        if task == COST:
-            restore(table, rules, tree, scratch, row, scratch.size[1])
-            tree.rows[place] = row
-            tree.where[row] = place
-            return 0, left
-        return (1, -1) if task == GROW else (done, -1)
+                total += node
+            elif node != -1:
+                return i, done, node
+        return end, len(rows), total
 
     @kept
     def pack(table: Table, rules: Rules, tree: Tree, out: Tree, stack: Any, leaf: int) -> int:

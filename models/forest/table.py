@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.models.forest.compiling import kept
+
 __all__ = ["Table", "decoded", "encoded", "erase", "live_slots"]
 
 
@@ -117,15 +119,18 @@ def live_slots(table: Table) -> NDArray[np.int64]:
     return np.flatnonzero(table.labels >= 0)
 
 
+@kept
 def erase(table: Table, slots: NDArray[np.int64]) -> None:
     """Overwrite the labels and the two-valued attributes of rows, and values none has any more."""
-    table.labels[slots] = -1
-    table.bits[slots] = 0
+    for slot in slots:
+        table.labels[slot] = -1
+        table.bits[slot] = 0
     for g in range(len(table.codes)):
-        start, end = int(table.level_start[g]), int(table.level_start[g + 1])
-        bounds = table.group[start + g : end + g + 1]
-        for code in np.unique(table.codes[g, slots]):
-            same = table.order[g, bounds[code] : bounds[code + 1]]
-            # Most of the time one of the first few is not deleted.
-            if not np.any(table.labels[same[:32]] >= 0) and not np.any(table.labels[same] >= 0):
+        start = table.level_start[g]
+        for slot in slots:
+            code = table.codes[g, slot]
+            i, end = table.group[start + g + code], table.group[start + g + code + 1]
+            while i < end and table.labels[table.order[g, i]] < 0:
+                i += 1
+            if i == end:
                 table.levels[start + code] = np.nan

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.models.forest.caches import shift, still_sampled
+from leaveout.models.forest.caches import kept_up, shift
 from leaveout.models.forest.compiling import compiled
 from leaveout.models.forest.deciding import best_of, decide, stopped
 from leaveout.models.forest.growing import by_label, goes_right
@@ -129,7 +129,7 @@ def walk(
         scratch.path[depth] = node
         scratch.size[1], scratch.size[2], scratch.key[0] = depth, n, key
         record = nodes[node].record
-        cached = by < 0 and record >= 0 and depth >= rules.random_depth
+        cached = record >= 0 and depth >= rules.random_depth
         if cached:
             shift(table, arena, record, row, label, labels, by)
         if nodes[node].feature < 0:
@@ -141,7 +141,7 @@ def walk(
         if by < 0 and depth < rules.random_depth:
             known, threshold = _random_after(table, tree, node, row, key, probing)
         elif cached:
-            known = n > SMALL and still_sampled(table, rules, tree, node, row, counts, key)
+            known = n > SMALL and kept_up(table, rules, tree, scratch, node, row, counts, key, by)
             if known:
                 attribute, threshold = best_of(table, rules, arena, record, counts)
         if not known:

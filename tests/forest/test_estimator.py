@@ -58,22 +58,28 @@ def test_errors_are_of_the_one_family():
     assert issubclass(ForestError, ValueError)
 
 
-def test_an_interrupted_deletion_leaves_the_forest_as_it_was(forest, monkeypatch):
+@pytest.mark.parametrize("change", ["delete", "add"])
+def test_an_interrupted_change_leaves_the_forest_as_it_was(forest, monkeypatch, change):
     from leaveout.models.forest import engine
 
-    before, work, calls = copy.deepcopy(forest), engine.revised, []
+    before, work = copy.deepcopy(forest), engine.revise
+    rows = forest.ensemble().X[:2]
 
     def interrupted(*arguments):
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return work(*arguments)
+        # All trees but the last are changed already.
+        work(*arguments[:-1], arguments[-1] - 1)
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine, "revised", interrupted)
+    monkeypatch.setattr(engine, "revise", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        forest.delete([1, 2, 3])
+        if change == "delete":
+            forest.delete([1, 2, 3])
+        else:
+            forest.add(rows, forest.classes_[:2])
     monkeypatch.undo()
     assert first_difference(forest, before) is None
+    # The next row is called what it would have been.
+    assert forest.add(rows, forest.classes_[:2])[0] == len(forest.ensemble().X) - 2
 
 
 def test_names_never_shift_and_are_never_used_again(forest):
