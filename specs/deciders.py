@@ -15,10 +15,26 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-__all__ = ["Arguments", "Bounds", "Curve", "Decided", "Decider", "Facts"]
+__all__ = ["Arguments", "Bounds", "Curve", "Decided", "Decider", "Evidence", "Facts"]
 
 Facts: TypeAlias = Mapping[str, int | float | str | tuple[int, ...]]
 """What shows something, for programs to read."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What shows that a number is no better.
+
+    Attributes
+    ----------
+    words : str
+        In a sentence.
+    facts : mapping
+        The same, for programs to read.
+    """
+
+    words: str = ""
+    facts: Facts = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -59,10 +75,8 @@ class Bounds:
         Why they differ; starts with ``time``, ``solver`` or ``numerical``.
     note : str
         What a reader of the result should know; a line each.
-    evidence : str
-        What shows that the number is no better, in a sentence.
-    facts : mapping
-        The same, for programs to read.
+    evidence : callable
+        Returns what shows that the number is no better; called once a claim is refuted.
     curve : Curve or None
     """
 
@@ -70,8 +84,7 @@ class Bounds:
     upper: float | Fraction
     reason: str = ""
     note: str = ""
-    evidence: str = ""
-    facts: Facts = field(default_factory=dict)
+    evidence: Callable[[], Evidence] = Evidence
     curve: Curve | None = None
 
     @classmethod

@@ -79,7 +79,7 @@ class DeciderCalls:
                 raise ValueError(f"expected Bounds, got {_kind(found)}")
             reason = reasoned(found.reason, f"the bounds of {function.name} differ")
             self._note(function, found.note)
-            return Range.between(found.lower, found.upper, reason, found.evidence, found.facts)
+            return Range.between(found.lower, found.upper, reason, found.evidence)
         if function.result == BOOLEAN:
             if not isinstance(found, Decided):
                 raise ValueError(f"expected Decided, got {_kind(found)}")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias
 
-from leaveout.specs.deciders import Facts
+from leaveout.specs.deciders import Evidence
 
 __all__ = ["End", "Range", "compare"]
 
@@ -29,17 +30,14 @@ class Range:
         A float is an infinity.
     reason : str
         Why they differ.
-    evidence : str
-        What shows that it is no better.
-    facts : mapping
-        The same, for programs to read.
+    evidence : callable or None
+        Returns what shows that it is no better.
     """
 
     lower: End
     upper: End
     reason: str = ""
-    evidence: str = ""
-    facts: Facts = field(default_factory=dict, compare=False)
+    evidence: Callable[[], Evidence] | None = field(default=None, compare=False)
 
     @classmethod
     def exactly(cls, value: float | Fraction) -> Range:
@@ -53,8 +51,7 @@ class Range:
         lower: object,
         upper: object,
         reason: str = "",
-        evidence: str = "",
-        facts: Facts | None = None,
+        evidence: Callable[[], Evidence] | None = None,
     ) -> Range:
         """Return the range between two bounds that were computed.
 
@@ -68,7 +65,7 @@ class Range:
             raise ValueError(f"the lower bound {_shown(low)} is above the upper {_shown(high)}")
         if low == math.inf or high == -math.inf:
             raise ValueError("a bound is infinite on the wrong side")
-        return cls(low, high, reason, evidence, facts or {})
+        return cls(low, high, reason, evidence)
 
     @property
     def exact(self) -> bool:
@@ -89,7 +86,7 @@ class Range:
         return f"between {_shown(self.lower)} and {_shown(self.upper)}"
 
     def __neg__(self) -> Range:
-        return Range(-self.upper, -self.lower, self.reason, self.evidence, self.facts)
+        return Range(-self.upper, -self.lower, self.reason, self.evidence)
 
     def __abs__(self) -> Range:
         if self.lower >= 0:
@@ -135,8 +132,7 @@ class Range:
             reason = reason or "numerical: too many digits to compute exactly"
             low = _rational(_down(low)) if _long(low) else low
             high = _rational(-_down(-high)) if _long(high) else high
-        held = self if self.evidence else other
-        return Range(low, high, reason, held.evidence, held.facts)
+        return Range(low, high, reason, self.evidence or other.evidence)
 
 
 def compare(left: Range, operator: str, right: Range) -> bool | None:

@@ -199,9 +199,10 @@ class Valuation:
         if holds is None:
             kind, _, why = reasoned(left.reason or right.reason).partition(":")
             return Decided("unknown", f"{kind}: {words}{';' if why else ''}{why}")
-        shown = [side for side in (left, right) if side.evidence]
-        words = "; ".join([words, *dict.fromkeys(side.evidence for side in shown)])
-        return Decided("refuted", witness=words, facts=shown[0].facts if shown else {})
+        shown = [side.evidence() for side in (left, right) if side.evidence is not None]
+        told = "; ".join(dict.fromkeys([words, *(each.words for each in shown if each.words)]))
+        known = [each.facts for each in shown if each.facts]
+        return Decided("refuted", witness=told, facts=known[0] if known else {})
 
     def _equal(self, node: Compare, bound: Bindings) -> Decided:
         left, right = self.value(node.left, bound), self.value(node.right, bound)

@@ -37,14 +37,6 @@ class Attack:
     before: int
     after: int
 
-    def __str__(self) -> str:
-        hit = ", ".join(map(str, self.poisoned[:8])) + (", ..." if len(self.poisoned) > 8 else "")
-        parts = f"part{'s' * (len(self.poisoned) != 1)} {hit}"
-        return (
-            f"test point {self.point}: {self.edits} edit{'s' * (self.edits != 1)} in {parts} turn "
-            f"label {self.before} into {self.after}"
-        )
-
 
 def rescored(ballot: NDArray[np.int32], labels: int, attack: Attack) -> int:
     """Return what is answered once an attack's members vote as it says: a plain count.

@@ -11,6 +11,9 @@ from leaveout.encoders.votes.tally import Tally
 
 __all__ = ["CollectiveAttack", "Stakes", "lost_points", "stakes_of"]
 
+_CHUNK = 1024
+"""Pairs looked at together."""
+
 
 @dataclass(frozen=True, eq=False)
 class Stakes:
@@ -73,15 +76,6 @@ class CollectiveAttack:
     units: tuple[int, ...]
     lost: tuple[int, ...]
 
-    def __str__(self) -> str:
-        hit = ", ".join(map(str, self.units[:12])) + (", ..." if len(self.units) > 12 else "")
-        points = ", ".join(map(str, self.lost[:12])) + (", ..." if len(self.lost) > 12 else "")
-        count = len(self.lost)
-        return (
-            f"poisoning part{'s' * (len(self.units) != 1)} {hit} loses {count:,} "
-            f"point{'s' * (count != 1)}: {points}"
-        )
-
 
 def stakes_of(
     votes: NDArray[np.int32],
@@ -109,27 +103,30 @@ def stakes_of(
     shifts = np.array(offsets or (0,), dtype=np.int64)
     reach = (np.arange(parts)[:, None] + shifts) % parts
     budget = min(budget, parts)
-    gains, needs, points, targets = [], [], [], []
-    most = 2 * len(shifts) * budget
-    for point in np.flatnonzero(tallied.predictions == truth):
-        prediction, ballot = tallied.predictions[point], votes[point]
-        for target in np.flatnonzero(tallied.gaps[point] < most):
-            gain = 1 + (ballot == prediction).astype(np.int32) - (ballot == target)
-            need = tallied.gaps[point, target] + 1
-            units = gain[reach].sum(axis=1)
-            if np.sort(units)[len(units) - budget :].sum() >= need:
-                gains.append(gain)
-                needs.append(need)
-                points.append(point)
-                targets.append(target)
-    table = np.array(gains, dtype=np.int32).reshape(len(gains), parts)
+    right = tallied.predictions == truth
+    # No unit gains more than 2 a member it reaches.
+    near = right[:, None] & (tallied.gaps < 2 * len(shifts) * budget)
+    points, targets = np.nonzero(near)
+    needs = tallied.gaps[points, targets] + np.int32(1)
+    kept, gains = [np.zeros(0, np.int64)], [np.zeros((0, parts), np.int32)]
+    for start in range(0, len(points), _CHUNK):
+        at = slice(start, start + _CHUNK)
+        ballots = votes[points[at]]
+        answers, rivals = tallied.predictions[points[at], None], targets[at, None]
+        gain = 1 + (ballots == answers).astype(np.int32) - (ballots == rivals)
+        units = gain[:, reach].sum(axis=2)
+        most = np.partition(units, parts - budget, axis=1)[:, parts - budget :].sum(axis=1)
+        reached = np.flatnonzero(most >= needs[at]) if budget else np.zeros(0, np.int64)
+        kept.append(reached + start)
+        gains.append(gain[reached])
+    pairs = np.concatenate(kept)
     return Stakes(
         budget,
         reach,
-        np.ascontiguousarray(table.T),
-        np.array(needs, dtype=np.int32),
-        np.array(points, dtype=np.int64),
-        np.array(targets, dtype=np.int32),
+        np.ascontiguousarray(np.concatenate(gains).T),
+        needs[pairs],
+        points[pairs],
+        targets[pairs].astype(np.int32),
     )
 
 

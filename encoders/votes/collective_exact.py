@@ -19,8 +19,8 @@ _SEARCH_SHARE = 0.5
 _SEARCH_SECONDS = 30.0
 _TOLERANCE = 1e-4
 """Of a bound on a count, beyond the solver's own tolerances."""
-_LARGEST = 2**24
-"""Non-zeros of the MILP beyond which the search alone has to do."""
+_LARGEST = 2**20
+"""Gains that are not 0 beyond which the search alone has to do."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,7 @@ class CollectiveBounds:
         return len(self.attack.lost)
 
 
-def worst_attack(
-    stakes: Stakes, solver: Solver, deadline: float | None = None, threads: int = 1
-) -> CollectiveBounds:
+def worst_attack(stakes: Stakes, solver: Solver, deadline: float | None = None) -> CollectiveBounds:
     """Return bounds of the loss from one attack on all points; exact if there is time.
 
     Parameters
@@ -62,33 +60,43 @@ def worst_attack(
         With dual bounds. It is asked only where the search does not end in half the time.
     deadline : float or None
         Of `time.perf_counter`.
-    threads : int
     """
     now = time.perf_counter()
     spell = _SEARCH_SECONDS if deadline is None else _SEARCH_SHARE * (deadline - now)
     found = search(stakes, now + spell)
-    units, upper, proof = found.units, found.upper, "a search of all attacks"
-    reason = ""
-    if upper > found.lost:
-        proof = "what single points survive"
-        reason = "time: the search of all attacks did not end"
-        left = None if deadline is None else deadline - time.perf_counter()
-        if stakes.gains.size > _LARGEST:
-            reason += ", and the MILP is too large"
-        elif left is None or left > 0:
-            settings = Settings(time_limit=left, threads=threads)
-            outcome = solver.solve(collective_problem(stakes, found.lost), settings)
-            if outcome.status is Status.FAILED:
-                reason = f"solver: {outcome.message or 'it failed'}"
-            elif outcome.status is not Status.INFEASIBLE and math.isfinite(outcome.dual_bound):
-                dual = math.floor(outcome.dual_bound + _TOLERANCE)
-                if dual < upper:
-                    upper, proof = dual, "the dual bound of a MILP"
-            if outcome.solution is not None:
-                x = outcome.solution.point[1 : 1 + stakes.units]
-                better = tuple(np.flatnonzero(x > 0.5).tolist())
-                if len(better) <= stakes.budget and _loss(stakes, better) > found.lost:
-                    units = better
+    if found.upper == found.lost:
+        return _bounds(stakes, found.units, found.upper, "", "a search of all attacks")
+    reason, proof = "time: the search of all attacks did not end", "what single points survive"
+    if np.count_nonzero(stakes.gains) > _LARGEST:
+        reason += ", and the MILP is too large"
+        return _bounds(stakes, found.units, found.upper, reason, proof)
+    try:
+        problem = collective_problem(stakes, found.lost)
+    except MemoryError:
+        reason += ", and the MILP does not fit into memory"
+        return _bounds(stakes, found.units, found.upper, reason, proof)
+    left = None if deadline is None else deadline - time.perf_counter()
+    if left is not None and left <= 0:
+        return _bounds(stakes, found.units, found.upper, reason, proof)
+    outcome = solver.solve(problem, Settings(time_limit=left))
+    units, upper = found.units, found.upper
+    if outcome.status is Status.FAILED:
+        reason = f"solver: {outcome.message or 'it failed'}"
+    elif math.isfinite(outcome.dual_bound):
+        dual = math.floor(outcome.dual_bound + _TOLERANCE)
+        if dual < upper:
+            upper, proof = dual, "the dual bound of a MILP"
+    if outcome.solution is not None:
+        x = outcome.solution.point[1 : 1 + stakes.units]
+        better = tuple(np.flatnonzero(x > 0.5).tolist())
+        if len(better) <= stakes.budget and len(_lost(stakes, better)) > found.lost:
+            units = better
+    return _bounds(stakes, units, upper, reason, proof)
+
+
+def _bounds(
+    stakes: Stakes, units: tuple[int, ...], upper: int, reason: str, proof: str
+) -> CollectiveBounds:
     attack = CollectiveAttack(units, _lost(stakes, units))
     upper = max(upper, len(attack.lost))
     return CollectiveBounds(attack, upper, reason if upper > len(attack.lost) else "", proof)
@@ -98,7 +106,3 @@ def _lost(stakes: Stakes, units: tuple[int, ...]) -> tuple[int, ...]:
     freed = np.unique(stakes.reach[list(units)])
     enough = stakes.gains[freed].sum(axis=0) >= stakes.needs
     return tuple(np.unique(stakes.points[enough]).tolist())
-
-
-def _loss(stakes: Stakes, units: tuple[int, ...]) -> int:
-    return len(_lost(stakes, units))

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["add", "bound", "bound_from", "explore", "greedy", "losses", "open_pairs"]
+__all__ = ["add", "bound", "bound_from", "explore", "heaviest", "losses", "open_pairs"]
 
 _SLACK = 1e-6
 """Added to sums of quotients before they are rounded down."""
@@ -199,40 +199,33 @@ def explore(
 
 
 @njit(cache=True)
-def greedy(
+def heaviest(
     reach: NDArray[np.int64],
     gains: NDArray[np.int32],
     needs: NDArray[np.int32],
     owner: NDArray[np.int64],
-    budget: int,
-) -> tuple[NDArray[np.int64], int]:
-    """Take, again and again, the unit that loses most, and of these the heaviest."""
-    covered = np.zeros(gains.shape[0], np.int64)
-    sums = np.zeros(len(needs), np.int32)
+    covered: NDArray[np.int64],
+    sums: NDArray[np.int32],
+    taken: NDArray[np.bool_],
+) -> int:
+    """Return the unit, of those not taken, that brings the points left closest to being lost."""
     active = np.empty(len(needs), np.int64)
-    chosen = np.full(budget, -1, np.int64)
-    taken = np.zeros(len(reach), np.bool_)
-    for step in range(budget):
-        lost, count = open_pairs(sums, needs, owner, 1 << 30, active)
-        top, top_value = -1, -1.0
-        for unit in range(len(reach)):
-            if taken[unit]:
-                continue
-            value = 0.0
-            for at in range(count):
-                pair = active[at]
-                gain = 0
-                for member in reach[unit]:
-                    if covered[member] == 0:
-                        gain += gains[member, pair]
-                value += min(1.0, gain / (needs[pair] - sums[pair])) ** 2
-            if value > top_value:
-                top, top_value = unit, value
-        chosen[step] = top
-        taken[top] = True
-        add(top, 1, reach, gains, covered, sums)
-    lost, _ = open_pairs(sums, needs, owner, 0, active)
-    return chosen, lost
+    _, count = open_pairs(sums, needs, owner, 1 << 30, active)
+    top, top_value = -1, -1.0
+    for unit in range(len(reach)):
+        if taken[unit]:
+            continue
+        value = 0.0
+        for at in range(count):
+            pair = active[at]
+            gain = 0
+            for member in reach[unit]:
+                if covered[member] == 0:
+                    gain += gains[member, pair]
+            value += min(1.0, gain / (needs[pair] - sums[pair])) ** 2
+        if value > top_value:
+            top, top_value = unit, value
+    return top
 
 
 @njit(cache=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse import block_array, csr_array, eye_array
 
-from leaveout.encoders.builder import ProblemBuilder
 from leaveout.encoders.votes.collective import Stakes
 from leaveout.solvers import Problem
 
@@ -28,36 +28,59 @@ def collective_problem(stakes: Stakes, at_least: int = 0) -> Problem:
     at_least : int
         Points that an attack known already loses.
     """
-    builder = ProblemBuilder()
-    pairs, members = len(stakes.needs), stakes.gains.shape[0]
+    pairs, members, units = len(stakes.needs), len(stakes.gains), stakes.units
     owners, owner = np.unique(stakes.points, return_inverse=True)
-    total = builder.add_variables(at_least, len(owners), "lost")
-    p = builder.add_variables(np.zeros(stakes.units), np.ones(stakes.units), "unit", integer=True)
-    x = builder.add_variables(np.zeros(members), np.ones(members), "member")
-    y = builder.add_variables(np.zeros(pairs), np.ones(pairs), "pair", integer=True)
-    z = builder.add_variables(np.zeros(len(owners)), np.ones(len(owners)), "point")
-    one = np.eye
-    reached = np.zeros((members, stakes.units))
-    for column in stakes.reach.T:
-        reached[column, np.arange(stakes.units)] = 1
-    builder.add_rows([(p, np.ones((1, stakes.units)))], upper=stakes.budget)
-    builder.add_rows([(p, reached), (x, -one(members))], lower=0)
+    widths = 1, units, members, pairs, len(owners)
+    reached = csr_array(
+        (
+            np.ones(stakes.reach.size),
+            (stakes.reach.ravel(), np.repeat(np.arange(units), stakes.reach.shape[1])),
+        ),
+        shape=(members, units),
+    )
+    shares = csr_array((np.ones(pairs), (owner, np.arange(pairs))), shape=(len(owners), pairs))
+    blocks: list[list[csr_array | None]] = [
+        [None, csr_array(np.ones((1, units))), None, None, None],
+        [None, reached, -eye_array(members, format="csr"), None, None],
+    ]
     most = stakes.budget * stakes.reach.shape[1]
+    gains = stakes.gains.T
     for coefficients, needed in (
-        (stakes.gains, stakes.needs),
-        (stakes.gains > 0, -(-stakes.needs // 2)),
-        (stakes.gains == 2, stakes.needs - most),
+        (gains, stakes.needs),
+        (gains > 0, -(-stakes.needs // 2)),
+        (gains == 2, stakes.needs - most),
     ):
         rows = np.flatnonzero(needed > 0)
-        builder.add_rows(
-            [
-                (x, coefficients.T[rows].astype(float)),
-                (y, -np.diag(needed.astype(float))[rows]),
-            ],
-            lower=0,
+        lost = csr_array(
+            (-needed[rows].astype(float), (np.arange(len(rows)), rows)), shape=(len(rows), pairs)
         )
-    shares = np.zeros((len(owners), pairs))
-    shares[owner, np.arange(pairs)] = 1
-    builder.add_rows([(y, shares), (z, -one(len(owners)))], lower=0)
-    builder.add_rows([(z, np.ones((1, len(owners)))), (total, -np.ones((1, 1)))], lower=0, upper=0)
-    return builder.build(int(total[0]), maximise=True)
+        if len(rows):
+            blocks.append([None, None, csr_array(coefficients[rows].astype(float)), lost, None])
+    blocks += [
+        [None, None, None, shares, -eye_array(len(owners), format="csr")],
+        [csr_array([[-1.0]]), None, None, None, csr_array(np.ones((1, len(owners))))],
+    ]
+    matrix = csr_array(block_array(_filled(blocks, widths), format="csr"))
+    row_lower, row_upper = np.zeros(matrix.shape[0]), np.full(matrix.shape[0], np.inf)
+    row_lower[0], row_upper[0], row_upper[-1] = -np.inf, stakes.budget, 0.0
+    columns = sum(widths)
+    objective, lower, upper = np.zeros(columns), np.zeros(columns), np.ones(columns)
+    objective[0], lower[0], upper[0] = 1.0, at_least, len(owners)
+    integer = np.zeros(columns, dtype=bool)
+    integer[1 : 1 + units] = True
+    integer[1 + units + members : 1 + units + members + pairs] = True
+    return Problem(objective, matrix, row_lower, row_upper, lower, upper, integer, maximise=True)
+
+
+def _filled(blocks: list[list[csr_array | None]], widths: tuple[int, ...]) -> list[list[csr_array]]:
+    """Return blocks in which what is missing is zero, so that every width is known."""
+    filled = []
+    for row in blocks:
+        height = next(block.shape[0] for block in row if block is not None)
+        filled.append(
+            [
+                csr_array((height, width)) if block is None else block
+                for block, width in zip(row, widths, strict=True)
+            ]
+        )
+    return filled

@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.encoders.votes.collective import Stakes
-from leaveout.encoders.votes.collective_kernels import add, bound_from, explore, greedy
+from leaveout.encoders.votes.collective_kernels import (
+    add,
+    bound_from,
+    explore,
+    heaviest,
+    open_pairs,
+)
 
 __all__ = ["SearchResult", "search"]
 
@@ -62,7 +68,7 @@ def search(stakes: Stakes, deadline: float | None = None) -> SearchResult:
     weight = (stakes.unit_gains() / stakes.needs).sum(axis=1)
     order = np.argsort(-weight, kind="stable")
     facts = np.ascontiguousarray(stakes.reach[order]), stakes.gains, stakes.needs, owner
-    kept, best = greedy(*facts, stakes.budget)
+    kept, best = _greedy(facts, stakes.budget, deadline)
     upper = 0
     for first in range(stakes.units):
         best, finished = _task(facts, first, kept, int(best), deadline)
@@ -71,6 +77,22 @@ def search(stakes: Stakes, deadline: float | None = None) -> SearchResult:
             break
     units = tuple(sorted(int(order[unit]) for unit in kept if unit >= 0))
     return SearchResult(units, int(best), max(int(best), upper))
+
+
+def _greedy(facts: _Facts, budget: int, deadline: float | None) -> tuple[NDArray[np.int64], int]:
+    """Poison, again and again, the unit that counts most; -1 stands for none."""
+    reach, gains, needs, owner = facts
+    covered, sums = np.zeros(len(gains), np.int64), np.zeros(len(needs), np.int32)
+    taken = np.zeros(len(reach), dtype=np.bool_)
+    chosen = np.full(budget, -1, np.int64)
+    for step in range(budget):
+        if deadline is not None and time.perf_counter() >= deadline:
+            break
+        unit = heaviest(*facts, covered, sums, taken)
+        chosen[step], taken[unit] = unit, True
+        add(unit, 1, reach, gains, covered, sums)
+    lost, _ = open_pairs(sums, needs, owner, 0, np.empty(len(needs), np.int64))
+    return chosen, int(lost)
 
 
 def _task(

@@ -10,16 +10,16 @@ from leaveout.encoders.votes.attack import Attack
 from leaveout.encoders.votes.tally import Tally
 from leaveout.models.votes.ballots import NEVER
 
-__all__ = ["UNBOUNDED", "knapsack_attack", "knapsack_radii"]
+__all__ = ["UNBOUNDED", "knapsack_attack", "knapsack_radius"]
 
-UNBOUNDED = np.iinfo(np.int32).max
+UNBOUNDED = np.iinfo(np.int64).max
 """The radius of a prediction that no number of edits changes."""
 
 
-def knapsack_radii(
-    votes: NDArray[np.int32], thresholds: NDArray[np.int32], tallied: Tally
-) -> NDArray[np.int32]:
-    """Return how many edits each prediction survives, given what each member survives.
+def knapsack_radius(
+    votes: NDArray[np.int32], thresholds: NDArray[np.int32], tallied: Tally, point: int
+) -> int:
+    """Return how many edits one prediction survives, given what each member survives.
 
     For a label c' the attacker makes member i vote u at the cost of its threshold b_iu, one u a
     member, until the gains ``[v = c] - [u = c] + [u = c'] - [v = c']`` exceed the gap: a knapsack
@@ -33,20 +33,18 @@ def knapsack_radii(
         `NEVER` where no edits suffice.
     tallied : Tally
         Of these votes.
+    point : int
 
     Returns
     -------
-    ndarray of int32, shape (points,)
+    int
         `UNBOUNDED` where no attack changes the prediction.
     """
-    radii = np.empty(len(votes), np.int32)
-    for point in range(len(votes)):
-        cost = min(
-            _least_cost(*_choices(votes[point], thresholds[point], tallied, point, target))[-1]
-            for target in _targets(tallied, point)
-        )
-        radii[point] = min(cost, UNBOUNDED + 1) - 1
-    return radii
+    cost = min(
+        int(_least_cost(*_choices(votes[point], thresholds[point], tallied, point, target))[-1, -1])
+        for target in _targets(tallied, point)
+    )
+    return UNBOUNDED if cost >= _FAR else cost - 1
 
 
 def knapsack_attack(
@@ -57,14 +55,14 @@ def knapsack_attack(
     Parameters
     ----------
     votes, thresholds, tallied
-        As for `knapsack_radii`.
+        As for `knapsack_radius`.
     point : int
     """
     best: tuple[int, int] | None = None
     for target in _targets(tallied, point):
         given = _choices(votes[point], thresholds[point], tallied, point, target)
-        cost = int(_least_cost(*given)[-1])
-        if cost <= UNBOUNDED and (best is None or cost < best[0]):
+        cost = int(_least_cost(*given)[-1, -1])
+        if cost < _FAR and (best is None or cost < best[0]):
             best = cost, target
     if best is None:
         return None
@@ -92,7 +90,7 @@ def knapsack_attack(
     )
 
 
-_FAR = np.int64(2**40)
+_FAR = np.int64(2**60)
 """A cost that stands for "never", and stays apart from any sum of real ones."""
 
 
@@ -129,26 +127,27 @@ def _other(thresholds: NDArray[np.int32], prediction: int, target: int) -> int:
 
 @njit(cache=True)
 def _least_cost(ones: NDArray[np.int64], twos: NDArray[np.int64], need: int) -> NDArray[np.int64]:
-    """Return the least cost of a gain of at least 0, 1, ..., need."""
-    least = np.full(need + 1, _FAR)
-    least[0] = 0
+    """Return the least cost of gains of at least 0, ..., need from the first 0, 1, ... members."""
+    least = np.full((len(ones) + 1, need + 1), _FAR)
+    least[:, 0] = 0
     for member in range(len(ones)):
-        for gain in range(need, 0, -1):
+        before = least[member]
+        for gain in range(1, need + 1):
             cost = min(
-                least[gain],
-                least[gain - 1] + ones[member],
-                least[max(gain - 2, 0)] + twos[member],
+                before[gain],
+                before[gain - 1] + ones[member],
+                before[max(gain - 2, 0)] + twos[member],
             )
-            least[gain] = min(cost, _FAR)
+            least[member + 1, gain] = min(cost, _FAR)
     return least
 
 
 def _taken(ones: NDArray[np.int64], twos: NDArray[np.int64], need: int) -> list[int]:
     """Return what each member gains in a cheapest choice."""
-    tables = [_least_cost(ones[:i], twos[:i], need) for i in range(len(ones) + 1)]
+    table = _least_cost(ones, twos, need)
     gains, left = [], need
     for member in reversed(range(len(ones))):
-        cost, before = tables[member + 1][left], tables[member]
+        cost, before = table[member + 1][left], table[member]
         if cost == before[left]:
             gain = 0
         elif left and cost == before[left - 1] + ones[member]:

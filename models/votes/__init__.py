@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from leaveout.models.votes.arrays import samples_from_arrays
 from leaveout.models.votes.ballots import Ballots
-from leaveout.models.votes.election import Election, hold_election
+from leaveout.models.votes.election import hold_election
 from leaveout.models.votes.file import read_ballots, write_ballots
-from leaveout.models.votes.learners import Learner, make_learner
+from leaveout.models.votes.learners import make_learner
 from leaveout.models.votes.origin import Assumption, Origin
 from leaveout.models.votes.partitioning import (
     PartitionInterruptedError,
     PartitionReport,
     partition,
-    plurality,
 )
-from leaveout.models.votes.parts import Partition, divide
+from leaveout.models.votes.parts import divide
 from leaveout.models.votes.recipe import PartRecipe
 from leaveout.models.votes.samples import Samples
 from leaveout.models.votes.source import read_samples
@@ -22,11 +21,8 @@ from leaveout.models.votes.source import read_samples
 __all__ = [
     "Assumption",
     "Ballots",
-    "Election",
-    "Learner",
     "Origin",
     "PartRecipe",
-    "Partition",
     "PartitionInterruptedError",
     "PartitionReport",
     "Samples",
@@ -34,7 +30,6 @@ __all__ = [
     "hold_election",
     "make_learner",
     "partition",
-    "plurality",
     "read_ballots",
     "read_samples",
     "samples_from_arrays",

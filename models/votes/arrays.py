@@ -8,14 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
+from leaveout.models.votes.ballots import MOST_LABELS
 from leaveout.models.votes.features import ArrayFeatures
-from leaveout.models.votes.hashing import array_keys
+from leaveout.models.votes.hashing import array_keys, held_out
 from leaveout.models.votes.origin import Assumption
 from leaveout.models.votes.samples import Samples, checked_names, checked_truth, number_labels
 
-__all__ = ["samples_from_arrays"]
+__all__ = ["samples_from_arrays", "samples_from_share"]
 
 _LARGEST = float(np.finfo(np.float32).max)
+_PLAIN = Assumption(
+    text="what was done to the features before the file was written did not look at any of "
+    "its training rows: values are taken as they are",
+    checked=False,
+)
 
 
 def samples_from_arrays(
@@ -50,21 +56,73 @@ def samples_from_arrays(
         )
     words = _words(source, "y_train", y, len(train))
     answers = _words(source, "y_test", y_test, len(test))
-    names, assumption = _names(source, words, labels)
-    plain = Assumption(
-        text="what was done to the features before the file was written did not look at any of "
-        "its training rows: values are taken as they are",
-        checked=False,
-    )
+    names, assumption = _names(source, "y_train", words, range(len(words)), labels)
+    truth = checked_truth(answers, names, lambda row: f"{source}: 'y_test' row {row}")
     return Samples(
         keys=array_keys(train),
         y=number_labels(words, names),
         words=words,
-        truth=checked_truth(answers, names, lambda row: f"{source}: 'y_test' row {row}"),
+        truth=truth,
         labels=names,
         features=ArrayFeatures(np.vstack([train, test])),
         source=source,
-        assumptions=(plain, assumption),
+        assumptions=(_PLAIN, assumption),
+    )
+
+
+def samples_from_share(
+    X: NDArray[np.generic],
+    y: NDArray[np.generic],
+    share: float,
+    *,
+    names: tuple[str, str] = ("X", "y"),
+    labels: Sequence[str] | None = None,
+    hash_key: str = "",
+    source: str = "arrays",
+) -> Samples:
+    """Take rows of numbers, and hold a share of them out to test on: a row's hash says which.
+
+    Parameters
+    ----------
+    X : ndarray of numbers, shape (rows, features)
+    y : ndarray of integers, shape (rows,)
+    share : float
+        In (0, 1).
+    names : tuple of str
+        What the two arrays are called, for messages.
+    labels : sequence of str or None
+        As of `samples_from_arrays`.
+    hash_key : str
+
+    Raises
+    ------
+    TrainingError
+        As of `samples_from_arrays`, or if no row is left to train or to test on.
+    """
+    values = _values(source, names[0], X)
+    words = _words(source, names[1], y, len(values))
+    keys = array_keys(values)
+    out = held_out(keys, share, hash_key)
+    kept = np.flatnonzero(~out).tolist()
+    # Sorted, so that the order of the file has no say in theirs either.
+    tests = sorted(np.flatnonzero(out).tolist(), key=lambda row: (keys[row], words[row], row))
+    if not kept or not tests:
+        raise TrainingError(f"{source}: no row is left to train or to test on; add rows")
+    given = tuple(words[row] for row in kept)
+    known, assumption = _names(source, names[1], given, kept, labels)
+    answers = [words[row] for row in tests]
+    truth = checked_truth(
+        answers, known, lambda row: f"{source}: {names[1]!r} row {tests[row]}, held out to test on"
+    )
+    return Samples(
+        keys=[keys[row] for row in kept],
+        y=number_labels(given, known),
+        words=given,
+        truth=truth,
+        labels=known,
+        features=ArrayFeatures(values[[*kept, *tests]]),
+        source=source,
+        assumptions=(_PLAIN, assumption),
     )
 
 
@@ -112,16 +170,30 @@ def _words(source: str, name: str, raw: NDArray[np.generic], rows: int) -> tuple
 
 
 def _names(
-    source: str, words: Sequence[str], labels: Sequence[str] | None
+    source: str,
+    name: str,
+    words: Sequence[str],
+    rows: Sequence[int],
+    labels: Sequence[str] | None,
 ) -> tuple[tuple[str, ...], Assumption]:
+    """Return the labels; ``rows`` are the places of ``words`` in the array, for the message."""
     if labels is None:
-        names = tuple(map(str, range(max(map(int, words)) + 1)))
+        numbers = [int(word) for word in words]
+        largest = max(numbers)
+        # Before there is a name for each up to the largest.
+        if largest >= MOST_LABELS:
+            raise TrainingError(
+                f"{source}: {name!r} row {rows[numbers.index(largest)]} is {largest}, expected a "
+                f"label 0 to {MOST_LABELS - 1}; number the labels from 0, or say which there are "
+                "with --labels"
+            )
+        names = tuple(map(str, range(largest + 1)))
     else:
         names = tuple(label.strip() for label in labels)
-        for name in names:
-            if not (name.isascii() and name.isdigit() and str(int(name)) == name):
+        for label in names:
+            if not (label.isascii() and label.isdigit() and str(int(label)) == label):
                 raise TrainingError(
-                    f"--labels {','.join(names)}: {name!r} is not a label of {source}; expected "
+                    f"--labels {','.join(names)}: {label!r} is not a label of {source}; expected "
                     "numbers, as in --labels 0,1,2"
                 )
     return checked_names(source, names, given=labels is not None)

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from leaveout.errors import BallotError
 from leaveout.models.votes.origin import Origin
 
-__all__ = ["NEVER", "Ballots"]
+__all__ = ["MOST_LABELS", "NEVER", "Ballots"]
 
 NEVER = -1
 """The threshold of a vote that no number of edits brings about."""
 
-_MOST_LABELS = 2**15
+MOST_LABELS = 2**15
+"""How many labels there can be."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,16 +65,16 @@ class Ballots:
                 f"{self.source}: {self.parts} part{'s' * (self.parts != 1)}: one edit could change "
                 "every answer, so nothing can be certified; train on at least 2 parts"
             )
-        if not 2 <= self.labels <= _MOST_LABELS:
+        if not 2 <= self.labels <= MOST_LABELS:
             raise BallotError(
                 f"{self.source}: 'labels' is {self.labels}, expected how many labels there are: "
-                f"2 to {_MOST_LABELS:,}"
+                f"2 to {MOST_LABELS:,}"
             )
         self._in_range(self.votes, "ballots")
         self._in_range(self.truth, "truth")
         self._check_scores()
         self._check_thresholds()
-        self._check_offsets()
+        self._check_origin()
 
     @property
     def points(self) -> int:
@@ -141,10 +142,8 @@ class Ballots:
                 f"{(self.points, self.parts, self.labels)}"
             )
 
-    def _check_offsets(self) -> None:
+    def _check_origin(self) -> None:
         offsets = self.origin.offsets
-        if not offsets:
-            return
         if len(set(offsets)) != len(offsets) or not all(0 <= o < self.parts for o in offsets):
             raise BallotError(
                 f"{self.source}: the offsets {list(offsets)} of Finite Aggregation are not "
@@ -152,4 +151,13 @@ class Ballots:
             )
         sizes = self.origin.sizes
         if sizes and len(sizes) != self.parts:
-            raise BallotError(f"{self.source}: {len(sizes)} sizes of {self.parts} parts are given")
+            raise BallotError(
+                f"{self.source}: {len(sizes)} sizes of {self.parts} parts are given; expected one "
+                "a part, or none"
+            )
+        names = self.origin.label_names
+        if names and len(names) != self.labels:
+            raise BallotError(
+                f"{self.source}: {len(names)} names of {self.labels} labels are given; expected "
+                "one a label, or none"
+            )

@@ -11,21 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import BallotError
-from leaveout.models.votes.ballots import Ballots
-from leaveout.models.votes.origin import Assumption, Origin
+from leaveout.models.votes.ballots import MOST_LABELS, Ballots
 
 __all__ = ["read_csv"]
 
 _LABELS = re.compile(r"#\s*labels\s*=\s*(\S+)\s*")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
-_LARGEST = 2**31 - 1
 
 
 def read_csv(path: Path) -> Ballots:
     """Read a CSV with the header ``truth,part_0,part_1,...``.
 
-    Without a first line such as ``# labels = 10``, there are taken to be as many labels as the
-    largest number seen says; the origin then holds that as an assumption.
+    Without a first line such as ``# labels = 10``, there are taken to be two labels, or as many as
+    the largest number seen says. Nothing is assumed by that: a larger label u has no votes and
+    loses ties, so whichever members an attack turns, any of the two or more labels here other than
+    the prediction overtakes it with them if u does, and u lowers no radius.
 
     Raises
     ------
@@ -51,27 +51,20 @@ def read_csv(path: Path) -> Ballots:
     table = _numbers(path, line + 1, columns, rest)
     if not len(table):
         raise BallotError(f"{path}: there is no row below the header; add a row a test point")
-    large = np.argwhere(np.abs(table) > _LARGEST)
+    large = np.argwhere((table >= MOST_LABELS) | (table < -MOST_LABELS))
     if len(large):
         row, column = (int(i) for i in large[0])
         raise BallotError(
             f"{path}: {columns[column]!r} of test point {row} is {table[row, column]}, far beyond "
             "any label; number the labels from 0"
         )
-    origin = Origin()
     if labels is None:
         labels = max(2, int(table.max()) + 1)
-        text = (
-            f"there are no labels beyond 0 to {labels - 1}, the largest that the table shows (a "
-            "first line '# labels = N' says how many there are)"
-        )
-        origin = Origin(assumptions=(Assumption(text=text, checked=False),))
     numbers = table.astype(np.int32)
     return Ballots(
         votes=np.ascontiguousarray(numbers[:, 1:]),
         truth=np.ascontiguousarray(numbers[:, 0]),
         labels=labels,
-        origin=origin,
         source=str(path),
     )
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,9 @@ from numpy.typing import NDArray
 
 from leaveout.errors import BallotError
 from leaveout.files import written_whole
-from leaveout.models.npz import read_arrays
 from leaveout.models.train.encoding import nearest
-from leaveout.models.votes.ballots import Ballots
+from leaveout.models.votes.archive import read_archive
+from leaveout.models.votes.ballots import MOST_LABELS, NEVER, Ballots
 from leaveout.models.votes.csv_file import read_csv
 from leaveout.models.votes.origin import Origin
 
@@ -25,8 +23,13 @@ _VERSION = 1
 _ZIP = b"PK"
 _NEEDED = ("ballots", "truth", "labels")
 _KNOWN = (*_NEEDED, "scores", "thresholds", "manifest")
-_NEVER_MAPPED = 2**62
 _INT32 = np.iinfo(np.int32)
+_EXPECTED = {
+    "labels": f"expected how many labels there are: 2 to {MOST_LABELS:,}",
+    "thresholds": f"no threshold; expected the edits it takes, at most {_INT32.max:,}, or {NEVER} "
+    "where none suffice",
+}
+"""Of numbers far out of range, where they are no labels themselves."""
 
 
 class _Version(msgspec.Struct):
@@ -69,7 +72,7 @@ def read_ballots(path: Path | str) -> Ballots:
     except FileNotFoundError:
         raise BallotError(f"{source}: no such file") from None
     except MemoryError:
-        raise BallotError(f"{source}: the arrays do not fit into memory") from None
+        raise BallotError(f"{source}: the ballots do not fit into memory") from None
     except OSError as error:
         raise BallotError(f"{source}: cannot be read: {error.strerror or error}") from None
 
@@ -103,19 +106,7 @@ def write_ballots(ballots: Ballots, path: Path | str) -> None:
 
 
 def _read_npz(source: Path) -> Ballots:
-    try:
-        arrays = read_arrays(source, _NEVER_MAPPED)
-    except ValueError as error:
-        if "allow_pickle" in str(error):
-            raise BallotError(
-                f"{source}: holds an array of Python objects, expected arrays of numbers; convert "
-                "it with numpy's astype(int) before saving"
-            ) from None
-        raise BallotError(f"{source}: is damaged: {error}; write it again") from None
-    except (EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise BallotError(
-            f"{source}: is damaged or was cut short ({error}); write it again"
-        ) from None
+    arrays = read_archive(source, BallotError)
     for name in arrays:
         if name not in _KNOWN:
             raise BallotError(
@@ -157,14 +148,13 @@ def _whole(source: Path, name: str, array: NDArray[Any]) -> NDArray[np.int32]:
             f"{name}.astype(int)"
         )
     if array.size:
-        for place in (array.argmin(), array.argmax()):
-            value = int(array.reshape(-1)[place])
+        for extreme in (array.argmin(), array.argmax()):
+            value = int(array.reshape(-1)[extreme])
             if not _INT32.min <= value <= _INT32.max:
-                where = tuple(int(i) for i in np.unravel_index(int(place), array.shape))
-                raise BallotError(
-                    f"{source}: {name!r} at {where} is {value}, far beyond any label; number the "
-                    "labels from 0"
-                )
+                where = tuple(int(i) for i in np.unravel_index(int(extreme), array.shape))
+                place = f"{name!r} at {where}" if where else repr(name)
+                said = _EXPECTED.get(name, "far beyond any label; number the labels from 0")
+                raise BallotError(f"{source}: {place} is {value}, {said}")
     return np.ascontiguousarray(array, dtype=np.int32).reshape(array.shape)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
-import os
+import secrets
 import shutil
 from pathlib import Path
 
-from leaveout.errors import TrainingError
+from leaveout.errors import BallotError, TrainingError
 from leaveout.models.votes.election import Election
 from leaveout.models.votes.file import write_ballots
 from leaveout.models.votes.onnx_models import Exported
@@ -27,18 +28,39 @@ _SHARE_CHANGED = 10
 
 
 def refuse_occupied(directory: Path) -> None:
-    """Say so before any work if ``directory`` holds something, or is none.
+    """Say so before any work if ``directory`` holds something, is none, or cannot be written.
 
     Raises
     ------
     TrainingError
     """
-    if directory.is_dir() and any(directory.iterdir()):
-        raise TrainingError(
-            f"{directory}: the directory is not empty; name another one, or remove it"
-        )
-    if not directory.is_dir() and (directory.exists() or directory.is_symlink()):
-        raise TrainingError(f"{directory}: is not a directory; name another one")
+    try:
+        place = directory.resolve()
+        if place.is_dir() and any(place.iterdir()):
+            raise TrainingError(
+                f"{directory}: the directory is not empty; name another one, or remove it"
+            )
+        if not place.is_dir() and (place.exists() or place.is_symlink()):
+            raise TrainingError(f"{directory}: is not a directory; name another one")
+        folder = directory
+        while not folder.exists() and not folder.is_symlink():
+            folder = folder.parent
+        if not folder.is_dir():
+            raise TrainingError(
+                f"{directory}: cannot be made: {folder} is not a directory; name another one"
+            )
+        for name in directory.parts[len(folder.parts) :]:
+            (folder / name).exists()  # fails where a name is too long
+        # Permissions alone do not tell: file systems may be read-only or hold no directories.
+        probe = folder / _partial(place).name
+        try:
+            probe.mkdir()
+        finally:
+            _remove(probe)
+    except OSError as error:
+        raise _unwritable(directory, error) from None
+    except RuntimeError:  # as pathlib says it
+        raise TrainingError(f"{directory}: links lead in a circle; name another one") from None
 
 
 def write_directory(
@@ -53,41 +75,79 @@ def write_directory(
     election : Election
     recipe : PartRecipe
     source : str
-        Name of the data file.
+        Name of the data file, as text.
 
     Returns
     -------
     tuple of Path
-        What was written; models as their folder.
+        What was written; models as their folder, if there are any.
 
     Raises
     ------
-    OSError
+    TrainingError
         If it cannot be written.
     """
-    target = directory.resolve()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}-{os.getpid()}.partial")
-    partial.mkdir()
     try:
-        names = [BALLOTS, PARTS, SPEC]
-        write_ballots(election.ballots, partial / BALLOTS)
+        return _write_directory(directory, election, recipe, source)
+    except OSError as error:
+        raise _unwritable(directory, error) from None
+
+
+def _write_directory(
+    directory: Path, election: Election, recipe: PartRecipe, source: str
+) -> tuple[Path, ...]:
+    place = directory.resolve()
+    partial = _partial(place)
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    partial.mkdir()
+    names = [BALLOTS, PARTS, SPEC]
+    moved: list[Path] = []
+    try:
+        try:
+            write_ballots(election.ballots, partial / BALLOTS)
+        except BallotError as error:
+            # The user knows of no partial directory.
+            raise TrainingError(str(error).replace(str(partial), str(directory))) from None
         (partial / PARTS).write_text(_parts_text(election.partition), encoding="utf-8")
         (partial / SPEC).write_text(spec_text(recipe, source), encoding="utf-8")
         if any(model.content for model in election.exported):
             _write_models(partial / MODELS, election.exported)
             names.append(MODELS)
-        if target.exists():
-            # It may be where the user stands. Ballots come last: where they are, all is.
+        if partial.parent == place:
+            # Ballots come last: where they are, all is.
             for name in reversed(names):
-                (partial / name).rename(target / name)
+                moved.append(place / name)
+                (partial / name).rename(place / name)
             partial.rmdir()
         else:
-            partial.rename(target)
+            partial.rename(place)
     except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
+        for path in (partial, *moved):
+            _remove(path)
         raise
     return tuple(directory / name for name in names)
+
+
+def _partial(place: Path) -> Path:
+    """Return where to write first: inside a directory that is there, else beside it.
+
+    Beside one that is there may be another file system, or no permission to write.
+    """
+    name = f".{place.name}-{secrets.token_hex(4)}.partial"
+    return (place if place.is_dir() else place.parent) / name
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there."""
+    with contextlib.suppress(OSError):
+        path.unlink()
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _unwritable(directory: Path, error: OSError) -> TrainingError:
+    return TrainingError(
+        f"{directory}: cannot be written: {error.strerror or error}; name another directory"
+    )
 
 
 def spec_text(recipe: PartRecipe, source: str) -> str:

@@ -14,15 +14,16 @@ from leaveout.errors import TrainingError
 from leaveout.models.train.pool import default_workers
 from leaveout.models.votes.ballots import Ballots
 from leaveout.models.votes.election import hold_election
+from leaveout.models.votes.naming import file_name
 from leaveout.models.votes.output import refuse_occupied, write_directory
 from leaveout.models.votes.recipe import PartRecipe
 from leaveout.models.votes.source import read_samples
 
-__all__ = ["PartitionInterruptedError", "PartitionReport", "partition", "plurality"]
+__all__ = ["PartitionInterruptedError", "PartitionReport", "partition"]
 
 
 class PartitionInterruptedError(TrainingError):
-    """Training was stopped from the keyboard; nothing is written."""
+    """Training was interrupted from the keyboard; nothing was written."""
 
     exit_code = 130
 
@@ -83,7 +84,8 @@ def partition(
     source : Path or str
         CSV with a header, or NPZ with ``X_train, y_train, X_test, y_test``.
     directory : Path or str
-        Absent or empty; gets ``ballots.npz``, ``parts.csv``, ``poisoning.spec`` and ``models``.
+        Absent or empty; gets ``ballots.npz``, ``parts.csv`` and ``poisoning.spec``, and ``models``
+        if a member was written as ONNX.
     label, test, test_share, labels
         As of `read_samples`.
     recipe : PartRecipe or None
@@ -99,7 +101,7 @@ def partition(
     ------
     TrainingError
         If data or settings cannot be used, a member cannot be trained, or the directory is not
-        empty.
+        empty or cannot be written.
     PartitionInterruptedError
         On Ctrl-C.
     """
@@ -125,14 +127,16 @@ def partition(
             onnx=onnx,
             on_done=lambda done: tell(done, members),
         )
-        files = write_directory(target, election, recipe, Path(source).name)
+        ballots = election.ballots
+        base = float(np.mean(ballots.votes == ballots.truth[:, None]))
+        ensemble = float(np.mean(_plurality(ballots) == ballots.truth))
+        # Last: an interrupt up to here leaves nothing.
+        files = write_directory(target, election, recipe, file_name(source))
     except KeyboardInterrupt:
-        raise PartitionInterruptedError("stopped: nothing is written") from None
+        raise PartitionInterruptedError("interrupted; nothing was written") from None
     except OSError as error:
-        place = error.filename or target
-        raise TrainingError(f"{place}: cannot be written: {error.strerror or error}") from None
-    ballots = election.ballots
-    right = ballots.truth[:, None]
+        place = error.filename or "training"
+        raise TrainingError(f"{place}: {error.strerror or error}; nothing was written") from None
     return PartitionReport(
         directory=target,
         rows=samples.rows,
@@ -140,15 +144,15 @@ def partition(
         labels=ballots.labels,
         members=ballots.parts,
         sizes=ballots.origin.sizes,
-        base_accuracy=float(np.mean(ballots.votes == right)),
-        ensemble_accuracy=float(np.mean(plurality(ballots) == ballots.truth)),
+        base_accuracy=base,
+        ensemble_accuracy=ensemble,
         seconds=time.monotonic() - started,
         files=files,
         notes=ballots.origin.notes,
     )
 
 
-def plurality(ballots: Ballots) -> NDArray[np.int32]:
+def _plurality(ballots: Ballots) -> NDArray[np.int32]:
     """Return the label most members vote, the smaller one on a tie, shape (points,)."""
     rows = np.arange(ballots.points)[:, None] * ballots.labels
     cells = np.bincount((rows + ballots.votes).ravel(), minlength=ballots.points * ballots.labels)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from leaveout.errors import TrainingError
 from leaveout.models.votes.learners import Learner, default_learner
+from leaveout.models.votes.naming import is_text
 from leaveout.models.votes.origin import Method
 
 __all__ = ["METHODS", "PartRecipe"]
@@ -91,6 +92,8 @@ class PartRecipe:
                 f"--seed {self.seed}: expected a whole number from 0 to "
                 f"{_MOST_SEED - self.members}; member i has the seed plus i"
             )
+        if not is_text(self.hash_key):
+            raise TrainingError(f"--hash-key {self.hash_key!r}: is not UTF-8 text; choose another")
         if len(self.hash_key.encode()) > _LONGEST_KEY:
             raise TrainingError(f"--hash-key: longer than {_LONGEST_KEY} bytes; shorten it")
         if self.method != "ss_dpa":

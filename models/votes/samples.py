@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.models.train.encoding import nearest
+from leaveout.models.votes.ballots import MOST_LABELS
 from leaveout.models.votes.features import Features
+from leaveout.models.votes.naming import file_name, is_text
 from leaveout.models.votes.origin import Assumption
 
 __all__ = [
@@ -99,15 +100,23 @@ def checked_names(
     flag = f"--labels {','.join(names)}"
     if len(set(names)) < len(names) or "" in names:
         raise TrainingError(f"{flag}: a label is empty or there twice; name each once")
+    for name in names:
+        if not is_text(name):
+            raise TrainingError(f"--labels: {name!r} is not UTF-8 text; write it as UTF-8")
     if len(names) < 2:
         raise TrainingError(
             f"{source}: there is no label but {', '.join(names) or 'none'}; expected at least 2"
+        )
+    if len(names) > MOST_LABELS:
+        raise TrainingError(
+            f"{source}: there are {len(names):,} labels, expected at most {MOST_LABELS:,}; predict "
+            "something coarser"
         )
     if given:
         text = "the labels were given beforehand; a row with another one is left aside by itself"
         return tuple(names), Assumption(text=text, checked=True)
     text = (
-        f"the labels are those of {Path(source).name}, and a change of the training set adds or "
+        f"the labels are those of {file_name(source)}, and a change of the training set adds or "
         "removes none: training again is told the same ones with --labels"
     )
     return tuple(names), Assumption(text=text, checked=False)

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.models.npz import read_arrays
-from leaveout.models.votes.arrays import samples_from_arrays
-from leaveout.models.votes.hashing import array_keys, held_out
+from leaveout.models.votes.archive import read_archive
+from leaveout.models.votes.arrays import samples_from_arrays, samples_from_share
 from leaveout.models.votes.samples import Samples
 from leaveout.models.votes.table import read_table
 
 __all__ = ["read_samples"]
 
 _ZIP = b"PK"
-_NEVER_MAPPED = 2**62
 
 
 def read_samples(
@@ -73,7 +68,12 @@ def read_samples(
             )
         if label is not None:
             raise TrainingError(f"{source}: an NPZ has its labels in y_train; drop --label")
-        return _read_npz(source, test_share, labels, hash_key)
+        try:
+            return _read_npz(source, test_share, labels, hash_key)
+        except OSError as error:
+            raise TrainingError(f"{source}: cannot be read: {error.strerror or error}") from None
+        except MemoryError:
+            raise TrainingError(f"{source}: the samples do not fit into memory") from None
     if source.suffix.lower() == ".npz":
         raise TrainingError(f"{source}: not an NPZ file; write it with numpy.savez")
     tests = None if test is None else Path(test)
@@ -83,32 +83,25 @@ def read_samples(
 def _read_npz(
     source: Path, share: float | None, labels: Sequence[str] | None, hash_key: str
 ) -> Samples:
-    try:
-        arrays = read_arrays(source, _NEVER_MAPPED)
-    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise TrainingError(f"{source}: not a readable NPZ file: {error}") from None
-    parts = ["X_train", "y_train", "X_test", "y_test"]
-    if share is not None:
-        names = ["X_train", "y_train"] if "X_train" in arrays else ["X", "y"]
+    arrays = read_archive(source, TrainingError)
+    if share is None:
+        names = ["X_train", "y_train", "X_test", "y_test"]
         _require(source, arrays, names)
-        if "X_test" in arrays:
-            raise TrainingError(f"{source}: has test rows in X_test already; drop --test-share")
-        X, y = (arrays[name] for name in names)
-        if X.ndim != 2 or X.dtype.kind not in "fiub" or len(X) != len(y):
-            raise TrainingError(
-                f"{source}: {names[0]!r} is {X.dtype} of shape {X.shape} and {names[1]!r} has "
-                f"{len(y)} rows; expected numbers of shape (rows, features) and a label a row"
-            )
-        keys = array_keys(X.astype(np.float64))
-        out = held_out(keys, share, hash_key)
-        # Sorted, so that the order of the file has no say in theirs either.
-        held = sorted((keys[row], str(y[row]), int(row)) for row in np.flatnonzero(out))
-        tests = np.array([row for _, _, row in held], dtype=np.int64)
-        given = [X[~out], y[~out], X[tests], y[tests]]
-    else:
-        _require(source, arrays, parts)
-        given = [arrays[name] for name in parts]
-    return samples_from_arrays(*given, labels=labels, source=str(source))
+        X, y, X_test, y_test = (arrays[name] for name in names)
+        return samples_from_arrays(X, y, X_test, y_test, labels=labels, source=str(source))
+    names = ["X_train", "y_train"] if "X_train" in arrays else ["X", "y"]
+    _require(source, arrays, names)
+    if "X_test" in arrays:
+        raise TrainingError(f"{source}: has test rows in X_test already; drop --test-share")
+    return samples_from_share(
+        arrays[names[0]],
+        arrays[names[1]],
+        share,
+        names=(names[0], names[1]),
+        labels=labels,
+        hash_key=hash_key,
+        source=str(source),
+    )
 
 
 def _require(source: Path, arrays: dict[str, NDArray[Any]], names: Sequence[str]) -> None:

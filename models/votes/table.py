@@ -14,6 +14,7 @@ from leaveout.errors import TrainingError
 from leaveout.models.train.encoding import nearest, number
 from leaveout.models.votes.features import TableFeatures, column_of
 from leaveout.models.votes.hashing import cell_keys, held_out
+from leaveout.models.votes.naming import file_name
 from leaveout.models.votes.origin import Assumption
 from leaveout.models.votes.samples import Samples, checked_names, checked_truth, number_labels
 
@@ -97,7 +98,7 @@ def read_table(
             raise TrainingError(f"{each.path}: no row is left to train or to test on; add rows")
     words, answers = train.column(label), tests.column(label)
     header = Assumption(
-        text=f"a change of the training set adds or removes rows of {path.name}, not columns",
+        text=f"a change of the training set adds or removes rows of {file_name(path)}, not columns",
         checked=False,
     )
     return Samples(

@@ -203,6 +203,52 @@ def test_members_that_resist_make_a_larger_radius(tmp_path):
     assert result(tmp_path, text).verdict == "proved"
 
 
+def test_a_relabel_counts_twice_for_members_that_resist(tmp_path):
+    # Each member says what most of its part says, of labels 0, 0, 0, 1: three edits (a removal
+    # and two insertions) change that, and so do two relabels.
+    thresholds = np.full((1, 3, 2), 3, np.int32)
+    thresholds[0, :, 0] = 0
+    ballots = Ballots(
+        np.zeros((1, 3), np.int32),
+        np.zeros(1, np.int32),
+        2,
+        thresholds=thresholds,
+        origin=Origin(hash_reads_label=False),
+    )
+    write_ballots(ballots, tmp_path / "ballots.npz")
+    claim = "certified_accuracy(dpa(V, members = certified), relabels = {}) >= 1"
+    # Two members have to change, by 6 edits; 3 relabels are as many.
+    assert result(tmp_path, claim.format(2)).verdict == "proved"
+    assert result(tmp_path, claim.format(3)).verdict == "refuted"
+
+
+def test_what_no_number_of_changes_does(tmp_path):
+    thresholds = np.full((1, 3, 2), -1, np.int32)
+    thresholds[0, :, 0] = 0
+    ballots = Ballots(np.zeros((1, 3), np.int32), np.zeros(1, np.int32), 2, thresholds=thresholds)
+    write_ballots(ballots, tmp_path / "ballots.npz")
+    vote = "dpa(V, members = certified)"
+    for claim, verdict in (
+        (f"certified_accuracy({vote}, edits = 3000000000) >= 1", "proved"),
+        (f"median_radius({vote}) >= 3000000000", "proved"),
+        (f"median_radius({vote}) <= 3000000000", "refuted"),
+        (f"forall p in test_points(V): radius({vote}, p) >= 3000000000", "proved"),
+    ):
+        assert result(tmp_path, claim).verdict == verdict
+    text = f"find r: greatest r such that certified_accuracy({vote}, edits = r) >= 1"
+    text = f'let V = ballots("ballots.npz") {text}'
+    found = results(tmp_path, text)[0]["r"]
+    assert (found.verdict, found.upper) == ("unknown", None)
+
+
+def test_what_is_taken_on_trust_is_said(tmp_path):
+    (tmp_path / "b.csv").write_text("truth,part_0,part_1,part_2\n0,0,0,0\n1,1,1,2\n")
+    text = 'let V = ballots("b.csv") guarantee g: certified_accuracy(ss_dpa(V), relabels = 1) >= 0'
+    _, notes = results(tmp_path, text)
+    for words in ("does not say how", "stays in its part", "no two rows"):
+        assert any(words in note for note in notes)
+
+
 @pytest.mark.parametrize(
     ("origin", "claim", "words"),
     [

@@ -133,3 +133,12 @@ def test_a_milp_takes_over_from_the_search(monkeypatch):
         found = worst_attack(stakes, find_solver("highs"))
         assert found.lower == found.upper == search(stakes).lost
         assert found.reason == ""
+
+
+def test_the_milp_is_sparse():
+    rng = np.random.default_rng(6)
+    votes, truth = random_ballots(rng, 600, 30, 10)
+    stakes = stakes_of(votes, truth, tally(votes, 10), 10)
+    problem = collective_problem(stakes)
+    assert len(stakes.needs) > 2_000
+    assert problem.matrix.nnz < 4 * stakes.gains.size + 8 * len(stakes.needs)

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import struct
 import time
 import zipfile
+from itertools import product
 
 import msgspec
 import numpy as np
 import pytest
 
-from leaveout.errors import BallotError
-from leaveout.models.votes import Assumption, Ballots, Origin, read_ballots, write_ballots
+from leaveout.encoders.votes.finite import finite_published
+from leaveout.encoders.votes.plurality import plurality_radii
+from leaveout.encoders.votes.tally import tally
+from leaveout.errors import BallotError, TrainingError
+from leaveout.models.votes import (
+    Assumption,
+    Ballots,
+    Origin,
+    read_ballots,
+    read_samples,
+    write_ballots,
+)
 
 VOTES = np.array([[0, 1, 2], [2, 2, 1]], dtype=np.int32)
 TRUTH = np.array([0, 2], dtype=np.int32)
@@ -64,14 +76,67 @@ def test_a_table_says_the_same_as_arrays(tmp_path):
     assert (read.labels, read.origin) == (5, Origin())
 
 
-def test_a_table_without_a_count_of_labels_assumes_one_and_says_so(tmp_path):
+@pytest.mark.parametrize(
+    ("rows", "labels"), [("0,0,1,2\n2,2,2,1\n", 3), ("3,0,0,0\n", 4), ("0,0,0,0\n", 2)]
+)
+def test_a_table_without_a_count_of_labels_has_two_or_those_it_shows_and_assumes_nothing(
+    tmp_path, rows, labels
+):
     path = tmp_path / "votes.csv"
-    path.write_text("truth,part_0,part_1,part_2\n0,0,1,2\n2,2,2,1\n")
+    path.write_text("truth,part_0,part_1,part_2\n" + rows)
     read = read_ballots(path)
-    assert read.labels == 3
-    (assumption,) = read.origin.assumptions
-    assert not assumption.checked
-    assert "beyond 0 to 2" in assumption.text
+    assert (read.labels, read.origin) == (labels, Origin())
+
+
+def overtaken(ballot, labels, turned):
+    """Whether an attacker of the members ``turned`` can change the plurality, label by label."""
+    before = int(np.bincount(ballot, minlength=labels).argmax())
+    for target in range(labels):
+        after = ballot.copy()
+        after[turned] = target
+        if np.bincount(after, minlength=labels).argmax() != before:
+            return True
+    return False
+
+
+def test_labels_larger_than_those_of_a_table_help_no_attacker():
+    """Of every set of members: so of every radius, with parts that reach one member or more."""
+    members = 4
+    sets = list(product([False, True], repeat=members))
+    for votes in product(range(3), repeat=members):
+        ballot = np.array(votes)
+        labels = max(2, max(votes) + 1)
+        for turned in map(np.array, sets):
+            known = overtaken(ballot, labels, turned)
+            assert known == overtaken(ballot, labels + 2, turned), (votes, turned)
+        if max(votes) > 0:
+            continue
+        # One label would not do: nothing could overtake it.
+        assert not overtaken(ballot, 1, np.ones(members, dtype=bool))
+
+
+def test_radii_are_those_with_larger_labels_too():
+    rng = np.random.default_rng(5)
+    offsets, members = (0, 1, 3), 6
+    votes = rng.integers(0, 4, (150, members), dtype=np.int32)
+    votes[:10] = rng.integers(0, 2, (10, 1), dtype=np.int32)
+    for ballot in votes:
+        labels = max(2, int(ballot.max()) + 1)
+        radii = [plurality_radii(tally(ballot[None], n))[0] for n in (labels, labels + 3)]
+        assert radii[0] == radii[1]
+        exact = []
+        for n in (labels, labels + 3):
+            survived = members
+            for buckets in product([False, True], repeat=members):
+                turned = np.zeros(members, dtype=bool)
+                for bucket in np.flatnonzero(buckets):
+                    turned[[(bucket + offset) % members for offset in offsets]] = True
+                if overtaken(ballot, n, turned):
+                    survived = min(survived, sum(buckets) - 1)
+            exact.append(survived)
+        assert exact[0] == exact[1]
+        # Counting overlaps twice, the published bound may differ, but never beyond the truth.
+        assert finite_published(ballot[None], labels, offsets)[0] <= exact[1]
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int64, np.uint64, ">i4"])
@@ -82,6 +147,10 @@ def test_any_integers_are_read(tmp_path, kind):
 
 HUGE = VOTES.astype(np.int64).copy()
 HUGE[1, 2] = 2**40
+FAR = np.zeros((2, 3, 3), dtype=np.int64)
+FAR[0, 1, 2] = 2**40
+SHORT = '{"version":1,"origin":{"sizes":[4,5]}}'
+NAMELESS = '{"version":1,"origin":{"label_names":["a","b"]}}'
 NEGATIVE = VOTES.copy()
 NEGATIVE[1, 0] = -1
 NAN = np.zeros((2, 3, 3))
@@ -112,6 +181,7 @@ def text(value):
         ({"labels": np.array(2)}, "'ballots' of test point 0, part 2 is 2"),
         ({"labels": np.array(1)}, "'labels' is 1"),
         ({"labels": np.array(10**9)}, "'labels' is 1000000000"),
+        ({"labels": np.array(2**40)}, "'labels' is 1099511627776, expected how many labels there"),
         ({"labels": np.array([3, 3])}, "'labels' has shape (2,)"),
         ({"labels": np.array(3.0)}, "'labels' holds float64"),
         ({"scores": np.zeros((2, 3, 2))}, "'scores' has shape (2, 3, 2)"),
@@ -120,6 +190,13 @@ def text(value):
         ({"scores": np.zeros((2, 3, 3), dtype=int)}, "'scores' holds int64"),
         ({"score": np.zeros(3)}, "unknown array 'score' (did you mean 'scores'?)"),
         ({"thresholds": np.ones((2, 3, 3), dtype=int)}, "'thresholds' of test point 0, part 0"),
+        (
+            {"thresholds": FAR},
+            "'thresholds' at (0, 1, 2) is 1099511627776, no threshold; expected the edits it takes",
+        ),
+        ({"thresholds": FAR - 2**41}, "at most 2,147,483,647, or -1 where none suffice"),
+        ({"manifest": text(SHORT)}, "2 sizes of 3 parts are given; expected one a part, or none"),
+        ({"manifest": text(NAMELESS)}, "2 names of 3 labels are given; expected one a label"),
         ({"manifest": np.array([1.0])}, "'manifest' holds float64"),
         ({"manifest": text("{")}, "the manifest is damaged"),
         ({"manifest": text('{"version":2,"origin":{}}')}, "the manifest is of version 2"),
@@ -156,6 +233,9 @@ def test_bad_arrays_are_one_error_that_names_them(tmp_path, changes, said):
         ("truth,part_0,part_1\n,1,1\n", "line 2, column 'truth': the label is missing"),
         ("truth,part_0,part_1\n0,1,-1\n", "'ballots' of test point 0, part 1 is -1"),
         ("truth,part_0,part_1\n0,1,9999999999\n", "'part_1' of test point 0 is 9999999999"),
+        (f"truth,part_0,part_1\n0,1,{-(2**63)}\n", f"'part_1' of test point 0 is {-(2**63)}"),
+        (f"truth,part_0,part_1\n0,1,{2**63 - 1}\n", f"'part_1' of test point 0 is {2**63 - 1}"),
+        ("truth,part_0,part_1\n0,1,32768\n", "'part_1' of test point 0 is 32768, far beyond any"),
         (f"truth,part_0,part_1\n0,1,{'9' * 40}\n", "column 'part_1': the label is"),
         ("# labels = 2\ntruth,part_0,part_1\n0,1,2\n", "'ballots' of test point 0, part 1 is 2"),
         ("# labels = two\ntruth,part_0,part_1\n0,1,2\n", "line 1: '# labels = two' is not"),
@@ -199,6 +279,32 @@ def test_damaged_files_are_one_error(tmp_path):
     (tmp_path / "latin.csv").write_bytes(b"truth,part_0,part_1\n\xff")
     with pytest.raises(BallotError, match="byte 20 is not UTF-8"):
         read_ballots(tmp_path / "latin.csv")
+
+
+HEADERS = {
+    "(10000000000000, 10)": "the arrays do not fit into memory",
+    "(100000000000000000000, 10)": "is damaged or was cut short",
+    "(-1, 10)": "is damaged or was cut short",
+    "(3": "is damaged or was cut short",
+    "(3,), 3: 4": "is damaged or was cut short",
+    "(2,)" + " " * 20_000: "is damaged or was cut short",
+}
+
+
+@pytest.mark.parametrize(("shape", "said"), HEADERS.items(), ids=range(len(HEADERS)))
+@pytest.mark.parametrize("read", [read_ballots, read_samples])
+def test_headers_that_claim_what_is_not_there_are_one_error(tmp_path, read, shape, said):
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}"
+    header += "}\n" if shape != "(3" else "\n"
+    content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
+    path = tmp_path / "claims.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        # Longer than what zipfile reads ahead, or the checksum would speak first.
+        archive.writestr("ballots.npy", content + bytes(100_000))
+    with pytest.raises((BallotError, TrainingError)) as caught:
+        read(path)
+    assert str(caught.value).startswith(f"{path}: {said}")
+    assert "\n" not in str(caught.value)
 
 
 def test_a_failed_write_leaves_what_was_there(tmp_path):

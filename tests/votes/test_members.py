@@ -7,13 +7,13 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.ensemble import RandomForestClassifier
 
+from leaveout.encoders.votes.tally import tally
 from leaveout.errors import TrainingError
 from leaveout.models.votes import (
     PartRecipe,
     hold_election,
     make_learner,
     partition,
-    plurality,
     read_ballots,
     samples_from_arrays,
 )
@@ -21,6 +21,10 @@ from leaveout.models.votes.scoring import label_scores
 
 TREE = make_learner("DecisionTreeClassifier", {"max_depth": 3})
 LINEAR = make_learner("LogisticRegression")
+
+
+def plurality(ballots):
+    return tally(ballots.votes, ballots.labels).predictions
 
 
 def cancer(rows=300, seed=None):
@@ -223,6 +227,15 @@ def test_what_skl2onnx_cannot_convert_is_named():
     recipe = PartRecipe(parts=3, learner=make_learner("NearestCentroid"))
     notes = " ".join(hold_election(samples, recipe, onnx=True).ballots.origin.notes)
     assert "3 members are not written as ONNX: skl2onnx" in notes
+
+
+def test_no_folder_of_models_is_made_or_named_where_none_could_be_written(tmp_path):
+    data, out = tmp_path / "cancer.npz", tmp_path / "out"
+    np.savez(data, **dict(zip(("X_train", "y_train", "X_test", "y_test"), cancer())))
+    recipe = PartRecipe(parts=3, learner=make_learner("NearestCentroid"))
+    report = partition(data, out, recipe=recipe, workers=1, onnx=True)
+    assert set(report.files) == set(out.iterdir())
+    assert {path.name for path in report.files} == {"ballots.npz", "parts.csv", "poisoning.spec"}
 
 
 # Settings and data that cannot be used

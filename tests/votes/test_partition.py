@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.datasets import load_breast_cancer
 
+from leaveout.encoders.votes.tally import tally
 from leaveout.errors import TrainingError
 from leaveout.models.votes import (
     PartRecipe,
@@ -23,7 +24,6 @@ from leaveout.models.votes import (
     hold_election,
     make_learner,
     partition,
-    plurality,
     read_samples,
     samples_from_arrays,
 )
@@ -32,6 +32,10 @@ from leaveout.models.votes.hashing import array_keys, cell_keys, hash_samples, s
 
 TREE = make_learner("DecisionTreeClassifier", {"max_depth": 3})
 LINEAR = make_learner("LogisticRegression")
+
+
+def plurality(ballots):
+    return tally(ballots.votes, ballots.labels).predictions
 
 
 def cancer(rows=300, seed=None):

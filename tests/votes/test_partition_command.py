@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import csv
+import errno
+import os
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-from leaveout.models.votes import PartitionInterruptedError, partition, read_ballots
+from leaveout.models.votes import (
+    PartitionInterruptedError,
+    output,
+    partition,
+    partitioning,
+    read_ballots,
+)
+from leaveout.models.votes.hashing import array_keys, held_out
 from leaveout.verifier.cli.app import run
 
 
@@ -88,7 +99,7 @@ def test_the_specification_asks_of_the_change_that_the_method_is_about(
 ):
     out = tmp_path / "out"
     fast = ["--learner", "DecisionTreeClassifier", "--no-onnx", "--no-scores", "--workers", 1]
-    code, _, stderr = invoke(capsys, arrays, *words, *fast, "-o", out)
+    code, stdout, stderr = invoke(capsys, arrays, *words, *fast, "-o", out)
     assert (code, stderr) == (0, "")
     text = (out / "poisoning.spec").read_text()
     assert 'let V = ballots("ballots.npz")' in text
@@ -97,6 +108,7 @@ def test_the_specification_asks_of_the_change_that_the_method_is_about(
     ballots = read_ballots(out / "ballots.npz")
     assert ballots.scores is None
     assert not (out / "models").exists()
+    assert str(out / "models") not in stdout
     if "finite_aggregation" in words:
         assert ballots.parts == 40
         assert len(ballots.origin.offsets) == 4
@@ -276,7 +288,14 @@ def test_bad_test_tables_are_one_error(table, tmp_path, capsys, content, said):
         ({"X_train": np.zeros((4, 3))}, "'X_test' has 2 features, 'X_train' has 3"),
         ({"X_train": np.zeros((3, 2))}, "'y_train' has 4 rows where the features have 3"),
         ({"X_train": np.array([["a", "b"]] * 4)}, "expected numbers of shape (rows, features)"),
-        ({"X_train": np.array([[{}] * 2] * 4)}, "not a readable NPZ file"),
+        ({"X_train": np.array([[{}] * 2] * 4)}, "holds an array of Python objects"),
+        (
+            {"y_train": np.array([0, 1, 2_000_000_000, 1])},
+            "'y_train' row 2 is 2000000000",
+        ),
+        ({"y_train": np.array([0, 10**6, 0, 1])}, "number the labels from 0, or say which there"),
+        ({"y_train": np.array([0, 32_768, 0, 1])}, "'y_train' row 1 is 32768, expected a label 0"),
+        ({"y_train": np.array(1)}, "'y_train' is int64 of shape ()"),
         ({"y_train": np.array([0, 1, 1, 0.5])}, "'y_train' row 3 is 0.5"),
         ({"y_train": np.zeros(4, dtype=int)}, "there is no label but 0"),
         ({"y_test": np.array([0, 1, 2, 1])}, "'y_test' row 2: '2' is not one of the labels"),
@@ -293,6 +312,182 @@ def test_bad_arrays_are_one_error(tmp_path, capsys, changes, said):
     assert said in stderr
     assert stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def changed(place, value):
+    X = np.arange(40.0).reshape(20, 2)
+    X[place] = value
+    return X
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"y": np.array(1)}, "'y' is int64 of shape (), expected whole numbers of shape (rows,)"),
+        ({"X": np.array(1.0)}, "'X' is float64 of shape ()"),
+        ({"X": changed((7, 1), np.nan)}, "'X' row 7, column 1 is nan"),
+        ({"X": changed((17, 0), np.inf)}, "'X' row 17, column 0 is inf"),
+        ({"X": np.full((20, 2), "a")}, "'X' is <U1 of shape (20, 2)"),
+        ({"X": np.zeros((0, 2)), "y": np.zeros(0)}, "'X' has no row"),
+        ({"X": np.zeros((20, 2))}, "no row is left to train or to test on"),
+        ({"y": np.arange(19) % 2}, "'y' has 19 rows where the features have 20"),
+        ({"y": np.where(np.arange(20) == 13, 0.5, 1)}, "'y' row 13 is 0.5, expected a label"),
+        (
+            {"y": np.arange(20) * 10**8},
+            "is 1900000000, expected a label 0 to",
+        ),
+        ({"X": None}, "there is no array 'X' (it has y)"),
+    ],
+)
+def test_bad_arrays_to_hold_a_share_of_out_are_one_error_that_names_rows_of_the_file(
+    tmp_path, capsys, changes, said
+):
+    given = {"X": changed((0, 0), 0.0), "y": np.arange(20) % 2} | changes
+    path = tmp_path / "data.npz"
+    np.savez(path, **{name: value for name, value in given.items() if value is not None})
+    words = [path, "--test-share", "0.3", "-o", tmp_path / "out"]
+    code, _, stderr = invoke(capsys, *words)
+    assert code == 2
+    assert said in stderr
+    assert stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_held_out_row_whose_label_is_none_of_them_is_named_as_in_the_file(tmp_path, capsys):
+    X, y = changed((0, 0), 0.0), np.arange(20) % 2
+    path = tmp_path / "data.npz"
+    held = int(np.flatnonzero(held_out(array_keys(X), 0.3))[-1])
+    y[held] = 7
+    np.savez(path, X=X, y=y)
+    code, _, stderr = invoke(capsys, path, "--test-share", "0.3", "-o", tmp_path / "out")
+    assert code == 2
+    assert f"'y' row {held}, held out to test on: '7' is not one of the labels 0, 1" in stderr
+
+
+def test_labels_far_apart_are_fine_once_they_are_named(tmp_path, capsys):
+    X, y = changed((0, 0), 0.0), np.where(np.arange(20) % 2, 10**6, 5)
+    path = tmp_path / "data.npz"
+    np.savez(path, X=X, y=y)
+    words = [path, "--test-share", "0.3", "--labels", "5,1000000", "--parts", 2, "--workers", 1]
+    words += ["--learner", "GaussianNB", "--no-onnx", "-o", tmp_path / "out"]
+    assert invoke(capsys, *words)[0] == 0
+    assert read_ballots(tmp_path / "out" / "ballots.npz").labels == 2
+
+
+def test_more_labels_than_ballots_hold_are_refused_before_training(tmp_path, capsys):
+    path = tmp_path / "data.csv"
+    path.write_text("a,b\n" + "".join(f"{i},x{i}\n" for i in range(33_000)))
+    words = [path, "--label", "b", "--test-share", "0.3", "-o", tmp_path / "out"]
+    code, _, stderr = invoke(capsys, *words)
+    assert code == 2
+    assert "there are 33,000 labels, expected at most 32,768" in stderr
+    assert stderr.count("\n") == 1
+
+
+def test_names_that_are_no_text_are_written_as_far_as_they_are(table, tmp_path, capsys):
+    strange = os.fsdecode(b"bad\xff")
+    data, out = tmp_path / f"{strange}.csv", tmp_path / strange
+    try:
+        data.write_bytes(table.read_bytes())
+    except OSError:
+        pytest.skip("file names are text here")
+    fast = ["--learner", "GaussianNB", "--no-onnx", "--parts", 3, "--workers", 1]
+    words = [data, "--label", "answer", "--test-share", "0.25", *fast]
+    code, stdout, stderr = invoke(capsys, *words, "-o", out)
+    assert (code, stderr) == (0, "")
+    assert "of bad\ufffd.csv can change" in (out / "poisoning.spec").read_text(encoding="utf-8")
+    assumptions = read_ballots(out / "ballots.npz").origin.assumptions
+    assert sum("bad\ufffd.csv" in each.text for each in assumptions) == 2
+    assert "bad\ufffd/ballots.npz" in stdout
+    for flag in ("--hash-key", "--labels"):
+        code, _, stderr = invoke(capsys, *words, flag, f"good,{strange}", "-o", tmp_path / "new")
+        assert code == 2
+        assert "is not UTF-8 text" in stderr
+        assert stderr.count("\n") == 1
+
+
+def test_a_directory_that_cannot_be_made_is_refused_before_training(
+    arrays, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(partitioning, "hold_election", lambda *a, **k: pytest.fail("it trained"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "circle").symlink_to("circle")
+    before = set(tmp_path.iterdir())
+    for given, said in (
+        ("file/x", "file/x: cannot be made: file is not a directory"),
+        ("file/x/y", "file/x/y: cannot be made: file is not a directory"),
+        ("circle/x", "circle/x: "),
+        ("new/" + "x" * 250, "x: cannot be written: File name too long"),
+        ("new/" + "x" * 300 + "/y", "File name too long"),
+        ("absent/..", "absent/..: the directory is not empty"),
+        ("/proc/x", "/proc/x: cannot be written: "),
+    ):
+        code, stdout, stderr = invoke(capsys, arrays, "-o", given)
+        assert (code, stdout) == (2, "")
+        assert said in stderr
+        assert stderr.count("\n") == 1
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_a_directory_without_permission_is_refused_before_training(
+    arrays, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(partitioning, "hold_election", lambda *a, **k: pytest.fail("it trained"))
+    make = Path.mkdir
+
+    def refuse(self, *arguments, **options):
+        if self.resolve().parent == tmp_path / "theirs":
+            raise PermissionError(errno.EACCES, "Permission denied", str(self))
+        make(self, *arguments, **options)
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    (tmp_path / "theirs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for given in ("theirs", "theirs/x", "theirs/x/y"):
+        code, _, stderr = invoke(capsys, arrays, "-o", given)
+        assert code == 2
+        assert f"leaveout: {given}: cannot be written: Permission denied; name" in stderr
+        assert stderr.count("\n") == 1
+
+
+def test_what_fails_while_writing_is_told_of_the_directory_as_given(
+    arrays, tmp_path, capsys, monkeypatch
+):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device", "/somewhere/else")
+
+    monkeypatch.chdir(tmp_path)
+    words = [arrays, "--learner", "GaussianNB", "--no-onnx", "--workers", 1, "--parts", 3]
+    for name in ("_parts_text", "write_ballots"):
+        for made in (False, True):
+            monkeypatch.setattr(output, name, full)
+            if made:
+                (tmp_path / "out").mkdir()
+            code, _, stderr = invoke(capsys, *words, "-o", "out")
+            assert code == 2
+            assert stderr.startswith("leaveout: out: cannot be written: No space left on device")
+            if made:
+                (tmp_path / "out").rmdir()
+            assert [path.name for path in tmp_path.iterdir()] == ["cancer.npz"]
+        monkeypatch.undo()
+        monkeypatch.chdir(tmp_path)
+
+
+def test_nothing_half_written_is_left_in_a_directory_that_was_there(arrays, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    out.mkdir()
+    rename = Path.rename
+
+    def stop(self, target):
+        if self.name == "ballots.npz":
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", stop)
+    with pytest.raises(PartitionInterruptedError):
+        partition(arrays, out, workers=1, onnx=False)
+    assert not list(out.iterdir())
 
 
 def test_a_directory_that_holds_something_is_left_alone(arrays, tmp_path, capsys):
@@ -320,11 +515,28 @@ def test_stopped_from_the_keyboard_it_leaves_nothing(arrays, tmp_path, workers):
         if done == 3:
             raise KeyboardInterrupt
 
-    with pytest.raises(PartitionInterruptedError, match="stopped: nothing is written") as caught:
+    with pytest.raises(
+        PartitionInterruptedError, match="interrupted; nothing was written"
+    ) as caught:
         partition(arrays, tmp_path / "out", workers=workers, on_progress=stop)
     assert caught.value.exit_code == 130
     assert told == [(0, 50), (1, 50), (2, 50), (3, 50)]
     assert [path.name for path in tmp_path.iterdir()] == ["cancer.npz"]
+
+
+def test_stopped_while_it_still_loads_it_says_so(arrays, tmp_path, capsys, monkeypatch):
+    name = "leaveout.models.votes.settings"
+
+    class Stop:
+        def find_spec(self, wanted, path=None, target=None):
+            if wanted == name:
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Stop(), *sys.meta_path])
+    code, stdout, stderr = invoke(capsys, arrays, "-o", tmp_path / "out")
+    assert (code, stdout) == (130, "")
+    assert stderr == "leaveout: interrupted; nothing was written\n"
 
 
 def test_the_help_teaches(capsys, monkeypatch):

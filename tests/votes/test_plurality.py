@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from leaveout.encoders.votes.attack import rescored
-from leaveout.encoders.votes.knapsack import UNBOUNDED, knapsack_attack, knapsack_radii
+from leaveout.encoders.votes.knapsack import UNBOUNDED, knapsack_attack, knapsack_radius
 from leaveout.encoders.votes.plurality import plurality_attack, plurality_radii
 from leaveout.encoders.votes.tally import tally
 from leaveout.encoders.votes.threat import Threat, cost_of
@@ -93,8 +93,8 @@ def test_knapsack_is_the_cheapest_of_every_attack():
         costs = thresholds[0][np.arange(parts), others]
         possible = (costs != NEVER).all(axis=1)
         wrong = possible & (counts.argmax(axis=1) != tallied.predictions[0])
-        cheapest = costs.sum(axis=1)[wrong].min() if wrong.any() else UNBOUNDED + 1
-        assert knapsack_radii(votes, thresholds, tallied).tolist() == [cheapest - 1]
+        cheapest = int(costs.sum(axis=1)[wrong].min()) if wrong.any() else UNBOUNDED + 1
+        assert knapsack_radius(votes, thresholds, tallied, 0) == cheapest - 1
         attack = knapsack_attack(votes, thresholds, tallied, 0)
         if attack is None:
             unbounded += 1
@@ -115,8 +115,8 @@ def test_members_that_survive_nothing_make_a_plain_plurality():
         thresholds = np.ones((*votes.shape, labels), np.int32)
         np.put_along_axis(thresholds, votes[:, :, None], 0, axis=2)
         tallied = tally(votes, labels)
-        radii = knapsack_radii(votes, thresholds, tallied)
-        assert radii.tolist() == plurality_radii(tallied).tolist()
+        radii = [knapsack_radius(votes, thresholds, tallied, point) for point in range(4)]
+        assert radii == plurality_radii(tallied).tolist()
 
 
 def test_what_a_change_reaches_follows_from_the_hash():

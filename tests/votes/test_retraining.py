@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits
 
+from leaveout.encoders.votes.tally import tally
 from leaveout.models.votes import (
     PartRecipe,
     divide,
     hold_election,
     make_learner,
     partition,
-    plurality,
     read_ballots,
     samples_from_arrays,
 )
@@ -26,6 +26,10 @@ from leaveout.models.votes import (
 NEAREST = make_learner("KNeighborsClassifier", {"n_neighbors": 1})
 TREE = make_learner("DecisionTreeClassifier", {"max_depth": 4})
 POINTS = 80
+
+
+def plurality(ballots):
+    return tally(ballots.votes, ballots.labels).predictions
 
 
 def digits():

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaveout.errors import TrainingError
+
 if TYPE_CHECKING:
     from leaveout.models.votes import PartitionReport
 
 __all__ = ["partition"]
 
 _SPREAD = 4
+_INTERRUPTED = 130
 
 
 def partition(
@@ -36,7 +39,7 @@ def partition(
             "-o",
             "--output",
             metavar="DIR",
-            help="Where ballots.npz, parts.csv, poisoning.spec and models/ go.",
+            help="Where ballots.npz, parts.csv, poisoning.spec and models/ (if any) go.",
             show_default=False,
         ),
     ],
@@ -172,45 +175,57 @@ def partition(
     them; leaveout verify DIR/poisoning.spec says how many. The order of the rows, the number of
     workers and that of threads change no ballot.
     """
-    from leaveout.errors import TrainingError
-    from leaveout.models.votes import PartRecipe, make_learner
-    from leaveout.models.votes import partition as run
-    from leaveout.models.votes.settings import split_settings, torch_settings
+    with _interruptible():
+        from leaveout.models.votes import PartRecipe, make_learner
+        from leaveout.models.votes import partition as run
+        from leaveout.models.votes.settings import split_settings, torch_settings
 
-    if spread is None:
-        spread = _SPREAD if method == "finite_aggregation" else 1
-    if duplicates not in {None, "refuse", "merge"}:
-        raise TrainingError(f"--duplicates {duplicates}: expected refuse or merge")
-    names = () if features is None else tuple(name.strip() for name in features.split(","))
-    own, shared = split_settings(settings or [], names)
-    own.update(torch_settings(learner, layers, epochs, own))
-    recipe = PartRecipe(
-        parts=parts,
-        method=method,  # type: ignore[arg-type]
-        spread=spread,
-        learner=make_learner(learner, own),
-        features=names,
-        feature_settings=shared,
-        merge_duplicates=duplicates == "merge",
-        scale=scale,
-        scores=scores,
-        seed=seed,
-        hash_key=hash_key,
-    )
-    with _progress() as on_progress:
-        report = run(
-            data,
-            output,
-            label=label,
-            test=test,
-            test_share=test_share,
-            labels=None if labels is None else labels.split(","),
-            recipe=recipe,
-            workers=workers,
-            onnx=onnx,
-            on_progress=on_progress,
+        if spread is None:
+            spread = _SPREAD if method == "finite_aggregation" else 1
+        if duplicates not in {None, "refuse", "merge"}:
+            raise TrainingError(f"--duplicates {duplicates}: expected refuse or merge")
+        names = () if features is None else tuple(name.strip() for name in features.split(","))
+        own, shared = split_settings(settings or [], names)
+        own.update(torch_settings(learner, layers, epochs, own))
+        recipe = PartRecipe(
+            parts=parts,
+            method=method,  # type: ignore[arg-type]
+            spread=spread,
+            learner=make_learner(learner, own),
+            features=names,
+            feature_settings=shared,
+            merge_duplicates=duplicates == "merge",
+            scale=scale,
+            scores=scores,
+            seed=seed,
+            hash_key=hash_key,
         )
+        with _progress() as on_progress:
+            report = run(
+                data,
+                output,
+                label=label,
+                test=test,
+                test_share=test_share,
+                labels=None if labels is None else labels.split(","),
+                recipe=recipe,
+                workers=workers,
+                onnx=onnx,
+                on_progress=on_progress,
+            )
     typer.echo(_table(report))
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Say in one line that Ctrl-C came, however early: imports alone take seconds."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        # What names this error may be what was being imported.
+        error = TrainingError("interrupted; nothing was written")
+        error.exit_code = _INTERRUPTED
+        raise error from None
 
 
 @contextmanager
@@ -241,6 +256,8 @@ def _progress() -> Iterator[Callable[[int, int], None] | None]:
 
 
 def _table(report: PartitionReport) -> str:
+    from leaveout.models.votes.naming import path_text
+
     middle = statistics.median(report.sizes)
     rows = [
         ("rows", f"{report.rows:,}"),
@@ -256,6 +273,8 @@ def _table(report: PartitionReport) -> str:
         ("seconds", f"{report.seconds:.1f}"),
     ]
     rows += [("notes" if not index else "", note) for index, note in enumerate(report.notes)]
-    rows += [("files" if not index else "", str(path)) for index, path in enumerate(report.files)]
-    rows.append(("next", f"leaveout verify {report.directory / 'poisoning.spec'}"))
+    rows += [
+        ("files" if not index else "", path_text(path)) for index, path in enumerate(report.files)
+    ]
+    rows.append(("next", f"leaveout verify {path_text(report.directory / 'poisoning.spec')}"))
     return "\n".join(f"{name:<16}{value}" for name, value in rows)

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import time
 from fractions import Fraction
 
 import numpy as np
 
-from leaveout.encoders.votes.attack import Attack
-from leaveout.encoders.votes.collective import stakes_of
+from leaveout.encoders.votes.collective import lost_points, stakes_of
 from leaveout.encoders.votes.collective_exact import worst_attack
 from leaveout.encoders.votes.knapsack import UNBOUNDED
 from leaveout.encoders.votes.threat import Cost, Threat
 from leaveout.errors import BallotError
 from leaveout.models.votes import Ballots, read_ballots
 from leaveout.solvers import Feature, find_solver
-from leaveout.specs.deciders import Arguments, Bounds, Curve, Decided, Facts
+from leaveout.specs.deciders import Arguments, Bounds, Decided
 from leaveout.verifier.votes import (
     FiniteVote,
     KnapsackVote,
     PluralityVote,
-    Radii,
     RelabelVote,
     RunOffVote,
     Vote,
@@ -30,7 +29,13 @@ from leaveout.verifier.votes.reading import (
     declared,
     fit_for_edits,
     fit_for_relabels,
-    rests_on,
+)
+from leaveout.verifier.votes.telling import (
+    collective_evidence,
+    curve_of,
+    fallen,
+    fallen_point,
+    note_of,
 )
 
 __all__ = [
@@ -49,6 +54,7 @@ __all__ = [
 
 _PUBLISHED = "numerical: the published bound certifies no more; 'certificate = exact' may"
 _LATE = "time: not every point could be closed"
+_NEVER = "numerical: no number of changes suffices"
 
 
 def ballots(given: Arguments) -> Ballots:
@@ -101,19 +107,15 @@ def certified_accuracy(given: Arguments) -> Bounds:
     threat, count = _threat(given)
     cost = cost_against(vote, threat)
     edits = cost.parts * count
-    deadline = None if given.seconds is None else time.perf_counter() + given.seconds
     radii = vote.radii(need=edits, seconds=given.seconds)
     shares = radii.accuracy(edits)
-    left = None if deadline is None else max(0.0, deadline - time.perf_counter())
-    words, facts = _falls(vote, radii, threat, count, edits, left)
     return Bounds(
         shares.lower,
         shares.upper,
         reason=_reason(given),
-        note=_note(vote, threat, cost),
-        evidence=words,
-        facts=facts,
-        curve=_curve(vote, radii, threat, cost),
+        note=note_of(vote, threat, cost),
+        evidence=lambda: fallen(vote, radii, threat, count, edits),
+        curve=curve_of(vote, radii, threat, cost),
     )
 
 
@@ -122,32 +124,33 @@ def collective_accuracy(given: Arguments) -> Bounds:
     vote = _vote(given)
     threat, count = _threat(given)
     cost = cost_against(vote, threat)
-    if isinstance(vote, KnapsackVote | RunOffVote):
+    if not isinstance(vote, PluralityVote):
         raise BallotError(
             f"one attack on all points is certified of dpa, ss_dpa and finite_aggregation, not of "
             f"{vote.name}"
         )
-    assert isinstance(vote, PluralityVote)
     deadline = None if given.seconds is None else time.perf_counter() + given.seconds
     held, tallied = vote.ballots, vote.tallied
     budget = min(cost.parts * count, held.parts)
     stakes = stakes_of(held.votes, held.truth, tallied, budget, held.origin.offsets)
     found = worst_attack(stakes, find_solver(given.solver), deadline)
+    freed = stakes.reach[list(found.attack.units)].ravel()
+    counted = lost_points(held.votes, held.truth, tallied, freed)
+    if counted != found.attack.lost:
+        raise AssertionError(f"an attack loses {len(counted)} points, not {found.lower}")
     right = int(np.count_nonzero(vote.right))
-    note = _note(vote, threat, cost)
+    note = note_of(vote, threat, cost)
     if found.upper > found.lower:
         note += (
             f"\nfor {count:,} {threat.value} at least {found.lower:,} and at most {found.upper:,} "
             f"points are lost to one attack; the upper end is {found.proof}"
         )
-    facts: Facts = {"poisoned": found.attack.units, "lost": found.attack.lost}
     return Bounds(
         Fraction(right - found.upper, held.points),
         Fraction(right - found.lower, held.points),
         reason=found.reason,
         note=note,
-        evidence=f"{_wrong(vote)}{found.attack}" if found.attack.lost else _wrong(vote),
-        facts=facts,
+        evidence=lambda: collective_evidence(vote, found.attack),
     )
 
 
@@ -157,7 +160,7 @@ def median_radius(given: Arguments) -> Bounds:
     threat = _against(given, vote)
     cost = cost_against(vote, threat)
     deadline = None if given.seconds is None else time.perf_counter() + given.seconds
-    radii = vote.radii(need=0)
+    radii = vote.radii(need=0, seconds=given.seconds)
     low, high = radii.median()
     while low < high:
         # Halving asks of each point only whether it survives this many edits.
@@ -167,12 +170,13 @@ def median_radius(given: Arguments) -> Bounds:
         before, (low, high) = (low, high), radii.median()
         if (low, high) == before:
             break
+    lower, upper = _units(low, high, cost)
     return Bounds(
-        _units(low, cost),
-        _units(high, cost),
-        reason=_reason(given),
-        note=_note(vote, threat, cost),
-        curve=_curve(vote, radii, threat, cost),
+        lower,
+        upper,
+        reason=_reason(given) if low < high else _NEVER,
+        note=note_of(vote, threat, cost),
+        curve=curve_of(vote, radii, threat, cost),
     )
 
 
@@ -188,15 +192,14 @@ def radius(given: Arguments) -> Bounds:
     cost = cost_against(vote, threat)
     point = _point(given, vote)
     radii = vote.radii(seconds=given.seconds, points=np.array([point]))
-    attack = vote.attack(point, given.seconds)
-    upper = int(radii.upper[point])
+    low, high = int(radii.lower[point]), int(radii.upper[point])
+    lower, upper = _units(low, high, cost)
     return Bounds(
-        _units(int(radii.lower[point]), cost),
-        float("inf") if upper == UNBOUNDED else _units(upper, cost),
-        reason=_reason(given),
-        note=_note(vote, threat, cost),
-        evidence="" if attack is None else str(attack),
-        facts={} if attack is None else _facts(attack),
+        lower,
+        upper,
+        reason=_reason(given) if low < high else _NEVER,
+        note=note_of(vote, threat, cost),
+        evidence=lambda: fallen_point(vote, point),
     )
 
 
@@ -254,73 +257,14 @@ def _against(given: Arguments, vote: Vote) -> Threat:
     return default if word is None else Threat(word)
 
 
-def _units(edits: int, cost: Cost) -> int:
-    """Return how many changes a number of edits makes room for; -1 stays."""
-    return edits // cost.parts if edits >= 0 else edits
+def _units(low: int, high: int, cost: Cost) -> tuple[int, float]:
+    """Return between how many changes a number of edits makes room for; -1 stays."""
+    lower = low // cost.parts if low >= 0 else low
+    upper = high // cost.parts if high >= 0 else high
+    return lower, math.inf if high == UNBOUNDED else upper
 
 
 def _reason(given: Arguments) -> str:
     vote = _vote(given)
     published = isinstance(vote, FiniteVote | RunOffVote) and vote.published
     return _PUBLISHED if published else _LATE
-
-
-def _note(vote: Vote, threat: Threat, cost: Cost) -> str:
-    parts = f"{cost.parts} part{'s' * (cost.parts != 1)} of the training set"
-    if isinstance(vote, FiniteVote):
-        members = cost.parts * len(vote.ballots.origin.offsets)
-        parts += f" and {members} members"
-    reach = f"{threat.value}: each changes at most {parts}: {cost.why}"
-    return "\n".join((reach, *rests_on(vote.ballots)))
-
-
-def _wrong(vote: Vote) -> str:
-    wrong = int(np.count_nonzero(~vote.right))
-    return f"{wrong:,} of {len(vote.right):,} points are answered wrong before; " if wrong else ""
-
-
-def _falls(
-    vote: Vote, radii: Radii, threat: Threat, count: int, edits: int, seconds: float | None
-) -> tuple[str, Facts]:
-    """Return which points fall to an attack, and an attack on the hardest of them."""
-    falls = np.flatnonzero(radii.right & (radii.upper < edits))
-    words = _wrong(vote)
-    if not len(falls):
-        return words.rstrip("; "), {}
-    words += f"{len(falls):,} right ones fall to {count:,} {threat.value}"
-    attack = vote.attack(int(falls[radii.upper[falls].argmax()]), seconds)
-    if attack is None or attack.edits > edits:
-        return words, {}
-    return f"{words}, such as {attack}", _facts(attack)
-
-
-def _facts(attack: Attack) -> Facts:
-    return {
-        "point": attack.point,
-        "edits": attack.edits,
-        "poisoned": attack.poisoned,
-        "members": attack.members,
-        "votes": attack.votes,
-        "before": attack.before,
-        "after": attack.after,
-    }
-
-
-_MOST_POINTS = 200
-"""Of a curve."""
-
-
-def _curve(vote: Vote, radii: Radii, threat: Threat, cost: Cost) -> Curve:
-    """Return certified accuracy against the number of changes, up to where it ends."""
-    reached = radii.upper[radii.right & (radii.upper != UNBOUNDED)]
-    end = _units(int(reached.max(initial=0)), cost) + 1
-    at = tuple(sorted({round(end * i / _MOST_POINTS) for i in range(_MOST_POINTS + 1)}))
-    shares = [radii.accuracy(cost.parts * count) for count in at]
-    return Curve(
-        name=vote.name,
-        value="certified accuracy",
-        unit=threat.value,
-        at=at,
-        lower=tuple(float(share.lower) for share in shares),
-        upper=tuple(float(share.upper) for share in shares),
-    )

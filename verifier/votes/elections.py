@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import cached_property
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from leaveout.encoders.votes.attack import Attack, rescored
 from leaveout.encoders.votes.finite import finite_attack, finite_exact, finite_published
-from leaveout.encoders.votes.knapsack import knapsack_attack, knapsack_radii
+from leaveout.encoders.votes.knapsack import UNBOUNDED, knapsack_attack, knapsack_radius
 from leaveout.encoders.votes.plurality import plurality_attack, plurality_radii
 from leaveout.encoders.votes.run_off import run_off_exact, run_off_predictions, run_off_published
 from leaveout.encoders.votes.run_off_attack import run_off_attack
@@ -23,6 +24,11 @@ from leaveout.verifier.votes.vote import Vote
 __all__ = ["FiniteVote", "KnapsackVote", "PluralityVote", "RelabelVote", "RunOffVote"]
 
 Ints = NDArray[np.int32]
+Wide = NDArray[np.int64]
+
+
+_MOST_LABELS = 500
+"""Of a run-off."""
 
 
 class PluralityVote(Vote):
@@ -41,14 +47,14 @@ class PluralityVote(Vote):
         return self.tallied.predictions
 
     @cached_property
-    def _radii(self) -> Ints:
-        return plurality_radii(self.tallied)
+    def _radii(self) -> Wide:
+        return plurality_radii(self.tallied).astype(np.int64)
 
     def radii(
         self,
         need: int | None = None,
         seconds: float | None = None,
-        points: NDArray[np.int64] | None = None,
+        points: Wide | None = None,
     ) -> Radii:
         """Return how many edits each answer survives: a closed form."""
         return Radii(self._radii, self._radii, self.right)
@@ -64,7 +70,7 @@ class RelabelVote(PluralityVote):
     name = "ss_dpa"
 
 
-class KnapsackVote(PluralityVote):
+class KnapsackVote(Vote):
     """Most votes win; each member survives the edits that its thresholds say."""
 
     name = "dpa, certified members"
@@ -77,14 +83,36 @@ class KnapsackVote(PluralityVote):
                 "(points, parts, labels), or leave 'members = certified' out"
             )
         self._thresholds = ballots.thresholds
+        self._tallied = tally(ballots.votes, ballots.labels)
+        self._lower = np.zeros(ballots.points, np.int64)
+        self._upper = np.full(ballots.points, UNBOUNDED)
 
-    @cached_property
-    def _radii(self) -> Ints:
-        return knapsack_radii(self.ballots.votes, self._thresholds, self.tallied)
+    @property
+    def predictions(self) -> Ints:
+        """What is answered at each test point, shape (points,)."""
+        return self._tallied.predictions
+
+    def radii(
+        self,
+        need: int | None = None,
+        seconds: float | None = None,
+        points: Wide | None = None,
+    ) -> Radii:
+        """Return how many edits each answer survives; what is learnt is kept."""
+        end = None if seconds is None else time.perf_counter() + seconds
+        open_points = np.flatnonzero(self._lower < self._upper)
+        if points is not None:
+            open_points = np.intersect1d(open_points, points)
+        for point in open_points.tolist():
+            if end is not None and time.perf_counter() >= end:
+                break
+            radius = knapsack_radius(self.ballots.votes, self._thresholds, self._tallied, point)
+            self._lower[point] = self._upper[point] = radius
+        return Radii(self._lower.copy(), self._upper.copy(), self.right)
 
     def attack(self, point: int, seconds: float | None = None) -> Attack | None:
         """Return a cheapest attack on a point, None if no edits suffice."""
-        found = knapsack_attack(self.ballots.votes, self._thresholds, self.tallied, point)
+        found = knapsack_attack(self.ballots.votes, self._thresholds, self._tallied, point)
         return None if found is None else _counted(self.ballots, found)
 
 
@@ -110,14 +138,15 @@ class FiniteVote(PluralityVote):
             )
         self._solver, self.published = solver, published
         self._offsets = np.array(ballots.origin.offsets)
-        self._lower = finite_published(ballots.votes, ballots.labels, self._offsets)
+        published_radii = finite_published(ballots.votes, ballots.labels, self._offsets)
+        self._lower = published_radii.astype(np.int64)
         self._upper = np.full_like(self._lower, ballots.parts - 1)
 
     def radii(
         self,
         need: int | None = None,
         seconds: float | None = None,
-        points: NDArray[np.int64] | None = None,
+        points: Wide | None = None,
     ) -> Radii:
         """Return how many edits each answer survives; what is learnt is kept."""
         if self.published:
@@ -188,6 +217,11 @@ class RunOffVote(Vote):
                 f"{ballots.source}: there are no scores; a run-off needs an array 'scores' "
                 "(points, parts, labels)"
             )
+        if ballots.labels > _MOST_LABELS:
+            raise BallotError(
+                f"{ballots.source}: {ballots.labels:,} labels; a run-off looks at every three of "
+                f"them, so {_MOST_LABELS} are the most"
+            )
         self._scores = ballots.scores
         self.published = published
 
@@ -201,19 +235,19 @@ class RunOffVote(Vote):
         return run_off_predictions(self.ballots.votes, self._scores, self.ballots.labels)
 
     @cached_property
-    def _radii(self) -> tuple[Ints, Ints]:
+    def _radii(self) -> tuple[Wide, Wide]:
         given = self.ballots.votes, self._scores, self.ballots.labels
         if self.published:
-            lower = run_off_published(*given)
+            lower = run_off_published(*given).astype(np.int64)
             return lower, np.full_like(lower, self.ballots.parts - 1)
-        exact = run_off_exact(*given)
+        exact = run_off_exact(*given).astype(np.int64)
         return exact, exact
 
     def radii(
         self,
         need: int | None = None,
         seconds: float | None = None,
-        points: NDArray[np.int64] | None = None,
+        points: Wide | None = None,
     ) -> Radii:
         """Return how many edits each answer survives."""
         return Radii(*self._radii, self.right)

@@ -25,15 +25,15 @@ class Radii:
 
     Attributes
     ----------
-    lower, upper : ndarray of int32, shape (points,)
+    lower, upper : ndarray of int64, shape (points,)
         The answer survives ``lower`` edits; ``upper + 1`` edits change it, by an attack that was
-        counted again.
+        counted again. `leaveout.encoders.votes.knapsack.UNBOUNDED` where no number of edits does.
     right : ndarray of bool, shape (points,)
         Whether the true label is answered.
     """
 
-    lower: NDArray[np.int32]
-    upper: NDArray[np.int32]
+    lower: NDArray[np.int64]
+    upper: NDArray[np.int64]
     right: NDArray[np.bool_]
 
     def accuracy(self, edits: int) -> Shares:
@@ -53,7 +53,7 @@ class Radii:
         low, high = (self._median(radii) for radii in (self.lower, self.upper))
         return low, high
 
-    def _median(self, radii: NDArray[np.int32]) -> int:
+    def _median(self, radii: NDArray[np.int64]) -> int:
         half = (len(radii) + 1) // 2
         certified = np.sort(radii[self.right])[::-1]
         return int(certified[half - 1]) if len(certified) >= half else -1

@@ -9,7 +9,7 @@ import msgspec
 from leaveout.encoders.votes.threat import Cost, Threat, cost_of
 from leaveout.errors import BallotError
 from leaveout.models.votes import Ballots
-from leaveout.verifier.votes.elections import RelabelVote
+from leaveout.verifier.votes.elections import KnapsackVote, RelabelVote
 from leaveout.verifier.votes.vote import Vote
 
 __all__ = ["cost_against", "declared", "fit_for_edits", "fit_for_relabels", "rests_on"]
@@ -32,7 +32,7 @@ def declared(
             f"{ballots.source} says that its hash {file} labels, the specification says the "
             "opposite; leave 'hash' out"
         )
-    if offsets is not None and origin.offsets not in ((), offsets):
+    if offsets is not None and set(origin.offsets) not in (set(), set(offsets)):
         raise BallotError(
             f"{ballots.source} has the offsets {list(origin.offsets)}, the specification "
             f"{list(offsets)}; leave 'offsets' out"
@@ -60,8 +60,8 @@ def fit_for_edits(ballots: Ballots, spread: bool = False) -> None:
         )
     if not spread and (method == "finite_aggregation" or len(ballots.origin.offsets) > 1):
         raise BallotError(
-            f"{source}: one edit reaches {len(ballots.origin.offsets)} members (Finite "
-            "Aggregation); certify finite_aggregation"
+            f"{source}: one edit reaches {_several(ballots)} members (Finite Aggregation); certify "
+            "finite_aggregation"
         )
 
 
@@ -85,7 +85,7 @@ def fit_for_relabels(ballots: Ballots) -> None:
         )
     if origin.method == "finite_aggregation" or len(origin.offsets) > 1:
         raise BallotError(
-            f"{source}: one relabel reaches {len(origin.offsets)} members (Finite Aggregation); "
+            f"{source}: one relabel reaches {_several(ballots)} members (Finite Aggregation); "
             "certify finite_aggregation, relabels = ..."
         )
 
@@ -98,6 +98,8 @@ def cost_against(vote: Vote, threat: Threat) -> Cost:
     BallotError
         If that depends on what is not known of the ballots.
     """
+    if isinstance(vote, KnapsackVote) and threat is Threat.RELABELS:
+        return Cost(2, "thresholds of members count edits, and it is a removal and an insertion")
     if isinstance(vote, RelabelVote):
         return Cost(1, "members see all samples, but the labels of their own part only")
     cost = cost_of(threat, hash_reads_label=vote.ballots.origin.hash_reads_label)
@@ -110,16 +112,35 @@ def cost_against(vote: Vote, threat: Threat) -> Cost:
     return cost
 
 
-def rests_on(ballots: Ballots) -> tuple[str, ...]:
-    """Return, a sentence each, what was not checked of how ballots came about."""
-    origin = ballots.origin
-    if origin.method is None and not origin.assumptions:
-        return (
-            f"{ballots.source} does not say how its members were trained; that a training sample "
-            "reaches no other members than it should is taken on trust",
+def rests_on(ballots: Ballots, relabels: bool = False) -> tuple[str, ...]:
+    """Return, a sentence each, what was not checked of how ballots came about.
+
+    Parameters
+    ----------
+    ballots : Ballots
+    relabels : bool
+        Whether they are counted as ballots of SS-DPA.
+    """
+    origin, source = ballots.origin, ballots.source
+    found = []
+    if origin.method is None:
+        found.append(
+            f"{source} does not say how its members were trained; that a training sample reaches "
+            "no other members than it should is taken on trust"
         )
-    return tuple(
-        f"{ballots.source}: taken on trust: {assumption.text}"
-        for assumption in origin.assumptions
-        if not assumption.checked
+    if relabels and origin.hash_reads_label is None:
+        found.append(f"{source}: taken on trust: a relabelled sample stays in its part")
+    if relabels and origin.distinct_samples is None:
+        found.append(f"{source}: taken on trust: no two rows of the training set are one sample")
+    return (
+        *found,
+        *(
+            f"{source}: taken on trust: {assumption.text}"
+            for assumption in origin.assumptions
+            if not assumption.checked
+        ),
     )
+
+
+def _several(ballots: Ballots) -> str:
+    return str(len(ballots.origin.offsets) or "several")

@@ -1,0 +1,27 @@
+"""Words of the command line as text: the system's own bytes need not be UTF-8."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["file_name", "is_text", "path_text"]
+
+
+def is_text(word: str) -> bool:
+    """Return whether a word can be written down as UTF-8."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def path_text(path: Path | str) -> str:
+    """Return a path as text that can be written; what is not UTF-8 in it is replaced."""
+    return os.fsencode(path).decode(errors="replace")
+
+
+def file_name(path: Path | str) -> str:
+    """Return the last part of a path as text that can be written."""
+    return path_text(Path(path).name)
