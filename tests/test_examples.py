@@ -58,3 +58,24 @@ def test_the_family_has_a_member_for_every_patient_in_scikit_learns_data():
     predicted = network.runner().scores(scaled).argmax(axis=1)
     names = [family.manifest.data.labels[label] for label in predicted]
     assert np.mean([data.target_names[t] == n for t, n in zip(data.target, names)]) > 0.93
+
+
+def test_three_kinds_of_deletion_guarantees_are_proved():
+    report = leaveout.verify(ROOT / "examples" / "deletion" / "deletion.spec")
+    assert [(r.name, r.verdict) for r in report.results] == [
+        ("forgets", "proved"),
+        ("exact", "proved"),
+        ("kept", "proved"),
+        ("hidden", "proved"),
+    ]
+
+
+def test_the_forest_of_the_example_is_what_its_script_makes():
+    from sklearn.datasets import load_breast_cancer
+
+    from leaveout.models.forest import DareForestClassifier
+
+    X, y = load_breast_cancer(return_X_y=True)
+    made = DareForestClassifier(10, k=5, d_rmax=1, max_depth=10, random_state=0).fit(X, y)
+    kept = DareForestClassifier.load(ROOT / "examples" / "deletion" / "forest.npz")
+    assert kept.difference(made) is None

@@ -110,9 +110,13 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "membership_advantage",
-        (Parameter("audit", (AUDIT,)),),
+        (
+            Parameter("audit", (AUDIT,)),
+            Parameter("unit", optional=True, named=True, words=("trials", "records")),
+        ),
         NUMBER,
-        "How much better than retraining allows an attacker tells who was deleted.",
+        "How much better than retraining allows an attacker tells who was deleted, by all "
+        "forgotten rows of a trial together or by one record of it.",
         'membership_advantage(audit("audit.npz")) <= 0.05',
         threat="the training set loses a set of points",
     ),

@@ -10,12 +10,14 @@ import typer
 
 import leaveout
 from leaveout.errors import LeaveoutError
+from leaveout.verifier.cli.audit import audit
 from leaveout.verifier.cli.check import check
 from leaveout.verifier.cli.fmt import fmt
 from leaveout.verifier.cli.partition import partition
 from leaveout.verifier.cli.report import report
 from leaveout.verifier.cli.solvers import solvers
 from leaveout.verifier.cli.train import train
+from leaveout.verifier.cli.unlearn import unlearn
 from leaveout.verifier.cli.verify import verify
 from leaveout.verifier.cli.vnnlib import vnnlib
 
@@ -58,6 +60,8 @@ app.command()(fmt)
 app.command()(train)
 app.command()(partition)
 app.command()(report)
+app.command()(unlearn)
+app.command()(audit)
 app.command()(vnnlib)
 app.command()(solvers)
 

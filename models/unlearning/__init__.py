@@ -1,0 +1,43 @@
+"""Approximate unlearning by a game of two players, and the retraining it is held against.
+
+Importing this package needs no torch; training does.
+"""
+
+from __future__ import annotations
+
+from leaveout.models.unlearning.classifier import Classifier, posteriors
+from leaveout.models.unlearning.fitting import retrain
+from leaveout.models.unlearning.forget import draw_rows, labels_lost, read_forget, third_party
+from leaveout.models.unlearning.game import Curves, Deletion, Played, play
+from leaveout.models.unlearning.graph_network import GraphNetwork
+from leaveout.models.unlearning.record import Accuracies, Record
+from leaveout.models.unlearning.settings import Game, Schedule
+from leaveout.models.unlearning.unlearning import (
+    UnlearningInterruptedError,
+    UnlearningReport,
+    matching,
+    run,
+)
+
+__all__ = [
+    "Accuracies",
+    "Classifier",
+    "Curves",
+    "Deletion",
+    "Game",
+    "GraphNetwork",
+    "Played",
+    "Record",
+    "Schedule",
+    "UnlearningInterruptedError",
+    "UnlearningReport",
+    "draw_rows",
+    "labels_lost",
+    "matching",
+    "play",
+    "posteriors",
+    "read_forget",
+    "retrain",
+    "run",
+    "third_party",
+]

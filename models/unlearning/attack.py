@@ -1,0 +1,100 @@
+"""The membership attack that the follower plays against, on the posteriors of both models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models.unlearning.draws import Purpose, generator
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["PosteriorAttack", "train_attack"]
+
+_HIDDEN = 16
+_RATE = 0.01
+_DECAY = 1e-3
+
+
+class PosteriorAttack:
+    """A network with one hidden layer: how likely a row was forgotten, given both posteriors.
+
+    Differentiable in the posteriors, so that the follower can move against it.
+    """
+
+    def __init__(self, labels: int, seed: int) -> None:
+        import torch
+
+        rng = generator(seed, Purpose.ATTACK)
+        inputs = 3 * labels
+        self.values: list[Tensor] = [
+            torch.from_numpy(
+                rng.normal(scale=1 / np.sqrt(fan_in), size=shape).astype(np.float32)
+            ).requires_grad_(True)
+            for fan_in, shape in (
+                (inputs, (inputs, _HIDDEN)),
+                (inputs, (_HIDDEN,)),
+                (_HIDDEN, (_HIDDEN, 1)),
+                (_HIDDEN, (1,)),
+            )
+        ]
+
+    def logits(self, before: Tensor, after: Tensor) -> Tensor:
+        """Return the log-odds, shape (rows,), of posteriors of shape (rows, labels)."""
+        import torch
+
+        first, offset, second, bias = self.values
+        # Squares, not absolute values: the game starts where both are equal, which must be no kink.
+        features = torch.cat([before, after, (before - after).square()], dim=1)
+        return (torch.tanh(features @ first + offset) @ second + bias)[:, 0]
+
+    def __call__(self, before: Tensor, after: Tensor) -> Tensor:
+        """Return probabilities of shape (rows,): the paper's ``M_A(M_o(x), M_u(x))``, eq. 3."""
+        import torch
+
+        return torch.sigmoid(self.logits(before, after))
+
+
+def train_attack(
+    members: tuple[NDArray[np.float32], NDArray[np.float32]],
+    others: tuple[NDArray[np.float32], NDArray[np.float32]],
+    steps: int,
+    seed: int,
+) -> PosteriorAttack:
+    """Train the attack on rows of which it is known whether they are gone.
+
+    Parameters
+    ----------
+    members : pair of ndarray of float32, shape (rows, labels)
+        Posteriors before and after of rows that the first model was trained on and the second
+        was not.
+    others : pair of ndarray
+        The same of rows that neither was trained on. Both kinds count the same in the loss.
+    steps : int
+        Full-batch steps of Adam.
+    seed : int
+    """
+    import torch
+    from torch.nn import functional
+
+    before, after = (
+        torch.from_numpy(np.concatenate(pair)) for pair in zip(members, others, strict=True)
+    )
+    yes, no = len(members[0]), len(others[0])
+    truth = torch.cat([torch.ones(yes), torch.zeros(no)])
+    weight = torch.cat([torch.full((yes,), 0.5 / yes), torch.full((no,), 0.5 / no)])
+    attack = PosteriorAttack(before.shape[1], seed)
+    optimiser = torch.optim.Adam(attack.values, lr=_RATE, weight_decay=_DECAY)
+    for _ in range(steps):
+        optimiser.zero_grad()
+        loss = functional.binary_cross_entropy_with_logits(
+            attack.logits(before, after), truth, weight, reduction="sum"
+        )
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+    for value in attack.values:
+        value.requires_grad_(False)
+    return attack

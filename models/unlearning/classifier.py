@@ -1,0 +1,143 @@
+"""What unlearning needs of a model: scores that torch can differentiate, and its parameters."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import TrainingError
+from leaveout.models.unlearning.draws import Purpose, generator
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Classifier", "copied", "fresh", "posteriors", "require_torch", "single_threaded"]
+
+_CHUNK = 8192
+
+
+class Classifier(Protocol):
+    """A torch module of scores, or a `GraphNetwork`."""
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        """Return scores of shape (rows, labels) of inputs of shape (rows, features)."""
+        ...
+
+    def parameters(self) -> Iterable[Tensor]:
+        """Return all that is trained."""
+        ...
+
+
+C = TypeVar("C", bound=Classifier)
+
+
+def require_torch(who: str) -> None:
+    """Refuse to go on without torch.
+
+    Raises
+    ------
+    TrainingError
+    """
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise TrainingError(f"{who} needs torch: pip install 'leaveout[train]'") from None
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Run torch on one thread: small networks are faster so, and sums keep their order."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def copied(model: C) -> C:
+    """Return a copy that shares nothing with the model."""
+    return copy.deepcopy(model)
+
+
+def fresh(model: C, seed: int) -> C:
+    """Return a network of the same architecture with newly drawn weights.
+
+    Parameters
+    ----------
+    model : Classifier
+        A torch module is asked for ``reset_parameters`` of each of its parts, under a seed of
+        its own; a `GraphNetwork` redraws itself.
+    seed : int
+
+    Raises
+    ------
+    TrainingError
+        If a torch module has a parameter that no ``reset_parameters`` redraws.
+    """
+    import torch
+
+    new = copied(model)
+    redraw = getattr(new, "redraw", None)
+    if redraw is not None:
+        redraw(generator(seed, Purpose.WEIGHTS))
+        return new
+    module = cast(Any, new)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(generator(seed, Purpose.WEIGHTS).integers(2**63 - 1)))
+        known: set[int] = set()
+        for part in module.modules():
+            if hasattr(part, "reset_parameters"):
+                part.reset_parameters()
+                known |= {id(value) for value in part.parameters(recurse=False)}
+    for name, value in module.named_parameters():
+        if id(value) not in known:
+            raise TrainingError(
+                f"parameter {name!r} belongs to a module without reset_parameters, so it cannot "
+                "be trained anew; give that module the method"
+            )
+    return new
+
+
+def posteriors(model: Classifier, X: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the softmax of the scores.
+
+    Parameters
+    ----------
+    model : Classifier
+    X : ndarray of float32, shape (rows, features)
+
+    Returns
+    -------
+    ndarray of float32, shape (rows, labels)
+
+    Raises
+    ------
+    TrainingError
+        If a score is NaN or infinite.
+    """
+    import torch
+
+    evaluate = getattr(model, "eval", None)
+    if evaluate is not None:
+        evaluate()
+    with torch.no_grad():
+        parts = [
+            torch.softmax(model(torch.from_numpy(X[start : start + _CHUNK])), 1).numpy()
+            for start in range(0, len(X), _CHUNK)
+        ]
+    result = np.concatenate(parts) if parts else np.zeros((0, 0), dtype=np.float32)
+    if not np.isfinite(result).all():
+        row = int(np.argmax(~np.isfinite(result).all(axis=1)))
+        raise TrainingError(
+            f"the model's scores of row {row} are not finite; training diverged: lower the "
+            "learning rate"
+        )
+    return result.astype(np.float32, copy=False)

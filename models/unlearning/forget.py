@@ -1,0 +1,155 @@
+"""Which rows are to be forgotten, and which test rows serve as third-party data."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import TrainingError
+from leaveout.models.train.data import TrainingData
+from leaveout.models.unlearning.draws import Purpose, generator
+
+__all__ = ["draw_rows", "labels_lost", "read_forget", "third_party"]
+
+
+def read_forget(text: str, rows: int, seed: int) -> NDArray[np.int64]:
+    """Read what ``--forget`` says.
+
+    Parameters
+    ----------
+    text : str
+        A CSV file of row numbers, a list of them such as ``3,17``, or a share in (0, 1) such as
+        ``0.05``, which is then drawn by the seed. Rows count from 0.
+    rows : int
+        How many there are.
+    seed : int
+
+    Returns
+    -------
+    ndarray of int64, ascending
+
+    Raises
+    ------
+    TrainingError
+        If a row does not exist or is named twice, if none or all are named, or if the text is
+        none of the three.
+    """
+    path = Path(text)
+    if path.is_file():
+        return _checked(_numbers_of(path), rows, str(path))
+    share = _share(text)
+    if share is not None:
+        return draw_rows(rows, max(1, round(share * rows)), seed)
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdigit() for word in words):
+        raise TrainingError(
+            f"--forget {text}: expected a file of row numbers that exists, row numbers such as "
+            "3,17 counted from 0, or a share such as 0.05"
+        )
+    return _checked([(int(word), "") for word in words], rows, "--forget")
+
+
+def draw_rows(rows: int, count: int, seed: int) -> NDArray[np.int64]:
+    """Draw rows to forget, each as likely as any other.
+
+    Raises
+    ------
+    TrainingError
+        If no row would be left.
+    """
+    if not 0 < count < rows:
+        raise TrainingError(f"{count:,} of {rows:,} rows cannot be forgotten; some must be left")
+    return np.sort(generator(seed, Purpose.FORGET).permutation(rows)[:count]).astype(np.int64)
+
+
+def labels_lost(data: TrainingData, forgotten: NDArray[np.int64]) -> tuple[str, ...]:
+    """Return the names of the labels that no retained row has."""
+    left = np.delete(data.y, forgotten)
+    gone = np.setdiff1d(data.y, left)
+    return tuple(data.labels[label] for label in gone)
+
+
+def third_party(rows: int, share: float, seed: int) -> NDArray[np.bool_]:
+    """Choose the test rows that the unlearner may use.
+
+    Parameters
+    ----------
+    rows : int
+        How many test rows there are.
+    share : float
+        Of them; the others are never shown to the unlearner, so that they can judge it.
+    seed : int
+
+    Raises
+    ------
+    TrainingError
+        If one of the two parts would be empty.
+    """
+    if not 0 < share < 1:
+        raise TrainingError(f"--third {share}: expected a number in (0, 1), as in 0.5")
+    count = round(share * rows)
+    if not 0 < count < rows:
+        raise TrainingError(
+            f"--third {share}: of {rows} test rows, some must serve the unlearner and some must be "
+            "left to judge it; give more test rows (X_test, y_test)"
+        )
+    chosen = np.zeros(rows, dtype=np.bool_)
+    chosen[generator(seed, Purpose.THIRD).permutation(rows)[:count]] = True
+    return chosen
+
+
+def _share(text: str) -> float | None:
+    if not any(mark in text for mark in ".eE"):
+        return None
+    try:
+        share = float(text)
+    except ValueError:
+        return None
+    if not 0 < share < 1:
+        raise TrainingError(f"--forget {text}: expected a share in (0, 1), as in 0.05")
+    return share
+
+
+def _numbers_of(path: Path) -> list[tuple[int, str]]:
+    found: list[tuple[int, str]] = []
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            reader = csv.reader(stream)
+            for cells in reader:
+                words = [cell.strip() for cell in cells if cell.strip()]
+                place = f", line {reader.line_num}"
+                if reader.line_num == 1 and len(words) == 1 and words[0].isidentifier():
+                    continue  # a header such as "row"
+                for word in words:
+                    if not (word.isascii() and word.isdigit()):
+                        raise TrainingError(
+                            f"{path}{place}: {word!r} is no row number; expected whole numbers "
+                            "from 0, one a line"
+                        )
+                    found.append((int(word), place))
+    except UnicodeDecodeError:
+        raise TrainingError(f"{path}: is not text; expected a CSV of row numbers") from None
+    except (OSError, csv.Error) as error:
+        raise TrainingError(f"{path}: cannot be read: {error}") from None
+    return found
+
+
+def _checked(found: list[tuple[int, str]], rows: int, where: str) -> NDArray[np.int64]:
+    if not found:
+        raise TrainingError(f"{where}: names no row; expected row numbers from 0")
+    seen: set[int] = set()
+    for number, place in found:
+        if number >= rows:
+            raise TrainingError(
+                f"{where}{place}: there is no row {number}; the training data has rows 0 to "
+                f"{rows - 1}"
+            )
+        if number in seen:
+            raise TrainingError(f"{where}{place}: row {number} is named twice; name it once")
+        seen.add(number)
+    if len(seen) == rows:
+        raise TrainingError(f"{where}: names all {rows} rows; some must be left to keep")
+    return np.array(sorted(seen), dtype=np.int64)

@@ -1,0 +1,104 @@
+"""What unlearning and retraining are told: how to train, and how to play the game."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from leaveout.errors import TrainingError
+
+__all__ = ["Game", "Schedule"]
+
+
+def _at_least(flag: str, value: int, least: int) -> None:
+    if value < least:
+        raise TrainingError(f"{flag} {value}: expected a whole number of at least {least}")
+
+
+def _rate(flag: str, value: float) -> None:
+    if not (value > 0 and math.isfinite(value)):
+        raise TrainingError(f"{flag} {value}: expected a number above 0, as in 0.1")
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """How a network is trained from fresh weights: plain SGD on cross-entropy.
+
+    The defaults are those of ``leaveout train``.
+
+    Attributes
+    ----------
+    epochs, batch : int
+    learning_rate, weight_decay : float
+        The decay is added to the gradient of weights and biases.
+
+    Raises
+    ------
+    TrainingError
+        If a value is outside its range; the message says which flag and what it takes.
+    """
+
+    epochs: int = 50
+    batch: int = 100
+    learning_rate: float = 0.1
+    weight_decay: float = 1e-5
+
+    def __post_init__(self) -> None:
+        _at_least("--epochs", self.epochs, 1)
+        _at_least("--batch", self.batch, 1)
+        _rate("--lr", self.learning_rate)
+        if not 0 <= self.weight_decay * self.learning_rate < 1:
+            raise TrainingError(
+                f"--weight-decay {self.weight_decay}: expected a number of at least 0 and, times "
+                "--lr, below 1, as in 1e-5"
+            )
+
+
+class Game(msgspec.Struct, frozen=True, kw_only=True):
+    """How the two players move (Game-Theoretic Machine Unlearning, section IV).
+
+    Attributes
+    ----------
+    rounds : int
+        The paper plays 100.
+    leader_steps, follower_steps : int
+        Gradient steps of each player a round.
+    batch : int
+        Rows a step of the leader, of the retained and of the third-party rows each; a step of
+        the follower takes all forgotten rows.
+    learning_rate : float
+        Of both players.
+    target : float
+        The paper's lambda: what the follower wants the attack to answer.
+    share : float
+        Of the retained rows that the alternative model is trained on.
+    attack_steps : int
+        Full-batch steps that train the membership attack.
+
+    Raises
+    ------
+    TrainingError
+        If a value is outside its range.
+    """
+
+    rounds: int = 100
+    leader_steps: int = 10
+    follower_steps: int = 1
+    batch: int = 500
+    learning_rate: float = 0.05
+    target: float = 0.5
+    share: float = 0.2
+    attack_steps: int = 300
+
+    def __post_init__(self) -> None:
+        _at_least("--rounds", self.rounds, 1)
+        _at_least("--leader-steps", self.leader_steps, 1)
+        # Without a follower the leader plays alone, which shows what the follower adds.
+        _at_least("--follower-steps", self.follower_steps, 0)
+        _at_least("--game-batch", self.batch, 1)
+        _at_least("--attack-steps", self.attack_steps, 1)
+        _rate("--game-lr", self.learning_rate)
+        if not 0 < self.target < 1:
+            raise TrainingError(f"--target {self.target}: expected a number in (0, 1), as in 0.5")
+        if not 0 < self.share <= 1:
+            raise TrainingError(f"--share {self.share}: expected a number in (0, 1], as in 0.2")

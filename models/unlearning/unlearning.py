@@ -1,0 +1,253 @@
+"""Unlearning from files to files: a network, its data and the rows to forget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import TrainingError
+from leaveout.files import written_whole
+from leaveout.models.onnx_file import Network, load_network
+from leaveout.models.train.data import TrainingData
+from leaveout.models.train.source import read_data
+from leaveout.models.unlearning.classifier import Classifier, posteriors, require_torch
+from leaveout.models.unlearning.fitting import retrain
+from leaveout.models.unlearning.forget import labels_lost, read_forget, third_party
+from leaveout.models.unlearning.game import Deletion, play
+from leaveout.models.unlearning.graph_network import GraphNetwork
+from leaveout.models.unlearning.record import Accuracies, Record
+from leaveout.models.unlearning.settings import Game, Schedule
+
+__all__ = [
+    "RECORD",
+    "RETRAINED",
+    "UNLEARNED",
+    "UnlearningInterruptedError",
+    "UnlearningReport",
+    "matching",
+    "run",
+]
+
+UNLEARNED = "unlearned.onnx"
+RETRAINED = "retrained_{seed}.onnx"
+RECORD = "unlearning.json"
+
+
+class UnlearningInterruptedError(TrainingError):
+    """Unlearning was stopped from the keyboard; nothing was written."""
+
+    exit_code = 130
+
+
+@dataclass(frozen=True, eq=False)
+class UnlearningReport:
+    """What was done: the record, and the files written."""
+
+    record: Record
+    files: tuple[Path, ...]
+
+
+def matching(network: Network, data: TrainingData, source: Path) -> GraphNetwork:
+    """Return the network ready to train, if it fits the data.
+
+    Raises
+    ------
+    TrainingError
+        If features or labels differ, or the data has no test rows.
+    ModelError
+        If the network cannot be trained.
+    """
+    features = data.X.shape[1]
+    if features != network.inputs:
+        raise TrainingError(
+            f"{source} has {features} features, {network.source} takes {network.inputs}; give the "
+            "data that the network was trained on"
+        )
+    if len(data.labels) > network.labels:
+        raise TrainingError(
+            f"{source} has {len(data.labels)} labels, {network.source} gives {network.labels} "
+            "scores; give the data that the network was trained on"
+        )
+    if data.X_test is None or not len(data.X_test):
+        raise TrainingError(
+            f"{source} has no test rows, which unlearning needs as third-party data: write an NPZ "
+            "with X_train, y_train, X_test and y_test"
+        )
+    return GraphNetwork(network)
+
+
+def run(
+    model: Path | str,
+    source: Path | str,
+    directory: Path | str,
+    *,
+    forget: str,
+    label: str | None = None,
+    game: Game | None = None,
+    schedule: Schedule | None = None,
+    third: float = 0.5,
+    retrained: int = 0,
+    seed: int = 0,
+    on_round: Callable[[int], None] | None = None,
+) -> UnlearningReport:
+    """Unlearn rows from an ONNX network, and write the unlearned network and a record.
+
+    Parameters
+    ----------
+    model : Path or str
+        ONNX.
+    source : Path or str
+        What the network was trained on, with test rows.
+    directory : Path or str
+        Where ``unlearned.onnx``, ``unlearning.json`` and ``retrained_SEED.onnx`` go.
+    forget : str
+        As `read_forget` takes it.
+    label : str or None
+        The CSV's column to predict.
+    game : Game or None
+    schedule : Schedule or None
+        How the alternative and the retrained networks are trained.
+    third : float
+        Share of the test rows that the unlearner may use.
+    retrained : int
+        How many networks are also trained from scratch without the rows, by the seeds from
+        ``seed`` on.
+    seed : int
+    on_round : callable or None
+        Told how many rounds are behind.
+
+    Raises
+    ------
+    TrainingError, ModelError
+        If the files or settings cannot be used, or the output is there already.
+    UnlearningInterruptedError
+        On Ctrl-C; nothing was written.
+    """
+    require_torch("leaveout unlearn")
+    if not 0 <= seed < 2**63:
+        raise TrainingError(f"--seed {seed}: expected a whole number from 0 to 2**63 - 1")
+    if retrained < 0:
+        raise TrainingError(f"--retrain {retrained}: expected a whole number of at least 0")
+    target = Path(directory)
+    files = [target / RECORD, *(target / RETRAINED.format(seed=seed + i) for i in range(retrained))]
+    files.append(target / UNLEARNED)
+    _refuse_existing(target, files)
+    try:
+        record, contents = _unlearn(
+            Path(model),
+            Path(source),
+            forget,
+            label,
+            game or Game(),
+            schedule or Schedule(),
+            third,
+            retrained,
+            seed,
+            on_round,
+        )
+    except KeyboardInterrupt:
+        raise UnlearningInterruptedError("stopped; nothing was written") from None
+    _write(target, files, contents)
+    return UnlearningReport(record, tuple(files))
+
+
+def _write(target: Path, files: list[Path], contents: list[bytes]) -> None:
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        # The unlearned network comes last: where it is, all is.
+        for path, content in zip(files, contents, strict=True):
+            with written_whole(path) as stream:
+                stream.write(content)
+    except BaseException as error:
+        # None of them was there before.
+        for path in files:
+            path.unlink(missing_ok=True)
+        if isinstance(error, KeyboardInterrupt):
+            raise UnlearningInterruptedError("stopped; nothing was written") from None
+        if isinstance(error, OSError):
+            place = error.filename or target
+            raise TrainingError(f"{place}: cannot be written: {error.strerror or error}") from None
+        raise
+
+
+def _refuse_existing(target: Path, files: list[Path]) -> None:
+    if target.exists() and not target.is_dir():
+        raise TrainingError(f"{target}: is a file; choose another -o")
+    for path in files:
+        if path.exists():
+            raise TrainingError(f"{path} is there already; choose another -o, or delete it")
+
+
+def _unlearn(
+    model: Path,
+    source: Path,
+    forget: str,
+    label: str | None,
+    game: Game,
+    schedule: Schedule,
+    third: float,
+    retrained: int,
+    seed: int,
+    on_round: Callable[[int], None] | None,
+) -> tuple[Record, list[bytes]]:
+    network, data = load_network(model), read_data(source, label)
+    original = matching(network, data, source)
+    assert data.X_test is not None and data.y_test is not None
+    rows = read_forget(forget, len(data.X), seed)
+    shown = third_party(len(data.X_test), third, seed)
+    forgotten = np.zeros(len(data.X), dtype=np.bool_)
+    forgotten[rows] = True
+    deletion = Deletion(data.X, data.y, forgotten, data.X_test[shown])
+    played = play(original, deletion, game, schedule, seed, on_round)
+    seconds = []
+    others = []
+    for own in range(seed, seed + retrained):
+        started = time.perf_counter()
+        new = retrain(original, data.X[~forgotten], data.y[~forgotten], schedule, own)
+        seconds.append(time.perf_counter() - started)
+        others.append(_content(new))
+    judges = (data.X_test[~shown], data.y_test[~shown])
+    record = Record(
+        network=model.name,
+        data=source.name,
+        data_sha256=data.facts().sha256,
+        forgotten=tuple(rows.tolist()),
+        labels_lost=labels_lost(data, rows),
+        third=third,
+        seed=seed,
+        retrained=tuple(range(seed, seed + retrained)),
+        game=game,
+        schedule=schedule,
+        curves=played.curves,
+        seconds=played.seconds,
+        retrain_seconds=float(np.mean(seconds)) if seconds else 0.0,
+        original=_accuracies(original, deletion, judges),
+        unlearned=_accuracies(played.model, deletion, judges),
+    )
+    text = msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
+    return record, [text, *others, _content(played.model)]
+
+
+def _content(model: GraphNetwork) -> bytes:
+    content: bytes = model.to_network("unlearned").model.SerializeToString(deterministic=True)
+    return content
+
+
+def _accuracies(
+    model: Classifier, deletion: Deletion, judges: tuple[NDArray[np.float32], NDArray[np.int64]]
+) -> Accuracies:
+    def share(X: NDArray[np.float32], y: NDArray[np.int64]) -> float:
+        return float(np.mean(posteriors(model, X).argmax(axis=1) == y))
+
+    gone = deletion.forgotten
+    return Accuracies(
+        forgotten=share(deletion.X[gone], deletion.y[gone]),
+        retained=share(deletion.X[~gone], deletion.y[~gone]),
+        test=share(*judges),
+    )

@@ -1,0 +1,210 @@
+"""``leaveout audit``: trials that hold an unlearner against retraining."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from leaveout.errors import AuditError
+from leaveout.verifier.cli.unlearn import progress
+
+if TYPE_CHECKING:
+    from leaveout.verifier.membership import Row, Views
+
+__all__ = ["audit"]
+
+
+def audit(
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="AUDIT.npz", help="Where it goes.", show_default=False
+        ),
+    ],
+    model: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="MODEL.onnx",
+            help="A network; its architecture is trained anew in every trial.",
+            show_default=False,
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="CSV|NPZ",
+            help="Data with test rows: an NPZ with X_train, y_train, X_test and y_test.",
+            show_default=False,
+        ),
+    ] = None,
+    forget: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Share of the rows forgotten in each trial, drawn anew.",
+            show_default="0.05",
+        ),
+    ] = None,
+    trials: Annotated[
+        int, typer.Option(help="Each trains an original and a retrained network.")
+    ] = 20,
+    unlearned: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="NPZ",
+            help="Instead of MODEL and data: posteriors of models that unlearned by any method, "
+            "with arrays trial, forgotten, label and posteriors.",
+            show_default=False,
+        ),
+    ] = None,
+    retrained: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="NPZ",
+            help="The same of retrained models, for the same rows.",
+            show_default=False,
+        ),
+    ] = None,
+    rows: Annotated[int, typer.Option(help="Recorded of each kind in a trial, at most.")] = 500,
+    seconds: Annotated[
+        float | None,
+        typer.Option(help="No trial starts later than this.", show_default="no limit"),
+    ] = None,
+    same_seed: Annotated[
+        bool,
+        typer.Option(
+            "--same-seed", help="Retrain with the original's seed instead of a seed of its own."
+        ),
+    ] = False,
+    label: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The CSV's column to predict.", show_default=False),
+    ] = None,
+    rounds: Annotated[int, typer.Option(help="Rounds of the game that unlearns.")] = 100,
+    leader_steps: Annotated[
+        int, typer.Option(help="Steps a round towards retraining and accuracy.")
+    ] = 10,
+    follower_steps: Annotated[int, typer.Option(help="Steps a round against the attack.")] = 1,
+    game_batch: Annotated[int, typer.Option(help="Rows a step of the leader.")] = 500,
+    game_lr: Annotated[float, typer.Option(help="Learning rate of both players.")] = 0.05,
+    epochs: Annotated[int, typer.Option(help="Of training from scratch.")] = 50,
+    batch: Annotated[int, typer.Option(help="Rows a step of training from scratch.")] = 100,
+    lr: Annotated[float, typer.Option(help="Learning rate of training from scratch.")] = 0.1,
+    weight_decay: Annotated[
+        float, typer.Option(help="Added to the gradient, times each weight and bias.")
+    ] = 1e-5,
+    confidence: Annotated[float, typer.Option(help="Of what is printed.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+) -> None:
+    """Record what an attacker sees of models that unlearned, beside retrained ones.
+
+    In each trial rows are drawn; one network is trained with them and unlearns them by the game of
+    "leaveout unlearn", another is trained without them. What membership attacks make of the two
+    is compared: not with a coin toss, for retraining itself may leave more or less than that.
+
+    Trials, not rows, are independent, so that few trials tell little: take 20 or more. The file is
+    for specifications: membership_advantage(audit("AUDIT.npz")) <= 0.1 with confidence 0.95.
+    """
+    if not 0 < confidence < 1:
+        raise AuditError(f"--confidence {confidence}: expected a number in (0, 1), as in 0.95")
+    if output.exists():
+        raise AuditError(f"{output} is there already; choose another -o, or delete it")
+    ready = unlearned is not None or retrained is not None
+    if ready and (model is not None or forget is not None):
+        raise AuditError(
+            "--unlearned and --retrained are answers that are there already: drop MODEL, the data "
+            "and --forget, or drop them"
+        )
+    from leaveout.verifier.membership import join_arms, write_audit
+
+    made: dict[str, object]
+    if ready:
+        if unlearned is None or retrained is None:
+            given, missing = (
+                ("--unlearned", "--retrained")
+                if retrained is None
+                else ("--retrained", "--unlearned")
+            )
+            raise AuditError(f"{given} needs {missing}: the two arms are compared")
+        found, made = join_arms(unlearned, retrained), {}
+    else:
+        if model is None or data is None:
+            raise AuditError(
+                "give MODEL.onnx and its data, or --unlearned and --retrained; see leaveout audit "
+                "--help"
+            )
+        from leaveout.models.unlearning import Game, Schedule
+        from leaveout.verifier.membership.recording import record
+
+        game = Game(
+            rounds=rounds,
+            leader_steps=leader_steps,
+            follower_steps=follower_steps,
+            batch=game_batch,
+            learning_rate=game_lr,
+        )
+        schedule = Schedule(epochs=epochs, batch=batch, learning_rate=lr, weight_decay=weight_decay)
+        with progress("auditing", "trials", trials) as on_trial:
+            found, made = record(
+                model,
+                data,
+                share=0.05 if forget is None else forget,
+                trials=trials,
+                label=label,
+                rows=rows,
+                seconds=seconds,
+                same_seed=same_seed,
+                game=game,
+                schedule=schedule,
+                seed=seed,
+                on_trial=on_trial,
+            )
+    write_audit(found, output, made)
+    typer.echo(_shown(found, confidence, seed, output))
+
+
+def _shown(found: Views, confidence: float, seed: int, output: Path) -> str:
+    from leaveout.verifier.membership import UNITS, advantage, rates
+    from leaveout.verifier.membership.statistics import LEAST_TRIALS
+
+    lines = [f"{'trials':<16}{len(found.trials):,}"]
+    for unit in UNITS:
+        held = advantage(found, confidence, unit, seed)
+        lines.append(
+            f"{'advantage':<16}[{held.lower:.3f}, {held.upper:.3f}] with confidence "
+            f"{confidence:g}, unit {unit}, {held.estimating} trials count"
+        )
+        lines.append(f"{'':<16}{held.attack}")
+        if held.implied is not None and held.implied.beta > 0:
+            lines.append(
+                f"{'implied':<16}alpha > {held.implied.alpha:.3f} (beta = 0), beta > "
+                f"{held.implied.beta:.3f} (alpha = 0)"
+            )
+        if held.ranked is not None:
+            lines.append(
+                f"{'who was deleted':<16}at least {held.ranked.lower:.3f} of it shows against rows "
+                "never trained on"
+            )
+    if len(found.trials) >= LEAST_TRIALS:
+        lines += ["", *_rates(rates(found, confidence, seed))]
+    lines += ["", f"{'file':<16}{output}"]
+    lines.append(
+        f'{"next":<16}guarantee hidden: membership_advantage(audit("{output.name}")) <= 0.1 with '
+        f"confidence {confidence:g}"
+    )
+    return "\n".join(lines)
+
+
+def _rates(rows: tuple[Row, ...]) -> list[str]:
+    arms = [arm for arm in ("original", "unlearned", "retrained") if arm in rows[0].forgotten]
+    lines = ["how often an attack says member: mean [interval] of trials; * tells the arms apart"]
+    lines.append(f"{'attack':<28}" + "".join(f"{arm:<28}" for arm in arms))
+    for row in rows:
+        for name, found in ((row.attack + " *" * row.flagged, row.forgotten), ("", row.unseen)):
+            if found:
+                what = name or "  on rows never trained on"
+                cells = (f"{found[arm]!s:<28}" if arm in found else f"{'-':<28}" for arm in arms)
+                lines.append(f"{what:<28}{''.join(cells)}".rstrip())
+    return lines

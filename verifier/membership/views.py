@@ -1,0 +1,131 @@
+"""What an attacker sees of both arms: rows, and the posteriors of each model on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import AuditError
+
+__all__ = ["Views"]
+
+_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Views:
+    """Posteriors of unlearned models and of retrained ones, trial by trial.
+
+    In each trial rows are drawn and forgotten, one model unlearns them and another is trained
+    without them; both are asked about forgotten rows and about rows that no model ever saw.
+
+    Attributes
+    ----------
+    trial : ndarray of int64, shape (rows,)
+        The trial a row belongs to; any numbers.
+    forgotten : ndarray of bool, shape (rows,)
+        Whether the row was forgotten; otherwise no model was trained on it.
+    label : ndarray of int64, shape (rows,)
+        The true one, 0 to ``labels - 1``.
+    unlearned, retrained : ndarray of float64, shape (rows, labels)
+        Posteriors in each arm.
+    original : ndarray of float64, shape (rows, labels), or None
+        Of the model before it unlearned.
+    source : str
+        File, for messages.
+
+    Raises
+    ------
+    AuditError
+        If shapes or numbers cannot be what an attacker sees.
+    """
+
+    trial: NDArray[np.int64]
+    forgotten: NDArray[np.bool_]
+    label: NDArray[np.int64]
+    unlearned: NDArray[np.float64]
+    retrained: NDArray[np.float64]
+    original: NDArray[np.float64] | None = None
+    source: str = "audit"
+
+    def __post_init__(self) -> None:
+        rows = len(self.trial)
+        if not rows:
+            raise AuditError(f"{self.source}: there is no row; record at least one trial")
+        for name in ("forgotten", "label"):
+            found = getattr(self, name).shape
+            if found != (rows,):
+                raise AuditError(
+                    f"{self.source}: {name!r} has shape {found}, expected {(rows,)} as 'trial' has"
+                )
+        for name, array in self.arms.items():
+            self._check_posteriors(name, array)
+        self._check_labels()
+        self._check_kinds()
+
+    @property
+    def arms(self) -> dict[str, NDArray[np.float64]]:
+        """Posteriors by the name of the arm; ``original`` only where it was recorded."""
+        arms = {"unlearned": self.unlearned, "retrained": self.retrained}
+        return arms if self.original is None else {**arms, "original": self.original}
+
+    @cached_property
+    def trials(self) -> NDArray[np.int64]:
+        """The trials, ascending."""
+        return np.unique(self.trial)
+
+    @cached_property
+    def place(self) -> NDArray[np.int64]:
+        """For each row, where its trial is in `trials`."""
+        return np.searchsorted(self.trials, self.trial).astype(np.int64)
+
+    @property
+    def compared(self) -> bool:
+        """Whether there are rows that no model saw."""
+        return not bool(self.forgotten.all())
+
+    def _check_posteriors(self, name: str, array: NDArray[np.float64]) -> None:
+        expected = (len(self.trial), self.unlearned.shape[1] if self.unlearned.ndim == 2 else 0)
+        if array.ndim != 2 or array.shape != expected or array.shape[1] < 2:
+            raise AuditError(
+                f"{self.source}: {name!r} has shape {array.shape}, expected (rows, labels) with "
+                f"{len(self.trial)} rows and the same 2 labels or more in every arm"
+            )
+        finite = np.isfinite(array).all(axis=1)
+        wrong = ~finite | (array < 0).any(axis=1)
+        wrong |= np.abs(np.where(finite, array.sum(axis=1), 0) - 1) > _TOLERANCE
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise AuditError(
+                f"{self.source}: {name!r} of row {row} is {np.round(array[row], 4).tolist()}, "
+                "expected probabilities that add up to 1; apply a softmax to scores"
+            )
+
+    def _check_labels(self) -> None:
+        labels = self.unlearned.shape[1]
+        wrong = (self.label < 0) | (self.label >= labels)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise AuditError(
+                f"{self.source}: 'label' of row {row} is {self.label[row]}, expected 0 to "
+                f"{labels - 1}, the columns of the posteriors"
+            )
+
+    def _check_kinds(self) -> None:
+        count = len(self.trials)
+        gone = np.bincount(self.place[self.forgotten], minlength=count)
+        if not gone.all():
+            trial = int(self.trials[np.argmin(gone)])
+            raise AuditError(
+                f"{self.source}: trial {trial} has no forgotten row; every trial needs one"
+            )
+        never = np.bincount(self.place[~self.forgotten], minlength=count)
+        if never.any() and not never.all():
+            trial = int(self.trials[np.argmin(never)])
+            raise AuditError(
+                f"{self.source}: trial {trial} has no row that was never trained on, others have; "
+                "give such rows in all trials or in none"
+            )
