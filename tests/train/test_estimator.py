@@ -17,11 +17,11 @@ from leaveout.models.train import NetworkClassifier
 def test_it_learns_and_is_a_function_of_its_seed():
     X, y = load_iris(return_X_y=True)
     names = np.array(["a", "b", "c"])[y]
-    network = NetworkClassifier((8,), epochs=60, random_state=1).fit(X, names)
+    network = NetworkClassifier((8,), epochs=25, random_state=1).fit(X, names)
     assert network.score(X, names) > 0.9
     again, other = clone(network).fit(X, names), NetworkClassifier((8,), random_state=2)
     assert np.array_equal(network.decision_function(X), again.decision_function(X))
-    other.set_params(epochs=60).fit(X, names)
+    other.set_params(epochs=25).fit(X, names)
     assert not np.array_equal(network.decision_function(X), other.decision_function(X))
 
 
