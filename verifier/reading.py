@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,12 +32,15 @@ class Reading:
         the canonical text with all of that in its place.
     notes : tuple of str
         The value of each param.
+    digest : str
+        sha256 of the file, in hexadecimal; empty for a tree.
     """
 
     checked: CheckedSpec
     folder: Path
     text: str
     notes: tuple[str, ...]
+    digest: str
 
     def resolver(self) -> Resolver:
         """Return what evaluates the expressions of the specification."""
@@ -73,6 +77,8 @@ def read_spec(
     """
     file = None if isinstance(spec, Spec) else Path(spec)
     parsed = with_text(spec) if isinstance(spec, Spec) else parse(read(spec), str(spec))
+    # Of the bytes, as they were before anything was decided.
+    digest = "" if file is None else hashlib.sha256(file.read_bytes()).hexdigest()
     base = Path(folder) if folder is not None else Path() if file is None else file.parent
     written = expand(parsed, base, file)
     tree = with_params(written, values or {})
@@ -83,4 +89,5 @@ def read_spec(
         + (f", not {shown(before[name])} as written" if value != before[name] else "")
         for name, value in now.items()
     )
-    return Reading(check(tree), base, tree.source.text if same else str(tree), tuple(notes))
+    text = tree.source.text if same else str(tree)
+    return Reading(check(tree), base, text, tuple(notes), digest)

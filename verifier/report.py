@@ -200,12 +200,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         In the order of the specification.
     notes : tuple of str
         What a reader of the results should know.
+    spec_sha256 : str
+        Of the file, in hexadecimal; empty for a specification built in Python.
     """
 
     leaveout: str
     spec: str
     results: tuple[Result, ...]
     notes: tuple[str, ...] = ()
+    spec_sha256: str = ""
 
     def to_json(self) -> bytes:
         """Encode as JSON; every number is finite or null."""

@@ -108,6 +108,7 @@ def verify(
         spec=name,
         results=tuple(results),
         notes=(*reading.notes, *decider.notes, *statements.notes),
+        spec_sha256=reading.digest,
     )
 
 

@@ -36,7 +36,8 @@ def either(left: Decided, right: Decided) -> Decided:
             if each.verdict == verdict:
                 return each
     words = "; ".join(dict.fromkeys(each.witness for each in (left, right) if each.witness))
-    return Decided("refuted", witness=words)
+    facts = left.facts or right.facts
+    return Decided("refuted", witness=words, facts=facts)
 
 
 def negated(claim: Decided, text: str) -> Decided:

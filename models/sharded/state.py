@@ -70,6 +70,8 @@ def write_state(path: Path, state: State) -> None:
                 models=np.array(state.models),
                 digest=np.array(state.digest()),
             )
+        # It holds every point.
+        path.chmod(0o600)
     except OSError as error:
         raise ShardedError(f"{path}: cannot be written: {error.strerror or error}") from None
 

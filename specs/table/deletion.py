@@ -117,7 +117,7 @@ FUNCTIONS: tuple[Function, ...] = (
         NUMBER,
         "How much better than retraining allows an attacker tells who was deleted, by all "
         "forgotten rows of a trial together or by one record of it.",
-        'membership_advantage(audit("audit.npz")) <= 0.05',
+        'membership_advantage(audit("audit.npz")) <= 0.05 with confidence 0.95',
         threat="the training set loses a set of points",
     ),
 )

@@ -34,7 +34,7 @@ def audit(
     data: Annotated[
         Path | None,
         typer.Argument(
-            metavar="CSV|NPZ",
+            metavar="NPZ",
             help="Data with test rows: an NPZ with X_train, y_train, X_test and y_test.",
             show_default=False,
         ),
@@ -78,10 +78,6 @@ def audit(
             "--same-seed", help="Retrain with the original's seed instead of a seed of its own."
         ),
     ] = False,
-    label: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="The CSV's column to predict.", show_default=False),
-    ] = None,
     rounds: Annotated[int, typer.Option(help="Rounds of the game that unlearns.")] = 100,
     leader_steps: Annotated[
         int, typer.Option(help="Steps a round towards retraining and accuracy.")
@@ -152,7 +148,6 @@ def audit(
                 data,
                 share=0.05 if forget is None else forget,
                 trials=trials,
-                label=label,
                 rows=rows,
                 seconds=seconds,
                 same_seed=same_seed,

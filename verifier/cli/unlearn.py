@@ -24,7 +24,7 @@ def unlearn(
     data: Annotated[
         Path,
         typer.Argument(
-            metavar="CSV|NPZ",
+            metavar="NPZ",
             help="What it was trained on, with test rows: an NPZ with X_train, y_train, X_test and "
             "y_test.",
             show_default=False,
@@ -49,10 +49,6 @@ def unlearn(
             show_default=False,
         ),
     ],
-    label: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="The CSV's column to predict.", show_default=False),
-    ] = None,
     rounds: Annotated[int, typer.Option(help="Rounds of the game.")] = 100,
     leader_steps: Annotated[
         int, typer.Option(help="Steps a round towards retraining and accuracy.")
@@ -109,7 +105,6 @@ def unlearn(
             data,
             output,
             forget=forget,
-            label=label,
             game=game,
             schedule=schedule,
             third=third,

@@ -55,7 +55,7 @@ class Specification:
         return found
 
 
-def read_specification(spec: str, folder: Path | None) -> Specification:
+def read_specification(spec: str, folder: Path | None, digest: str = "") -> Specification:
     """Look for the specification of a run and read it.
 
     Parameters
@@ -64,6 +64,8 @@ def read_specification(spec: str, folder: Path | None) -> Specification:
         What the results name: a file, or a text.
     folder : Path or None
         Where the results lie.
+    digest : str
+        sha256 of the file that was decided, empty where it is not known.
     """
     if "\n" in spec:
         try:
@@ -75,7 +77,10 @@ def read_specification(spec: str, folder: Path | None) -> Specification:
         return Specification(missing=f"there is no file {spec} beside the results")
     try:
         # No message of the parser is shown: it would quote a file that may be another one.
-        return _read(load(path), path.read_bytes())
+        data = path.read_bytes()
+        if digest and hashlib.sha256(data).hexdigest() != digest:
+            return Specification(missing=f"{spec} was changed since it was decided")
+        return _read(load(path), data)
     except (LeaveoutError, OSError, RecursionError):
         return Specification(missing=f"{spec} does not parse, or cannot be read")
 

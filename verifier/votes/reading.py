@@ -100,7 +100,7 @@ def cost_against(vote: Vote, threat: Threat) -> Cost:
     """
     if isinstance(vote, KnapsackVote) and threat is Threat.RELABELS:
         return Cost(2, "thresholds of members count edits, and it is a removal and an insertion")
-    if isinstance(vote, RelabelVote):
+    if isinstance(vote, RelabelVote) and vote.ballots.origin.method in (None, "ss_dpa"):
         return Cost(1, "members see all samples, but the labels of their own part only")
     cost = cost_of(threat, hash_reads_label=vote.ballots.origin.hash_reads_label)
     if cost is None:
