@@ -1,3 +1,12 @@
+"""The text of a specification beside its results."""
+
+from __future__ import annotations
+
+import hashlib
+
+from leaveout.verifier.page.written import read_specification
+
+
 def test_a_file_that_was_changed_since_is_left_out(tmp_path):
     (tmp_path / "a.spec").write_text("guarantee g: 1 < 2\n")
     digest = hashlib.sha256((tmp_path / "a.spec").read_bytes()).hexdigest()
