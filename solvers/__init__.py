@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from leaveout.solvers.problem import Problem
     from leaveout.solvers.process import SolverProcess
     from leaveout.solvers.protocol import (
+        CanSolve,
         Feature,
         Licence,
         Outcome,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from leaveout.solvers.registry import SolverRow, available, describe, find_solver
 
 __all__ = [
+    "CanSolve",
     "Feature",
     "Licence",
     "Outcome",
@@ -38,7 +40,16 @@ __all__ = [
 _MODULES = {
     "problem": ("Problem",),
     "process": ("SolverProcess",),
-    "protocol": ("Feature", "Licence", "Outcome", "Settings", "Solution", "Solver", "Status"),
+    "protocol": (
+        "CanSolve",
+        "Feature",
+        "Licence",
+        "Outcome",
+        "Settings",
+        "Solution",
+        "Solver",
+        "Status",
+    ),
     "registry": ("SolverRow", "available", "describe", "find_solver"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

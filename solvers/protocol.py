@@ -7,7 +7,7 @@ import importlib.util
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from leaveout.errors import SolverError
 from leaveout.solvers.problem import Problem
 
-__all__ = ["Feature", "Licence", "Outcome", "Settings", "Solution", "Solver", "Status"]
+__all__ = ["CanSolve", "Feature", "Licence", "Outcome", "Settings", "Solution", "Solver", "Status"]
 
 
 class Feature(StrEnum):
@@ -119,6 +119,14 @@ class Outcome:
     nodes: int | None = None
     seconds: float = 0.0
     message: str = field(default="")
+
+
+class CanSolve(Protocol):
+    """A back end, or a process that holds one."""
+
+    def solve(self, problem: Problem, settings: Settings | None = None) -> Outcome:
+        """Solve a problem."""
+        ...
 
 
 class Solver(ABC):

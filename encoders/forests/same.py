@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from leaveout.encoders.forests.leaves import Leaves
 from leaveout.encoders.forests.problem import apart
-from leaveout.solvers import Settings, Solver, Status
+from leaveout.solvers import CanSolve, Settings, Status
 
 __all__ = ["Answers", "Compared", "compare_answers"]
 
@@ -51,7 +51,7 @@ def compare_answers(
     other: Answers,
     lower: Floats,
     upper: Floats,
-    solver: Solver,
+    solver: CanSolve,
     seconds: float | None = None,
 ) -> Compared:
     """Return whether two forests give every input between two bounds the same label.
@@ -64,7 +64,7 @@ def compare_answers(
     one, other : tuple of Leaves
         Over the same labels in the same order.
     lower, upper : ndarray of float64, shape (features,)
-    solver : Solver
+    solver : CanSolve
     seconds : float or None
     """
     if _equal(one, other):

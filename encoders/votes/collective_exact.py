@@ -11,7 +11,7 @@ import numpy as np
 from leaveout.encoders.votes.collective import CollectiveAttack, Stakes
 from leaveout.encoders.votes.collective_problem import collective_problem
 from leaveout.encoders.votes.collective_search import search
-from leaveout.solvers import Settings, Solver, Status
+from leaveout.solvers import CanSolve, Settings, Status
 
 __all__ = ["CollectiveBounds", "worst_attack"]
 
@@ -50,13 +50,15 @@ class CollectiveBounds:
         return len(self.attack.lost)
 
 
-def worst_attack(stakes: Stakes, solver: Solver, deadline: float | None = None) -> CollectiveBounds:
+def worst_attack(
+    stakes: Stakes, solver: CanSolve, deadline: float | None = None
+) -> CollectiveBounds:
     """Return bounds of the loss from one attack on all points; exact if there is time.
 
     Parameters
     ----------
     stakes : Stakes
-    solver : Solver
+    solver : CanSolve
         With dual bounds. It is asked only where the search does not end in half the time.
     deadline : float or None
         Of `time.perf_counter`.

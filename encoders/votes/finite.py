@@ -10,7 +10,7 @@ from leaveout.encoders.votes.finite_ballots import checked
 from leaveout.encoders.votes.finite_closing import Bracket, bracketed, solve
 from leaveout.encoders.votes.finite_solving import deadline, seconds_left
 from leaveout.errors import SpecError
-from leaveout.solvers import Solver, find_solver
+from leaveout.solvers import CanSolve, find_solver
 
 __all__ = ["finite_attack", "finite_exact", "finite_published"]
 
@@ -54,7 +54,7 @@ def finite_exact(
     offsets: ArrayLike,
     *,
     need: int | None = None,
-    solver: Solver | None = None,
+    solver: CanSolve | None = None,
     seconds: float | None = None,
     lower: ArrayLike | None = None,
     upper: ArrayLike | None = None,
@@ -72,7 +72,7 @@ def finite_exact(
     offsets : array of int, shape (d,)
     need : int, optional
         Go no further with a point once its lower bound is at least this, or its upper bound less.
-    solver : Solver, optional
+    solver : CanSolve, optional
         HiGHS by default.
     seconds : float, optional
         Time limit of all programmes together; 0 for none of them.
@@ -125,7 +125,7 @@ def finite_attack(
     labels: int,
     offsets: ArrayLike,
     *,
-    solver: Solver | None = None,
+    solver: CanSolve | None = None,
     seconds: float | None = None,
 ) -> tuple[Ints, Ints]:
     """Return an attack on one test point with one bucket more than it survives.
@@ -135,7 +135,7 @@ def finite_attack(
     votes : array of int, shape (members,)
     labels : int
     offsets : array of int, shape (d,)
-    solver : Solver, optional
+    solver : CanSolve, optional
         HiGHS by default.
     seconds : float, optional
         Time limit; when it ends the best attack found so far is returned, one bucket more than the

@@ -12,7 +12,7 @@ from leaveout.encoders.votes.finite_programme import finite_problem
 from leaveout.encoders.votes.finite_search import attack
 from leaveout.encoders.votes.finite_solving import deadline, least_whole, seconds_left
 from leaveout.encoders.votes.finite_weights import weighted
-from leaveout.solvers import Solver
+from leaveout.solvers import CanSolve
 
 __all__ = ["Bracket", "bracketed", "solve"]
 
@@ -143,7 +143,7 @@ def bracketed(
     return found
 
 
-def solve(found: Bracket, need: int | None, solver: Solver, seconds: float | None) -> None:
+def solve(found: Bracket, need: int | None, solver: CanSolve, seconds: float | None) -> None:
     """Narrow a bracket by one programme for each label that may still pass the prediction.
 
     What one label's programme finds cuts off the others'.
@@ -154,7 +154,7 @@ def solve(found: Bracket, need: int | None, solver: Solver, seconds: float | Non
         Changed in place.
     need : int or None
         Stop once the lower bound is at least this, or the upper bound less.
-    solver : Solver
+    solver : CanSolve
     seconds : float or None
         Time limit, of which each label gets its share.
 

@@ -8,7 +8,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.solvers import Problem, Settings, Solver, Status
+from leaveout.solvers import CanSolve, Problem, Settings, Status
 
 __all__ = ["PADDING", "deadline", "least_whole", "seconds_left"]
 
@@ -22,14 +22,14 @@ more, because the optimum is a whole number too.
 
 
 def least_whole(
-    problem: Problem, solver: Solver, seconds: float | None
+    problem: Problem, solver: CanSolve, seconds: float | None
 ) -> tuple[float, NDArray[np.float64] | None]:
     """Minimise a programme whose optimum is a whole number.
 
     Parameters
     ----------
     problem : Problem
-    solver : Solver
+    solver : CanSolve
     seconds : float or None
 
     Returns

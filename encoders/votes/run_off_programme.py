@@ -10,7 +10,7 @@ from leaveout.encoders.votes.finite_solving import deadline, least_whole, second
 from leaveout.encoders.votes.run_off import run_off_predictions, run_off_published
 from leaveout.encoders.votes.run_off_ballots import Scores, checked_row
 from leaveout.errors import SpecError
-from leaveout.solvers import Problem, Solver, find_solver
+from leaveout.solvers import CanSolve, Problem, find_solver
 
 __all__ = ["run_off_problem", "run_off_solved"]
 
@@ -100,7 +100,7 @@ def run_off_solved(
     scores: ArrayLike,
     labels: int,
     *,
-    solver: Solver | None = None,
+    solver: CanSolve | None = None,
     seconds: float | None = None,
 ) -> tuple[int, int]:
     """Bound by integer programmes how many poisoned parts one prediction survives.
@@ -110,7 +110,7 @@ def run_off_solved(
     votes : array of int, shape (parts,)
     scores : array of float, shape (parts, labels)
     labels : int
-    solver : Solver, optional
+    solver : CanSolve, optional
         HiGHS by default.
     seconds : float, optional
         Time limit of all programmes together.

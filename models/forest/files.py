@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import tokenize
 import zipfile
 import zlib
 from dataclasses import fields
@@ -61,6 +62,19 @@ def _digest(arrays: dict[str, NDArray[Any]]) -> str:
         hashed.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         hashed.update(np.ascontiguousarray(array).tobytes())
     return hashed.hexdigest()
+
+
+_DAMAGED = (
+    EOFError,
+    NotImplementedError,
+    OverflowError,
+    RuntimeError,
+    TypeError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What numpy and zipfile raise about an archive, beside ``ValueError``."""
 
 
 def save_ensemble(ensemble: Ensemble, path: Path) -> None:
@@ -127,7 +141,9 @@ def load_ensemble(path: Path) -> Ensemble:
                     arrays[name] = npy.read_array(stream, allow_pickle=False)
     except OSError as error:
         raise ForestError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+    except MemoryError:
+        raise ForestError(f"{path}: its arrays do not fit into memory") from None
+    except _DAMAGED as error:
         raise ForestError(f"{path}: damaged, or not a forest file: {error}") from error
     except ForestError:
         raise
@@ -158,7 +174,7 @@ def _manifest(path: Path, text: bytes) -> _Manifest:
                 f"version {_VERSION}"
             )
         manifest = msgspec.json.decode(text, type=_Manifest)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ForestError(f"{path}: {_MANIFEST}: {error}") from error
     if manifest.small != SMALL:
         raise ForestError(f"{path}: nodes cache from {manifest.small} rows on, here from {SMALL}")

@@ -17,6 +17,7 @@ __all__ = ["Mechanism", "ServiceSettings", "read_settings"]
 Mechanism: TypeAlias = Literal["exponential", "noisy_max", "majority"]
 _MOST_SHARDS = 100_000
 _SHARPEST = 4096.0
+_MOST = 2**53
 
 
 class ServiceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -60,12 +61,12 @@ class ServiceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     def __post_init__(self) -> None:
         if not 1 <= self.shards <= _MOST_SHARDS:
             _refuse("shards", self.shards, f"a whole number from 1 to {_MOST_SHARDS:,}")
-        if self.rows < 1:
-            _refuse("rows", self.rows, "a whole number of at least 1")
+        if not 1 <= self.rows <= _MOST:
+            _refuse("rows", self.rows, f"a whole number from 1 to {_MOST:,}")
         if self.inclusion is not None and not 0 < self.inclusion <= 1:
             _refuse("inclusion", self.inclusion, "a probability above 0 and at most 1")
-        if self.labels is not None and self.labels < 2:
-            _refuse("labels", self.labels, "a whole number of at least 2")
+        if self.labels is not None and not 2 <= self.labels <= _MOST:
+            _refuse("labels", self.labels, f"a whole number from 2 to {_MOST:,}")
         if self.mechanism == "majority":
             self._refuse_budget()
             return
@@ -83,11 +84,11 @@ class ServiceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
                 f"at most {_SHARPEST / self.shards:g} with {self.shards:,} shards; above, answers "
                 "are a majority's in all but name",
             )
-        if self.predictions is None or self.predictions < 1:
+        if self.predictions is None or not 1 <= self.predictions <= _MOST:
             _refuse(
                 "predictions",
                 self.predictions,
-                "a whole number of at least 1: answers between two full retrainings",
+                f"a whole number from 1 to {_MOST:,}: answers between two full retrainings",
             )
 
     def _refuse_budget(self) -> None:
@@ -132,7 +133,7 @@ def read_settings(path: Path) -> ServiceSettings:
         raise ShardedError(
             f"{path}: is no text in UTF-8; expected a TOML file of settings"
         ) from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ShardedError(f"{path}: {error}; expected lines such as shards = 100") from None
     _check_keys(path, given)
     try:

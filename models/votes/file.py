@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from leaveout.errors import BallotError
 from leaveout.files import written_whole
+from leaveout.models.archive import read_archive
 from leaveout.models.train.encoding import nearest
-from leaveout.models.votes.archive import read_archive
 from leaveout.models.votes.ballots import MOST_LABELS, NEVER, Ballots
 from leaveout.models.votes.csv_file import read_csv
 from leaveout.models.votes.origin import Origin

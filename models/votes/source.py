@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.models.votes.archive import read_archive
+from leaveout.models.archive import read_archive
 from leaveout.models.votes.arrays import samples_from_arrays, samples_from_share
 from leaveout.models.votes.samples import Samples
 from leaveout.models.votes.table import read_table

@@ -86,7 +86,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "caches_sound",
         (Parameter("forest", (FOREST,)),),
         BOOLEAN,
-        "Whether every statistic a forest keeps for later deletions is that of the rows it holds.",
+        "Whether a forest, and every statistic it keeps for later deletions, is what training on "
+        "the rows it holds gives.",
         "caches_sound(T)",
     ),
     Function(

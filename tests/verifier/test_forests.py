@@ -67,7 +67,10 @@ def test_equal_answers_in_a_box(folder):
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ("rows\n3\n", "no column 'row'"),
+        ("rows\n3\n", "no one column 'row'"),
+        ("row\n3,4\n", "line 2: 2 cells"),
+        ("row,row\n3,4\n", "no one column 'row'"),
+        ("row\n1_0\n", "line 2"),
         ("row\n", "no record"),
         ("row\nx\n", "line 2: 'row' is 'x'"),
         ("row\n-1\n", "line 2"),
@@ -87,3 +90,20 @@ def test_one_clear_error_for_a_damaged_forest(folder):
     (folder / "forest.npz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(LeaveoutError, match=r"forest\.npz"):
         result(folder, "caches_sound(T)")
+
+
+def test_labels_that_floats_do_not_tell_apart_stay_apart(tmp_path):
+    big = 2**53
+    X = np.array([[0.0], [1.0], [0.2], [0.9]])
+    for name, labels in (
+        ("forest.npz", np.array([big, big + 1, big, big + 1], np.int64)),
+        ("smaller.npz", np.array([big + 1, big, big + 1, big], np.uint64)),
+    ):
+        DareForestClassifier(1, k=3, random_state=0).fit(X, labels).save(tmp_path / name)
+    assert result(tmp_path, "same_function(T, U, box(0, 1))").verdict == "refuted"
+
+
+def test_a_forest_of_other_settings_than_it_was_trained_with_is_refuted(folder, monkeypatch):
+    other = DareForestClassifier.load(folder / "smaller.npz")
+    monkeypatch.setattr(DareForestClassifier, "retrained", lambda self, rows=(): other)
+    assert result(folder, "caches_sound(T)").verdict == "refuted"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import csv
+import re
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.encoders import Box
 from leaveout.encoders.forests import Answers, compare_answers, leaves_within
 from leaveout.errors import ForestError
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest import caches_sound as first_unsound
-from leaveout.solvers import find_solver
+from leaveout.solvers import SolverProcess
 from leaveout.specs.deciders import Arguments, Decided
 
 __all__ = ["caches_sound", "forest", "points", "retrain", "same_function", "unlearn"]
@@ -30,26 +32,30 @@ def points(given: Arguments) -> list[tuple[int, ...]]:
     found: list[tuple[int, ...]] = []
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.DictReader(stream, skipinitialspace=True)
-            names = [name.strip() for name in reader.fieldnames or ()]
-            if _COLUMN not in names:
+            reader = csv.reader(stream, skipinitialspace=True, strict=True)
+            names = [name.strip() for name in next(reader, [])]
+            if names.count(_COLUMN) != 1:
                 raise ForestError(
-                    f"{path}, line 1: there is no column {_COLUMN!r}; it names the rows to delete, "
-                    "counted from 0 in the data the forest was first fitted to"
+                    f"{path}, line 1: there is no one column {_COLUMN!r}; it names the rows to "
+                    "delete, counted from 0 in the data the forest was first fitted to"
                 )
-            reader.fieldnames = names
-            for record in reader:
-                cell = record[_COLUMN] or ""
-                try:
-                    rows = tuple(int(word) for word in cell.split())
-                except ValueError:
-                    rows = ()
-                if not rows or min(rows) < 0:
+            column = names.index(_COLUMN)
+            for cells in reader:
+                if not cells:
+                    continue
+                if len(cells) != len(names):
                     raise ForestError(
-                        f"{path}, line {reader.line_num}: {_COLUMN!r} is {cell!r}, expected a row "
-                        "number, or several with blanks between"
+                        f"{path}, line {reader.line_num}: {len(cells)} cells, expected "
+                        f"{len(names)} as in the header; rows deleted one after the other have "
+                        "blanks between"
                     )
-                found.append(rows)
+                words = cells[column].split()
+                if not words or not all(re.fullmatch("[0-9]{1,18}", word) for word in words):
+                    raise ForestError(
+                        f"{path}, line {reader.line_num}: {_COLUMN!r} is {cells[column]!r}, "
+                        "expected a row number, or several with blanks between"
+                    )
+                found.append(tuple(map(int, words)))
     except OSError as error:
         raise ForestError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
@@ -77,8 +83,9 @@ def retrain(given: Arguments) -> DareForestClassifier:
 
 
 def caches_sound(given: Arguments) -> Decided:
-    """Compute every cached statistic again from the rows."""
-    wrong = first_unsound(_forest(given, "forest"))
+    """Compute every cached statistic again from the rows, and train anew to compare draws."""
+    held = _forest(given, "forest")
+    wrong = first_unsound(held) or held.difference(held.retrained())
     return Decided("proved") if wrong is None else Decided("refuted", witness=wrong)
 
 
@@ -93,36 +100,66 @@ def same_function(given: Arguments) -> Decided:
         )
     if (one.classes_.dtype.kind in "biuf") != (other.classes_.dtype.kind in "biuf"):
         raise ForestError("the labels of one forest are numbers, those of the other texts")
-    classes = np.union1d(one.classes_, other.classes_)
-    found = compare_answers(
-        _answers(one, classes, box),
-        _answers(other, classes, box),
-        box.lower,
-        box.upper,
-        find_solver(given.solver),
-        given.seconds,
-    )
+    tried = _tried(one, other, box, given.seed)
+    if tried is not None:
+        return tried
+    # In Python, where a label beyond float64's whole numbers stays itself.
+    classes = sorted({*one.classes_.tolist(), *other.classes_.tolist()})
+    answers = [_answers(each, classes, box) for each in (one, other)]
+    with SolverProcess(given.solver) as solver:
+        found = compare_answers(answers[0], answers[1], box.lower, box.upper, solver, given.seconds)
     if found.verdict == "alike":
         return Decided("proved")
     if found.verdict == "apart" and found.x is not None:
         if box.choices and not np.array_equal(box.nearest(found.x), found.x):
             reason = "numerical: the forests differ, but at values that are not listed"
             return Decided("unknown", reason)
-        labels = [each.predict(found.x[None])[0] for each in (one, other)]
-        if labels[0] != labels[1]:
-            x = tuple(float(value) for value in found.x)
-            return Decided(
-                "refuted",
-                witness=f"at x = {_shown(x)} one answers {labels[0]}, the other {labels[1]}",
-                facts={"one": str(labels[0]), "other": str(labels[1]), "x": _shown(x)},
-            )
-        return Decided("unknown", "numerical: the shares of two labels tie")
+        return _apart(one, other, found.x) or Decided(
+            "unknown", "numerical: the shares of two labels tie"
+        )
     return Decided("unknown", found.reason)
 
 
-def _answers(each: DareForestClassifier, classes: np.ndarray, box: Box) -> Answers:
+_TRIES = 4096
+"""Inputs that are tried before a solver is asked."""
+
+
+def _tried(
+    one: DareForestClassifier, other: DareForestClassifier, box: Box, seed: int
+) -> Decided | None:
+    """Ask both forests about random cells of the box that their thresholds make."""
+    rng = np.random.default_rng(seed)
+    trees = [tree for each in (one, other) for tree in each.ensemble().trees]
+    x = np.empty((_TRIES, len(box.lower)))
+    for at in range(x.shape[1]):
+        cuts = np.unique(np.concatenate([t.threshold[t.feature == at] for t in trees]))
+        cuts = cuts[(box.lower[at] <= cuts) & (cuts < box.upper[at])]
+        x[:, at] = rng.choice(np.append(cuts, box.upper[at]), _TRIES)
+    x = box.nearest(x)
+    labels = [np.array(each.predict(x).tolist(), dtype=object) for each in (one, other)]
+    differ = np.flatnonzero(labels[0] != labels[1])
+    return _apart(one, other, x[differ[0]]) if len(differ) else None
+
+
+def _apart(
+    one: DareForestClassifier, other: DareForestClassifier, x: NDArray[np.float64]
+) -> Decided | None:
+    """Return the refutation by an input, None if both forests answer it alike."""
+    labels = [each.predict(x[None]).tolist()[0] for each in (one, other)]
+    if labels[0] == labels[1]:
+        return None
+    shown = f"({', '.join(map(repr, x.tolist()))})"
+    return Decided(
+        "refuted",
+        witness=f"at x = {shown} one answers {labels[0]}, the other {labels[1]}",
+        facts={"one": str(labels[0]), "other": str(labels[1]), "x": shown},
+    )
+
+
+def _answers(each: DareForestClassifier, classes: list[object], box: Box) -> Answers:
     ensemble = each.ensemble()
-    columns = np.searchsorted(classes, ensemble.classes)
+    place = {label: column for column, label in enumerate(classes)}
+    columns = [place[label] for label in ensemble.classes.tolist()]
     found = []
     for tree in ensemble.trees:
         shares = np.zeros((len(tree.feature), len(classes)))
@@ -142,8 +179,3 @@ def _rows(given: Arguments) -> tuple[int, ...]:
     value = given["record"]
     assert isinstance(value, tuple)
     return value
-
-
-def _shown(x: tuple[float, ...]) -> str:
-    """Return an input exactly, so that it can be tried again."""
-    return f"({', '.join(map(repr, x))})"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,7 +11,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import AuditError
 from leaveout.files import written_whole
-from leaveout.models.npz import read_arrays
+from leaveout.models.archive import read_archive
 from leaveout.models.train.encoding import nearest
 from leaveout.verifier.membership.events import Events
 from leaveout.verifier.membership.views import Views
@@ -148,15 +146,11 @@ def write_audit(audit: Audit, path: Path | str, made: dict[str, object] | None =
 
 def _arrays(source: Path) -> dict[str, NDArray[Any]]:
     try:
-        return read_arrays(source, _NEVER_MAPPED)
+        return read_archive(source, AuditError)
     except FileNotFoundError:
         raise AuditError(f"{source}: no such file") from None
     except OSError as error:
         raise AuditError(f"{source}: cannot be read: {error.strerror or error}") from None
-    except (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise AuditError(
-            f"{source}: not an NPZ file of plain arrays ({error}); write it with numpy.savez"
-        ) from None
 
 
 def _check_version(source: Path, arrays: dict[str, NDArray[Any]]) -> None:

@@ -17,7 +17,7 @@ from leaveout.encoders.votes.run_off_attack import run_off_attack
 from leaveout.encoders.votes.tally import Tally, tally
 from leaveout.errors import BallotError
 from leaveout.models.votes import Ballots
-from leaveout.solvers import Solver
+from leaveout.solvers import CanSolve
 from leaveout.verifier.votes.radii import Radii
 from leaveout.verifier.votes.vote import Vote
 
@@ -122,14 +122,14 @@ class FiniteVote(PluralityVote):
     Parameters
     ----------
     ballots : Ballots
-    solver : Solver
+    solver : CanSolve
     published : bool
         Whether the published bound is all that is asked for.
     """
 
     name = "finite_aggregation"
 
-    def __init__(self, ballots: Ballots, solver: Solver, published: bool = False) -> None:
+    def __init__(self, ballots: Ballots, solver: CanSolve, published: bool = False) -> None:
         super().__init__(ballots)
         if not ballots.origin.offsets:
             raise BallotError(
