@@ -119,8 +119,12 @@ def test_files_that_are_no_archives_are_refused(tmp_path):
     with pytest.raises(AuditError, match="damaged or was cut short"):
         read_audit(tmp_path / "text.npz")
     np.savez(tmp_path / "objects.npz", event=np.array([None]))
-    with pytest.raises(AuditError, match="plain arrays"):
+    with pytest.raises(AuditError, match="array of Python objects"):
         read_audit(tmp_path / "objects.npz")
+    with zipfile.ZipFile(tmp_path / "header.npz", "w") as archive:
+        archive.writestr("trial.npy", b"\x93NUMPY\x01\x00\x0d\x00{'descr':((((\n")
+    with pytest.raises(AuditError, match="damaged or was cut short"):
+        read_audit(tmp_path / "header.npz")
     with pytest.raises(AuditError, match="cannot be read"):
         read_audit(tmp_path)
 
