@@ -1,5 +1,7 @@
 """Audit files come back as they were, and what is wrong with one is said."""
 
+import zipfile
+
 import numpy as np
 import pytest
 
