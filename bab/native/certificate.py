@@ -32,10 +32,10 @@ _KINDS = get_args(Kind)
 _BLOCK = 4096
 _BYTES = 2**22
 
-_ROOM = 1e-9
+_ROOM = 1e-8
 """Relative: claims are this much above what was found, since the checker rounds otherwise."""
 
-_ROOM_OF_ERRORS = 3e-8
+_ROOM_OF_ERRORS = 3e-7
 """The same of evaluation errors, which hang on the last bits of very small regions."""
 
 Arrays = dict[str, NDArray[Any]]
