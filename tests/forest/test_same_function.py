@@ -9,7 +9,7 @@ import pytest
 
 from leaveout.encoders.forests import compare_answers, leaves_within
 from leaveout.models.forest import DareForestClassifier
-from leaveout.solvers import find_solver
+from leaveout.solvers import Outcome, Status, find_solver
 
 
 def over(forest, classes, lower, upper):
@@ -98,3 +98,17 @@ def test_out_of_time_it_says_so():
     leaves = [over(forest, np.arange(2), *sides) for forest in (one, one.unlearned([3]))]
     found = compare_answers(*leaves, *sides, find_solver("highs"), seconds=0)
     assert (found.verdict, found.reason[:4]) == ("unknown", "time")
+
+
+def test_a_solver_that_calls_it_infeasible_proves_nothing():
+    class Wrong:
+        def solve(self, problem, settings=None):
+            return Outcome(Status.INFEASIBLE, None, -np.inf)
+
+    rng = np.random.default_rng(0)
+    X, y = rng.random((100, 3)), rng.integers(0, 2, 100)
+    one = DareForestClassifier(2, random_state=0).fit(X, y)
+    sides = np.zeros(3), np.ones(3)
+    leaves = [over(forest, np.arange(2), *sides) for forest in (one, one.unlearned([3]))]
+    found = compare_answers(*leaves, *sides, Wrong())
+    assert (found.verdict, found.reason[:6]) == ("unknown", "solver")

@@ -13,8 +13,8 @@ from leaveout.encoders.forests import Answers, compare_answers, leaves_within
 from leaveout.errors import ForestError
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest import caches_sound as first_unsound
-from leaveout.solvers import SolverProcess
 from leaveout.specs.deciders import Arguments, Decided
+from leaveout.verifier.deciders.solving import proving_solver
 
 __all__ = ["caches_sound", "forest", "points", "retrain", "same_function", "unlearn"]
 
@@ -106,7 +106,7 @@ def same_function(given: Arguments) -> Decided:
     # In Python, where a label beyond float64's whole numbers stays itself.
     classes = sorted({*one.classes_.tolist(), *other.classes_.tolist()})
     answers = [_answers(each, classes, box) for each in (one, other)]
-    with SolverProcess(given.solver) as solver:
+    with proving_solver(given.solver) as solver:
         found = compare_answers(answers[0], answers[1], box.lower, box.upper, solver, given.seconds)
     if found.verdict == "alike":
         return Decided("proved")

@@ -14,8 +14,8 @@ from leaveout.encoders.votes.knapsack import UNBOUNDED
 from leaveout.encoders.votes.threat import Cost, Threat
 from leaveout.errors import BallotError
 from leaveout.models.votes import Ballots, read_ballots
-from leaveout.solvers import Feature, SolverProcess, find_solver
 from leaveout.specs.deciders import Arguments, Bounds, Decided
+from leaveout.verifier.deciders.solving import proving_solver
 from leaveout.verifier.votes import (
     FiniteVote,
     KnapsackVote,
@@ -88,7 +88,9 @@ def finite_aggregation(given: Arguments) -> Vote:
     """Count ballots of members among which each point is spread."""
     read = _ballots(given)
     fit_for_edits(read, spread=True)
-    return FiniteVote(read, _solver(given), _word(given, "certificate") == "published")
+    return FiniteVote(
+        read, proving_solver(given.solver), _word(given, "certificate") == "published"
+    )
 
 
 def run_off(given: Arguments) -> Vote:
@@ -130,7 +132,7 @@ def collective_accuracy(given: Arguments) -> Bounds:
     held, tallied = vote.ballots, vote.tallied
     budget = min(cost.parts * count, held.parts)
     stakes = stakes_of(held.votes, held.truth, tallied, budget, held.origin.offsets)
-    with _solver(given) as solver:
+    with proving_solver(given.solver) as solver:
         found = worst_attack(stakes, solver, deadline)
     freed = stakes.reach[list(found.attack.units)].ravel()
     counted = lost_points(held.votes, held.truth, tallied, freed)
@@ -219,13 +221,6 @@ def _ballots(given: Arguments) -> Ballots:
     value = given["ballots"]
     assert isinstance(value, Ballots)
     return value
-
-
-def _solver(given: Arguments) -> SolverProcess:
-    """Return a solver in a process of its own, so that Ctrl-C ends it."""
-    if Feature.DUAL_BOUND not in find_solver(given.solver).features:
-        raise BallotError(f"solver {given.solver!r} gives no dual bounds, so it can prove nothing")
-    return SolverProcess(given.solver)
 
 
 def _vote(given: Arguments) -> Vote:
