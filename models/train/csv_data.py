@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from leaveout.errors import TrainingError
+from leaveout.models.train.cells import read_cells
 from leaveout.models.train.data import TrainingData
 from leaveout.models.train.encoding import (
     CategoryColumn,
@@ -90,47 +90,15 @@ def read_csv(path: Path, label: str | None) -> TrainingData:
 
 
 def _read(path: Path) -> _Table:
-    lines: list[int] = []
-    rows: list[list[str]] = []
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream, skipinitialspace=True, strict=True)
-            header = [name.strip() for name in next(reader, [])]
-            _check_header(path, header)
-            for row in reader:
-                if not row or (len(row) == 1 and not row[0].strip() and len(header) > 1):
-                    continue
-                if len(row) != len(header):
-                    raise TrainingError(
-                        f"{path}, line {reader.line_num}: {len(row)} cells, expected "
-                        f"{len(header)} as in the header; mend the line"
-                    )
-                rows.append([cell.strip() for cell in row])
-                lines.append(reader.line_num)
-    except OSError as error:
-        raise TrainingError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise TrainingError(
-            f"{path}: byte {error.start} is not UTF-8 text; save the table as UTF-8"
-        ) from None
-    except csv.Error as error:
-        raise TrainingError(f"{path}, line {reader.line_num}: not CSV: {error}") from None
+    cells = read_cells(path)
+    rows = cells.rows
     if len(rows) < 2:
         raise TrainingError(
             f"{path}: {len(rows)} row{'s' * (len(rows) != 1)} below the header, expected at "
             "least 2 to leave one out"
         )
-    return _Table(path, dict(zip(header, map(list, zip(*rows, strict=True)), strict=True)), lines)
-
-
-def _check_header(path: Path, header: list[str]) -> None:
-    if not header or header == [""]:
-        raise TrainingError(f"{path}: is empty; expected a header line with the column names")
-    for position, name in enumerate(header):
-        if not name:
-            raise TrainingError(f"{path}, line 1: column {position + 1} has no name; give it one")
-        if name in header[:position]:
-            raise TrainingError(f"{path}, line 1: two columns are named {name!r}; rename one")
+    columns = map(list, zip(*rows, strict=True))
+    return _Table(path, dict(zip(cells.header, columns, strict=True)), cells.lines)
 
 
 def _refuse_empty_cells(table: _Table) -> None:

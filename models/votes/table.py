@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from leaveout.errors import TrainingError
+from leaveout.models.train.cells import read_cells
 from leaveout.models.train.encoding import nearest, number
 from leaveout.models.votes.features import TableFeatures, column_of
 from leaveout.models.votes.hashing import cell_keys, held_out
@@ -118,44 +118,10 @@ def read_table(
 
 
 def _read(path: Path) -> _Table:
-    lines: list[int] = []
-    rows: list[list[str]] = []
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream, skipinitialspace=True, strict=True)
-            header = [name.strip() for name in next(reader, [])]
-            _check_header(path, header)
-            for row in reader:
-                if not row or (len(row) == 1 and not row[0].strip() and len(header) > 1):
-                    continue
-                if len(row) != len(header):
-                    raise TrainingError(
-                        f"{path}, line {reader.line_num}: {len(row)} cells, expected "
-                        f"{len(header)} as in the header; mend the line"
-                    )
-                rows.append([cell.strip() for cell in row])
-                lines.append(reader.line_num)
-    except OSError as error:
-        raise TrainingError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise TrainingError(
-            f"{path}: byte {error.start} is not UTF-8 text; save the table as UTF-8"
-        ) from None
-    except csv.Error as error:
-        raise TrainingError(f"{path}, line {reader.line_num}: not CSV: {error}") from None
-    if not rows:
+    cells = read_cells(path)
+    if not cells.rows:
         raise TrainingError(f"{path}: there is no row below the header")
-    return _Table(path, header, rows, lines)
-
-
-def _check_header(path: Path, header: list[str]) -> None:
-    if not header or header == [""]:
-        raise TrainingError(f"{path}: is empty; expected a header line with the column names")
-    for position, name in enumerate(header):
-        if not name:
-            raise TrainingError(f"{path}, line 1: column {position + 1} has no name; give it one")
-        if name in header[:position]:
-            raise TrainingError(f"{path}, line 1: two columns are named {name!r}; rename one")
+    return _Table(path, cells.header, cells.rows, cells.lines)
 
 
 def _require(table: _Table, name: str, why: str) -> None:
