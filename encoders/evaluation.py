@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
 from leaveout.models.operators import Affine, Constants
 
-__all__ = ["confidence_error"]
+__all__ = ["Rounding", "confidence_error"]
 
 Floats = NDArray[np.float64]
 
@@ -54,45 +55,94 @@ def confidence_error(
     magnitude ``v`` of its input into ``|W| e + gamma (|W| v + |b|)``, whatever the order of
     summation. The activations' known bounds keep the magnitudes small.
     """
-    count = max((len(np.asarray(parameters[name])) for name in graph.parameters), default=1)
-    shapes = {graph.input: graph.input_shape}
-    magnitude = {graph.input: np.maximum(np.abs(box.lower), np.abs(box.upper))}
-    error = {graph.input: np.zeros(box.dimension)}
-    layer = 0
-    for node in graph.needed():
-        first = node.inputs[0]
-        if isinstance(node.operator, Affine):
-            matrix, constant, shape = _absolute(
-                node.operator, graph, parameters, shapes[first], count
-            )
-            terms = magnitude[first] @ matrix + constant
-            roundings = int(np.count_nonzero(matrix, axis=0).max(initial=0)) + _SLACK
-            # What underflows is lost whole, once a rounding, also where denormals are flushed.
-            rounding = (
-                gamma(roundings, _UNIT32) * terms + roundings * _TINY32
-                if np.any(constant) or _computes(matrix)
-                else np.zeros_like(terms)
-            )
-            shapes[node.output] = shape
-            magnitude[node.output] = terms + rounding
-            error[node.output] = error[first] @ matrix + rounding
-        elif isinstance(node.operator, Join):
-            second = node.inputs[1]
-            total = magnitude[first] + magnitude[second]
-            shapes[node.output] = shapes[first]
-            magnitude[node.output] = total * (1 + _UNIT32)
-            error[node.output] = error[first] + error[second] + gamma(1, _UNIT32) * total
-        else:
-            known = bounds[layer].relu().upper + error[first]
-            layer += 1
-            shapes[node.output] = shapes[first]
-            magnitude[node.output] = np.minimum(magnitude[first], known)
-            error[node.output] = error[first]
-        if not (magnitude[node.output] < _LARGEST32).all():
-            return math.inf
-    size, off = magnitude[graph.output], error[graph.output]
-    largest = float(np.sort(off)[-2:].sum() + _UNIT32 * np.sort(size)[-2:].sum())
-    return largest * (1 + gamma(64)) + _TINY32
+    magnitude = np.maximum(np.abs(box.lower), np.abs(box.upper))
+    return Rounding.of(graph, parameters).over(magnitude, bounds)
+
+
+@dataclass(frozen=True, eq=False)
+class Rounding:
+    """What bounds the rounding of float32 scores, prepared once for many sets of inputs.
+
+    Attributes
+    ----------
+    graph : Graph
+    linear : mapping of str to tuple of ndarray
+        Of each linear operator, by the tensor it gives: the largest absolute values, over the
+        networks, of its matrix and of its constant terms, and how many roundings a sum may meet.
+    """
+
+    graph: Graph
+    linear: Mapping[str, tuple[Floats, Floats, int]]
+
+    @staticmethod
+    def of(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Rounding:
+        """Prepare for networks of one graph.
+
+        Parameters
+        ----------
+        graph : Graph
+        parameters : mapping of str to ndarray, shape (m, *shape)
+        """
+        count = max((len(np.asarray(parameters[name])) for name in graph.parameters), default=1)
+        shapes = {graph.input: graph.input_shape}
+        linear = {}
+        for node in graph.needed():
+            shapes[node.output] = shapes[node.inputs[0]]
+            if isinstance(node.operator, Affine):
+                matrix, constant, shapes[node.output] = _absolute(
+                    node.operator, graph, parameters, shapes[node.inputs[0]], count
+                )
+                roundings = int(np.count_nonzero(matrix, axis=0).max(initial=0)) + _SLACK
+                linear[node.output] = matrix, constant, roundings
+        return Rounding(graph, linear)
+
+    def over(self, inputs: Floats, bounds: Sequence[Interval]) -> float:
+        """Bound ``|float32 confidence - exact confidence|`` over a set of inputs.
+
+        Parameters
+        ----------
+        inputs : ndarray of float64, shape (d,)
+            Largest absolute value of each feature.
+        bounds : sequence of Interval
+            Bounds of the pre-activations of each layer that hold for all networks and inputs.
+
+        Returns
+        -------
+        float
+            In units of the scores; infinite where a sum may overflow float32.
+        """
+        graph = self.graph
+        magnitude = {graph.input: inputs}
+        error = {graph.input: np.zeros(len(inputs))}
+        layer = 0
+        for node in graph.needed():
+            first = node.inputs[0]
+            if isinstance(node.operator, Affine):
+                matrix, constant, roundings = self.linear[node.output]
+                terms = magnitude[first] @ matrix + constant
+                # What underflows is lost whole, once a rounding, also where denormals are flushed.
+                rounding = (
+                    gamma(roundings, _UNIT32) * terms + roundings * _TINY32
+                    if np.any(constant) or _computes(matrix)
+                    else np.zeros_like(terms)
+                )
+                magnitude[node.output] = terms + rounding
+                error[node.output] = error[first] @ matrix + rounding
+            elif isinstance(node.operator, Join):
+                second = node.inputs[1]
+                total = magnitude[first] + magnitude[second]
+                magnitude[node.output] = total * (1 + _UNIT32)
+                error[node.output] = error[first] + error[second] + gamma(1, _UNIT32) * total
+            else:
+                known = bounds[layer].relu().upper + error[first]
+                layer += 1
+                magnitude[node.output] = np.minimum(magnitude[first], known)
+                error[node.output] = error[first]
+            if not (magnitude[node.output] < _LARGEST32).all():
+                return math.inf
+        size, off = magnitude[graph.output], error[graph.output]
+        largest = float(np.sort(off)[-2:].sum() + _UNIT32 * np.sort(size)[-2:].sum())
+        return largest * (1 + gamma(64)) + _TINY32
 
 
 def _computes(matrix: Floats) -> bool:

@@ -171,6 +171,10 @@ class Decider:
                 )
         store.only(self._checkpoints.values())
 
+    def known(self, instance: Instance) -> list[EngineResult | None]:
+        """Return what was last found of each label of a question; None where nothing was sought."""
+        return [self._known.get((id(instance), label)) for label in range(instance.labels)]
+
     def _note(self, *notes: str) -> None:
         self.notes += [note for note in notes if note not in self.notes]
 

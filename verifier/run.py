@@ -14,6 +14,7 @@ from leaveout.errors import SolverError
 from leaveout.solvers import Feature, find_solver
 from leaveout.specs import Spec
 from leaveout.specs.params import Value
+from leaveout.verifier.guard.target import BoundsTarget
 from leaveout.verifier.idp import Clock, Decider, StatementProgress
 from leaveout.verifier.options import ENGINES, VerifyOptions
 from leaveout.verifier.proofs import CertificateTarget
@@ -36,6 +37,7 @@ def verify(
     folder: Path | str | None = None,
     progress: StatementProgress | None = None,
     certificate: Path | str | None = None,
+    bounds: Path | str | None = None,
     resume: Path | str | None = None,
     executor: str = "processes",
     kernel: str = "cpu",
@@ -56,6 +58,8 @@ def verify(
         Called a few times a second with the statement's name and a `leaveout.bab.Progress`.
     certificate : path, optional
         File to write what proves the bounds to, for ``leaveout check``; of the native engine.
+    bounds : path, optional
+        File to write what is proved of each member to, for `leaveout.verifier.guard.Guard`.
     resume : path, optional
     executor, kernel : str
         See `leaveout.verifier.options.VerifyOptions`.
@@ -81,12 +85,15 @@ def verify(
     )
     target = CertificateTarget(Path(certificate), engine) if certificate is not None else None
     features = usable_features(options)
+    guarded = BoundsTarget(Path(bounds)) if bounds is not None else None
     reading = read_spec(spec, folder, params)
     checked, resolver = reading.checked, reading.resolver()
     decider = Decider(resolver, options, progress, target)
     if target is not None:
         target.begin(checked.source.name, reading.text)
     statements = Statements(checked, resolver, reading.folder, options, decider, progress)
+    if guarded is not None:
+        guarded.begin(statements.leaks)
     decider.resume(statements.leaks)
     results = statements.decide(Clock(time, started, statements.results))
     if decider.betrayed:
@@ -102,6 +109,8 @@ def verify(
         else:
             target.write()
         decider.notes += target.notes
+    if guarded is not None:
+        decider.notes.append(guarded.write(decider))
     name = checked.source.name if isinstance(spec, Spec) else str(spec)
     return Report(
         leaveout=leaveout.__version__,

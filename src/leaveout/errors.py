@@ -8,6 +8,7 @@ __all__ = [
     "CheckpointError",
     "FamilyError",
     "ForestError",
+    "GuardError",
     "LeaveoutError",
     "ModelError",
     "ShardedError",
@@ -54,6 +55,10 @@ class ShardedError(LeaveoutError):
 
 class AuditError(LeaveoutError):
     """An audit that is damaged, or that nothing can be estimated from."""
+
+
+class GuardError(LeaveoutError):
+    """A guard that cannot be set up, or an input that it does not answer."""
 
 
 class SpecError(LeaveoutError):

@@ -79,6 +79,14 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    bounds: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write what is proved of each member, for 'leaveout guard'.",
+            show_default=False,
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -120,7 +128,8 @@ def verify(
 
     params = read_settings(settings or [])
     if dry_run:
-        for option, value in (("json", json), ("certificate", certificate), ("resume", resume)):
+        written = {"json": json, "certificate": certificate, "bounds": bounds, "resume": resume}
+        for option, value in written.items():
             if value is not None:
                 raise SpecError(f"--dry-run solves nothing: leave --{option} out")
         _show_plan(
@@ -146,6 +155,7 @@ def verify(
             seed=seed,
             progress=display.update,
             certificate=certificate,
+            bounds=bounds,
             resume=resume,
             executor=executor,
             kernel=kernel,

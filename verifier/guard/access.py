@@ -1,0 +1,71 @@
+"""The folder a guard serves: a network, its family, and what was proved of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from leaveout.bab import Instance, make_instance
+from leaveout.bab.native.digests import family_digest, network_digest
+from leaveout.errors import GuardError
+from leaveout.models import load_family, load_network
+from leaveout.models.train.export import FAMILY, NETWORK, SPEC
+from leaveout.verifier.guard.bounds import BOUNDS, ProvedBounds, load_bounds
+
+__all__ = ["Access", "load_access"]
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """What is served.
+
+    Attributes
+    ----------
+    folder : Path
+    instance : Instance
+        The network, the family, and the box of the bounds.
+    bounds : ProvedBounds
+        Of exactly these.
+    """
+
+    folder: Path
+    instance: Instance
+    bounds: ProvedBounds
+
+
+def load_access(folder: Path) -> Access:
+    """Read a folder, and hold its bounds against its network and family.
+
+    Raises
+    ------
+    LeaveoutError
+        If a file is missing or damaged, or the bounds were proved of others.
+    """
+    if not folder.is_dir():
+        what = "is no folder" if folder.exists() else "there is no such folder"
+        raise GuardError(f"{folder}: {what}; name one that leaveout train wrote")
+    path = folder / BOUNDS
+    if not path.exists():
+        raise GuardError(
+            f"{folder}: nothing is proved of it yet: there is no {BOUNDS}; make it with leaveout "
+            f"verify {folder / SPEC} --bounds {path}"
+        )
+    bounds = load_bounds(path)
+    network = load_network(folder / NETWORK)
+    family = load_family(folder / FAMILY, network)
+    for found, proved, file in (
+        (network_digest(network), bounds.network, NETWORK),
+        (family_digest(family), bounds.family, FAMILY),
+    ):
+        if found != proved:
+            raise GuardError(
+                f"{path}: was proved of another {file} than the one beside it; prove it again with "
+                f"leaveout verify {folder / SPEC} --bounds {path}"
+            )
+    shape = (network.labels, len(family))
+    if bounds.upper.shape != shape:
+        raise GuardError(
+            f"{path}: the bounds are damaged: they are of {bounds.upper.shape} labels and members, "
+            f"expected {shape}"
+        )
+    return Access(folder, make_instance(network, family, bounds.box), bounds)

@@ -1,0 +1,158 @@
+"""What is proved of each member, and of which network, family and inputs: the guard's file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+import leaveout
+from leaveout.bab import EngineResult, Instance
+from leaveout.bab.native.digests import family_digest, network_digest
+from leaveout.encoders import Box, Choices
+from leaveout.errors import GuardError, SpecError
+from leaveout.files import written_whole
+from leaveout.models.archive import read_archive
+
+__all__ = ["BOUNDS", "ProvedBounds", "load_bounds", "save_bounds"]
+
+BOUNDS = "bounds.npz"
+"""What the file is called beside the network."""
+
+_LEVELS = 8
+"""Different bounds a label has at most, each half of the next one: few can be proved again."""
+
+Floats = NDArray[np.float64]
+
+
+class _Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    leaveout: str
+    network: str
+    family: str
+    choices: int
+
+
+@dataclass(frozen=True, eq=False)
+class ProvedBounds:
+    """What was proved of a network, a family and a set of inputs.
+
+    Attributes
+    ----------
+    network, family : str
+        Digests of the operators and parameters.
+    box : Box
+    upper : ndarray of float64, shape (labels, members)
+        No leak of this member with this label has a higher float32 confidence.
+    """
+
+    network: str
+    family: str
+    box: Box
+    upper: Floats
+
+    @property
+    def thresholds(self) -> Floats:
+        """The bound of each label over all members, shape (labels,)."""
+        return np.asarray(self.upper.max(axis=1))
+
+    @staticmethod
+    def of(instance: Instance, results: Sequence[EngineResult | None]) -> ProvedBounds:
+        """Gather the bounds of one question.
+
+        Parameters
+        ----------
+        instance : Instance
+        results : sequence of EngineResult or None
+            One a label; None where it was not searched, for what propagation proves.
+        """
+        rows = []
+        for label, result in enumerate(results):
+            if result is None:
+                most = max(0.0, instance.most(label))
+                rows.append(np.full(len(instance.family), most))
+            else:
+                rows.append(_raised(result.member_upper))
+        return ProvedBounds(
+            network_digest(instance.network),
+            family_digest(instance.family),
+            instance.box,
+            np.stack(rows),
+        )
+
+
+def save_bounds(path: Path, bounds: ProvedBounds) -> None:
+    """Write the file, whole or not at all.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    box = bounds.box
+    manifest = _Manifest(
+        leaveout=leaveout.__version__,
+        network=bounds.network,
+        family=bounds.family,
+        choices=len(box.choices),
+    )
+    arrays: dict[str, Any] = {
+        "member_upper": bounds.upper,
+        "lower": box.lower,
+        "upper": box.upper,
+        "manifest": np.frombuffer(msgspec.json.encode(manifest), dtype=np.uint8),
+    }
+    for i, each in enumerate(box.choices):
+        arrays[f"choices_{i}_columns"] = each.columns
+        arrays[f"choices_{i}_values"] = each.values
+    with written_whole(path) as stream:
+        np.savez(stream, allow_pickle=False, **arrays)
+
+
+def load_bounds(path: Path) -> ProvedBounds:
+    """Read the file.
+
+    Raises
+    ------
+    GuardError
+        If it is missing, damaged, or holds other things.
+    """
+    try:
+        arrays = read_archive(path, GuardError)
+    except OSError as error:
+        raise GuardError(f"{path}: cannot be read: {error.strerror}") from None
+    try:
+        manifest = msgspec.json.decode(arrays["manifest"].tobytes(), type=_Manifest)
+        choices = tuple(
+            Choices(arrays[f"choices_{i}_columns"], arrays[f"choices_{i}_values"])
+            for i in range(manifest.choices)
+        )
+        box = Box(_floats(arrays["lower"], 1), _floats(arrays["upper"], 1), choices)
+        upper = _floats(arrays["member_upper"], 2)
+    except KeyError as error:
+        raise GuardError(f"{path}: holds no bounds: there is no {error} in it") from None
+    except (msgspec.DecodeError, SpecError, TypeError, ValueError) as error:
+        raise GuardError(f"{path}: the bounds are damaged: {error}") from None
+    if not (upper.size and (upper >= 0).all()):  # a NaN is neither
+        raise GuardError(f"{path}: the bounds are damaged: each must be a number from 0")
+    return ProvedBounds(manifest.network, manifest.family, box, upper)
+
+
+def _floats(array: NDArray[np.generic], dimensions: int) -> Floats:
+    if array.dtype != np.float64 or array.ndim != dimensions:
+        raise ValueError(f"{array.dtype} of shape {array.shape} where numbers should be")
+    return np.ascontiguousarray(array)
+
+
+def _raised(upper: Floats) -> Floats:
+    """Raise bounds to the next of a few levels."""
+    most = float(upper.max())
+    if not most > 0:
+        return np.zeros_like(upper)
+    levels = most * 0.5 ** np.arange(_LEVELS - 1)
+    levels = np.append(levels, 0.0)[::-1]
+    return np.asarray(levels[np.searchsorted(levels, upper)])

@@ -1,0 +1,181 @@
+"""Do all members answer an input alike? Decided as onnxruntime would, mostly without asking it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab import Instance
+from leaveout.encoders import Interval
+from leaveout.encoders.evaluation import Rounding
+from leaveout.models import Layer, confidence
+from leaveout.models.replay import Runner
+from leaveout.verifier.guard.kernels import leads
+
+__all__ = ["Crowd"]
+
+_RUNNERS = 256
+"""Members that are kept loaded in onnxruntime."""
+
+_ROUNDING = 1e-9
+"""Relative error, far above it, of a sum in float64."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class _Packed:
+    """The members, laid out for the kernel.
+
+    Attributes
+    ----------
+    weights, biases : ndarray, shape (m, numbers of a member)
+        As float32 where that is what they are, which halves what has to be read.
+    plan : ndarray of int64, shape (steps, 8)
+    values : int
+        Numbers that the input and all layers take.
+    """
+
+    weights: NDArray[np.floating]
+    biases: NDArray[np.floating]
+    plan: NDArray[np.int64]
+    values: int
+
+
+class Crowd:
+    """All members of a family, to be asked whether they agree about one input.
+
+    Answers are those of onnxruntime in float32: a member whose exact lead is within what float32
+    may blur is replayed.
+
+    Parameters
+    ----------
+    instance : Instance
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+        self._packed = _pack(instance)
+        self._labels = instance.labels
+        self._rounding = Rounding.of(instance.network.graph, instance.family.parameters)
+        scale = float(instance.pair.hyper[-1].magnitude.max())
+        self._margin = instance.member_error + _ROUNDING * (1.0 + scale)
+        self._runner = lru_cache(_RUNNERS)(self._load)
+        self._loading = Lock()
+
+    def __len__(self) -> int:
+        return len(self._instance.family)
+
+    def dissenter(
+        self, x: NDArray[np.float32], label: int, members: NDArray[np.int64]
+    ) -> int | None:
+        """Return a member that does not answer an input with a label, or ties; None if all do.
+
+        Parameters
+        ----------
+        x : ndarray of float32, shape (d,)
+            In the box.
+        label : int
+        members : ndarray of int64
+            Those to ask.
+        """
+        packed = self._packed
+        close = np.empty(len(members), np.int64)
+        found, undecided = leads(
+            packed.weights, packed.biases, packed.plan, self._labels, np.empty(packed.values),
+            x, label, members, self._margin, close,
+        )  # fmt: skip
+        if found >= 0:
+            return int(found)
+        return self._replayed(x, label, close[:undecided])
+
+    def _replayed(
+        self, x: NDArray[np.float32], label: int, members: NDArray[np.int64]
+    ) -> int | None:
+        """Decide members that are close to a tie: by a bound at this very input, then by replay."""
+        if not len(members):
+            return None
+        stack = self._instance.members.take(members)
+        activations = stack.activations(x[None].astype(np.float64))
+        lead = confidence(activations[-1][:, 0], label)
+        blur = self._blur(x, activations)
+        if (lead < -blur).any():
+            return int(members[np.argmin(lead)])
+        for member in members[lead <= blur][np.argsort(lead[lead <= blur])].tolist():
+            with self._loading:
+                runner = self._runner(member)
+            scores = runner.scores(x[None])[0].astype(np.float64)
+            if not float(confidence(scores, label)) > 0:
+                return int(member)
+        return None
+
+    def _blur(self, x: NDArray[np.float32], activations: list[Floats]) -> float:
+        """Bound what float32 may do to a lead of these members at this input."""
+        bounds = []
+        for layer in activations:
+            padding = _ROUNDING * (1.0 + np.abs(layer).max())
+            low, high = layer.min(axis=(0, 1)) - padding, layer.max(axis=(0, 1)) + padding
+            bounds.append(Interval(low, high))
+        local = self._rounding.over(np.abs(x).astype(np.float64), bounds)
+        scale = max(float(np.abs(layer).max()) for layer in activations)
+        return min(local + _ROUNDING * (1.0 + scale), self._margin)
+
+    def _load(self, member: int) -> Runner:
+        family = self._instance.family
+        own = {name: stack[0] for name, stack in family.take([member]).items()}
+        return self._instance.network.runner(own)
+
+
+def _pack(instance: Instance) -> _Packed:
+    layers = instance.network.stack.layers
+    starts = [0, instance.network.inputs]
+    for layer in layers:
+        starts.append(starts[-1] + layer.width)
+    plan = []
+    weight = bias = 0
+    for k, layer in enumerate(layers, start=1):
+        sources = sorted(layer.weights)
+        for place, source in enumerate(sources):
+            inputs = starts[source + 1] - starts[source]
+            last = place == len(sources) - 1
+            plan.append(
+                (weight, starts[source], inputs, starts[k], layer.width,
+                 -1 if place else bias, last, k < len(layers))
+            )  # fmt: skip
+            weight += inputs * layer.width
+        bias += layer.width
+    count = len(instance.family)
+    weights, biases = np.empty((count, weight)), np.empty((count, bias))
+    if _single(instance):
+        weights, biases = weights.astype(np.float32), biases.astype(np.float32)
+    for chosen, stack in instance.members.chunks():
+        weights[chosen] = np.concatenate([_flat(layer) for layer in stack.layers], axis=1)
+        biases[chosen] = np.concatenate([layer.bias for layer in stack.layers], axis=1)
+    return _Packed(weights, biases, np.asarray(plan, np.int64), starts[-1])
+
+
+def _flat(layer: Layer) -> Floats:
+    return np.concatenate(
+        [
+            layer.weights[source].transpose(0, 2, 1).reshape(len(layer.bias), -1)
+            for source in sorted(layer.weights)
+        ],
+        axis=1,
+    )
+
+
+def _single(instance: Instance) -> bool:
+    """Whether the members in normal form are float32 numbers: nothing was folded into them."""
+    return all(
+        _is_single(layer.bias) and all(map(_is_single, layer.weights.values()))
+        for _, stack in instance.members.chunks()
+        for layer in stack.layers
+    )
+
+
+def _is_single(values: Floats) -> bool:
+    return bool(np.array_equal(values, values.astype(np.float32)))

@@ -1,0 +1,397 @@
+"""Label-only access to a network that tells nothing of any one training point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from leaveout.encoders import Box
+from leaveout.errors import GuardError, TrainingError
+from leaveout.models.train.encoding import Encoding, encode_rows, encoding_of, nearest, number
+from leaveout.verifier.guard.access import Access, load_access
+from leaveout.verifier.guard.kernels import FAULTLESS, NOT_FINITE, screen
+from leaveout.verifier.guard.leaks import Finding, LeakTest
+from leaveout.verifier.guard.memory import Account, FullError, Memory, SpentError
+from leaveout.verifier.guard.noise import noised, randomness
+from leaveout.verifier.guard.settings import GuardSettings
+
+__all__ = ["MEMORY", "Guard", "Inspection"]
+
+MEMORY = "answers.sqlite"
+"""What the memory is called beside the network."""
+
+REFUSED = -1
+"""Stands for a label where an input is refused."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inspection:
+    """What a guard knows of inputs. For the owner of the data only: it is what a guard hides.
+
+    Attributes
+    ----------
+    labels : ndarray of int64, shape (n,)
+        That N answers.
+    leaks : ndarray of bool, shape (n,)
+        Whether some member answers otherwise, or ties; False outside the box, where it is not
+        known.
+    tiers : ndarray of int64, shape (n,)
+        0 outside the box; 1 where the proved bound tells, 2 where members were asked and all
+        agree, 3 for leaks.
+    """
+
+    labels: NDArray[np.int64]
+    leaks: NDArray[np.bool_]
+    tiers: NDArray[np.int64]
+
+
+class Guard:
+    """Answers with labels; where a retrained network would answer otherwise, with noise.
+
+    Made by `load`. Safe to share among threads; processes may share the memory.
+
+    Parameters
+    ----------
+    access : Access
+    settings : GuardSettings
+    memory : Memory
+
+    Notes
+    -----
+    LUCID (Kabaha and Drachsler-Cohen), section 3.2, with an exact test of leaks in place of the
+    bound alone: an input whose confidence exceeds the proved bound of its label is answered as
+    it is; of others the members whose own bound reaches the confidence are asked. Only where
+    one of them disagrees, or ties, the answer is drawn by the exponential mechanism, once.
+    """
+
+    def __init__(self, access: Access, settings: GuardSettings, memory: Memory) -> None:
+        self.access, self.settings = access, settings
+        self._memory = memory
+        self._test = LeakTest(access.instance, access.bounds)
+        self._draws = randomness(settings.seed)
+        self._box = access.instance.box
+        self._labels = access.instance.labels
+        self._encoding = encoding_of(access.instance.family.manifest)
+        self._closed: GuardError | None = None
+        self._close_if_spent()
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path | str,
+        epsilon: float,
+        *,
+        outside: Literal["refuse", "noise"] = "refuse",
+        memory: Path | str | None = None,
+        cap: float | None = None,
+        when_spent: Literal["refuse", "uniform"] = "refuse",
+        remember: int = 1_000_000,
+        seed: int | None = None,
+    ) -> Guard:
+        """Load what ``leaveout train`` left, and what ``leaveout verify --bounds`` proved of it.
+
+        Parameters
+        ----------
+        folder : path
+            With full.onnx, family.npz and bounds.npz.
+        epsilon : float
+            Of each noised answer.
+        memory : path, optional
+            Of the noised answers; answers.sqlite in the folder unless given. It is made if there
+            is none.
+        outside, cap, when_spent, remember, seed
+            See `GuardSettings`.
+
+        Raises
+        ------
+        LeaveoutError
+            If a file is missing or damaged, the bounds were proved of other files, or a setting
+            cannot be used.
+        """
+        settings = GuardSettings(float(epsilon), outside, cap, when_spent, remember, seed)
+        access = load_access(Path(folder))
+        path = access.folder / MEMORY if memory is None else Path(memory)
+        bounds = access.bounds
+        return cls(access, settings, Memory(path, bounds.network, bounds.family))
+
+    @property
+    def inputs(self) -> int:
+        """How many features an input has."""
+        return self._box.dimension
+
+    @property
+    def members(self) -> int:
+        """How many training points it covers: one a retrained network."""
+        return len(self.access.instance.family)
+
+    @property
+    def box(self) -> Box:
+        """The verified inputs."""
+        return self._box
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the features; numbers where none are known."""
+        facts = self.access.instance.family.manifest.data
+        known = facts.features if facts is not None else ()
+        return known if len(known) == self.inputs else tuple(map(str, range(self.inputs)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the labels; empty where none are known."""
+        facts = self.access.instance.family.manifest.data
+        known = facts.labels if facts is not None else ()
+        return known if len(known) == self._labels else ()
+
+    @property
+    def encoding(self) -> Encoding | None:
+        """How columns of a table become features; None if the networks read plain arrays."""
+        return self._encoding
+
+    def encode(self, rows: Iterable[Mapping[str, str | float]]) -> NDArray[np.float32]:
+        """Turn rows in a table's own units into inputs, shape (rows, inputs).
+
+        Parameters
+        ----------
+        rows : iterable of mapping
+            Column name to value; without an encoding, the features by name.
+
+        Raises
+        ------
+        GuardError
+            If a column is missing or a value cannot be encoded.
+        """
+        if self._encoding is None:
+            return self._plain(list(rows))
+        try:
+            return encode_rows(self._encoding, rows)
+        except TrainingError as error:
+            raise GuardError(str(error)) from None
+
+    def label(self, x: ArrayLike) -> int:
+        """Answer one input.
+
+        Parameters
+        ----------
+        x : array_like, shape (inputs,)
+            Rounded to float32, as the network reads it.
+
+        Raises
+        ------
+        GuardError
+            If it is no such input, it is refused, or the memory cannot be used.
+        """
+        self._refuse_if_closed()
+        point = _numbers(x, "an input")
+        if point.shape != (self.inputs,):
+            raise GuardError(
+                f"an input has shape {point.shape}, expected ({self.inputs},): {self.inputs} "
+                "features"
+            )
+        finding = self._finding(point)
+        if finding is None:
+            if self.settings.outside == "refuse":
+                raise GuardError(self._refusal(point))
+        elif not finding.leak:
+            return finding.label
+        return self._noised([point], [finding])[0]
+
+    def labels(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Answer inputs, each as `label` would, or none of them.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, inputs)
+
+        Raises
+        ------
+        GuardError
+            As of `label`, with the place of the first input that is refused.
+        """
+        points = self._points(X)
+        found = self._answered(points)
+        refused = np.flatnonzero(found == REFUSED)
+        if refused.size:
+            at = int(refused[0])
+            raise GuardError(f"input {at}: {self._refusal(points[at])}")
+        return found
+
+    def answers(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Answer inputs, with -1 for those outside the box that are refused.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, inputs)
+
+        Raises
+        ------
+        GuardError
+            If one is no input at all, or the memory cannot be used.
+        """
+        return self._answered(self._points(X))
+
+    def inspect(self, X: ArrayLike) -> Inspection:
+        """Tell what is known of inputs, with no noise and no memory: not for who asks.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, inputs)
+        """
+        points = self._points(X)
+        labels, leaks, tiers = [], [], []
+        for point in points:
+            finding = self._finding(point)
+            labels.append(finding.label if finding else self._test.network_label(point))
+            leaks.append(finding is not None and finding.leak)
+            tiers.append(0 if finding is None else 3 if finding.leak else finding.tier)
+        return Inspection(
+            np.asarray(labels, np.int64), np.asarray(leaks, bool), np.asarray(tiers, np.int64)
+        )
+
+    def account(self) -> Account:
+        """Return how many distinct inputs were noised, and what they cost. It is private too."""
+        return self._memory.account()
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        self._memory.close()
+
+    def __enter__(self) -> Guard:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _answered(self, points: NDArray[np.float32]) -> NDArray[np.int64]:
+        self._refuse_if_closed()
+        findings = [self._finding(point) for point in points]
+        found = np.asarray([each.label if each else REFUSED for each in findings], np.int64)
+        drawn = [at for at, each in enumerate(findings) if self._is_noised(each)]
+        if drawn:
+            found[drawn] = self._noised(
+                [points[at] for at in drawn], [findings[at] for at in drawn]
+            )
+        return found
+
+    def _close_if_spent(self) -> None:
+        """Close at the start if not one more noised answer can be given."""
+        settings, account = self.settings, self._memory.account()
+        try:
+            account.afford(settings.epsilon, settings.cap, settings.remember, self._memory.path)
+        except FullError as error:
+            self._closed = error
+        except SpentError as error:
+            self._closed = error if settings.when_spent == "refuse" else None
+
+    def _is_noised(self, finding: Finding | None) -> bool:
+        return self.settings.outside == "noise" if finding is None else finding.leak
+
+    def _finding(self, point: NDArray[np.float32]) -> Finding | None:
+        """Return what is known of an input; None outside the box."""
+        fault, at = screen(point, self._box.lower, self._box.upper)
+        if fault == NOT_FINITE:
+            raise GuardError(
+                f"feature {self._feature(at)} is {point[at]}, expected a finite number in float32"
+            )
+        if fault != FAULTLESS:
+            return None
+        if self._box.choices and not self._box.contains(point.astype(np.float64)[None])[0]:
+            return None
+        return self._test.find(point)
+
+    def _noised(
+        self, points: list[NDArray[np.float32]], findings: list[Finding | None]
+    ) -> list[int]:
+        """Return noised answers, those given before or new ones, once they are on the disk."""
+        # -0.0 and 0.0 are one number to a network.
+        inputs = [(point + np.float32(0)).tobytes() for point in points]
+        known = self._memory.recall(inputs)
+        if all(answer is not None for answer in known):
+            return [answer for answer in known if answer is not None]
+        own = [
+            finding.label if finding else self._test.network_label(point)
+            for point, finding in zip(points, findings, strict=True)
+        ]
+
+        def draw(at: int, epsilon: float) -> int:
+            return noised(own[at], self._labels, epsilon, self._draws(inputs[at]))
+
+        settings = self.settings
+        try:
+            return self._memory.answer(
+                inputs,
+                draw,
+                epsilon=settings.epsilon,
+                cap=settings.cap,
+                uniform=settings.when_spent == "uniform",
+                remember=settings.remember,
+            )
+        except (SpentError, FullError) as error:
+            self._closed = error
+            raise
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed is not None:
+            # Were only some inputs refused, it would tell which ones leak.
+            raise type(self._closed)(str(self._closed))
+
+    def _refusal(self, point: NDArray[np.float32]) -> str:
+        _, at = screen(point, self._box.lower, self._box.upper)
+        if at < 0:
+            return "its features take no listed values; nothing is proved of it, so it is refused"
+        low, high = self._box.lower[at], self._box.upper[at]
+        return (
+            f"feature {self._feature(at)} is {point[at]:.9g}, outside the verified range "
+            f"[{low:.9g}, {high:.9g}]; nothing is proved of it, so it is refused"
+        )
+
+    def _feature(self, at: int) -> str:
+        name = self.features[at]
+        return str(at) if name == str(at) else f"{at} ({name})"
+
+    def _points(self, X: ArrayLike) -> NDArray[np.float32]:
+        points = _numbers(X, "inputs")
+        if points.ndim != 2 or points.shape[1] != self.inputs:
+            raise GuardError(
+                f"inputs have shape {points.shape}, expected (n, {self.inputs}): a row each, "
+                f"{self.inputs} features"
+            )
+        return points
+
+    def _plain(self, rows: list[Mapping[str, str | float]]) -> NDArray[np.float32]:
+        """Read features by name."""
+        encoded = np.empty((len(rows), self.inputs))
+        for at, row in enumerate(rows):
+            for column, name in enumerate(self.features):
+                if name not in row:
+                    raise GuardError(f"row {at}: column {name!r} is missing{nearest(name, row)}")
+                cell = row[name]
+                value = number(cell) if isinstance(cell, str) else float(cell)
+                if value is None:
+                    raise GuardError(f"row {at}, column {name!r}: {cell!r} is not a number")
+                encoded[at, column] = value
+        return _numbers(encoded, "inputs")
+
+
+def _numbers(given: ArrayLike, what: str) -> NDArray[np.float32]:
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        raise GuardError(f"{what} must be numbers, as many features each") from None
+    if array.dtype == np.float32:
+        return np.ascontiguousarray(array)
+    if array.dtype.kind not in "fiu":
+        raise GuardError(f"{what} must be numbers, got {array.dtype}")
+    with np.errstate(over="ignore"):  # what does not fit is found to be infinite
+        return np.ascontiguousarray(array, dtype=np.float32)

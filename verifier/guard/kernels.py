@@ -1,0 +1,110 @@
+"""Compiled loops: whether an input may be answered, and what each member makes of it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = ["FAULTLESS", "NOT_FINITE", "OUTSIDE", "leads", "screen"]
+
+Floats = NDArray[np.float64]
+
+FAULTLESS, NOT_FINITE, OUTSIDE = 0, 1, 2
+"""What `screen` finds."""
+
+
+@njit(cache=True, nogil=True)
+def screen(x: NDArray[np.float32], lower: Floats, upper: Floats) -> tuple[int, int]:
+    """Return whether an input is finite and between bounds, and the first feature that is not."""
+    outside = -1
+    for j in range(len(x)):
+        value = x[j]
+        if not np.isfinite(value):
+            return NOT_FINITE, j
+        if outside < 0 and not (lower[j] <= value <= upper[j]):
+            outside = j
+    if outside >= 0:
+        return OUTSIDE, outside
+    return FAULTLESS, -1
+
+
+@njit(cache=True, nogil=True)
+def leads(
+    weights: NDArray[np.floating],
+    biases: NDArray[np.floating],
+    plan: NDArray[np.int64],
+    labels: int,
+    values: Floats,
+    x: NDArray[np.float32],
+    label: int,
+    members: NDArray[np.int64],
+    margin: float,
+    close: NDArray[np.int64],
+) -> tuple[int, int]:
+    """Evaluate members until one is ahead with another label for sure.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (m, weights of a member)
+        Of each layer and each of its sources the matrix, inputs along rows.
+    biases : ndarray, shape (m, biases of a member)
+    plan : ndarray of int64, shape (steps, 8)
+        A source of a layer each: first weight, first and number of its values, first and number
+        of the values it gives, first bias or -1 if another source came before, whether it is the
+        last source, whether a ReLU follows.
+    labels : int
+        The scores are the last values.
+    values : ndarray of float64
+        Room for the input and the values of all layers.
+    x : ndarray of float32, shape (d,)
+    label : int
+        That N gives.
+    members : ndarray of int64
+        Those to evaluate, in this order.
+    margin : float
+        Leads within it are not decided.
+    close : ndarray of int64, shape (m,)
+        Filled with the members that are not decided.
+
+    Returns
+    -------
+    member : int
+        The first one that gives another label, by more than the margin; -1 if none does.
+    undecided : int
+        How many members were put into ``close``.
+    """
+    undecided = 0
+    for j in range(len(x)):
+        values[j] = x[j]
+    scores = len(values) - labels
+    for member in members:
+        own = weights[member]
+        shifts = biases[member]
+        for step in range(len(plan)):
+            at, first, inputs, out, width = (
+                plan[step, 0], plan[step, 1], plan[step, 2], plan[step, 3], plan[step, 4],
+            )  # fmt: skip
+            if plan[step, 5] >= 0:
+                for i in range(width):
+                    values[out + i] = shifts[plan[step, 5] + i]
+            for j in range(inputs):
+                value = values[first + j]
+                if value != 0.0:
+                    row = at + j * width
+                    for i in range(width):
+                        values[out + i] += value * own[row + i]
+            if plan[step, 6] and plan[step, 7]:
+                for i in range(width):
+                    values[out + i] = max(values[out + i], 0.0)
+        best = -np.inf
+        for c in range(labels):
+            if c != label:
+                best = max(best, values[scores + c])
+        lead = values[scores + label] - best
+        if lead < -margin:
+            return member, undecided
+        if not lead > margin:
+            close[undecided] = member
+            undecided += 1
+    return -1, undecided

@@ -1,0 +1,74 @@
+"""Which inputs leak: by the proved bound of their label, else by asking the members it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab import Instance
+from leaveout.verifier.guard.bounds import ProvedBounds
+from leaveout.verifier.guard.crowd import Crowd
+
+__all__ = ["Finding", "LeakTest"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is known of one input. It is private: only its label may be given away, if no leak.
+
+    Attributes
+    ----------
+    label : int
+        That N answers.
+    leak : bool
+        Whether some member answers otherwise, or ties.
+    tier : {1, 2}
+        1: the proved bound of the label tells; 2: members had to be asked.
+    """
+
+    label: int
+    leak: bool
+    tier: int
+
+
+class LeakTest:
+    """Tells leaks from other inputs of the box, exactly.
+
+    Parameters
+    ----------
+    instance : Instance
+    bounds : ProvedBounds
+        Of this very instance.
+    """
+
+    def __init__(self, instance: Instance, bounds: ProvedBounds) -> None:
+        self._runner = instance.network.runner()
+        self._crowd = Crowd(instance)
+        self._upper = bounds.upper
+        self._thresholds: list[float] = bounds.thresholds.tolist()
+
+    def network_label(self, x: NDArray[np.float32]) -> int:
+        """Return what N answers: the first label with the highest score."""
+        scores: list[float] = self._runner.scores(x[None])[0].tolist()
+        return scores.index(max(scores))
+
+    def find(self, x: NDArray[np.float32]) -> Finding:
+        """Decide one input.
+
+        Parameters
+        ----------
+        x : ndarray of float32, shape (d,)
+            In the box.
+        """
+        scores: list[float] = self._runner.scores(x[None])[0].tolist()
+        best = max(scores)
+        label = scores.index(best)
+        scores[label] = -np.inf
+        confidence = best - max(scores)
+        if confidence > self._thresholds[label]:
+            return Finding(label, leak=False, tier=1)
+        members = np.flatnonzero(self._upper[label] >= confidence)
+        leak = self._crowd.dissenter(x, label, members) is not None
+        return Finding(label, leak=leak, tier=2)

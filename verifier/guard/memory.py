@@ -1,0 +1,288 @@
+"""The durable memory of noised answers, and the account of what they cost."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from threading import Lock
+
+from leaveout.errors import GuardError
+
+__all__ = ["Account", "FullError", "Memory", "SpentError"]
+
+_BUSY = 60.0
+"""Seconds to wait for another process."""
+
+_FORMAT = 1
+
+_TABLES = """
+CREATE TABLE guard (format INTEGER NOT NULL, network TEXT NOT NULL, family TEXT NOT NULL,
+    secret BLOB NOT NULL);
+CREATE TABLE answers (input BLOB PRIMARY KEY, answer INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE spent (epsilon REAL PRIMARY KEY, answers INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+
+class SpentError(GuardError):
+    """The privacy budget covers no more noised answers."""
+
+
+class FullError(GuardError):
+    """The memory holds as many answers as it may."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """What noised answers have cost.
+
+    Attributes
+    ----------
+    answers : int
+        Distinct inputs with a noised answer.
+    spent : tuple of (float, int)
+        Epsilon of an answer, and how many cost that much; 0 for uniform ones.
+    """
+
+    answers: int
+    spent: tuple[tuple[float, int], ...]
+
+    @property
+    def epsilon(self) -> float:
+        """What all of them add up to: pure epsilons add, whoever asks for what."""
+        return float(self.exact)
+
+    @property
+    def exact(self) -> Fraction:
+        """The same, not rounded."""
+        return sum((_written(each) * count for each, count in self.spent), Fraction(0))
+
+    def afford(self, epsilon: float, cap: float | None, remember: int, path: Path) -> None:
+        """Refuse where one more answer is too many.
+
+        Raises
+        ------
+        FullError
+            If no more answers may be kept.
+        SpentError
+            If it would cost more than the cap.
+        """
+        if self.answers >= remember:
+            raise FullError(
+                f"{path}: remembers {self.answers:,} answers, as many as it may; raise the limit"
+            )
+        if cap is not None and self.exact + _written(epsilon) > _written(cap):
+            raise SpentError(
+                f"{path}: noised answers cost epsilon = {self.epsilon:g}, one more would exceed "
+                f"the cap of {cap:g}; raise it, or let further ones be uniform"
+            )
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What an answer may still cost."""
+
+    epsilon: float
+    cap: float | None
+    uniform: bool
+    remember: int
+
+
+class Memory:
+    """Answers in one SQLite file, shared by any number of threads and processes.
+
+    An answer is on the disk before it is returned, so that no crash forgets one that was given.
+    Inputs are kept as keyed digests of the float32 numbers the network reads, not as they are.
+
+    Parameters
+    ----------
+    path : Path
+        Made if there is none.
+    network, family : str
+        Digests of what answers.
+
+    Raises
+    ------
+    GuardError
+        If the file cannot be used, or remembers answers of another network or family.
+    """
+
+    def __init__(self, path: Path, network: str, family: str) -> None:
+        self.path = path
+        self._lock = Lock()
+        with self._errors():
+            self._database = self._opened()
+            self._secret = self._begin(network, family)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._database.close()
+
+    def recall(self, inputs: Sequence[bytes]) -> list[int | None]:
+        """Return what was answered to inputs before; None where nothing was.
+
+        Parameters
+        ----------
+        inputs : sequence of bytes
+        """
+        keys = [self._key(each) for each in inputs]
+        with self._lock, self._errors():
+            return [self._known(key) for key in keys]
+
+    def answer(
+        self,
+        inputs: Sequence[bytes],
+        draw: Callable[[int, float], int],
+        *,
+        epsilon: float,
+        cap: float | None,
+        uniform: bool,
+        remember: int,
+    ) -> list[int]:
+        """Return what was answered to inputs before, and draw, charge and keep what was not.
+
+        Once this returns, all answers are on the disk; where it raises, none of them is.
+
+        Parameters
+        ----------
+        inputs : sequence of bytes
+        draw : callable
+            Given a position in ``inputs`` and an epsilon, draws an answer.
+        epsilon : float
+            What an answer costs.
+        cap : float or None
+            What all answers may cost.
+        uniform : bool
+            Once the cap is reached, draw answers with an epsilon of 0.
+        remember : int
+            Answers that may be kept.
+
+        Raises
+        ------
+        SpentError
+            If the cap is reached.
+        FullError
+            If no more answers may be kept.
+        GuardError
+            If the file cannot be used.
+        """
+        limits = _Limits(epsilon, cap, uniform, remember)
+        keys = [self._key(each) for each in inputs]
+        with self._lock, self._errors(), self._transaction():
+            return [
+                self._answered(key, lambda cost, at=at: draw(at, cost), limits)  # type: ignore[misc]
+                for at, key in enumerate(keys)
+            ]
+
+    def account(self) -> Account:
+        """Return what is remembered, and what it cost."""
+        with self._lock, self._errors():
+            return self._account()
+
+    def _answered(self, key: bytes, draw: Callable[[float], int], limits: _Limits) -> int:
+        known = self._known(key)
+        if known is not None:
+            return known
+        cost = limits.epsilon
+        try:
+            self._account().afford(cost, limits.cap, limits.remember, self.path)
+        except SpentError:
+            if not limits.uniform:
+                raise
+            cost = 0.0
+        answer = draw(cost)
+        execute = self._database.execute
+        execute("INSERT INTO answers VALUES (?, ?)", (key, answer))
+        execute(
+            "INSERT INTO spent VALUES (?, 1) "
+            "ON CONFLICT (epsilon) DO UPDATE SET answers = answers + 1",
+            (cost,),
+        )
+        return answer
+
+    def _known(self, key: bytes) -> int | None:
+        row = self._database.execute(
+            "SELECT answer FROM answers WHERE input = ?", (key,)
+        ).fetchone()
+        return None if row is None else int(row[0])
+
+    def _account(self) -> Account:
+        rows = self._database.execute("SELECT epsilon, answers FROM spent ORDER BY epsilon")
+        spent = tuple((float(epsilon), int(count)) for epsilon, count in rows)
+        return Account(sum(count for _, count in spent), spent)
+
+    def _key(self, given: bytes) -> bytes:
+        return hashlib.blake2b(given, key=self._secret, digest_size=32).digest()
+
+    def _opened(self) -> sqlite3.Connection:
+        if not self.path.exists():
+            # Only its owner may read who asked what.
+            self.path.touch(mode=0o600)
+        database = sqlite3.connect(
+            f"{self.path.absolute().as_uri()}?mode=rw",
+            timeout=_BUSY,
+            isolation_level=None,
+            uri=True,
+            check_same_thread=False,
+        )
+        database.execute("PRAGMA synchronous = FULL")
+        return database
+
+    def _begin(self, network: str, family: str) -> bytes:
+        self._database.execute("PRAGMA journal_mode = WAL")
+        with self._transaction():
+            tables = self._database.execute("SELECT name FROM sqlite_master").fetchall()
+            if not tables:
+                for statement in _TABLES.split(";")[:-1]:
+                    self._database.execute(statement)
+                self._database.execute(
+                    "INSERT INTO guard VALUES (?, ?, ?, ?)",
+                    (_FORMAT, network, family, secrets.token_bytes(32)),
+                )
+            elif ("guard",) not in tables:
+                raise GuardError(f"{self.path}: is the database of another program")
+            row = self._database.execute(
+                "SELECT format, network, family, secret FROM guard"
+            ).fetchone()
+        if row is None or row[0] != _FORMAT:
+            raise GuardError(f"{self.path}: is of another version; name another file")
+        if (row[1], row[2]) != (network, family):
+            raise GuardError(
+                f"{self.path}: remembers answers of another network or family; name another file, "
+                "or delete it if that one answers no more"
+            )
+        return bytes(row[3])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._database.execute("COMMIT")
+        except BaseException:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise GuardError(f"{self.path}: cannot be used: {error.strerror}") from None
+        except sqlite3.Error as error:
+            raise GuardError(
+                f"{self.path}: cannot be used as a memory of answers: {error}; restore it, or name "
+                "another file"
+            ) from None
+
+
+def _written(number: float) -> Fraction:
+    """Return a number as people write it: ten times 0.2 are 2."""
+    return Fraction(repr(number))

@@ -1,0 +1,90 @@
+"""Where ``verify`` writes what the guard needs, checked before any work is done."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from leaveout.errors import SpecError
+from leaveout.verifier.guard.bounds import ProvedBounds, save_bounds
+from leaveout.verifier.idp import Decider, Job
+
+__all__ = ["BoundsTarget"]
+
+
+class BoundsTarget:
+    """One file of bounds of each member.
+
+    Parameters
+    ----------
+    path : Path
+
+    Raises
+    ------
+    SpecError
+        If the file could not be written in the end.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            if path.is_dir():
+                raise SpecError(f"--bounds {path}: is a folder; give a file name")
+            if path.exists() and path.stat().st_size and not _holds_bounds(path):
+                raise SpecError(
+                    f"--bounds {path}: exists and holds no bounds; choose another name, or remove "
+                    "it"
+                )
+            # What would fail in the end fails now.
+            with tempfile.TemporaryFile(prefix=".leaveout-", dir=path.resolve().parent):
+                pass
+        except OSError as error:
+            raise SpecError(f"--bounds {path}: cannot be written: {error.strerror}") from None
+
+    def begin(self, jobs: Sequence[Job]) -> None:
+        """Refuse specifications that are not about the members of one family.
+
+        Raises
+        ------
+        SpecError
+            If no statement is about leaks of a family, or several are about different ones.
+        """
+        self._jobs = [job for job in jobs if not job.pair]
+        questions = {id(job.instance) for job in self._jobs}
+        if len(questions) != 1:
+            found = "no statement" if not questions else f"{len(questions)} different questions"
+            raise SpecError(
+                f"--bounds {self.path}: a guard needs statements about one network, one family and "
+                f"one set of inputs, such as 'forall x in X, M in F: confidence(N, x) > b => "
+                f"label(M, x) == label(N, x)'; the specification has {found}"
+            )
+
+    def write(self, decider: Decider) -> str:
+        """Write the file, whole or not at all; return a note for the report.
+
+        Raises
+        ------
+        SpecError
+            If it cannot be written.
+        """
+        if decider.betrayed:
+            return "no bounds were written, because one was refuted"
+        instance = self._jobs[0].instance
+        bounds = ProvedBounds.of(instance, decider.known(instance))
+        try:
+            save_bounds(self.path, bounds)
+        except OSError as error:
+            raise SpecError(f"--bounds {self.path}: cannot be written: {error.strerror}") from None
+        shown = ", ".join(f"{each:.6g}" for each in bounds.thresholds[:4])
+        more = ", ..." if len(bounds.thresholds) > 4 else ""
+        return f"{self.path}: bounds of each member for a guard, by label at most {shown}{more}"
+
+
+def _holds_bounds(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "member_upper.npy" in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
