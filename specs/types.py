@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 __all__ = [
+    "ACCESS",
     "AUDIT",
     "BALLOTS",
     "BOOLEAN",
@@ -81,3 +82,5 @@ FOREST = Type("Forest", "a forest", equates=True)
 RECORD = Type("Record", "a record")
 RECORDS = Type("Records", "a table of records", each=RECORD)
 AUDIT = Type("Audit", "an audit")
+
+ACCESS = Type("Access", "access to a network")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leaveout.specs.signatures import Function
-from leaveout.specs.table import deletion, inputs, networks, points, votes
+from leaveout.specs.table import access, deletion, inputs, networks, points, votes
 
 __all__ = ["BUILT_IN"]
 
@@ -13,4 +13,5 @@ BUILT_IN: tuple[Function, ...] = (
     *points.FUNCTIONS,
     *votes.FUNCTIONS,
     *deletion.FUNCTIONS,
+    *access.FUNCTIONS,
 )

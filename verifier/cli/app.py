@@ -13,6 +13,7 @@ from leaveout.errors import LeaveoutError
 from leaveout.verifier.cli.audit import audit
 from leaveout.verifier.cli.check import check
 from leaveout.verifier.cli.fmt import fmt
+from leaveout.verifier.cli.guard import guard
 from leaveout.verifier.cli.partition import partition
 from leaveout.verifier.cli.report import report
 from leaveout.verifier.cli.solvers import solvers
@@ -59,6 +60,7 @@ app.command()(check)
 app.command()(fmt)
 app.command()(train)
 app.command()(partition)
+app.command()(guard)
 app.command()(report)
 app.command()(unlearn)
 app.command()(audit)

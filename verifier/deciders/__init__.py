@@ -25,6 +25,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "radius",
         "answered_right",
     ),
+    "access": ("access", "idp"),
     "audit": ("audit", "membership_advantage"),
     "sharded": ("sharded", "unlearns"),
     "forest": ("forest", "points", "unlearn", "retrain", "caches_sound", "same_function"),

@@ -275,7 +275,12 @@ class Guard:
 
     def _answered(self, points: NDArray[np.float32]) -> NDArray[np.int64]:
         self._refuse_if_closed()
-        findings = [self._finding(point) for point in points]
+        findings = []
+        for at, point in enumerate(points):
+            try:
+                findings.append(self._finding(point))
+            except GuardError as error:
+                raise GuardError(f"input {at}: {error}") from None
         found = np.asarray([each.label if each else REFUSED for each in findings], np.int64)
         drawn = [at for at, each in enumerate(findings) if self._is_noised(each)]
         if drawn:
@@ -378,8 +383,8 @@ class Guard:
                     raise GuardError(f"row {at}: column {name!r} is missing{nearest(name, row)}")
                 cell = row[name]
                 value = number(cell) if isinstance(cell, str) else float(cell)
-                if value is None:
-                    raise GuardError(f"row {at}, column {name!r}: {cell!r} is not a number")
+                if value is None or not np.isfinite(value):
+                    raise GuardError(f"row {at}, column {name!r}: {cell!r} is not a finite number")
                 encoded[at, column] = value
         return _numbers(encoded, "inputs")
 

@@ -1,0 +1,32 @@
+"""Access: a network behind a guard, and what its answers may tell."""
+
+from __future__ import annotations
+
+from leaveout.specs.signatures import Function, Parameter
+from leaveout.specs.types import ACCESS, BOOLEAN, NUMBER, TEXT
+
+__all__ = ["FUNCTIONS"]
+
+FUNCTIONS: tuple[Function, ...] = (
+    Function(
+        "access",
+        (Parameter("path", (TEXT,)),),
+        ACCESS,
+        "Label-only access to a network behind a guard: a folder with the network, its family and "
+        "the bounds the guard rests on.",
+        'let A = access("family")',
+        reads=True,
+    ),
+    Function(
+        "idp",
+        (
+            Parameter("access", (ACCESS,)),
+            Parameter("epsilon", (NUMBER,), named=True, least=0),
+        ),
+        BOOLEAN,
+        "Whether the guard noises every input of its box at which some member answers otherwise, "
+        "so that each answer changes by a factor of at most exp(epsilon) in its chances.",
+        'idp(access("family"), epsilon = 0.2)',
+        threat="the training set loses any one point",
+    ),
+)

@@ -1,0 +1,249 @@
+"""``leaveout guard``: label-only access that is private."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TextIO
+
+import typer
+
+from leaveout.errors import GuardError
+
+if TYPE_CHECKING:
+    from leaveout.verifier.guard import Guard
+
+__all__ = ["guard"]
+
+_BATCH = 1024
+_LISTED = 5
+_REFUSED = 3
+
+
+def guard(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR",
+            help="A folder of leaveout train, with the bounds.npz that leaveout verify --bounds "
+            "wrote.",
+            show_default=False,
+        ),
+    ],
+    rows: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="CSV",
+            help="Rows to answer, in the table's own units, a header first; '-' or nothing for "
+            "standard input.",
+            show_default=False,
+        ),
+    ] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="How much a noised answer may depend on any one training point; 0: not at all.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Write the labels there, all or none.",
+            show_default="standard output",
+        ),
+    ] = None,
+    outside: Annotated[
+        str,
+        typer.Option(
+            metavar="refuse|noise",
+            help="Inputs outside the verified box: refuse them (an empty label), or noise them.",
+        ),
+    ] = "refuse",
+    memory: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="SQLite file that remembers noised answers; never delete it while the network "
+            "answers.",
+            show_default="DIR/answers.sqlite",
+        ),
+    ] = None,
+    cap: Annotated[
+        float | None,
+        typer.Option(
+            help="What the epsilons of all noised answers may add up to.", show_default="no limit"
+        ),
+    ] = None,
+    when_spent: Annotated[
+        str,
+        typer.Option(
+            metavar="refuse|uniform",
+            help="Once the cap is reached: refuse everything, or draw further noised answers "
+            "uniformly, which costs nothing.",
+        ),
+    ] = "refuse",
+    remember: Annotated[
+        int, typer.Option(help="Noised answers that may be kept; then everything is refused.")
+    ] = 1_000_000,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="For experiments only: who knows it can take the noise away.",
+            show_default="randomness of the operating system",
+        ),
+    ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Answer over HTTP instead (extra 'serve').")
+    ] = False,
+    host: Annotated[str, typer.Option(help="With --serve: address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="With --serve.", min=0, max=65535)] = 8000,
+    pad: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            help="With --serve: answers leave at multiples of this, so that time does not tell "
+            "which inputs were noised; 0 turns it off.",
+            min=0,
+        ),
+    ] = 0.05,
+    account: Annotated[
+        bool,
+        typer.Option(
+            "--account",
+            help="Answer nothing: say how many inputs were noised and what that cost. Keep it to "
+            "yourself.",
+        ),
+    ] = False,
+) -> None:
+    """Answer with labels that owe nothing to any one training point, or little: epsilon.
+
+    An input whose confidence is above what was proved for its label is answered as the network
+    answers it. Of others the retrained networks are asked; only where one of them disagrees, the
+    answer is drawn at random, once, and remembered. Labels go to standard output, one a row.
+
+    For example: leaveout guard family --epsilon 0.2 patients.csv -o labels.csv
+
+    Exit status: 0 all rows answered, 3 some refused, 2 bad input.
+    """
+    from leaveout.verifier.guard import Guard
+
+    if rows is not None and (serve or account):
+        raise GuardError(f"{rows}: {'--serve' if serve else '--account'} takes no CSV")
+    if epsilon is None and not account:
+        raise GuardError(
+            "say how much a noised answer may depend on one training point, as in --epsilon 0.2"
+        )
+    for name, value, known in (
+        ("--outside", outside, ("refuse", "noise")),
+        ("--when-spent", when_spent, ("refuse", "uniform")),
+    ):
+        if value not in known:
+            raise GuardError(f"{name} must be {' or '.join(known)}, got {value!r}")
+    with Guard.load(
+        folder,
+        epsilon or 0.0,
+        outside="noise" if outside == "noise" else "refuse",
+        memory=memory,
+        cap=cap,
+        when_spent="uniform" if when_spent == "uniform" else "refuse",
+        remember=remember,
+        seed=seed,
+    ) as opened:
+        if account:
+            sys.stdout.write(_account(opened))
+            return
+        if seed is not None:
+            sys.stderr.write("leaveout: the noise is seeded: for experiments only\n")
+        if serve:
+            _serve(opened, host, port, pad)
+            return
+        refused = _answer(opened, rows, output)
+    if refused:
+        shown = ", ".join(map(str, refused[:_LISTED])) + ", ..." * (len(refused) > _LISTED)
+        sys.stderr.write(
+            f"leaveout: {len(refused):,} row{'s' * (len(refused) != 1)} outside the verified "
+            f"inputs refused (line {shown}); nothing is proved of them\n"
+        )
+        raise typer.Exit(_REFUSED)
+
+
+def _answer(guard: Guard, rows: Path | None, output: Path | None) -> list[int]:
+    """Write a label a row; return the lines of those refused."""
+    from leaveout.verifier.cli.target import reader_may_leave
+    from leaveout.verifier.guard.rows import answered
+
+    refused = []
+    names = guard.names
+    with ExitStack() as stack:
+        source, stream = stack.enter_context(_opened(rows))
+        batch = 1 if stream is sys.stdin else _BATCH
+        target = stack.enter_context(_target(output))
+        stack.enter_context(reader_may_leave())
+        writer = csv.writer(target, lineterminator="\n")
+        writer.writerow(["label"])
+        for at, answer in enumerate(answered(guard, stream, source, batch), start=1):
+            if answer.label is None:
+                refused.append(answer.line)
+                writer.writerow([""])
+            else:
+                writer.writerow([names[answer.label] if names else answer.label])
+            if at % batch == 0:
+                target.flush()
+    return refused
+
+
+@contextmanager
+def _opened(rows: Path | None) -> Iterator[tuple[str, TextIO]]:
+    if rows is None or str(rows) == "-":
+        yield "standard input", sys.stdin
+        return
+    try:
+        with rows.open(encoding="utf-8-sig", newline="") as stream:
+            yield str(rows), stream
+    except OSError as error:
+        raise GuardError(f"{rows}: cannot be read: {error.strerror}") from None
+
+
+@contextmanager
+def _target(output: Path | None) -> Iterator[TextIO]:
+    from leaveout.files import written_whole
+
+    if output is None:
+        yield sys.stdout
+        return
+    if output.is_dir():
+        raise GuardError(f"-o {output}: is a folder; give a file name")
+    try:
+        with written_whole(output) as stream:
+            text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+            yield text
+            text.flush()
+            text.detach()
+    except OSError as error:
+        raise GuardError(f"-o {output}: cannot be written: {error.strerror}") from None
+
+
+def _serve(guard: Guard, host: str, port: int, pad: float) -> None:
+    try:
+        from leaveout.verifier.guard.server import serve
+    except ImportError as error:
+        raise GuardError(
+            f"--serve needs {error.name}, which is not installed: pip install 'leaveout[serve]'"
+        ) from None
+    serve(guard, host=host, port=port, pad=pad)
+
+
+def _account(guard: Guard) -> str:
+    found = guard.account()
+    lines = [f"noised inputs  {found.answers:,}", f"epsilon spent  {found.epsilon:g}"]
+    for epsilon, count in found.spent:
+        lines.append(f"    {count:,} at {epsilon:g}")
+    return "\n".join(lines) + "\n"

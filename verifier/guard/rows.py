@@ -1,0 +1,138 @@
+"""Rows of a CSV, one after the other, as inputs for the guard."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import GuardError
+from leaveout.models.train.encoding import nearest
+from leaveout.verifier.guard.guard import Guard
+
+__all__ = ["Answer", "answered"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was answered to a row.
+
+    Attributes
+    ----------
+    line : int
+        Of the CSV, from 1.
+    label : int or None
+        None where the row lies outside the verified inputs and is refused.
+    """
+
+    line: int
+    label: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Row:
+    line: int
+    x: NDArray[np.float32]
+
+
+def answered(guard: Guard, stream: TextIO, source: str, batch: int) -> Iterator[Answer]:
+    """Answer the rows of a CSV in their order; nothing is read ahead of a batch.
+
+    Columns are those of the table the networks were trained on, in its own units; others, such
+    as the label, are ignored. Where features have no names, columns are features in order.
+
+    Parameters
+    ----------
+    guard : Guard
+    stream : text stream
+        Commas; the first line names the columns.
+    source : str
+        What messages call it.
+    batch : int
+        Rows that are answered, and noised answers that are put on the disk, together.
+
+    Raises
+    ------
+    GuardError
+        With the line of what cannot be used; rows before it were answered.
+    """
+    waiting: list[_Row] = []
+    for row in _rows(guard, stream, source):
+        waiting.append(row)
+        if len(waiting) == batch:
+            yield from _batch(guard, waiting, source)
+            waiting = []
+    yield from _batch(guard, waiting, source)
+
+
+def _batch(guard: Guard, rows: list[_Row], source: str) -> Iterator[Answer]:
+    if not rows:
+        return
+    try:
+        labels = guard.answers(np.stack([row.x for row in rows])).tolist()
+    except GuardError as error:
+        if len(rows) == 1:
+            raise GuardError(f"{source}, line {rows[0].line}: {error}") from None
+        # One of them is to blame: those before it are answered.
+        for row in rows:
+            yield from _batch(guard, [row], source)
+        return
+    for row, label in zip(rows, labels, strict=True):
+        yield Answer(row.line, None if label < 0 else label)
+
+
+def _rows(guard: Guard, stream: TextIO, source: str) -> Iterator[_Row]:
+    reader = csv.reader(stream, skipinitialspace=True, strict=True)
+    try:
+        header = [name.strip().removeprefix("\ufeff") for name in next(reader, [])]
+        wanted = _checked(guard, header, source)
+        for cells in reader:
+            if not cells or (len(cells) == 1 and not cells[0].strip() and len(header) > 1):
+                continue
+            line = reader.line_num
+            if len(cells) != len(header):
+                raise GuardError(
+                    f"{source}, line {line}: {len(cells)} cells, expected {len(header)} as in the "
+                    "header; mend the line"
+                )
+            named = dict(zip(wanted, (cell.strip() for cell in cells), strict=True))
+            try:
+                yield _Row(line, guard.encode([named])[0])
+            except GuardError as error:
+                wrong = str(error).removeprefix("row 0, ").removeprefix("row 0: ")
+                raise GuardError(f"{source}, line {line}, {wrong}") from None
+    except csv.Error as error:
+        raise GuardError(f"{source}, line {reader.line_num}: not CSV: {error}") from None
+    except UnicodeDecodeError as error:
+        raise GuardError(
+            f"{source}: byte {error.start} is not UTF-8 text; save the table as UTF-8"
+        ) from None
+
+
+def _checked(guard: Guard, header: list[str], source: str) -> list[str]:
+    """Return the header, or names of features in its place."""
+    if not any(header):
+        raise GuardError(f"{source}: is empty; expected a header line with the column names")
+    encoding = guard.encoding
+    columns = guard.features if encoding is None else tuple(c.name for c in encoding.columns)
+    unnamed = encoding is None and columns == tuple(map(str, range(guard.inputs)))
+    if unnamed and set(columns) - set(header):
+        if len(header) != len(columns):
+            raise GuardError(
+                f"{source}, line 1: {len(header)} columns, expected {len(columns)}: features have "
+                "no names, so that they are taken in order"
+            )
+        return list(columns)
+    for name in columns:
+        if name not in header:
+            raise GuardError(
+                f"{source}, line 1: there is no column {name!r}{nearest(name, header)}; the "
+                f"network reads {len(columns)} columns"
+            )
+        if header.count(name) > 1:
+            raise GuardError(f"{source}, line 1: two columns are named {name!r}; rename one")
+    return header
