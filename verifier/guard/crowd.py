@@ -149,9 +149,9 @@ def _pack(instance: Instance) -> _Packed:
             weight += inputs * layer.width
         bias += layer.width
     count = len(instance.family)
-    weights, biases = np.empty((count, weight)), np.empty((count, bias))
-    if _single(instance):
-        weights, biases = weights.astype(np.float32), biases.astype(np.float32)
+    kind = np.float32 if _single(instance) else np.float64
+    weights: NDArray[np.floating] = np.empty((count, weight), kind)
+    biases: NDArray[np.floating] = np.empty((count, bias), kind)
     for chosen, stack in instance.members.chunks():
         weights[chosen] = np.concatenate([_flat(layer) for layer in stack.layers], axis=1)
         biases[chosen] = np.concatenate([layer.bias for layer in stack.layers], axis=1)
@@ -178,4 +178,5 @@ def _single(instance: Instance) -> bool:
 
 
 def _is_single(values: Floats) -> bool:
-    return bool(np.array_equal(values, values.astype(np.float32)))
+    with np.errstate(over="ignore"):
+        return bool(np.array_equal(values, values.astype(np.float32)))

@@ -17,7 +17,13 @@ from leaveout.models.train.encoding import Encoding, encode_rows, encoding_of, n
 from leaveout.verifier.guard.access import Access, load_access
 from leaveout.verifier.guard.kernels import FAULTLESS, NOT_FINITE, screen
 from leaveout.verifier.guard.leaks import Finding, LeakTest
-from leaveout.verifier.guard.memory import Account, FullError, Memory, SpentError
+from leaveout.verifier.guard.memory import (
+    Account,
+    FullError,
+    Memory,
+    SpentError,
+    UnusableError,
+)
 from leaveout.verifier.guard.noise import noised, randomness
 from leaveout.verifier.guard.settings import GuardSettings
 
@@ -150,6 +156,11 @@ class Guard:
         return known if len(known) == self._labels else ()
 
     @property
+    def closed(self) -> bool:
+        """Whether it answers no more: the budget is spent, or the memory full or unusable."""
+        return self._closed is not None
+
+    @property
     def encoding(self) -> Encoding | None:
         """How columns of a table become features; None if the networks read plain arrays."""
         return self._encoding
@@ -254,6 +265,26 @@ class Guard:
             np.asarray(labels, np.int64), np.asarray(leaks, bool), np.asarray(tiers, np.int64)
         )
 
+    def rehearse(self, X: ArrayLike) -> None:
+        """Do the most work that answering inputs can be, and give no answer.
+
+        Every member is asked about each input, whatever is proved of it, and the memory writes to
+        its disk once, without keeping anything.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, inputs)
+
+        Raises
+        ------
+        GuardError
+            If they are no inputs, or the memory cannot be used.
+        """
+        for point in self._points(X):
+            self._finding(point)
+            self._test.ask_all(point)
+        self._memory.rehearse()
+
     def account(self) -> Account:
         """Return how many distinct inputs were noised, and what they cost. It is private too."""
         return self._memory.account()
@@ -321,7 +352,11 @@ class Guard:
         """Return noised answers, those given before or new ones, once they are on the disk."""
         # -0.0 and 0.0 are one number to a network.
         inputs = [(point + np.float32(0)).tobytes() for point in points]
-        known = self._memory.recall(inputs)
+        try:
+            known = self._memory.recall(inputs)
+        except UnusableError as error:
+            self._closed = error
+            raise
         if all(answer is not None for answer in known):
             return [answer for answer in known if answer is not None]
         own = [
@@ -342,7 +377,7 @@ class Guard:
                 uniform=settings.when_spent == "uniform",
                 remember=settings.remember,
             )
-        except (SpentError, FullError) as error:
+        except (SpentError, FullError, UnusableError) as error:
             self._closed = error
             raise
 
@@ -395,8 +430,8 @@ def _numbers(given: ArrayLike, what: str) -> NDArray[np.float32]:
     except ValueError:
         raise GuardError(f"{what} must be numbers, as many features each") from None
     if array.dtype == np.float32:
-        return np.ascontiguousarray(array)
+        return np.asarray(array, order="C")
     if array.dtype.kind not in "fiu":
         raise GuardError(f"{what} must be numbers, got {array.dtype}")
     with np.errstate(over="ignore"):  # what does not fit is found to be infinite
-        return np.ascontiguousarray(array, dtype=np.float32)
+        return np.asarray(array, dtype=np.float32, order="C")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,7 @@ from threading import Lock
 
 from leaveout.errors import GuardError
 
-__all__ = ["Account", "FullError", "Memory", "SpentError"]
+__all__ = ["Account", "FullError", "Memory", "SpentError", "UnusableError"]
 
 _BUSY = 60.0
 """Seconds to wait for another process."""
@@ -35,6 +36,10 @@ class SpentError(GuardError):
 
 class FullError(GuardError):
     """The memory holds as many answers as it may."""
+
+
+class UnusableError(GuardError):
+    """The memory's file cannot be read or written."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,7 @@ class Memory:
     def __init__(self, path: Path, network: str, family: str) -> None:
         self.path = path
         self._lock = Lock()
+        self._process = os.getpid()
         with self._errors():
             self._database = self._opened()
             self._secret = self._begin(network, family)
@@ -169,7 +175,7 @@ class Memory:
             If the cap is reached.
         FullError
             If no more answers may be kept.
-        GuardError
+        UnusableError
             If the file cannot be used.
         """
         limits = _Limits(epsilon, cap, uniform, remember)
@@ -179,6 +185,17 @@ class Memory:
                 self._answered(key, lambda cost, at=at: draw(at, cost), limits)  # type: ignore[misc]
                 for at, key in enumerate(keys)
             ]
+
+    def rehearse(self) -> None:
+        """Write to the disk as `answer` does, and keep nothing.
+
+        Raises
+        ------
+        UnusableError
+            If the file cannot be used.
+        """
+        with self._lock, self._errors(), self._transaction():
+            self._database.execute("UPDATE guard SET format = format")
 
     def account(self) -> Account:
         """Return what is remembered, and what it cost."""
@@ -272,12 +289,17 @@ class Memory:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
+        if os.getpid() != self._process:
+            raise UnusableError(
+                f"{self.path}: was opened by the process that this one was forked from; load the "
+                "guard in each process"
+            )
         try:
             yield
         except OSError as error:
-            raise GuardError(f"{self.path}: cannot be used: {error.strerror}") from None
+            raise UnusableError(f"{self.path}: cannot be used: {error.strerror}") from None
         except sqlite3.Error as error:
-            raise GuardError(
+            raise UnusableError(
                 f"{self.path}: cannot be used as a memory of answers: {error}; restore it, or name "
                 "another file"
             ) from None

@@ -76,7 +76,8 @@ def _batch(guard: Guard, rows: list[_Row], source: str) -> Iterator[Answer]:
         labels = guard.answers(np.stack([row.x for row in rows])).tolist()
     except GuardError as error:
         if len(rows) == 1:
-            raise GuardError(f"{source}, line {rows[0].line}: {error}") from None
+            wrong = str(error).removeprefix("input 0: ")
+            raise GuardError(f"{source}, line {rows[0].line}: {wrong}") from None
         # One of them is to blame: those before it are answered.
         for row in rows:
             yield from _batch(guard, [row], source)

@@ -1,0 +1,110 @@
+"""``verify --bounds`` writes what was proved of each member."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import leaveout
+from leaveout.bab.native.digests import box_digest
+from leaveout.errors import SpecError
+from leaveout.verifier.guard.bounds import ProvedBounds, load_bounds, save_bounds
+
+SPEC = """
+let N = network("full.onnx")
+let F = family("family.npz")
+let X = box(0, 1)
+"""
+BOUND = """
+find bound: least b per label such that
+    forall x in X, M in F: confidence(N, x) > b => label(M, x) == label(N, x)
+"""
+
+
+def verify(folder, claims, name="b.npz", **options):
+    (folder / "b.spec").write_text(SPEC + claims)
+    return leaveout.verify(folder / "b.spec", bounds=folder / name, **options)
+
+
+@pytest.fixture
+def folder(leaky, tmp_path):
+    for name in ("full.onnx", "family.npz"):
+        (tmp_path / name).write_bytes((leaky.folder / name).read_bytes())
+    return tmp_path
+
+
+def test_each_member_is_bounded_by_the_result(folder):
+    report = verify(folder, BOUND)
+    bounds = load_bounds(folder / "b.npz")
+    assert bounds.upper.shape == (3, 8)
+    for result, upper in zip(report.results, bounds.thresholds):
+        assert upper == pytest.approx(result.upper, rel=1e-12)
+        assert result.lower <= upper
+    assert any("bounds of each member for a guard" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("engine", ["native", "lucid"])
+def test_bounds_hold_for_each_member(folder, leaky, grid, engine):
+    """No leak of a member on a grid is above what is written of that member."""
+    verify(folder, BOUND, engine=engine, time=10)
+    bounds = load_bounds(folder / "b.npz")
+    network, family = leaky.instance.network, leaky.instance.family
+    own = network.runner().scores(grid).astype(np.float64)
+    labels = own.argmax(axis=1)
+    lead = np.sort(own)[:, -1] - np.sort(own)[:, -2]
+    leaks = 0
+    for member in range(len(family)):
+        runner = network.runner({name: stack[0] for name, stack in family.take([member]).items()})
+        other = runner.scores(grid).argmax(axis=1)
+        for at in np.flatnonzero(other != labels):
+            assert lead[at] <= bounds.upper[labels[at], member]
+            leaks += 1
+    assert leaks > 50
+
+
+def test_out_of_time_bounds_are_loose_and_sound(folder):
+    verify(folder, BOUND, time=0.01, name="loose.npz")
+    verify(folder, BOUND, name="tight.npz")
+    loose, tight = load_bounds(folder / "loose.npz"), load_bounds(folder / "tight.npz")
+    assert (loose.upper >= tight.upper * (1 - 1e-3)).all()
+
+
+def test_a_label_that_was_not_asked_about_has_a_bound(folder):
+    claim = "find one: least b such that forall x in X, M in F: confidence(N, x, 1) > b => "
+    verify(folder, claim + "label(M, x) == 1\n")
+    assert (load_bounds(folder / "b.npz").upper > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("claims", "message"),
+    [
+        ("guarantee g: forall x in X: label(N, x) == 1\n", "has no statement"),
+        (
+            BOUND + BOUND.replace("bound", "again").replace(" in X", " in box(0, 0.5)"),
+            "has 2 different questions",
+        ),
+    ],
+)
+def test_one_question_is_needed(folder, claims, message):
+    with pytest.raises(SpecError, match=message):
+        verify(folder, claims)
+    assert not (folder / "b.npz").exists()
+
+
+def test_other_files_are_not_written_over(folder):
+    (folder / "b.npz").write_bytes(b"something else")
+    with pytest.raises(SpecError, match="exists and holds no bounds"):
+        verify(folder, BOUND)
+    with pytest.raises(SpecError, match="is a folder"):
+        verify(folder, BOUND, name=".")
+    with pytest.raises(SpecError, match="cannot be written"):
+        verify(folder, BOUND, name="none/b.npz")
+
+
+def test_what_is_read_is_what_was_written(leaky, tmp_path):
+    bounds = ProvedBounds.of(leaky.instance, [None] * 3)
+    save_bounds(tmp_path / "b.npz", bounds)
+    again = load_bounds(tmp_path / "b.npz")
+    assert (again.network, again.family) == (bounds.network, bounds.family)
+    assert box_digest(again.box) == box_digest(bounds.box)
+    assert (again.upper == bounds.upper).all()

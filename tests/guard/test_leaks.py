@@ -1,0 +1,90 @@
+"""The guard noises exactly the inputs at which some member disagrees or ties."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from leaveout.verifier.guard import Guard
+
+from support import networks
+from support.guards import make_folder
+
+
+def inspected(folder, points):
+    with Guard.load(folder, 0.2) as guard:
+        return guard.inspect(points)
+
+
+@pytest.mark.parametrize("kind", sorted(networks.ALL))
+def test_every_kind_of_network(kind, tmp_path):
+    rng = np.random.default_rng(3)
+    served = make_folder(tmp_path, networks.ALL[kind](rng), spread=0.02, seconds=0.4)
+    points = rng.random((120, served.instance.network.inputs)).astype(np.float32)
+    labels, leaks = served.truth(points)
+    found = inspected(tmp_path, points)
+    assert (found.labels == labels).all()
+    assert (found.leaks == leaks).all()
+    assert ((found.tiers == 3) == leaks).all()
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 10_000), spread=st.sampled_from([0.0, 1e-3, 0.03, 0.3]))
+def test_random_networks(seed, spread, tmp_path_factory):
+    rng = np.random.default_rng(seed)
+    widths = (int(rng.integers(1, 4)), 4, 4, int(rng.integers(2, 4)))
+    folder = tmp_path_factory.mktemp("random")
+    served = make_folder(folder, networks.dense(rng, widths), seed=seed, spread=spread, seconds=0.2)
+    points = rng.random((60, widths[0])).astype(np.float32)
+    labels, leaks = served.truth(points)
+    found = inspected(folder, points)
+    assert (found.labels == labels).all()
+    assert (found.leaks == leaks).all()
+
+
+def test_right_up_to_the_last_float(leaky, grid):
+    """Where leaks begin is found by halving, down to neighbouring float32 inputs."""
+    _, leaks = leaky.truth(grid)
+    inside, outside = grid[leaks], grid[~leaks]
+    assert len(inside) and len(outside)
+    rng = np.random.default_rng(0)
+    checked = []
+    for _ in range(12):
+        a, b = inside[rng.integers(len(inside))], outside[rng.integers(len(outside))]
+        for _ in range(40):
+            middle = ((a.astype(np.float64) + b) / 2).astype(np.float32)
+            if (middle == a).all() or (middle == b).all():
+                break
+            _, leak = leaky.truth(middle[None])
+            a, b = (middle, b) if leak[0] else (a, middle)
+            checked.append(middle)
+    points = np.stack(checked)
+    labels, leaks = leaky.truth(points)
+    found = inspected(leaky.folder, points)
+    assert (found.labels == labels).all()
+    assert (found.leaks == leaks).all()
+
+
+def test_a_tie_of_a_member_is_a_leak(tmp_path):
+    """All weights 0: every member ties everywhere, and so does N."""
+    model = networks.dense(np.random.default_rng(0), (2, 3, 2), scale=0.0)
+    served = make_folder(tmp_path, model, spread=0.0, seconds=0.2)
+    points = np.random.default_rng(1).random((5, 2)).astype(np.float32)
+    assert served.truth(points)[1].all()
+    assert inspected(tmp_path, points).leaks.all()
+
+
+def test_bounds_too_low_would_be_noticed(leaky, grid, tmp_path):
+    """The comparison with the truth fails where the bounds are wrong."""
+    from dataclasses import replace
+    from shutil import copytree
+
+    from leaveout.verifier.guard.bounds import load_bounds, save_bounds
+
+    folder = tmp_path / "low"
+    copytree(leaky.folder, folder, ignore=lambda *_: ["answers.sqlite"])
+    bounds = load_bounds(folder / "bounds.npz")
+    save_bounds(folder / "bounds.npz", replace(bounds, upper=np.zeros_like(bounds.upper)))
+    assert (inspected(folder, grid).leaks != leaky.truth(grid)[1]).any()
