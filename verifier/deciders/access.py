@@ -38,7 +38,7 @@ def access(given: Arguments) -> Access:
 
 
 def idp(given: Arguments) -> Decided:
-    """Decide epsilon-iDP of the answers of a guard: LUCID, Definition 3.1 and Lemma 3.2.
+    """Decide epsilon-iDP of the answers of a guard: LUCID, Definition 2.3 and Lemma 3.2.
 
     The exponential mechanism gives it where an answer is noised, whatever the networks are. Where
     none is, all members must answer alike: where a confidence is above the bound of a member, that
