@@ -100,6 +100,14 @@ def test_no_inputs_have_no_answers(guard):
     assert guard.labels(np.zeros((0, 2))).shape == (0,)
 
 
+def test_where_one_is_refused_none_is_charged(copied, leaky, grid):
+    points = np.stack([leak_of(leaky, grid), np.array([0.5, 1.5], np.float32)])
+    with Guard.load(copied, 0.2) as guard:
+        with pytest.raises(GuardError, match="input 1"):
+            guard.labels(points)
+        assert guard.account().answers == 0
+
+
 def test_outside_the_box_nothing_is_answered_plainly(copied):
     points = np.array([[0.5, 0.5], [0.5, 1.001], [2.0, 0.1]], np.float32)
     with Guard.load(copied, 0.0) as refusing:

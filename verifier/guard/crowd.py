@@ -22,7 +22,10 @@ _RUNNERS = 256
 """Members that are kept loaded in onnxruntime."""
 
 _ROUNDING = 1e-9
-"""Relative error, far above it, of a sum in float64."""
+"""Relative error, far above it, of a sum in float64; what float32 loses is 1e8 times as much."""
+
+_SPARE = 1e-6
+"""Share added to what float32 may lose, for what float64 loses."""
 
 Floats = NDArray[np.float64]
 
@@ -63,7 +66,7 @@ class Crowd:
         self._labels = instance.labels
         self._rounding = Rounding.of(instance.network.graph, instance.family.parameters)
         scale = float(instance.pair.hyper[-1].magnitude.max())
-        self._margin = instance.member_error + _ROUNDING * (1.0 + scale)
+        self._margin = instance.member_error * (1.0 + _SPARE) + _ROUNDING * (1.0 + scale)
         self._runner = lru_cache(_RUNNERS)(self._load)
         self._loading = Lock()
 
@@ -122,7 +125,7 @@ class Crowd:
             bounds.append(Interval(low, high))
         local = self._rounding.over(np.abs(x).astype(np.float64), bounds)
         scale = max(float(np.abs(layer).max()) for layer in activations)
-        return min(local + _ROUNDING * (1.0 + scale), self._margin)
+        return min(local * (1.0 + _SPARE) + _ROUNDING * (1.0 + scale), self._margin)
 
     def _load(self, member: int) -> Runner:
         family = self._instance.family

@@ -226,12 +226,11 @@ class Guard:
             As of `label`, with the place of the first input that is refused.
         """
         points = self._points(X)
-        found = self._answered(points)
-        refused = np.flatnonzero(found == REFUSED)
-        if refused.size:
-            at = int(refused[0])
+        findings = self._findings(points)
+        if self.settings.outside == "refuse" and None in findings:
+            at = findings.index(None)
             raise GuardError(f"input {at}: {self._refusal(points[at])}")
-        return found
+        return self._answered(points, findings)
 
     def answers(self, X: ArrayLike) -> NDArray[np.int64]:
         """Answer inputs, with -1 for those outside the box that are refused.
@@ -245,7 +244,8 @@ class Guard:
         GuardError
             If one is no input at all, or the memory cannot be used.
         """
-        return self._answered(self._points(X))
+        points = self._points(X)
+        return self._answered(points, self._findings(points))
 
     def inspect(self, X: ArrayLike) -> Inspection:
         """Tell what is known of inputs, with no noise and no memory: not for who asks.
@@ -304,7 +304,7 @@ class Guard:
     ) -> None:
         self.close()
 
-    def _answered(self, points: NDArray[np.float32]) -> NDArray[np.int64]:
+    def _findings(self, points: NDArray[np.float32]) -> list[Finding | None]:
         self._refuse_if_closed()
         findings = []
         for at, point in enumerate(points):
@@ -312,12 +312,16 @@ class Guard:
                 findings.append(self._finding(point))
             except GuardError as error:
                 raise GuardError(f"input {at}: {error}") from None
+        return findings
+
+    def _answered(
+        self, points: NDArray[np.float32], findings: list[Finding | None]
+    ) -> NDArray[np.int64]:
         found = np.asarray([each.label if each else REFUSED for each in findings], np.int64)
         drawn = [at for at, each in enumerate(findings) if self._is_noised(each)]
         if drawn:
-            found[drawn] = self._noised(
-                [points[at] for at in drawn], [findings[at] for at in drawn]
-            )
+            noised_ones = [points[at] for at in drawn], [findings[at] for at in drawn]
+            found[drawn] = self._noised(*noised_ones)
         return found
 
     def _close_if_spent(self) -> None:
