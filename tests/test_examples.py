@@ -70,6 +70,15 @@ def test_three_kinds_of_deletion_guarantees_are_proved():
     ]
 
 
+def test_six_guarantees_of_one_training_set_are_proved():
+    report = leaveout.verify(ROOT / "examples" / "six" / "six.spec")
+    assert [r.name for r in report.results] == [
+        "private", "bound", "bound", "edits", "together", "flips", "forgets", "exact", "kept",
+        "hidden",
+    ]  # fmt: skip
+    assert {r.verdict for r in report.results} == {"proved"}
+
+
 def test_the_forest_of_the_example_is_what_its_script_makes():
     from sklearn.datasets import load_breast_cancer
 
