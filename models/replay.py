@@ -77,6 +77,7 @@ class Runner:
             raise ModelError(f"{where}: onnxruntime cannot load the model: {line}") from None
         first = self._session.get_inputs()[0]
         self._input = first.name
+        self._output = [self._session.get_outputs()[0].name]
         self._one_at_a_time = first.shape[0] == 1
         self._shape = input_shape
 
@@ -93,8 +94,10 @@ class Runner:
         ndarray of float32, shape (p, labels)
         """
         samples = np.asarray(points, dtype=np.float32).reshape(-1, *self._shape)
-        batches = [samples[i : i + 1] for i in range(len(samples))]
-        if not self._one_at_a_time or not batches:
-            batches = [samples]
-        parts = [self._session.run(None, {self._input: batch})[0] for batch in batches]
-        return np.concatenate(parts).astype(np.float32, copy=False)
+        if not (self._one_at_a_time and len(samples)):
+            return self._run(samples)
+        return np.concatenate([self._run(samples[i : i + 1]) for i in range(len(samples))])
+
+    def _run(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
+        found: NDArray[np.generic] = self._session.run(self._output, {self._input: batch})[0]
+        return found.astype(np.float32, copy=False)

@@ -82,6 +82,7 @@ class Guard:
         self._test = LeakTest(access.instance, access.bounds)
         self._draws = randomness(settings.seed)
         self._box = access.instance.box
+        self._shape = (access.instance.box.dimension,)
         self._labels = access.instance.labels
         self._encoding = encoding_of(access.instance.family.manifest)
         self._closed: GuardError | None = None
@@ -200,7 +201,7 @@ class Guard:
         """
         self._refuse_if_closed()
         point = _numbers(x, "an input")
-        if point.shape != (self.inputs,):
+        if point.shape != self._shape:
             raise GuardError(
                 f"an input has shape {point.shape}, expected ({self.inputs},): {self.inputs} "
                 "features"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,7 @@ from leaveout.verifier.guard.crowd import Crowd
 __all__ = ["Finding", "LeakTest"]
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """What is known of one input. It is private: only its label may be given away, if no leak.
 
     Attributes
