@@ -9,20 +9,29 @@ DEVBIN := $(DEV)/bin
 PIP := pip install --quiet --disable-pip-version-check -c constraints.txt
 CHECK := test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	|| { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 ..."; exit 1; }
-EXTRAS := train,gurobi,pulp,ortools,scip,vnnlib,report,export
+EXAMPLE := examples/breast_cancer
+DEMO := build/demo
+EXTRAS := train,gurobi,pulp,ortools,scip,vnnlib,report,export,docs,serve
 
-.PHONY: demo test check lint types imports wheel clean
+.PHONY: demo test docs check lint types imports wheel clean
 
 demo: $(VENV)/.ready
-	$(BIN)/leaveout verify examples/breast_cancer/breast_cancer.spec
+	@mkdir -p $(DEMO)
+	$(BIN)/leaveout verify $(EXAMPLE)/breast_cancer.spec --json $(DEMO)/result.json
+	@echo
+	$(BIN)/leaveout report $(DEMO)/result.json --data $(EXAMPLE)/patients.csv -o $(DEMO)/report.html
 	@echo
 	@echo "Every number above is for scikit-learn's breast-cancer data; row = patient."
-	@echo "Next: read examples/breast_cancer/breast_cancer.spec, change it, and run"
-	@echo "    $(BIN)/leaveout verify examples/breast_cancer/breast_cancer.spec --json result.json"
+	@echo "Open $(DEMO)/report.html in a browser: the same as a page, with every patient on it."
+	@echo "Next: read $(EXAMPLE)/breast_cancer.spec, change it, and run make demo again"
 	@echo "Train a family of your own: $(BIN)/pip install -e '.[train]' && $(BIN)/leaveout train --help"
 
 test: $(DEV)/.ready
 	$(DEVBIN)/python -m pytest -n 2 --dist worksteal
+
+docs: $(DEV)/.ready
+	$(DEVBIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/site
+	@echo "open build/site/index.html"
 
 check: lint types imports wheel
 

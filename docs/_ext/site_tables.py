@@ -1,0 +1,77 @@
+"""Parts of pages that are made when the site is built, from the code they describe.
+
+A page says where by a comment, ``<!-- site: functions -->``; what is put there is Markdown. On the
+page of the language the table that ``editors/refresh.py`` writes for readers of the repository
+gives way to links to the page of functions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import site_commands
+import site_contents
+import site_files
+import site_functions
+import site_results
+from sphinx.application import Sphinx
+
+__all__ = ["PARTS", "filled", "setup"]
+
+DOCS = Path(__file__).resolve().parents[1]
+
+PARTS: Mapping[str, Callable[[], str]] = {
+    "functions": site_functions.page,
+    "commands": site_commands.page,
+    "results": site_results.page,
+}
+
+_PLACE = re.compile(r"^<!-- site: (\w+)(?: (\S+))? -->$", re.MULTILINE)
+_LINK = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+[\w./-]+\.md)[^)]*\)")
+# Pages that are read on code hosts above all do not say that a block is a specification.
+_BARE = re.compile(r"^```\n(?=(?:let|param|include|guarantee|find) )", re.MULTILINE)
+_TABLE = re.compile(
+    r"<!-- functions: written by editors/refresh\.py -->.*<!-- end of functions -->", re.DOTALL
+)
+
+
+def filled(page: str, text: str) -> str:
+    """Return the text of a page with its parts in their places.
+
+    Raises
+    ------
+    KeyError
+        If a part is unknown.
+    ValueError
+        If the page of the language has lost the marks of its table.
+    """
+    text = _LINK.sub(lambda link: _inside(page, link), _PLACE.sub(_part, text))
+    if page == "index":
+        text += "\n" + site_contents.contents(text)
+    if page == "language":
+        text, found = _TABLE.subn(lambda _: site_functions.links(), text)
+        if not found:
+            raise ValueError("docs/language.md has lost the marks of editors/refresh.py")
+    return _BARE.sub("```spec\n", text)
+
+
+def _part(place: re.Match[str]) -> str:
+    return site_files.page(place[2]) if place[1] == "file" else PARTS[place[1]]()
+
+
+def _inside(page: str, link: re.Match[str]) -> str:
+    """Return a link, or of one to a page of the repository that the site lacks its words."""
+    target = (DOCS / page).parent / link[2]
+    return link[0] if target.resolve().is_relative_to(DOCS) else link[1]
+
+
+def _fill(app: Sphinx, page: str, source: list[str]) -> None:
+    source[0] = filled(page, source[0])
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Listen to pages as they are read."""
+    app.connect("source-read", _fill)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,30 @@
+"""What of the documentation is not run, and why: nothing is left out anywhere else.
+
+Keys are a page and the first line of a block, or a command as it stands on the page.
+"""
+
+from __future__ import annotations
+
+Place = tuple[str, str]
+
+PYTHON: dict[Place, str] = {}
+"""Python blocks that are not run."""
+
+SPECS: dict[Place, str] = {}
+"""Specifications that are not checked."""
+
+COMMANDS: dict[Place, str] = {
+    ("docs/certificates.md", "leaveout check FILE [--network PATH] [--family PATH]"): (
+        "the form of a command, in brackets what may be left out; its options are checked"
+    ),
+}
+"""Command lines of leaveout that the program's parser is not asked about."""
+
+TUTORIAL: dict[str, str] = {
+    "python3 -m venv .venv": "the tests run where leaveout is installed",
+    ". .venv/bin/activate": "the tests run where leaveout is installed",
+    "pip install -e '.[train,serve]'": "the tests run where leaveout is installed",
+    "mkdir ../tutorial": "the tests run in an empty folder of their own",
+    "cd ../tutorial": "the tests run in an empty folder of their own",
+}
+"""Commands of the tutorial that are not run."""

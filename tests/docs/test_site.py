@@ -1,0 +1,85 @@
+"""The site builds without a warning, holds what it generates, and needs no network to be read."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+import typer
+from docs.pages import DOCS, pages
+
+from leaveout.specs.functions import BUILT_IN
+from leaveout.verifier.cli.app import app
+
+
+@pytest.fixture
+def site(tmp_path_factory):
+    for package in ("sphinx", "furo", "myst_parser"):
+        pytest.importorskip(package, reason="the site is built with the extra 'docs'")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
+    command += ["-d", str(folder / "doctrees"), str(DOCS), str(folder / "html")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return folder / "html"
+
+
+def read(site, page):
+    return (site / page).read_text("utf-8")
+
+
+def every_page_is_there(site):
+    for page in pages():
+        if page.startswith("docs/"):
+            assert (site / page.removeprefix("docs/")).with_suffix(".html").exists()
+
+
+def every_function_of_the_language_is_described(site):
+    page = read(site, "functions.html")
+    for function in BUILT_IN:
+        assert f'href="#{function.name.replace("_", "-")}"' in page
+    assert page.count("What may change:") == sum(bool(each.threat) for each in BUILT_IN)
+
+
+def every_command_and_option_is_described(site):
+    page = read(site, "command-line.html")
+    for name, command in typer.main.get_command(app).commands.items():
+        assert f'id="leaveout-{name}"' in page
+        for option in command.params:
+            for spelled in (option.opts, option.secondary_opts):
+                assert all(each in page for each in spelled if each.startswith("-"))
+
+
+def every_record_of_the_results_is_described(site):
+    assert {"report", "result", "witnessrecord", "curverecord"} <= set(
+        re.findall(r'<section id="(\w+)">', read(site, "results.html"))
+    )
+
+
+def specifications_are_coloured(site):
+    page = read(site, "language.html")
+    coloured = r'<div class="highlight-spec[^>]*><div class="highlight"><pre>.*?</pre>'
+    assert '<span class="k">let</span>' in "".join(re.findall(coloured, page, re.DOTALL))
+
+
+def nothing_is_loaded_from_another_host(site):
+    loaded = []
+    for page in site.rglob("*.html"):
+        text = page.read_text("utf-8")
+        loaded += re.findall(r"<(?:script|img|iframe)[^>]+src=\"(?:https?:)?//[^\"]+", text)
+        loaded += re.findall(r"<link[^>]+href=\"(?:https?:)?//[^\"]+", text)
+    for sheet in site.rglob("*.css"):
+        loaded += re.findall(r"(?:@import|url\()\s*[\"']?(?:https?:)?//", sheet.read_text("utf-8"))
+    assert loaded == []
+
+
+def test_the_site(site):
+    # One test, so that workers side by side build the site once.
+    every_page_is_there(site)
+    every_function_of_the_language_is_described(site)
+    every_command_and_option_is_described(site)
+    every_record_of_the_results_is_described(site)
+    specifications_are_coloured(site)
+    nothing_is_loaded_from_another_host(site)
