@@ -196,7 +196,7 @@ FORMATS = Path(__file__).parents[2] / "docs" / "formats.md"
 
 @pytest.mark.skipif(not ADULT.exists(), reason=f"{ADULT} is not there")
 def test_the_documented_declaration_of_adult_is_right_to_the_last_bit(tmp_path):
-    (declared,) = re.findall(r"```\n(let X0 = .*?)```", FORMATS.read_text("utf-8"), re.S)
+    (declared,) = re.findall(r"```spec\n(let X0 = .*?)```", FORMATS.read_text("utf-8"), re.S)
     box, notes = read(declared, tmp_path, 21)
     with np.load(ADULT) as data:
         rows = np.concatenate([data["X_train"], data["X_test"]]).astype(np.float64)
