@@ -107,7 +107,7 @@ class Decided:
     note : str
         What a reader of the result should know; a line each.
     facts : mapping
-        The witness for programs to read.
+        The witness for programs to read; of another verdict what it rests on.
     """
 
     verdict: Literal["proved", "refuted", "unknown"]
@@ -139,6 +139,11 @@ class Arguments(Mapping[str, object]):
         Of whatever is random.
     solver : str
         Name of the back end for what needs one.
+
+    Attributes
+    ----------
+    told : list of mapping
+        What the decider told of the way it went.
     """
 
     def __init__(
@@ -156,6 +161,17 @@ class Arguments(Mapping[str, object]):
         self.confidence = confidence
         self.seed = seed
         self.solver = solver
+        self.told: list[Facts] = []
+
+    def tell(self, facts: Facts) -> None:
+        """Keep what was computed on the way, for a report to show, whatever comes of it.
+
+        Parameters
+        ----------
+        facts : mapping
+            Numbers, texts, or tuples of whole numbers by name.
+        """
+        self.told.append(facts)
 
     def __getitem__(self, name: str) -> object:
         return self._values[name]

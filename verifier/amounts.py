@@ -8,12 +8,16 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 __all__ = ["bound", "ends"]
 
 _DIGITS = 6
+_WHOLE = 12
+"""Digits before the point up to which a number is written without an exponent."""
 
 
 def bound(value: float, up: bool = False) -> str:
     """Return six digits, rounded down, or up for an upper bound."""
     digits = Context(prec=_DIGITS, rounding=ROUND_CEILING if up else ROUND_FLOOR)
-    return f"{digits.create_decimal(value).normalize(digits):g}"
+    shown = digits.create_decimal(value).normalize(digits)
+    # Left to itself a decimal writes 80 as 8e+1.
+    return f"{shown:f}" if 0 <= shown.adjusted() < _WHOLE else f"{shown:g}"
 
 
 def ends(lower: float | None, upper: float | None, missing: str = "-") -> tuple[str, str]:

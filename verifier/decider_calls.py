@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import operator
+
 from leaveout.errors import LeaveoutError
 from leaveout.specs import Call, Function
-from leaveout.specs.deciders import Arguments, Bounds, Curve, Decided
+from leaveout.specs.deciders import Arguments, Bounds, Curve, Decided, Facts
 from leaveout.specs.functions import BUILT_IN
 from leaveout.specs.types import BOOLEAN, NUMBER
 from leaveout.verifier.ranges import Range
+from leaveout.verifier.report import Fact, FactsRecord
 from leaveout.verifier.resolve import Resolver
 from leaveout.verifier.verdicts import StoppedError, reasoned
 
 __all__ = ["DeciderCalls"]
 
 _NAMES = frozenset(function.name for function in BUILT_IN)
+
+_MOST = 1000
+"""Records of facts that one call leaves, evaluated again and again."""
 
 
 class DeciderCalls:
@@ -29,12 +36,15 @@ class DeciderCalls:
         What deciders said a reader should know.
     curves : dict of str to Curve
         By the text of the call they came from.
+    facts : dict of str to list of FactsRecord
+        What deciders found on the way, by the text of the call.
     """
 
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
         self.notes: list[str] = []
         self.curves: dict[str, Curve] = {}
+        self.facts: dict[str, list[FactsRecord]] = {}
 
     def call(self, node: Call, function: Function, given: Arguments) -> object:
         """Return what a call is: a `Range`, a `Decided`, or another object.
@@ -67,8 +77,11 @@ class DeciderCalls:
             raise self._resolver.fail(node, f"{who} failed: {text}") from error
         if isinstance(found, Bounds) and found.curve is not None:
             self.curves[str(node)] = found.curve
+        told = [*given.told, *([found.facts] if isinstance(found, Decided) else [])]
         try:
-            return self._checked(function, found)
+            checked = self._checked(function, found)
+            self._keep(str(node), function.name, told)
+            return checked
         except ValueError as error:
             wrong = f"{who} gave no usable answer: {error}"
             raise self._resolver.fail(node, wrong) from None
@@ -96,11 +109,34 @@ class DeciderCalls:
             raise ValueError(f"expected {function.result.human}, got None")
         return found
 
+    def _keep(self, text: str, name: str, told: list[Facts]) -> None:
+        """Keep facts of a call, each once."""
+        kept = self.facts.setdefault(text, [])
+        for facts in told:
+            record = FactsRecord(name=name, facts={str(key): _fact(facts[key]) for key in facts})
+            if record.facts and record not in kept and len(kept) < _MOST:
+                kept.append(record)
+
     def _note(self, function: Function, note: str) -> None:
         for line in note.splitlines():
             text = line if function.name in _NAMES else f"{function.name}: {line}"
             if text not in self.notes:
                 self.notes.append(text)
+
+
+def _fact(value: object) -> Fact:
+    """Return a fact as a file of results can hold it."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(value)
+    try:
+        if isinstance(value, list | tuple):
+            return tuple(operator.index(each) for each in value)
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        wrong = f"a fact is a number, a text or whole numbers, not {_kind(value)}"
+        raise ValueError(wrong) from None
 
 
 def _kind(value: object) -> str:

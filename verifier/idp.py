@@ -22,15 +22,17 @@ from leaveout.bab import (
 )
 from leaveout.bab.native.certificate import FileFacts
 from leaveout.bab.native.checkpoint import Checkpoint, Checkpoints
+from leaveout.bab.native.groups import Group
 from leaveout.bab.native.records import Record
 from leaveout.specs import Find
 from leaveout.verifier.formula import IdpStatement
 from leaveout.verifier.inputs import InputReader
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.proofs import CertificateTarget
-from leaveout.verifier.report import Result
+from leaveout.verifier.report import GroupsRecord, Result, TraceRecord
 from leaveout.verifier.resolve import Resolver
-from leaveout.verifier.words import box_record, outside_box, record
+from leaveout.verifier.trace import Trace
+from leaveout.verifier.words import box_record, groups_record, outside_box, record
 
 __all__ = ["Clock", "Decider", "Job", "StatementProgress"]
 
@@ -111,6 +113,8 @@ class Decider:
         self._instances: dict[tuple[str, ...], Instance] = {}
         self._known: dict[tuple[int, int], EngineResult] = {}
         self._checkpoints: dict[tuple[str, int], Checkpoint] = {}
+        self._traces: dict[EngineResult, TraceRecord] = {}
+        self._groups: dict[EngineResult, GroupsRecord] = {}
         self.notes: list[str] = []
         self.interrupted = False
         self.betrayed = False
@@ -218,15 +222,18 @@ class Decider:
             return self._stopped(job.instance, label, known, "no time was left to search")
         name = job.statement.statement.name
         records: list[Record] = []
+        groups: list[Group] = []
+        trace = Trace()
 
         def report(progress: Progress) -> None:
+            trace.add(progress)
             if self._progress is not None:
                 self._progress(name, progress)
 
         try:
             result = self._engine(seconds, self._checkpoints.get((name, label)))(
                 job.instance, label, floor=floor, decide=decide, known=known, progress=report,
-                **self._keeping(records),
+                **self._keeping(records, None if decide else groups),
             )  # fmt: skip
         except KeyboardInterrupt:
             self.interrupted = True
@@ -235,10 +242,23 @@ class Decider:
         self.betrayed = self.betrayed or result.betrayed
         self._known[key] = result
         self._certify(job, result, records)
+        course = trace.record(result)
+        if course is not None:
+            self._traces[result] = course
+        if groups:
+            self._groups[result] = groups_record(job.instance, result, groups)
         return result
 
-    def _keeping(self, records: list[Record]) -> dict[str, Callable[[list[Record]], None]]:
-        return {} if self._certificate is None else {"proofs": records.extend}
+    def _keeping(
+        self, records: list[Record], groups: list[Group] | None
+    ) -> dict[str, Callable[..., None]]:
+        """Return where a search puts what it finds beside the bounds."""
+        kept: dict[str, Callable[..., None]] = {}
+        if self._certificate is not None:
+            kept["proofs"] = records.extend
+        if groups is not None and self._options.engine == "native":
+            kept["groups"] = groups.extend
+        return kept
 
     def _certify(self, job: Job, result: EngineResult, records: list[Record]) -> None:
         if self._certificate is None:
@@ -323,6 +343,8 @@ class Decider:
             reason=reasons[0] if reasons else None,
             box=box_record(job.instance.box),
             members=len(job.instance.family),
+            traces=tuple(self._traces[each] for each in found if each in self._traces),
+            groups=tuple(self._groups[each] for each in found if each in self._groups),
         )
 
 

@@ -11,11 +11,17 @@ from leaveout.files import written_whole
 
 __all__ = [
     "BoxRecord",
+    "CellRecord",
     "ChoicesRecord",
     "CurveRecord",
     "ExampleRecord",
+    "Fact",
+    "FactsRecord",
+    "GroupRecord",
+    "GroupsRecord",
     "Report",
     "Result",
+    "TraceRecord",
     "Verdict",
     "WitnessRecord",
     "exit_code",
@@ -23,6 +29,25 @@ __all__ = [
 ]
 
 Verdict = Literal["proved", "refuted", "unknown"]
+
+Fact = int | float | str | tuple[int, ...]
+
+
+class CellRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A column of the training data at a witness.
+
+    Attributes
+    ----------
+    name : str
+    at : tuple of int
+        The features the network reads it as.
+    value : float, str or None
+        In the data's own units; None where only the name is known.
+    """
+
+    name: str
+    at: tuple[int, ...]
+    value: float | str | None = None
 
 
 class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +68,8 @@ class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
         What N and the member answer; on a tie the first of the tied labels.
     words : str
         The same in a sentence.
+    cells : tuple of CellRecord
+        The input by the names the training data gave; empty where it gave none.
     """
 
     x: tuple[float, ...]
@@ -54,6 +81,7 @@ class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
     label: int
     member_label: int
     words: str
+    cells: tuple[CellRecord, ...] = ()
 
 
 class ExampleRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +112,7 @@ class ExampleRecord(msgspec.Struct, frozen=True, kw_only=True):
     members: dict[str, int] = {}
     removed: dict[str, int] = {}
     words: str = ""
-    facts: dict[str, int | float | str | tuple[int, ...]] = {}
+    facts: dict[str, Fact] = {}
 
 
 class CurveRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +135,75 @@ class CurveRecord(msgspec.Struct, frozen=True, kw_only=True):
     at: tuple[int, ...]
     lower: tuple[float, ...]
     upper: tuple[float, ...]
+
+
+class TraceRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The bounds of one label while it was searched; of a long search some moments only.
+
+    Attributes
+    ----------
+    label : int
+    seconds : tuple of float
+        Since the search began, ascending.
+    lower, upper : tuple of float
+        Known at each moment; the one never falls, the other never rises.
+    """
+
+    label: int
+    seconds: tuple[float, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+
+
+class GroupRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A set of members whose networks are alike.
+
+    Attributes
+    ----------
+    parent : int
+        Position of the group it is a part of, earlier in the list; -1 for all members.
+    members : int
+        How many there are.
+    upper : float
+        No leak of any of them has a higher confidence.
+    rows : tuple of int
+        Rows that members of it lack, each one; of a large group the first few.
+    leak : bool
+        Whether the worst leak found is one of its members'.
+    """
+
+    parent: int
+    members: int
+    upper: float
+    rows: tuple[int, ...]
+    leak: bool = False
+
+
+class GroupsRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Which members the bound of one label rests on: a tree of groups, the first holds all.
+
+    Attributes
+    ----------
+    label : int
+    groups : tuple of GroupRecord
+    """
+
+    label: int
+    groups: tuple[GroupRecord, ...]
+
+
+class FactsRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What the decider of a function found, for programs to read.
+
+    Attributes
+    ----------
+    name : str
+        The function.
+    facts : dict of str to number, text or tuple of int
+    """
+
+    name: str
+    facts: dict[str, Fact]
 
 
 class ChoicesRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,6 +265,14 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         The counter-example, or for a find the worst one, of a claim that is not about leaks.
     curves : tuple of CurveRecord
         What a report can draw of it.
+    confidence : float or None
+        What the verdict holds with, where it rests on samples; None where it is certain.
+    facts : tuple of FactsRecord
+        What was computed on the way, whatever the verdict.
+    traces : tuple of TraceRecord
+        One a label that was searched; none where the bounds were known already.
+    groups : tuple of GroupsRecord
+        Of a find by the native engine, one a label that was searched.
     """
 
     name: str
@@ -185,6 +290,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     members: int
     example: ExampleRecord | None = None
     curves: tuple[CurveRecord, ...] = ()
+    confidence: float | None = None
+    facts: tuple[FactsRecord, ...] = ()
+    traces: tuple[TraceRecord, ...] = ()
+    groups: tuple[GroupsRecord, ...] = ()
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

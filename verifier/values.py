@@ -27,7 +27,14 @@ from leaveout.verifier.deciders import with_deciders
 from leaveout.verifier.finds import Boundary, Sought, State, sought, state_of
 from leaveout.verifier.ranges import Range
 from leaveout.verifier.reachable import lets_named, reachable
-from leaveout.verifier.report import BoxRecord, CurveRecord, ExampleRecord, Result, Verdict
+from leaveout.verifier.report import (
+    BoxRecord,
+    CurveRecord,
+    ExampleRecord,
+    FactsRecord,
+    Result,
+    Verdict,
+)
 from leaveout.verifier.resolve import Resolver
 from leaveout.verifier.valuation import Valuation
 from leaveout.verifier.verdicts import StoppedError, reasoned
@@ -161,6 +168,7 @@ class ValueDecider:
         started = time.perf_counter()
         self._valuation.deadline = None if seconds is None else started + seconds
         self._valuation.confidence = self._confidence(statement.claim)
+        known = {text: len(facts) for text, facts in self._valuation.calls.facts.items()}
         try:
             self._in_order(statement)
             if isinstance(statement, Find):
@@ -176,8 +184,10 @@ class ValueDecider:
             wrong = "this is nested too deep to be evaluated"
             cure = "give a part of it a name with 'let'"
             raise self._resolver.fail(statement.claim, wrong, cure) from None
+        surely = None
         if isinstance(statement.claim, Confident):
             level = statement.claim.level
+            surely = level.value
             self._levels.append(f"{statement.name}: what was sampled holds with confidence {level}")
         return Result(
             name=statement.name,
@@ -195,6 +205,8 @@ class ValueDecider:
             members=0,
             example=_example(found) if found.verdict == "refuted" else None,
             curves=self._curves(statement),
+            confidence=surely,
+            facts=self._facts(statement, known),
         )
 
     def _curves(self, statement: Guarantee | Find) -> tuple[CurveRecord, ...]:
@@ -203,6 +215,21 @@ class ValueDecider:
         calls = (str(node) for node in reachable(statement.claim, self._spec))
         curves = {call: kept[call] for call in calls if call in kept}
         return tuple(dict.fromkeys(CurveRecord(**vars(curve)) for curve in curves.values()))
+
+    def _facts(self, statement: Guarantee | Find, known: dict[str, int]) -> tuple[FactsRecord, ...]:
+        """Return what the calls of a statement found on the way.
+
+        Of a call that was evaluated again just now that alone counts; ``known`` is how many
+        records each left before.
+        """
+        kept = self._valuation.calls.facts
+        texts = dict.fromkeys(str(node) for node in reachable(statement.claim, self._spec))
+        found: list[FactsRecord] = []
+        for text in texts:
+            if text in kept:
+                before = known.get(text, 0)
+                found += kept[text][before:] if len(kept[text]) > before else kept[text]
+        return tuple(found)
 
     def _confidence(self, claim: Expression) -> float | None:
         """Return what each estimate must hold with for all together to hold as asked."""

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from leaveout.bab import Instance, Witness
+from leaveout.bab import EngineResult, Instance, Witness
+from leaveout.bab.native.groups import Group
 from leaveout.encoders import Box
-from leaveout.models import DataFacts
+from leaveout.models import DataFacts, Manifest
 from leaveout.models.train.encoding import decode_row, encoding_of
-from leaveout.verifier.report import BoxRecord, ChoicesRecord, WitnessRecord
+from leaveout.verifier.report import (
+    BoxRecord,
+    CellRecord,
+    ChoicesRecord,
+    GroupRecord,
+    GroupsRecord,
+    WitnessRecord,
+)
 
-__all__ = ["box_record", "outside_box", "record"]
+__all__ = ["box_record", "cells_of", "groups_record", "outside_box", "record"]
 
 _SHOWN = 12
+_ROWS = 12
+"""Of a group that are listed."""
 
 
 def box_record(box: Box) -> BoxRecord:
@@ -41,6 +52,55 @@ def record(instance: Instance, witness: Witness, pair: bool) -> WitnessRecord:
         label=witness.label,
         member_label=answer,
         words=_sentence(instance, witness, answer, pair),
+        cells=cells_of(instance.family.manifest, witness.x),
+    )
+
+
+def cells_of(manifest: Manifest, x: NDArray[np.float32]) -> tuple[CellRecord, ...]:
+    """Return an input by the names the training data gave, in its own units where they are known.
+
+    Parameters
+    ----------
+    manifest : Manifest
+    x : ndarray of float32, shape (features,)
+
+    Returns
+    -------
+    tuple of CellRecord
+        Empty where the training data gave no names.
+    """
+    encoding = encoding_of(manifest)
+    if encoding is not None:
+        values = decode_row(encoding, x)
+        cells, first = [], 0
+        for column in encoding.columns:
+            last = first + len(column.features)
+            at = tuple(range(first, last))
+            cells.append(CellRecord(name=column.name, at=at, value=values[column.name]))
+            first = last
+        return tuple(cells)
+    facts = manifest.data
+    if facts is None or len(facts.features) != len(x):
+        return ()
+    return tuple(CellRecord(name=name, at=(at,)) for at, name in enumerate(facts.features))
+
+
+def groups_record(instance: Instance, result: EngineResult, groups: list[Group]) -> GroupsRecord:
+    """Return groups of members as the report keeps them."""
+    removed = instance.family.removed
+    worst = -1 if result.witness is None else result.witness.member
+    return GroupsRecord(
+        label=result.label,
+        groups=tuple(
+            GroupRecord(
+                parent=each.parent,
+                members=len(each.members),
+                upper=each.upper,
+                rows=tuple(np.sort(removed[each.members])[:_ROWS].tolist()),
+                leak=worst in each.members,
+            )
+            for each in groups
+        ),
     )
 
 
@@ -60,18 +120,11 @@ def _sentence(instance: Instance, witness: Witness, answer: int, pair: bool) -> 
 
 def _point(instance: Instance, witness: Witness) -> str:
     """Show x in the data's own units where they are known, by number otherwise."""
-    manifest = instance.family.manifest
-    encoding = encoding_of(manifest)
-    facts = manifest.data
-    if encoding is not None:
-        cells = decode_row(encoding, witness.x)
-        parts = [
-            f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}"
-            for name, value in cells.items()
-        ]
-    elif facts is not None and len(facts.features) == len(witness.x):
-        parts = [f"{n} = {v:.4g}" for n, v in zip(facts.features, witness.x, strict=True)]
-    else:
+    parts = []
+    for cell in cells_of(instance.family.manifest, witness.x):
+        value = float(witness.x[cell.at[0]]) if cell.value is None else cell.value
+        parts.append(f"{cell.name} = {value if isinstance(value, str) else f'{value:.4g}'}")
+    if not parts:
         parts = [f"{v:.4g}" for v in witness.x]
     more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
     return f"({', '.join(parts[:_SHOWN])}{more})"

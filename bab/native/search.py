@@ -16,6 +16,7 @@ from leaveout.bab.native.checkpoint import Checkpoint
 from leaveout.bab.native.crew import OverdueError, WorkerLostError
 from leaveout.bab.native.executors import make_executor
 from leaveout.bab.native.gauge import blur_at
+from leaveout.bab.native.groups import Group
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.records import Record
 from leaveout.bab.native.saved import Saved
@@ -63,16 +64,21 @@ def search(
     progress: ProgressCallback | None = None,
     checkpoint: Checkpoint | None = None,
     proofs: Callable[[list[Record]], None] | None = None,
+    groups: Callable[[list[Group]], None] | None = None,
 ) -> EngineResult:
     """Bound the largest confidence of a leak with one label, from both sides.
 
     Parameters and result are those of `leaveout.bab.lucid.search`, but for ``checkpoint``: where
-    the search goes on from, and where it says how far it got; and ``proofs``: called with what a
-    certificate needs, where the options ask for one.
+    the search goes on from, and where it says how far it got; ``proofs``: called with what a
+    certificate needs, where the options ask for one; and ``groups``: called with the members in
+    groups, each with its bound, where there was something to search.
     """
     given = (floor, decide, known, progress, checkpoint)
     made = NativeSearch(instance, label, options, *given)
+    made.grouping = groups is not None
     result = made.run()
+    if groups is not None:
+        groups(made.groups)
     if proofs is not None:
         proofs(made.records)
     return result
@@ -114,6 +120,8 @@ class NativeSearch:
         self.witness: Witness | None = None
         self.interrupted = self.betrayed = self.late = self.overdue = False
         self.failed = ""
+        self.grouping = False
+        self.groups: list[Group] = []
         self.earlier: list[Record] = []
         self.earlier_seconds = 0.0
         self.team: Team | None = None
@@ -184,6 +192,7 @@ class NativeSearch:
             self._collect()
             result = self._result()
             self._conclude(result)
+            self._group(result)
         except KeyboardInterrupt:
             self.interrupted = True
             result = self._result()
@@ -199,6 +208,7 @@ class NativeSearch:
         self._tell()
         if saved is None:
             self._scout()
+            self._tell()
         if self._settled():
             return
         crew = make_executor(self.options).crew(self.instance, self.label, self.options)
@@ -211,9 +221,11 @@ class NativeSearch:
         )
         if saved is None:
             self.team.start(self.target)
+            self._prove(self.team)
+            self._tell()
         else:
             self.team.resume(saved, self.target)
-        self._prove(self.team)
+            self._prove(self.team)
         self._explore(self.team)
 
     def _recall(self, saved: Saved) -> None:
@@ -361,6 +373,16 @@ class NativeSearch:
             self.team.until = math.inf
             with contextlib.suppress(TornError):
                 self._save(self.team, at_once=True)
+
+    def _group(self, result: EngineResult) -> None:
+        """Ask which members the bound rests on; where that cannot be told, do without."""
+        team = self.team
+        if not self.grouping or team is None or not team.reports or len(self.before) < 2:
+            return
+        if self.betrayed or self.failed or self.overdue or self.interrupted:
+            return
+        with contextlib.suppress(TornError, OverdueError, WorkerLostError, MemoryError):
+            self.groups = team.groups(result.member_upper, self.lower, self.late)
 
     def _tell(self) -> None:
         if self.progress is None:

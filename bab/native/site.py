@@ -16,6 +16,7 @@ from leaveout.bab.native.anchors import Held
 from leaveout.bab.native.clusters import make_clusters
 from leaveout.bab.native.explorer import Explorer, Stand
 from leaveout.bab.native.gauge import gauged
+from leaveout.bab.native.groups import Group, capped, grow, root_bounds
 from leaveout.bab.native.handoff import Handoff
 from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.native.learnt import learnt, relearn
@@ -228,6 +229,29 @@ class Site:
         for node in self.nodes():
             values[node.members] = np.maximum(values[node.members], node.bound)
         return values
+
+    def groups(self, known: Floats, enough: float, late: bool) -> list[Group]:
+        """Group members by how alike they are, to tell which of them the bound rests on.
+
+        Parameters
+        ----------
+        known : ndarray of float64, shape (members,)
+            No leak of a member is above this.
+        enough : float
+            Groups that are bounded by this are not taken apart.
+        late : bool
+            Whether there is no time to bound groups on their own.
+        """
+        explorer, clusters = self.explorer, self.explorer.clusters
+        assert clusters is not None
+
+        def bound(parts: list[NDArray[np.int64]]) -> list[float]:
+            if late:
+                return [float(known[part].max()) for part in parts]
+            return root_bounds(explorer, self.pairs, parts)
+
+        size = self.pairs.layout.weights + self.pairs.layout.hidden
+        return capped(grow(clusters, self.pairs.count, bound, enough, size), known)
 
     def save(self) -> SiteState:
         """Return what this site knows; its nodes can then be had by `block` and `anchored`."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab.native.checkpoint import Checkpoint
 from leaveout.bab.native.crew import Crew, WorkerLostError, gather
+from leaveout.bab.native.groups import Group
 from leaveout.bab.native.records import Record
 from leaveout.bab.native.saved import Saved, Tables
 from leaveout.bab.native.site import Report, SiteState
@@ -157,6 +158,11 @@ class Team:
             # A step that Ctrl-C cut off from its answer.
             self._hear(worker, self._ask(worker, "last"))
         return np.asarray(np.maximum.reduce([self._settled, *known]))
+
+    def groups(self, known: Floats, enough: float, late: bool) -> list[Group]:
+        """Group members by how alike they are; see `Site.groups`."""
+        found: list[Group] = self._ask(0, "groups", known, enough, late)
+        return found
 
     def save(self, make: Callable[[list[SiteState], list[Record]], Saved]) -> None:
         """Save where all stand, given how to say the rest; not where a worker dies meanwhile."""

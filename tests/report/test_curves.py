@@ -59,6 +59,53 @@ def test_curves_of_one_name_are_called_as_the_specification_calls_them(made):
     assert labels(chart) == ["run_off, a", "run_off, b"]
 
 
+def test_curves_of_one_function_from_several_files_say_their_file(made):
+    files = [
+        made.file(
+            made.result(curves=(made.curve(lower=(end, 0.1)),)),
+            made.result(name="other", curves=(made.curve("run_off", lower=(end, 0.2)),)),
+            name=name,
+        )
+        for name, end in (("a.json", 0.9), ("b.json", 0.8))
+    ]
+    (chart,) = charts(made.pages(*files))
+    assert labels(chart) == ["dpa, a.json", "run_off, a.json", "dpa, b.json", "run_off, b.json"]
+
+
+def test_several_curves_of_one_function_in_each_file_are_still_told_apart(made):
+    spec = (
+        'let V = ballots("b.npz")\nlet W = ballots("w.npz")\n'
+        "guarantee a: certified_accuracy(dpa(V), edits = 1) >= 0.5\n"
+        "guarantee b: certified_accuracy(dpa(W), edits = 1) >= 0.5\n"
+    )
+    files = [
+        made.file(
+            *(
+                made.result(name=each, curves=(made.curve(lower=(end + at / 100, 0.1)),))
+                for at, each in enumerate("ab")
+            ),
+            name=name,
+            spec=spec,
+        )
+        for name, end in (("1.json", 0.9), ("2.json", 0.8))
+    ]
+    (chart,) = charts(made.pages(*files))
+    assert labels(chart) == [
+        "dpa(V), 1.json", "dpa(W), 1.json", "dpa(V), 2.json", "dpa(W), 2.json"
+    ]  # fmt: skip
+
+
+def test_an_equal_curve_of_two_files_names_both(made):
+    files = [
+        made.file(
+            made.result(curves=(made.curve(), made.curve(lower=(end, 0.1)))), name=f"{name}.json"
+        )
+        for name, end in (("a", 0.8), ("b", 0.7))
+    ]
+    (chart,) = charts(made.pages(*files))
+    assert labels(chart) == ["dpa, a.json and b.json", "dpa, a.json", "dpa, b.json"]
+
+
 def test_no_two_curves_are_called_the_same(made):
     same = tuple(made.curve(lower=(end, 0.1)) for end in (0.9, 0.8, 0.7))
     (chart,) = charts(made.pages(made.file(made.result(curves=same))))

@@ -20,6 +20,10 @@ def curve(at: str, lower: str, upper: str) -> bytes:
     return head + text.encode() + b"}]}]}"
 
 
+def result(more: bytes) -> bytes:
+    return b"%b[%b, %b}]}" % (HEAD, RESULT, more)
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [
@@ -36,6 +40,21 @@ def curve(at: str, lower: str, upper: str) -> bytes:
         (HEAD + b"[" + RESULT.replace(b"proved", b"perhaps") + b"}]}", "perhaps"),
         (HEAD + b"[" + RESULT.replace(b'"seconds": 1', b'"seconds": 1e999') + b"}]}", "out of"),
         (HEAD + b"[" + RESULT.replace(b'"upper": []', b'"upper": [1]') + b"}]}", "a box with"),
+        (result(b'"traces": [{"label": 0, "seconds": [1], "lower": [1], "upper": [1]}]'), "has 1"),
+        (
+            result(
+                b'"traces": [{"label": 0, "seconds": [2, 1], "lower": [1, 1], "upper": [1, 1]}]'
+            ),
+            "does not ascend",
+        ),
+        (
+            result(
+                b'"groups": [{"label": 0, "groups": [{"parent": 0, "members": 1, "upper": 1, '
+                b'"rows": []}]}]'
+            ),
+            "are no tree: group 0 is a part of group 0",
+        ),
+        (result(b'"confidence": 1e999'), "out of"),
         (curve("[0, 1]", "[1]", "[1, 1]"), "has 2 places, 1 lower and 2 upper ends"),
         (curve("[1, 0]", "[1, 1]", "[1, 1]"), "does not ascend"),
         (curve("[0, 0]", "[1, 1]", "[1, 1]"), "does not ascend"),

@@ -6,10 +6,11 @@ import re
 from html.parser import HTMLParser
 from itertools import pairwise
 
+import msgspec
 import pytest
 
 from leaveout.verifier.page import document
-from leaveout.verifier.report import BoxRecord, ChoicesRecord
+from leaveout.verifier.report import BoxRecord, CellRecord, ChoicesRecord
 
 EVIL = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>\u202e\x00 漢 $x^2$ --></style>"
 VOID = {"br", "col", "hr", "link", "meta"}
@@ -126,6 +127,32 @@ def test_a_long_input_is_folded_and_a_short_one_is_not(made):
     assert "x: 3 features" in text
     assert "<summary>x: 3 features" not in text
     assert "<summary>x: 40 features" in made.page(made.leak(features=40))
+
+
+def test_a_witness_is_shown_in_the_units_of_the_data(made):
+    cells = (
+        CellRecord(name="age", at=(0,), value=41.5),
+        CellRecord(name="colour", at=(1, 2), value="red"),
+    )
+    leak = made.leak(features=3)
+    for x, said in (((0.25, 0.0, 1.0), "red"), ((0.25, 0.75, 1.0), "nearest to red")):
+        witness = msgspec.structs.replace(leak.witness, cells=cells, x=x)
+        text = made.page(msgspec.structs.replace(leak, witness=witness))
+        assert "x in the units of the data; the member lacks row 40" in text
+        assert '<th scope="row">age</th><td class="number">41.5</td>' in text
+        assert f'<th scope="row">colour</th><td class="number">{said}</td>' in text
+        assert "<summary>x as the network reads it</summary>" in text
+
+
+def test_features_have_names_where_the_data_has_no_units(made):
+    leak = made.leak(features=2)
+    cells = tuple(CellRecord(name=name, at=(at,)) for at, name in enumerate(("age", "<b>")))
+    text = made.page(
+        msgspec.structs.replace(leak, witness=msgspec.structs.replace(leak.witness, cells=cells))
+    )
+    assert "0 (age)" in text
+    assert "1 (&lt;b&gt;)" in text
+    assert "units of the data" not in text
 
 
 def test_a_huge_input_is_cut_and_says_so(made):
@@ -276,8 +303,8 @@ def test_several_files_are_told_apart(made):
     page = Outline(document(made.pages(first, second)))
     assert "Both statements are proved" in page.text
     assert page.text.count("Statements of") == 2
-    assert "dpa, a.json: half" in page.text
-    assert "dpa, b.json: half" in page.text
+    assert "dpa, a.json" in page.text
+    assert "dpa, b.json" in page.text
     names = [each["id"] for _, each, _ in page.elements if "id" in each]
     assert len(names) == len(set(names))
 

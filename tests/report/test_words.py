@@ -111,6 +111,12 @@ def test_what_is_said_of_two_bounds_holds_both(one, other):
         assert float(said) == lower == upper
 
 
+def test_a_round_number_has_no_exponent():
+    assert [bound(value) for value in (80.0, 100.0, 0.5, 0.0, 1e-9, 1e20, 1234567.0)] == [
+        "80", "100", "0.5", "0", "1e-9", "1e+20", "1234560"
+    ]  # fmt: skip
+
+
 def test_what_is_said_of_one_bound():
     assert span(None, None) == "not known"
     assert span(0.1234567, None) == "at least 0.123456"

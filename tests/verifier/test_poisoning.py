@@ -67,6 +67,17 @@ def test_the_specification_of_the_design(tmp_path):
     assert found["half"].curves[0].lower[0] == pytest.approx(accuracy(ballots, 0))
 
 
+def test_a_refuted_median_radius_shows_the_points_that_fall_and_an_attack(tmp_path):
+    ballots = write(tmp_path, points=60, parts=21)
+    found = result(tmp_path, "median_radius(dpa(V)) >= 20")
+    assert found.verdict == "refuted"
+    count = int(found.upper) + 1
+    right = np.mean(tally(ballots.votes, ballots.labels).predictions == ballots.truth)
+    falls = round(60 * (right - accuracy(ballots, count)))
+    assert f"{falls} right ones fall to {count} edits, such as test point" in found.example.words
+    assert 0 < found.example.facts["edits"] <= count
+
+
 def test_median_radius_does_not_count_no_edits_at_all(tmp_path):
     votes = np.array([[0, 0, 0], [0, 0, 0], [0, 1, 1], [1, 1, 2]], np.int32)
     write_ballots(Ballots(votes, np.zeros(4, np.int32), 3), tmp_path / "ballots.npz")

@@ -170,6 +170,46 @@ def test_a_note_of_a_decider_is_kept_once():
     assert notes == ["told: as told"]
 
 
+def test_what_a_decider_tells_reaches_the_result_whatever_the_verdict():
+    def telling(given):
+        given.tell({"at": np.int64(3), "share": np.float64(0.5), "rows": [1, 2], "far": math.inf})
+        return Bounds.exactly(1)
+
+    more = {"telling": function("telling", telling)}
+    results, _ = decide_all(
+        "guarantee a: telling() <= 1 guarantee b: telling() > 1 "
+        "guarantee c: told(refuted) guarantee d: 1 < 2",
+        **more,
+    )
+    for result in results[:2]:
+        (record,) = result.facts
+        assert record.name == "telling"
+        assert record.facts == {"at": 3, "share": 0.5, "rows": (1, 2), "far": "inf"}
+        assert {type(each) for each in record.facts.values()} == {int, float, tuple, str}
+    assert [each.facts for each in results[2:]] == [(), ()]
+
+
+def test_facts_of_a_call_that_is_repeated_are_all_kept():
+    def telling(given):
+        given.tell({"item": given["item"]})
+        return Bounds.exactly(given["item"])
+
+    more = {"telling": function("telling", telling, Parameter("item", (ITEM,)))}
+    text = "guarantee {}: forall i in items([{}]): telling(i) <= 9 "
+    one, two = decide_all(text.format("a", "1, 2") + text.format("b", "3"), **more)[0]
+    assert [each.facts["item"] for each in one.facts] == [1, 2]
+    assert [each.facts["item"] for each in two.facts] == [3]
+
+
+def test_a_fact_that_no_file_can_hold_is_refused():
+    def telling(given):
+        given.tell({"what": object()})
+        return Bounds.exactly(1)
+
+    said = refused("guarantee g: telling() <= 1", telling=function("telling", telling))
+    assert "a fact is a number, a text or whole numbers, not a object" in said
+
+
 def test_an_infinite_bound_is_null():
     unbounded = function("unbounded", lambda _: Bounds(1, math.inf))
     result = decide("guarantee g: unbounded() > 2", unbounded=unbounded)

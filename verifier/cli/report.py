@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -29,6 +30,16 @@ def report(
             help="The page. A file that exists is replaced only if it is such a page.",
         ),
     ] = "report.html",
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            metavar="FILE",
+            help="Points to hold against the bounds: an NPZ with X_test (or X), and y_test (or y) "
+            "if the labels are known, or a CSV in the units of the training data.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Make one HTML page of results, to read, print or send.
 
@@ -36,6 +47,9 @@ def report(
     counter-example, and curves of what is certified. The page needs no network and no program but
     a browser, and is the same for the same files. What a statement says is shown if the
     specification lies where the results say, or beside them.
+
+    With --data the page shows how confidently the network answers your points, and how many of
+    them the proved bound alone protects.
 
     For example: leaveout verify idp.spec --json result.json, then leaveout report result.json
 
@@ -48,6 +62,13 @@ def report(
     from leaveout.verifier.page.target import PageTarget
 
     target = PageTarget.open(output)
-    target.write(document(Page(load(results))))
+    runs = load(results)
+    page = Page(runs)
+    if data is not None:
+        from leaveout.verifier.page.confidences import confidences
+        from leaveout.verifier.page.points import PointsFile
+
+        page = Page(runs, *confidences(runs, PointsFile.open(data)), Path(data).name)
+    target.write(document(page))
     with reader_may_leave():
         sys.stdout.write(f"{output}\n")

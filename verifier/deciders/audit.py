@@ -47,6 +47,7 @@ def membership_advantage(given: Arguments) -> Bounds:
     if unit is None:
         raise TypeError(f"'unit' is {word!r}, expected one of {', '.join(UNITS)}")
     found = estimate(held, given.confidence, unit, given.seed)
+    given.tell({"lower": found.lower, "upper": found.upper, **_facts(found)})
     return Bounds(
         max(0.0, found.lower - _OUTWARDS),
         min(1.0, found.upper + _OUTWARDS),

@@ -69,11 +69,23 @@ def points(given: Arguments) -> list[tuple[int, ...]]:
 
 def unlearn(given: Arguments) -> DareForestClassifier:
     """Delete the rows of a record, one after the other."""
-    left = _forest(given, "forest")
+    whole = _forest(given, "forest")
     first, *others = _rows(given)
-    left = left.unlearned(first)
+    regrown = whole.deletion_cost(first)
+    left = whole.unlearned(first)
     for row in others:
+        regrown += left.deletion_cost(row)
         left.delete(row)
+    trees, rows = left.n_estimators, len(left.rows_)
+    given.tell(
+        {
+            "rows": _rows(given),
+            "rows_left": rows,
+            "trees": trees,
+            "rows_regrown": regrown,
+            "rows_retrained": trees * rows,
+        }
+    )
     return left
 
 
@@ -86,6 +98,7 @@ def caches_sound(given: Arguments) -> Decided:
     """Compute every cached statistic again from the rows, and train anew to compare draws."""
     held = _forest(given, "forest")
     wrong = first_unsound(held) or held.difference(held.retrained())
+    given.tell({"trees": held.n_estimators, "rows": len(held.rows_)})
     return Decided("proved") if wrong is None else Decided("refuted", witness=wrong)
 
 
@@ -100,6 +113,14 @@ def same_function(given: Arguments) -> Decided:
         )
     if (one.classes_.dtype.kind in "biuf") != (other.classes_.dtype.kind in "biuf"):
         raise ForestError("the labels of one forest are numbers, those of the other texts")
+    given.tell(
+        {
+            "trees": one.n_estimators,
+            "trees_other": other.n_estimators,
+            "features": len(box.lower),
+            "inputs_tried": _TRIES,
+        }
+    )
     tried = _tried(one, other, box, given.seed)
     if tried is not None:
         return tried

@@ -42,12 +42,17 @@ def unlearns(given: Arguments) -> Decided:
     if given["updates"] == "oblivious":
         note = "updates that depend on no answer are unlearned with alpha = beta = gamma = 0"
         shards = _retrained(settings, None)
+        given.tell(_asked(given) | {"alpha_shown": 0.0, "beta_shown": 0.0, "gamma_shown": 0.0})
         return Decided("proved", note=f"{note} (Lemma 5.1)\n{shards}\n{_SHARDS}\n{_KEYED}")
     if beta >= 1 or gamma >= 1:
         return Decided("proved", note="with beta or gamma of 1 the claim holds of any service")
     if not settings.private:
         return _attacked(given, settings)
     return _accounted(settings, given.number("alpha"), beta, gamma)
+
+
+def _asked(given: Arguments) -> dict[str, float]:
+    return {name: given.number(name) for name in ("alpha", "beta", "gamma")}
 
 
 def _accounted(settings: ServiceSettings, alpha: float, beta: float, gamma: float) -> Decided:
@@ -62,6 +67,9 @@ def _accounted(settings: ServiceSettings, alpha: float, beta: float, gamma: floa
         f"given out\n{_SHARDS}\n{_SECRET}\n{_KEYED}"
     )
     facts: dict[str, int | float | str | tuple[int, ...]] = {
+        "alpha": alpha,
+        "beta": beta,
+        "gamma": gamma,
         "predictions": declared,
         "safe_predictions": safe,
         "alpha_shown": shown.alpha,
@@ -99,7 +107,7 @@ def _attacked(given: Arguments, settings: ServiceSettings) -> Decided:
     found = audit(attack, trials, given.seed, seconds=given.seconds)
     (lower,) = found.alpha_lower_bounds(beta, gamma, confidence)
     if lower > alpha:
-        return _refuted(attack, found, lower, confidence, given.seed)
+        return _refuted(attack, found, lower, confidence, given)
     shown = f"at least {lower:.3g}" if lower > 0 else "no lower bound of alpha"
     (counts,) = found.counts
     return Decided(
@@ -112,8 +120,10 @@ def _attacked(given: Arguments, settings: ServiceSettings) -> Decided:
 
 
 def _refuted(
-    attack: Duplicated, found: Audit, lower: float, confidence: float, seed: int
+    attack: Duplicated, found: Audit, lower: float, confidence: float, given: Arguments
 ) -> Decided:
+    alpha, beta, gamma = (given.number(name) for name in ("alpha", "beta", "gamma"))
+    seed = given.seed
     (counts,), (trial,) = found.counts, found.shown
     assert trial is not None  # the unlearned arm is ahead, so some trial shows it
     share = attack.thresholds[0]
@@ -133,6 +143,9 @@ def _refuted(
         "copy j of point i is row i * copies + j; both arms are drawn anew in each trial"
     )
     facts: dict[str, int | float | str | tuple[int, ...]] = {
+        "alpha": alpha,
+        "beta": beta,
+        "gamma": gamma,
         "alpha_lower": math.nextafter(lower, -math.inf),
         "confidence": confidence,
         "points": attack.points,

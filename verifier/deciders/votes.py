@@ -14,7 +14,7 @@ from leaveout.encoders.votes.knapsack import UNBOUNDED
 from leaveout.encoders.votes.threat import Cost, Threat
 from leaveout.errors import BallotError
 from leaveout.models.votes import Ballots, read_ballots
-from leaveout.specs.deciders import Arguments, Bounds, Decided
+from leaveout.specs.deciders import Arguments, Bounds, Decided, Evidence
 from leaveout.verifier.deciders.solving import proving_solver
 from leaveout.verifier.votes import (
     FiniteVote,
@@ -171,11 +171,20 @@ def median_radius(given: Arguments) -> Bounds:
         if (low, high) == before:
             break
     lower, upper = _units(low, high, cost)
+
+    def evidence() -> Evidence:
+        if not math.isfinite(upper):
+            return Evidence()
+        # Fewer than half survive one change more.
+        count = int(upper) + 1
+        return fallen(vote, radii, threat, count, cost.parts * count)
+
     return Bounds(
         lower,
         upper,
         reason=_reason(given) if low < high else _NEVER,
         note=note_of(vote, threat, cost),
+        evidence=evidence,
         curve=curve_of(vote, radii, threat, cost),
     )
 

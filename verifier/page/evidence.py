@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from leaveout.verifier.page.amounts import counted, plain
 from leaveout.verifier.page.facts import facts
 from leaveout.verifier.page.markup import Child, Html, folded, joined, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.tables import Column, table
-from leaveout.verifier.report import BoxRecord, ExampleRecord, Result, WitnessRecord
+from leaveout.verifier.report import BoxRecord, CellRecord, ExampleRecord, Result, WitnessRecord
 
 __all__ = ["evidence"]
 
 _OPEN = 12
 _MOST = 1000
+_NAMELESS: Mapping[int, str] = {}
 
 
 def evidence(page: Page, result: Result) -> Html | None:
@@ -50,7 +51,44 @@ def _witness(witness: WitnessRecord, box: BoxRecord) -> Html:
         rows,
         seen=True,
     )
-    return joined(_sentence(witness.words), scores, _points({"x": witness.x}, box))
+    own = _units(witness)
+    read = _points({"x": witness.x}, box, _names(witness))
+    if own is not None:
+        read = folded("x as the network reads it", read)
+    return joined(_sentence(witness.words), scores, own, read)
+
+
+def _names(witness: WitnessRecord) -> dict[int, str]:
+    """Return the names of features."""
+    return {at: cell.name for cell in witness.cells for at in cell.at}
+
+
+def _units(witness: WitnessRecord) -> Html | None:
+    """Return x in the data's own units, beside the numbers that the network reads."""
+    known = [cell for cell in witness.cells if cell.value is not None]
+    if not known:
+        return None
+    rows: list[list[Child]] = [
+        [cell.name, _value(cell, witness.x), _read(cell, witness.x)] for cell in known[:_MOST]
+    ]
+    title = f"x in the units of the data; the member lacks row {witness.removed}"
+    columns = [Column("Column"), Column("Value", number=True)]
+    columns.append(Column("As the network reads it", number=True))
+    shown = table(title, columns, rows, seen=len(known) <= _OPEN)
+    return shown if len(known) <= _OPEN else folded(title, shown)
+
+
+def _value(cell: CellRecord, x: tuple[float, ...]) -> str:
+    if not isinstance(cell.value, str):
+        return plain(cell.value) if cell.value is not None else "–"
+    read = [x[at] for at in cell.at if at < len(x)]
+    # Where features lie between categories it is none of them.
+    clear = sorted(read) == [0.0] * (len(read) - 1) + [1.0]
+    return cell.value if clear else f"nearest to {cell.value}"
+
+
+def _read(cell: CellRecord, x: tuple[float, ...]) -> str:
+    return ", ".join(plain(x[at]) for at in cell.at if at < len(x))
 
 
 def _example(example: ExampleRecord, box: BoxRecord) -> Html:
@@ -85,10 +123,12 @@ def _scores(example: ExampleRecord) -> Html | None:
     return table("Scores", columns, rows, seen=True)
 
 
-def _points(points: dict[str, tuple[float, ...]], box: BoxRecord) -> Html:
+def _points(
+    points: dict[str, tuple[float, ...]], box: BoxRecord, named: Mapping[int, str] = _NAMELESS
+) -> Html:
     """Return the features of points, folded where they are many."""
     count = max((len(point) for point in points.values()), default=0)
-    rows = [_feature(points, box, at) for at in range(min(count, _MOST))]
+    rows = [_feature(points, box, at, named) for at in range(min(count, _MOST))]
     columns = [Column("Feature"), *(Column(name, number=True) for name in points)]
     columns += [Column("least", number=True), Column("greatest", number=True)]
     name = " and ".join(points)
@@ -100,8 +140,10 @@ def _points(points: dict[str, tuple[float, ...]], box: BoxRecord) -> Html:
     return shown if count <= _OPEN else folded(caption, shown, more)
 
 
-def _feature(points: dict[str, tuple[float, ...]], box: BoxRecord, at: int) -> list[Child]:
-    cells: list[Child] = [str(at)]
+def _feature(
+    points: dict[str, tuple[float, ...]], box: BoxRecord, at: int, named: Mapping[int, str]
+) -> list[Child]:
+    cells: list[Child] = [f"{at} ({named[at]})" if at in named else str(at)]
     cells += [plain(point[at]) if at < len(point) else "–" for point in points.values()]
     ends: Sequence[tuple[float, ...]] = (box.lower, box.upper)
     cells += [plain(end[at]) if at < len(end) else "–" for end in ends]

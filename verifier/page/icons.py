@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from leaveout.verifier.page.amounts import plain
 from leaveout.verifier.page.markup import Html, tag
 
-__all__ = ["icon", "verdict"]
+__all__ = ["icon", "surely", "verdict"]
 
 _SHAPES = {
     # A circle with a tick, a square with a cross, a circle that is half empty.
@@ -28,6 +29,11 @@ def icon(word: str) -> Html:
     )
 
 
-def verdict(word: str) -> Html:
-    """Return a verdict: its symbol and its word, in its colour."""
-    return tag("span", icon(word), word, class_=f"verdict {word}")
+def verdict(word: str, confidence: float | None = None) -> Html:
+    """Return a verdict: its symbol and its word, in its colour, and how surely it holds."""
+    return tag("span", icon(word), word + surely(confidence), class_=f"verdict {word}")
+
+
+def surely(confidence: float | None) -> str:
+    """Return what a verdict that rests on samples holds with; nothing of one that is certain."""
+    return "" if confidence is None else f" with confidence {plain(confidence)}"

@@ -14,11 +14,12 @@ import msgspec
 from leaveout.verifier.page.errors import PageError
 from leaveout.verifier.page.model import Run
 from leaveout.verifier.page.written import read_specification
-from leaveout.verifier.report import CurveRecord, Report, Result
+from leaveout.verifier.report import CurveRecord, GroupsRecord, Report, Result, TraceRecord
 
 __all__ = ["load"]
 
 _LARGEST = 2**30
+_GROUPS = 1000
 
 
 def load(names: Sequence[str]) -> tuple[Run, ...]:
@@ -92,9 +93,14 @@ def _report(data: bytes, name: str) -> tuple[Report, tuple[str, ...]]:
         wrong = f"does not hold results as this version knows them: {error}"
         raise PageError(f"{name}{by} {wrong}") from None
     for at, result in enumerate(report.results):
+        where = f"result {at} ({result.name!r})"
         for curve in result.curves:
-            _check(curve, f"{name}: curve {curve.name!r} of result {at} ({result.name!r})")
-        _finite(result, f"{name}: result {at} ({result.name!r})")
+            _check(curve, f"{name}: curve {curve.name!r} of {where}")
+        for trace in result.traces:
+            _check_trace(trace, f"{name}: a trace of {where}")
+        for tree in result.groups:
+            _check_groups(tree, f"{name}: the groups of {where}")
+        _finite(result, f"{name}: {where}")
     return report, _unread(raw)
 
 
@@ -112,10 +118,34 @@ def _check(curve: CurveRecord, where: str) -> None:
         raise PageError(f"{where} has a lower end above its upper end")
 
 
+def _check_trace(trace: TraceRecord, where: str) -> None:
+    if not 2 <= len(trace.seconds) == len(trace.lower) == len(trace.upper):
+        raise PageError(
+            f"{where} has {len(trace.seconds)} moments, {len(trace.lower)} lower and "
+            f"{len(trace.upper)} upper bounds; expected two or more, and as many of each"
+        )
+    if any(after < before for before, after in pairwise(trace.seconds)) or trace.seconds[0] < 0:
+        raise PageError(f"{where} does not ascend, expected moments in order")
+
+
+def _check_groups(tree: GroupsRecord, where: str) -> None:
+    for at, group in enumerate(tree.groups):
+        if not (group.parent == -1 if at == 0 else 0 <= group.parent < at):
+            raise PageError(f"{where} are no tree: group {at} is a part of group {group.parent}")
+    if len(tree.groups) > _GROUPS:
+        raise PageError(f"{where} are {len(tree.groups):,}, at most {_GROUPS} can be drawn")
+
+
 def _finite(result: Result, where: str) -> None:
     """Refuse numbers that no run writes; a float too large for one is read as infinite."""
     numbers = [result.seconds, *(x for x in (result.lower, result.upper) if x is not None)]
     numbers += [x for curve in result.curves for x in (*curve.lower, *curve.upper)]
+    for trace in result.traces:
+        numbers += [*trace.seconds, *trace.lower, *trace.upper]
+    numbers += [group.upper for tree in result.groups for group in tree.groups]
+    facts = [fact for record in result.facts for fact in record.facts.values()]
+    numbers += [fact for fact in facts if isinstance(fact, float)]
+    numbers += [] if result.confidence is None else [result.confidence]
     if not all(map(math.isfinite, numbers)):
         raise PageError(f"{where} holds a number that is not finite")
     if len(result.box.lower) != len(result.box.upper):

@@ -6,10 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.specs import Confident
 from leaveout.verifier.page.written import Specification, Written
 from leaveout.verifier.report import BoxRecord, Report, Result, Verdict
 
-__all__ = ["Page", "Run", "Statement", "overall"]
+__all__ = ["Confidences", "Page", "Run", "Statement", "overall"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,20 @@ class Statement:
     def verdict(self) -> Verdict:
         """The worst verdict of its results."""
         return overall(result.verdict for result in self.results)
+
+    @property
+    def confidence(self) -> float | None:
+        """What the verdict holds with where it rests on samples, as the results or the text say.
+
+        None where it is certain, and where it is unknown.
+        """
+        if self.verdict == "unknown":
+            return None
+        levels = [each.confidence for each in self.results if each.confidence is not None]
+        if not levels and self.written is not None:
+            claim = self.written.statement.claim
+            levels = [claim.level.value] if isinstance(claim, Confident) else []
+        return min(levels, default=None)
 
 
 @dataclass(frozen=True)
@@ -91,6 +109,48 @@ class Run:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Confidences:
+    """How confidently a network gives points one label, and the bound of that label.
+
+    Attributes
+    ----------
+    run : Run
+        Whose results the bound is of.
+    network : str
+        Its file.
+    label : int
+    name : str
+        What the training data calls the label; empty where it does not.
+    statement : str
+        The result that gives the bound.
+    upper : float
+        No leak in the set of inputs has a higher confidence.
+    box : BoxRecord
+        The set of inputs.
+    points : int
+        How many there are, of all labels.
+    values : ndarray of float64, shape (n,)
+        Confidence of the points that the network gives this label.
+    inside : ndarray of bool, shape (n,)
+        Whether each lies in the set of inputs.
+    right : ndarray of bool, shape (n,), or None
+        Whether this is its true label, where those are known.
+    """
+
+    run: Run
+    network: str
+    label: int
+    name: str
+    statement: str
+    upper: float
+    box: BoxRecord
+    points: int
+    values: NDArray[np.float64]
+    inside: NDArray[np.bool_]
+    right: NDArray[np.bool_] | None
+
+
 @dataclass(frozen=True)
 class Page:
     """Everything a page shows.
@@ -99,9 +159,18 @@ class Page:
     ----------
     runs : tuple of Run
         At least one.
+    confidences : tuple of Confidences
+        Of points that were given, one a network and label.
+    left_out : tuple of str
+        Why points that were given are not held against other results.
+    data : str
+        What the file of these points is called; empty where none was given.
     """
 
     runs: tuple[Run, ...]
+    confidences: tuple[Confidences, ...] = ()
+    left_out: tuple[str, ...] = ()
+    data: str = ""
 
     @property
     def statements(self) -> tuple[Statement, ...]:

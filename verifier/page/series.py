@@ -133,24 +133,45 @@ def _charts(value: str, unit: str, series: tuple[Series, ...]) -> Iterable[Chart
 def _named(curves: dict[CurveRecord, _Sources]) -> Iterable[Series]:
     """Yield the curves under names that differ.
 
-    That is what they are of, or if that is not enough, the call in the specification, or the
-    statement.
+    A curve is called by what it is of. Where several would be called the same, all of these are
+    told apart by their file, their call in the specification, or their statement: by the first
+    of these that does.
     """
-    own = [curve.name for curve in curves]
-    calls = ["".join(each.calls) if len(each.calls) == 1 else "" for each in curves.values()]
-    counted, called = Counter(own), Counter(calls)
+    labels: dict[CurveRecord, str] = {}
+    for name in dict.fromkeys(curve.name for curve in curves):
+        alike = [curve for curve in curves if curve.name == name]
+        labels |= zip(alike, _apart(name, [curves[curve] for curve in alike]), strict=True)
+    for curve, sources in curves.items():
+        yield Series(labels[curve], curve, _listed(sources.names))
+
+
+def _apart(name: str, sources: list[_Sources]) -> list[str]:
+    """Return names for curves of one function."""
+    if len(sources) == 1:
+        return [name]
+    calls = [next(iter(each.calls)) if len(each.calls) == 1 else "" for each in sources]
+    calls = [call or name for call in calls]
+    files = [_files(each.names) for each in sources]
+    tried = [
+        [f"{name}, {file}" for file in files],
+        calls,
+        [f"{call}, {file}" for call, file in zip(calls, files, strict=True)],
+        [f"{name}, {_listed(list(each.names)[:1])}" for each in sources],
+    ]
+    # Files are named if there are several: which file a curve is of is then asked first.
+    tried = tried if all(files) else [tried[1], tried[3]]
+    best = next((each for each in tried if len(set(each)) == len(each)), tried[-1])
     taken: Counter[str] = Counter()
-    for name, call, (curve, sources) in zip(own, calls, curves.items(), strict=True):
-        if counted[name] == 1:
-            label = name
-        elif call and called[call] == 1:
-            label = call
-        else:
-            label = f"{name}, {_listed(list(sources.names)[:1])}"
+    labels = []
+    for label in best:
         taken[label] += 1
-        if taken[label] > 1:
-            label = f"{label} {taken[label]}"
-        yield Series(label, curve, _listed(sources.names))
+        labels.append(label if taken[label] == 1 else f"{label} {taken[label]}")
+    return labels
+
+
+def _files(names: Iterable[tuple[str, str]]) -> str:
+    """Return the files of some statements; nothing where there is one file in all."""
+    return " and ".join(dict.fromkeys(file for file, _ in names if file))
 
 
 def _listed(names: Iterable[tuple[str, str]]) -> str:

@@ -41,11 +41,14 @@ class Specification:
         sha256 of the file, in hexadecimal; empty where none was read.
     missing : str
         Why there are no statements; empty where there are.
+    path : Path or None
+        The file; None where none was read.
     """
 
     statements: dict[str, Written] = field(default_factory=dict)
     digest: str = ""
     missing: str = ""
+    path: Path | None = None
 
     def statement(self, name: str, kind: str) -> Written | None:
         """Return a statement by name, None if there is none of that kind."""
@@ -80,7 +83,7 @@ def read_specification(spec: str, folder: Path | None, digest: str = "") -> Spec
         data = path.read_bytes()
         if digest and hashlib.sha256(data).hexdigest() != digest:
             return Specification(missing=f"{spec} was changed since it was decided")
-        return _read(load(path), data)
+        return _read(load(path), data, path)
     except (LeaveoutError, OSError, RecursionError):
         return Specification(missing=f"{spec} does not parse, or cannot be read")
 
@@ -99,14 +102,14 @@ def _found(spec: str, folder: Path | None) -> Path | None:
     return None
 
 
-def _read(spec: Spec, data: bytes) -> Specification:
+def _read(spec: Spec, data: bytes, path: Path | None = None) -> Specification:
     lets = {each.name: each for each in spec.statements if isinstance(each, Let)}
     found = {
         each.name: Written(each, _definitions(each, lets))
         for each in spec.statements
         if isinstance(each, Guarantee | Find)
     }
-    return Specification(found, hashlib.sha256(data).hexdigest())
+    return Specification(found, hashlib.sha256(data).hexdigest(), path=path)
 
 
 def _definitions(statement: Guarantee | Find, lets: dict[str, Let]) -> tuple[Let, ...]:

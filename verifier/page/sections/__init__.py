@@ -8,8 +8,11 @@ from typing import TypeAlias
 
 from leaveout.verifier.page.markup import Html
 from leaveout.verifier.page.model import Page
+from leaveout.verifier.page.sections.confidences import histograms
+from leaveout.verifier.page.sections.courses import courses
 from leaveout.verifier.page.sections.curves import curves
 from leaveout.verifier.page.sections.glance import glance
+from leaveout.verifier.page.sections.groups import groups
 from leaveout.verifier.page.sections.inputs import inputs
 from leaveout.verifier.page.sections.meaning import meaning
 from leaveout.verifier.page.sections.notes import notes
@@ -39,8 +42,11 @@ class Section:
 
 SECTIONS = (
     Section("glance", "At a glance", glance),
+    Section("confidences", "Your points against the bounds", histograms),
     Section("curves", "Curves", curves),
     Section("statements", "Statement by statement", statements),
+    Section("groups", "Which members the bounds rest on", groups),
+    Section("courses", "Bounds over time", courses),
     Section("inputs", "Sets of inputs", inputs),
     Section("notes", "What the results rest on", notes),
     Section("reproduce", "How to reproduce this", reproduce),

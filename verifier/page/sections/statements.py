@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from leaveout.specs import Param
 from leaveout.verifier.page.amounts import bound, counted, duration, label, span
+from leaveout.verifier.page.deletion import computed
 from leaveout.verifier.page.evidence import evidence
-from leaveout.verifier.page.icons import verdict
+from leaveout.verifier.page.icons import surely, verdict
 from leaveout.verifier.page.markup import Child, Html, code, folded, joined, tag
 from leaveout.verifier.page.model import Page, Run, Statement
 from leaveout.verifier.page.prose import in_words, vocabulary
@@ -35,7 +36,7 @@ def _statement(page: Page, run: Run, statement: Statement) -> Html:
     several = len(statement.results) > 1
     head = tag(
         "h3",
-        verdict(statement.verdict),
+        verdict(statement.verdict, statement.confidence),
         tag("span", statement.name, class_="title"),
         tag("span", statement.kind, class_="kind"),
         id=f"{statement.anchor}-name",
@@ -95,7 +96,8 @@ def _result(page: Page, statement: Statement, result: Result, several: bool) -> 
         reason = tag(
             "p", tag("strong", f"Why it is unknown ({kind}): "), f"{why}.", class_="reason"
         )
-    body = joined(head, tag("p", found, class_="found"), reason, evidence(page, result))
+    shown = evidence(page, result), computed(result)
+    body = joined(head, tag("p", found, class_="found"), reason, *shown)
     return tag("div", body, class_="result")
 
 
@@ -116,7 +118,7 @@ def _found(statement: Statement, result: Result) -> str:
         name = statement.written.statement.variable
     else:
         name = "What is sought"
-    return f"{name} is {span(result.lower, result.upper)}."
+    return f"{name} is {span(result.lower, result.upper)}{surely(result.confidence)}."
 
 
 def _leaks(result: Result) -> str:
@@ -131,9 +133,10 @@ def _leaks(result: Result) -> str:
 
 def _verdict(result: Result) -> str:
     shown = result.example is not None or result.witness is not None
+    sure = surely(result.confidence)
     return {
-        "proved": "It holds.",
-        "refuted": "It does not hold" + (", as shown below." if shown else "."),
+        "proved": f"It holds{sure}.",
+        "refuted": f"It does not hold{sure}" + (", as shown below." if shown else "."),
         "unknown": "It is neither proved nor refuted.",
     }[result.verdict]
 

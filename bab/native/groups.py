@@ -1,0 +1,133 @@
+"""Which members a bound rests on: a tree of clusters, and a bound of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.native.clusters import Clusters
+from leaveout.bab.native.explorer import Explorer
+from leaveout.bab.native.nodes import Node, batch_of, root_node, with_bounds
+from leaveout.bab.native.pairs import Pairs
+
+__all__ = ["Group", "capped", "grow", "root_bounds"]
+
+Floats = NDArray[np.float64]
+Members = NDArray[np.int64]
+
+_MOST = 31
+"""Groups of a tree."""
+
+_READ = 2**28
+"""Parameters of members that may be read to bound groups: a second or so."""
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """A set of members whose networks are alike.
+
+    Attributes
+    ----------
+    parent : int
+        Position of the group it is a part of, earlier in the list; -1 for all members.
+    members : ndarray of int64
+    upper : float
+        No leak of any of them has a higher float32 confidence.
+    """
+
+    parent: int
+    members: Members
+    upper: float
+
+
+def grow(
+    clusters: Clusters,
+    count: int,
+    bound: Callable[[list[Members]], list[float]],
+    enough: float,
+    size: int,
+) -> list[Group]:
+    """Split the group of the highest bound, again and again.
+
+    What is split holds the worst leak or might: a group whose own bound is no higher than a leak
+    that was found is left whole.
+
+    Parameters
+    ----------
+    clusters : Clusters
+    count : int
+        Members there are.
+    bound : callable
+        Returns a bound of each of some groups.
+    enough : float
+        Groups with no higher bound are left whole.
+    size : int
+        Parameters of a member.
+    """
+    everyone = np.arange(count, dtype=np.int64)
+    groups = [Group(-1, everyone, bound([everyone])[0])]
+    leaves, left = [0], _READ - count * size
+    while len(groups) + 2 <= _MOST:
+        able = [at for at in leaves if len(groups[at].members) > 1 and groups[at].upper > enough]
+        if not able:
+            break
+        chosen = max(able, key=lambda at: (groups[at].upper, len(groups[at].members), -at))
+        whole = groups[chosen]
+        left -= len(whole.members) * size
+        if left < 0:
+            break
+        parts = list(clusters.split(whole.members))
+        uppers = [min(whole.upper, each) for each in bound(parts)]
+        # The one that carries the bound comes first.
+        order = sorted((0, 1), key=lambda side: (-uppers[side], -len(parts[side])))
+        leaves.remove(chosen)
+        for side in order:
+            leaves.append(len(groups))
+            groups.append(Group(chosen, parts[side], uppers[side]))
+    return groups
+
+
+def capped(groups: list[Group], known: Floats) -> list[Group]:
+    """Lower the bounds of groups to what is known of their members, and of their parts.
+
+    Parameters
+    ----------
+    groups : list of Group
+    known : ndarray of float64, shape (members,)
+        No leak of a member is above this.
+    """
+    uppers = [max(0.0, min(each.upper, float(known[each.members].max()))) for each in groups]
+    most = [0.0] * len(groups)
+    inner = {each.parent for each in groups}
+    for at in reversed(range(len(groups))):
+        if at in inner:
+            # Its parts, which come later in the list, hold all of its members.
+            uppers[at] = min(uppers[at], most[at])
+        parent = groups[at].parent
+        if parent >= 0:
+            most[parent] = max(most[parent], uppers[at])
+    return [replace(each, upper=upper) for each, upper in zip(groups, uppers, strict=True)]
+
+
+def root_bounds(explorer: Explorer, pairs: Pairs, parts: list[Members]) -> list[float]:
+    """Bound the leaks of sets of members over the whole region, without splitting it.
+
+    Nothing is kept of it: the explorer's frontier stays as it is.
+    """
+    label = explorer.work.label
+    rivals = [rival for rival in range(pairs.layout.labels) if rival != label]
+    nodes = [root_node(pairs, part, rival, -1) for part in parts for rival in rivals]
+    values = np.array([node.bound for node in _bounded(explorer, pairs, nodes)])
+    return [float(each) for each in values.reshape(len(parts), -1).max(axis=1)]
+
+
+def _bounded(explorer: Explorer, pairs: Pairs, nodes: list[Node]) -> list[Node]:
+    batch, groups = batch_of(nodes, 0.0, 0.0)
+    sets = pairs.sets(groups)
+    many = ~sets.exact[batch.which]
+    work = replace(explorer.work, steps=0) if many.all() else explorer.work
+    found = explorer.kernel.bound(pairs.numbers, sets, batch, work)
+    return [with_bounds(node, found, at, 0.0, 0.0) for at, node in enumerate(nodes)]

@@ -1,0 +1,213 @@
+"""``--data``: points against the bounds, counted again here, and what is no file of points."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import leaveout
+from leaveout.models import load_network
+from leaveout.verifier.cli.app import run
+from leaveout.verifier.page import Page, PageError, document, load
+from leaveout.verifier.page.confidences import confidences
+from leaveout.verifier.page.points import PointsFile
+from leaveout.verifier.report import write_json
+
+from support.files import BOUND, write_question
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "breast_cancer"
+PATIENTS = EXAMPLE / "patients.csv"
+
+
+@pytest.fixture(scope="module")
+def question(tmp_path_factory):
+    """Return a folder with a small question, its results, and points for it."""
+    folder = tmp_path_factory.mktemp("question")
+    guarantee = (
+        "\nguarantee high: forall x in X, M in F: confidence(N, x) > 9 => "
+        "label(M, x) == label(N, x)\n"
+    )
+    spec = write_question(folder, text=BOUND + guarantee)
+    write_json(leaveout.verify(spec, workers=1), folder / "r.json")
+    rng = np.random.default_rng(3)
+    x = rng.random((400, load_network(folder / "full.onnx").inputs)).astype(np.float32)
+    x[:40] += 1.0
+    np.savez(folder / "points.npz", X_test=x, y_test=rng.integers(0, 2, 400))
+    np.savez(folder / "bare.npz", X=x)
+    return folder
+
+
+def found(folder, data):
+    runs = load([str(folder / "r.json")])
+    answers, left_out = confidences(runs, PointsFile.open(str(data)))
+    assert left_out == ()
+    return runs, answers
+
+
+def shown(folder, data):
+    runs, answers = found(folder, data)
+    return document(Page(runs, answers, (), Path(data).name))
+
+
+def test_points_are_counted_as_onnxruntime_answers_them(question):
+    runs, answers = found(question, question / "points.npz")
+    arrays = np.load(question / "points.npz")
+    scores = load_network(question / "full.onnx").runner().scores(arrays["X_test"])
+    own = scores.argmax(axis=1)
+    lead = np.abs(scores[:, 0].astype(float) - scores[:, 1].astype(float))
+    assert [each.label for each in answers] == [0, 1]
+    for each in answers:
+        mine = own == each.label
+        assert np.array_equal(each.values, lead[mine])
+        assert np.array_equal(each.inside, np.arange(400)[mine] >= 40)
+        assert np.array_equal(each.right, arrays["y_test"][mine] == each.label)
+        bounds = [r.upper for r in runs[0].report.results if r.label in (None, each.label)]
+        assert each.upper == min(bounds)
+        assert each.name == f"kind {each.label}"
+
+
+def test_the_page_says_how_many_are_protected(question):
+    text = shown(question, question / "points.npz")
+    _, answers = found(question, question / "points.npz")
+    for each in answers:
+        above = int((each.inside & (each.values > each.upper)).sum())
+        outside = int((~each.inside).sum())
+        assert f"{above:,} of {len(each.values):,} points lie above the bound" in text
+        assert f"{outside:,} outside the set of inputs." in text
+    bars = re.findall(r'class="filled (?:hollow )?c\d"', text)
+    assert bars
+    assert "outside the set of inputs" in text
+    assert shown(question, question / "points.npz") == text
+
+
+def test_the_numbers_of_a_histogram_add_up(question):
+    text = shown(question, question / "points.npz")
+    for each in found(question, question / "points.npz")[1]:
+        title = f"Points of label {each.label} by confidence"
+        body = text[text.index(f'<caption class="unseen">{title}') :].partition("</table>")[0]
+        rows = re.findall(r"<tr>(.*?)</tr>", body)[1:]
+        cells = [re.findall(r">([^<]+)</t[dh]>", row)[2:] for row in rows]
+        assert sum(int(cell) for row in cells for cell in row) == len(each.values)
+
+
+def test_without_labels_nothing_is_right_or_wrong(question):
+    text = shown(question, question / "bare.npz")
+    assert "answered right" not in text
+    assert "Answered right" not in text
+
+
+def test_a_table_is_read_in_its_own_units_and_agrees_with_the_training_data(tmp_path):
+    spec = EXAMPLE / "breast_cancer.spec"
+    write_json(leaveout.verify(spec), tmp_path / "r.json")
+    _, answers = found(tmp_path, PATIENTS)
+    assert [each.name for each in answers] == ["benign", "malignant"]
+    assert sum(len(each.values) for each in answers) == 569
+    assert all(each.inside.all() for each in answers)
+    assert np.mean(np.concatenate([each.right for each in answers])) > 0.93
+    page = shown(tmp_path, PATIENTS)
+    assert "x in the units of the data; the member lacks row" in page
+    assert re.search(r"worst radius</th><td class=\"number\">[\d.]+</td>", page)
+
+
+def test_the_patients_are_those_the_family_was_trained_on():
+    from leaveout.models import load_family
+    from leaveout.models.train.source import read_data
+
+    network = load_network(EXAMPLE / "family" / "full.onnx")
+    facts = load_family(EXAMPLE / "family" / "family.npz", network).manifest.data
+    assert read_data(PATIENTS, "diagnosis").facts().sha256 == facts.sha256
+
+
+def test_a_param_that_the_run_set_is_set_here_too(tmp_path):
+    text = 'param file = "gone.onnx"\n' + BOUND.replace('"full.onnx"', "file")
+    spec = write_question(tmp_path, text=text)
+    report = leaveout.verify(spec, workers=1, params={"file": "full.onnx"})
+    write_json(report, tmp_path / "r.json")
+    np.savez(tmp_path / "p.npz", X=np.zeros((3, len(report.results[0].box.lower))))
+    assert len(found(tmp_path, tmp_path / "p.npz")[1]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"Z": np.zeros((2, 3))}, "there is neither an array 'X_test' nor 'X' (it has Z)"),
+        ({"X": np.zeros(3)}, "'X' is float64 of shape (3,), expected numbers, a row a point"),
+        ({"X": np.array([["a", "b", "c"]])}, "expected numbers"),
+        ({"X": np.full((2, 3), np.nan)}, "'X' row 0 holds what is no finite float32"),
+        ({"X": np.zeros((2, 9))}, "a point has 9 features, "),
+        ({"X": np.zeros((2, 3)), "y": np.zeros(3)}, "'y' is float64 of shape (3,), expected 2"),
+        ({"X": np.zeros((2, 3)), "y": np.array([0.5, 1])}, "expected 2 whole numbers"),
+    ],
+)
+def test_arrays_that_are_no_points_are_refused_in_a_line(question, tmp_path, arrays, said):
+    np.savez(tmp_path / "p.npz", **arrays)
+    with pytest.raises(PageError) as caught:
+        found(question, tmp_path / "p.npz")
+    assert said in str(caught.value)
+    assert str(caught.value).startswith(f"--data {tmp_path / 'p.npz'}: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("gone.csv", None, "cannot be read: No such file or directory"),
+        ("p.npz", "X", "is no NPZ file; write it with numpy.savez"),
+        ("p.csv", "a,b\n", "there is no row below the header"),
+        ("p.csv", "a,b\n1\n", "1 cells, expected 2"),
+        ("p.csv", "a,b\n1,2\n", "keeps no encoding of one; give an NPZ with X_test"),
+    ],
+)
+def test_files_that_are_no_points_are_refused_in_a_line(question, tmp_path, name, text, said):
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(PageError) as caught:
+        found(question, tmp_path / name)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_table_that_does_not_fit_the_encoding_is_refused_with_its_place(tmp_path):
+    write_json(leaveout.verify(EXAMPLE / "breast_cancer.spec"), tmp_path / "r.json")
+    lines = PATIENTS.read_text().splitlines()[:3]
+    for old, new, said in (
+        ("worst radius", "radius", "column 'worst radius' is missing"),
+        ("25.38", "much", "'much' is not a finite number"),
+        ("malignant", "ill", "line 2, column 'diagnosis': 'ill' is no label"),
+    ):
+        (tmp_path / "p.csv").write_text("\n".join(lines).replace(old, new, 1))
+        with pytest.raises(PageError, match=re.escape(said)):
+            found(tmp_path, tmp_path / "p.csv")
+
+
+def test_results_of_other_networks_are_left_out_with_a_word(question, tmp_path, capsys):
+    write_json(leaveout.verify(EXAMPLE / "breast_cancer.spec"), tmp_path / "other.json")
+    out = tmp_path / "p.html"
+    files = [str(question / "r.json"), str(tmp_path / "other.json")]
+    assert run(["report", *files, "--data", str(PATIENTS), "-o", str(out)]) == 0
+    text = out.read_text()
+    assert "Label 0 (benign), full.onnx, other.json" not in text
+    assert "Label 0 (benign), other.json" in text
+    assert re.search(r"Left out: [^<]*patients.csv: is a table, but the family of [^<]*</p>", text)
+    assert capsys.readouterr().err == ""
+
+
+def test_results_that_bound_no_confidence_have_nothing_to_hold_points_against(made):
+    np.savez(made.folder / "p.npz", X=np.zeros((2, 3)))
+    runs = load([str(made.file(made.result()))])
+    with pytest.raises(PageError, match="none of the results bounds the confidence of leaks"):
+        confidences(runs, PointsFile.open(str(made.folder / "p.npz")))
+
+
+def test_a_network_that_is_not_there_is_said(made, capsys):
+    np.savez(made.folder / "p.npz", X=np.zeros((2, 3)))
+    path, out = made.file(made.leak(), spec=None), made.folder / "p.html"
+    words = ["report", str(path), "--data", str(made.folder / "p.npz"), "-o", str(out)]
+    assert run(words) == 2
+    assert "the network that r.json is about cannot be read: there is no file test.spec" in (
+        capsys.readouterr().err
+    )
+    assert not out.exists()

@@ -1,0 +1,46 @@
+"""The tree of groups of members: who carries the bound is said first."""
+
+from __future__ import annotations
+
+from leaveout.verifier.report import GroupRecord, GroupsRecord
+
+
+def tree(*groups):
+    made = [
+        GroupRecord(parent=parent, members=members, upper=upper, rows=rows, leak=leak)
+        for parent, members, upper, rows, leak in groups
+    ]
+    return GroupsRecord(label=0, groups=tuple(made))
+
+
+TREE = tree(
+    (-1, 100, 0.75, tuple(range(12)), True),
+    (0, 98, 0.25, tuple(range(12)), False),
+    (0, 2, 0.75, (7, 31), True),
+    (2, 1, 0.125, (7,), False),
+    (2, 1, 0.75, (31,), True),
+)
+
+
+def test_it_says_which_rows_carry_the_bound(made):
+    text = made.page(made.leak(groups=(TREE,)))
+    section = text[text.index('id="groups"') :]
+    assert (
+        "1 member of 100 (row 31) may hold a leak of up to 0.75, no other one above 0.25." in text
+    )
+    assert section.index("row 31 ") < section.index("row 7 ") < section.index("98 members")
+    assert section.count("worst leak</span>") == 1
+
+
+def test_where_all_may_reach_the_bound_it_says_that(made):
+    text = made.page(made.leak(groups=(tree((-1, 5, 0.75, (1, 2, 3, 4, 5), True)),)))
+    assert "Any of 5 members may hold a leak of up to 0.75." in text
+
+
+def test_a_bound_of_nothing_is_drawn(made):
+    text = made.page(made.leak(groups=(tree((-1, 2, 0.0, (1, 2), False)),)))
+    assert "Any of 2 members may hold a leak of up to 0." in text
+
+
+def test_without_groups_there_is_no_section(made):
+    assert 'id="groups"' not in made.page(made.leak(), made.leak(label=1, groups=(tree(),)))

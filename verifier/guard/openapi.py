@@ -1,0 +1,98 @@
+"""The OpenAPI document of a served guard, from the types of its messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+import leaveout
+from leaveout.verifier.guard.server_messages import (
+    About,
+    Answer,
+    Answers,
+    Failure,
+    Health,
+    Question,
+)
+
+__all__ = ["document"]
+
+_FAILURES = {
+    "400": "The body is no JSON.",
+    "408": "The body did not arrive.",
+    "413": "The body or the number of inputs is too large.",
+    "415": "The body is not said to be JSON.",
+    "422": "What is asked does not fit what is served, or lies outside the verified box.",
+    "500": "A fault of the server.",
+    "503": "The guard is closed and answers nothing, or too many requests are waiting.",
+}
+
+_MESSAGES = (Question, Answer, Answers, Failure, Health, About)
+
+
+def document() -> dict[str, Any]:
+    """Return the document, OpenAPI 3.1, ready to be written as JSON."""
+    _, schemas = msgspec.json.schema_components(
+        _MESSAGES, ref_template="#/components/schemas/{name}"
+    )
+    schemas["Question"].update(minProperties=1, maxProperties=1)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "leaveout guard",
+            "version": leaveout.__version__,
+            "description": "Label-only access to a network that owes nothing to any one training "
+            "point.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": {
+            "/label": {"post": _label()},
+            "/health": {
+                "get": {
+                    "operationId": "health",
+                    "summary": "Whether label requests are answered",
+                    "responses": {
+                        "200": _json("They are.", "Health"),
+                        "503": _json("They are not.", "Health"),
+                    },
+                }
+            },
+            "/about": {"get": _about("about")},
+            "/": {"get": _about("root")},
+        },
+        "components": {"schemas": schemas},
+    }
+
+
+def _label() -> dict[str, Any]:
+    return {
+        "operationId": "label",
+        "summary": "Label one input, or several",
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": _reference("Question")}},
+        },
+        "responses": {
+            "200": _json("One label, or one for each input.", "Answer", "Answers"),
+            **{status: _json(why, "Failure") for status, why in _FAILURES.items()},
+        },
+    }
+
+
+def _about(name: str) -> dict[str, Any]:
+    return {
+        "operationId": name,
+        "summary": "What is served",
+        "responses": {"200": _json("Features, labels, box and promise.", "About")},
+    }
+
+
+def _json(description: str, *names: str) -> dict[str, Any]:
+    references = [_reference(name) for name in names]
+    schema = references[0] if len(references) == 1 else {"anyOf": references}
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
+
+
+def _reference(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{name}"}

@@ -1,0 +1,248 @@
+"""When answers are sent: at times that the work behind them does not change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Barrier
+from typing import TypeVar
+
+from leaveout.errors import GuardError
+from leaveout.verifier.guard.server_clock import Clock
+
+__all__ = ["BusyError", "Effort", "Pace", "Padding"]
+
+_SAFETY = 1.5
+"""The work may take so many times as long as was measured."""
+
+_HANDLING = 0.001
+"""Seconds to read a request and write its answer, far above what it takes."""
+
+_MOST_PLACES = 64
+
+_LEAST, _MOST = 0.001, 60.0
+"""Seconds of a pad: below, threads do not wake on time."""
+
+T = TypeVar("T")
+
+_log = logging.getLogger("leaveout.guard")
+
+
+class BusyError(GuardError):
+    """More requests wait than may."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What answering takes at worst.
+
+    Attributes
+    ----------
+    row : float
+        Seconds to ask every member about one input, while every core does.
+    commit : float
+        Seconds to write answers to the disk; one request does after the other.
+    cores : int
+    """
+
+    row: float
+    commit: float
+    cores: int
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long requests take, and how many are worked on at once: by their rows, not their work.
+
+    So many are worked on at once that all could be the most expensive ones and still be ready
+    in time.
+
+    Attributes
+    ----------
+    pad : float
+        Seconds; every answer takes a multiple.
+    effort : Effort
+
+    Raises
+    ------
+    GuardError
+        If the pad cannot be used.
+    """
+
+    pad: float
+    effort: Effort
+
+    def __post_init__(self) -> None:
+        if not _LEAST <= self.pad <= _MOST:
+            raise GuardError(
+                f"a pad must be between {_LEAST:g} and {_MOST:g} seconds, got {self.pad}; 0 turns "
+                "padding off"
+            )
+
+    @property
+    def places(self) -> int:
+        """How many single inputs are worked on at once."""
+        effort = self.effort
+        each = _SAFETY * (effort.row / effort.cores + effort.commit) + _HANDLING
+        return min(max(1, int(self.pad / each)), _MOST_PLACES)
+
+    def taken(self, rows: int) -> int:
+        """Return how many places a request with these rows takes: at most those of one core."""
+        return min(rows, max(1, self.places // self.effort.cores))
+
+    def pads(self, rows: int) -> int:
+        """Return after how many pads a request with these rows is answered."""
+        seconds = _SAFETY * (rows * self.effort.row + self.effort.commit) + _HANDLING
+        return math.ceil(seconds / self.pad)
+
+    def seconds(self, rows: int) -> float:
+        """Return after how many seconds a request with these rows is answered."""
+        return self.pads(rows) * self.pad
+
+
+class Padding:
+    """Does work in threads, and gives its result at a time that does not depend on the work.
+
+    A result is given a number of pads after the request was received, and that number follows
+    from the rows of the request alone. Its places are kept until then, so that others do not
+    wait less where the work was quick. Until then the event loop is told nothing of the work.
+
+    Parameters
+    ----------
+    pace : Pace or None
+        None gives results as soon as they are there.
+    threads : int
+        Of the work where there is no pace.
+    waiting : int
+        Requests that may wait for a place; further ones are refused.
+
+    Notes
+    -----
+    What this can not hide: work that takes longer than its time, as when the machine is busy with
+    other things or a disk stalls. Such a result waits twice as long, again and again, so that
+    it tells the logarithm of its time at most; the log says how often. Nor does it hide
+    the load on caches and cores from those who run on the same machine, or who time other
+    requests to a few microseconds meanwhile.
+    """
+
+    def __init__(self, pace: Pace | None, *, threads: int = 16, waiting: int = 1000) -> None:
+        self.pace = pace
+        self.missed = 0
+        self._threads = threads if pace is None else pace.places
+        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="guard")
+        self._free = 0 if pace is None else pace.places
+        self._waiting = waiting
+        self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    def start(self) -> None:
+        """Start all threads, in the event loop: starting one later would take time that shows."""
+        self._clock = Clock(asyncio.get_running_loop()).start()
+        barrier = Barrier(self._threads + 1)
+        for _ in range(self._threads):
+            self._pool.submit(barrier.wait)
+        barrier.wait()
+
+    def close(self) -> None:
+        """Wait for the work under way, and end the threads."""
+        self._pool.shutdown()
+        self._clock.close()
+
+    async def rest(self, start: float) -> None:
+        """Wait for the next multiple of the pad, where nothing had to be worked out.
+
+        Parameters
+        ----------
+        start : float
+            When the request was received, a time of `time.monotonic`.
+        """
+        if self.pace is not None:
+            pads = self._pads_since(start)
+            await self._clock.until(start + pads * self.pace.pad)
+
+    async def run(self, start: float, rows: int, work: Callable[[], T]) -> T:
+        """Do work in a thread, and return its result when its time has come.
+
+        Parameters
+        ----------
+        start : float
+            When the request was received, a time of `time.monotonic`.
+        rows : int
+            Of the request, from 1.
+        work : callable
+
+        Raises
+        ------
+        BusyError
+            If too many requests wait already.
+        """
+        if self.pace is None:
+            return await asyncio.wrap_future(self._pool.submit(work))
+        taken = self.pace.taken(rows)
+        waited = await self._take(taken)
+        try:
+            future = self._pool.submit(work)
+            return await self._timely(future, start, self.pace.pads(rows), waited, self.pace.pad)
+        finally:
+            self._give_back(taken)
+
+    async def _timely(
+        self, future: Future[T], start: float, pads: int, waited: bool, pad: float
+    ) -> T:
+        due = pads + (self._pads_since(start) if waited else 0)
+        await self._clock.until(start + due * pad)
+        if not future.done():
+            self._miss()
+        while not future.done():
+            due += pads
+            pads *= 2
+            await self._clock.until(start + due * pad)
+        return future.result()
+
+    def _pads_since(self, start: float) -> int:
+        assert self.pace is not None
+        return max(1, math.ceil((time.monotonic() - start) / self.pace.pad))
+
+    def _miss(self) -> None:
+        self.missed += 1
+        if self.missed & (self.missed - 1) == 0:  # at powers of two: a log must not fill a disk
+            _log.warning(
+                "%d answers were not ready in their time, which may tell how they were found; "
+                "choose a longer pad, or a less busy machine",
+                self.missed,
+            )
+
+    async def _take(self, places: int) -> bool:
+        """Take places, in the order of asking; return whether that took waiting."""
+        if not self._queue and self._free >= places:
+            self._free -= places
+            return False
+        if len(self._queue) >= self._waiting:
+            raise BusyError("too many requests are waiting; try again later")
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append((places, turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._give_back(places)
+            else:
+                self._queue.remove((places, turn))
+                self._next()
+            raise
+        return True
+
+    def _give_back(self, places: int) -> None:
+        self._free += places
+        self._next()
+
+    def _next(self) -> None:
+        while self._queue and self._free >= self._queue[0][0]:
+            places, turn = self._queue.popleft()
+            self._free -= places
+            turn.set_result(None)

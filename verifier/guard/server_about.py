@@ -1,0 +1,97 @@
+"""What a served guard tells of itself: to everyone, and to its owner at the start."""
+
+from __future__ import annotations
+
+from leaveout.models.train.encoding import CategoryColumn
+from leaveout.verifier.guard.guard import Guard
+from leaveout.verifier.guard.padding import Pace
+from leaveout.verifier.guard.server_messages import About, BoxFacts, Column, ListedValues
+
+__all__ = ["about", "start_line"]
+
+
+def about(guard: Guard) -> About:
+    """Return what everyone may know: nothing that depends on what was asked so far.
+
+    Of a table's numeric columns only the names: what was the least and the greatest value of the
+    training rows is not told.
+
+    Parameters
+    ----------
+    guard : Guard
+    """
+    box, encoding = guard.box, guard.encoding
+    return About(
+        features=list(guard.features),
+        columns=[] if encoding is None else [
+            Column(each.name, "category", list(each.categories))
+            if isinstance(each, CategoryColumn)
+            else Column(each.name, "number")
+            for each in encoding.columns
+        ],
+        labels=guard.access.instance.labels,
+        names=list(guard.names),
+        box=BoxFacts(
+            lower=box.lower.tolist(),
+            upper=box.upper.tolist(),
+            listed=[
+                ListedValues(each.columns.tolist(), each.values.tolist()) for each in box.choices
+            ],
+        ),
+        outside=guard.settings.outside,
+        members=guard.members,
+        epsilon=guard.settings.epsilon,
+        promise=_promise(guard),
+    )  # fmt: skip
+
+
+def start_line(guard: Guard, address: str, pace: Pace | None, most_rows: int) -> str:
+    """Return what the owner reads at the start; what was spent is for the owner alone.
+
+    Parameters
+    ----------
+    guard : Guard
+    address : str
+        Where it is served.
+    pace : Pace or None
+    most_rows : int
+        A request may have.
+    """
+    account, settings = guard.account(), guard.settings
+    cap = "no cap" if settings.cap is None else f"cap {settings.cap:g}"
+    timing = "answers are sent at once, so that their time tells how they were found"
+    if pace is not None:
+        timing = (
+            f"1 input is answered after {pace.seconds(1):g} s, {most_rows:,} after "
+            f"{pace.seconds(most_rows):g} s, {pace.places} at once"
+        )
+    closed = "; it is closed: nothing is answered" if guard.closed else ""
+    return (
+        f"{address} answers for {guard.members:,} members over {_box(guard)}; epsilon = "
+        f"{settings.epsilon:g} a noised answer; {account.answers:,} noised so far cost "
+        f"{account.epsilon:g}, {cap}; {timing}{closed}"
+    )
+
+
+def _promise(guard: Guard) -> str:
+    noised = (
+        f"drawn so that none of them changes the chance of any label by more than a factor of "
+        f"exp({guard.settings.epsilon:g})"
+    )
+    outside = (
+        " inputs outside the box are answered with such a draw."
+        if guard.settings.outside == "noise"
+        else " inputs outside the box are refused."
+    )
+    return (
+        f"For every input in the box, the answer is the same whichever one of {guard.members:,} "
+        f"training points is left out, or it is {noised}; drawn answers are kept and given again, "
+        f"and the epsilons of different ones add up;{outside}"
+    )
+
+
+def _box(guard: Guard) -> str:
+    box = guard.box
+    low, high = box.lower.min(), box.upper.max()
+    same = (box.lower == low).all() and (box.upper == high).all() and not box.choices
+    return f"[{low:g}, {high:g}]^{guard.inputs}" if same else f"a box of {guard.inputs} features"

@@ -1,0 +1,70 @@
+"""Wakes an event loop at exact times."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import threading
+import time
+from typing import Self
+
+__all__ = ["Clock"]
+
+
+class Clock:
+    """Waits in a thread of its own, for times rather than for a while.
+
+    An event loop waits for whole milliseconds from whenever it gets to wait, which work in other
+    threads delays on a busy machine: the end of its wait would tell how long they worked.
+
+    Parameters
+    ----------
+    loop : asyncio.AbstractEventLoop
+        To wake.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._changed = threading.Condition()
+        self._due: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._number = itertools.count()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="clock", daemon=True)
+
+    def start(self) -> Self:
+        """Start the thread."""
+        self._thread.start()
+        return self
+
+    def close(self) -> None:
+        """End the thread; times that are not reached yet are not waited for."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    async def until(self, when: float) -> None:
+        """Wait until a time of `time.monotonic`; called in the loop."""
+        woken = self._loop.create_future()
+        entry = (when, next(self._number), woken)
+        with self._changed:
+            heapq.heappush(self._due, entry)
+            if self._due[0] is entry:
+                self._changed.notify()
+        await woken
+
+    def _run(self) -> None:
+        with self._changed:
+            while not self._closed:
+                left = self._due[0][0] - time.monotonic() if self._due else None
+                if left is None or left > 0:
+                    self._changed.wait(left)
+                else:
+                    _, _, woken = heapq.heappop(self._due)
+                    self._loop.call_soon_threadsafe(_wake, woken)
+
+
+def _wake(woken: asyncio.Future[None]) -> None:
+    if not woken.done():
+        woken.set_result(None)

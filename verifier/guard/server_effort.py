@@ -1,0 +1,79 @@
+"""What answering takes at worst on this machine, measured before anything is answered."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.guard.guard import Guard
+from leaveout.verifier.guard.padding import Effort
+
+__all__ = ["measure", "warm_up"]
+
+_INPUTS = 16
+"""Tried; the one that takes longest counts."""
+
+_REPEATS = 3
+"""Of each input; the quickest counts, since a slow one may be another program's doing."""
+
+_COMMITS = 9
+
+_LONGEST = 2.0
+"""Seconds of trying, once each core has tried one input."""
+
+
+def warm_up(guard: Guard) -> None:
+    """Compile and load what answering needs, so that no first answer is slow; answer nothing.
+
+    Parameters
+    ----------
+    guard : Guard
+    """
+    guard.rehearse(_inputs(guard, 2))
+
+
+def measure(guard: Guard) -> Effort:
+    """Measure the most work that answering is, on all cores at once; answer nothing.
+
+    Parameters
+    ----------
+    guard : Guard
+
+    Returns
+    -------
+    Effort
+    """
+    warm_up(guard)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = cores or 1
+    nothing = np.empty((0, guard.inputs), np.float32)
+    commit = statistics.median(_seconds(guard, nothing) for _ in range(_COMMITS))
+    inputs = _inputs(guard, _INPUTS)
+    with ThreadPoolExecutor(cores) as pool:
+        slowest = pool.map(lambda _: _slowest(guard, inputs), range(cores))
+        row = max(slowest) - commit
+    return Effort(max(row, 0.0), commit, cores)
+
+
+def _slowest(guard: Guard, inputs: NDArray[np.float32]) -> float:
+    slowest, until = 0.0, time.perf_counter() + _LONGEST
+    for x in inputs:
+        slowest = max(slowest, min(_seconds(guard, x[None]) for _ in range(_REPEATS)))
+        if time.perf_counter() > until:
+            break
+    return slowest
+
+
+def _seconds(guard: Guard, X: NDArray[np.float32]) -> float:
+    start = time.perf_counter()
+    guard.rehearse(X)
+    return time.perf_counter() - start
+
+
+def _inputs(guard: Guard, count: int) -> NDArray[np.float32]:
+    return guard.box.sample(np.random.default_rng(0), count).astype(np.float32)

@@ -1,0 +1,141 @@
+"""From the body of a label request to the inputs it asks about, or to what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from msgspec import UnsetType
+from numpy.typing import NDArray
+
+from leaveout.errors import GuardError
+from leaveout.models.train.encoding import nearest
+from leaveout.verifier.guard.guard import Guard
+from leaveout.verifier.guard.server_messages import Cell, Question
+
+__all__ = ["BadRequestError", "Inputs", "read_question"]
+
+_FORMS = 'give exactly one of "x" or "row" for one input, "X" or "rows" for several'
+
+
+class BadRequestError(GuardError):
+    """A request that cannot be answered whatever is served.
+
+    Parameters
+    ----------
+    message : str
+    status : int
+        HTTP status code.
+    """
+
+    def __init__(self, message: str, status: int = 422) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What a request asks about.
+
+    Attributes
+    ----------
+    single : bool
+        Whether one answer is expected rather than a list of them.
+    points : list of list of float, or None
+        As the network reads them.
+    rows : list of mapping, or None
+        In the table's own units.
+    """
+
+    single: bool
+    points: Sequence[Sequence[float]] | None
+    rows: Sequence[Mapping[str, Cell]] | None
+
+    def __len__(self) -> int:
+        return len(self.rows if self.points is None else self.points)  # type: ignore[arg-type]
+
+    def encoded(self, guard: Guard) -> NDArray[np.floating]:
+        """Return them as the network reads them, shape (n, inputs).
+
+        Raises
+        ------
+        GuardError
+            If one does not fit what is served.
+        """
+        if self.points is not None:
+            for at, point in enumerate(self.points):
+                if len(point) != guard.inputs:
+                    what = "x" if self.single else f"input {at} of X"
+                    raise GuardError(
+                        f"{what} has {len(point)} numbers, expected {guard.inputs}, one a feature"
+                    )
+            return np.asarray(self.points, np.float64)
+        assert self.rows is not None
+        known = _columns(guard)
+        for at, row in enumerate(self.rows):
+            for name in row:
+                if name not in known:
+                    raise GuardError(
+                        f"row {at}: there is no column {name!r}{nearest(name[:100], known)}"
+                    )
+        return guard.encode(self.rows)
+
+
+def read_question(body: bytes, most_rows: int) -> Inputs:
+    """Read the body of a request.
+
+    Parameters
+    ----------
+    body : bytes
+        JSON.
+    most_rows : int
+        It may ask about.
+
+    Raises
+    ------
+    BadRequestError
+        If it is no JSON, no question, asks nothing, or asks too much.
+    """
+    try:
+        question = msgspec.json.decode(body, type=Question)
+    except msgspec.ValidationError as error:
+        raise BadRequestError(f"{error}; {_FORMS}") from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise BadRequestError(f"the body is no JSON that can be read: {error}", 400) from None
+    given = [
+        form
+        for form in (question.x, question.row, question.X, question.rows)
+        if not isinstance(form, UnsetType)
+    ]
+    if len(given) != 1:
+        raise BadRequestError(f"{len(given)} of the four forms are there; {_FORMS}")
+    inputs = _inputs(question)
+    if not len(inputs):
+        raise BadRequestError("no inputs are given; give at least one")
+    if len(inputs) > most_rows:
+        raise BadRequestError(
+            f"{len(inputs):,} inputs are given, and at most {most_rows:,} are answered at once; "
+            "ask in parts",
+            413,
+        )
+    return inputs
+
+
+def _inputs(question: Question) -> Inputs:
+    if not isinstance(question.x, UnsetType):
+        return Inputs(True, [question.x], None)
+    if not isinstance(question.row, UnsetType):
+        return Inputs(True, None, [question.row])
+    if not isinstance(question.X, UnsetType):
+        return Inputs(False, question.X, None)
+    assert not isinstance(question.rows, UnsetType)
+    return Inputs(False, None, question.rows)
+
+
+def _columns(guard: Guard) -> frozenset[str]:
+    encoding = guard.encoding
+    if encoding is None:
+        return frozenset(guard.features)
+    return frozenset(column.name for column in encoding.columns)

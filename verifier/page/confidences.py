@@ -1,0 +1,190 @@
+"""How confidently a network answers points, held against what was proved of its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from leaveout.encoders import Box, Choices
+from leaveout.errors import LeaveoutError
+from leaveout.models import Family, Network, confidence
+from leaveout.models.train.encoding import encoding_of
+from leaveout.specs import expand
+from leaveout.specs.params import Value, params, shown
+from leaveout.specs.parse import parse, read
+from leaveout.verifier.formula import recognise
+from leaveout.verifier.page.errors import PageError
+from leaveout.verifier.page.model import Confidences, Run
+from leaveout.verifier.page.points import PointsFile
+from leaveout.verifier.reading import Reading, read_spec
+from leaveout.verifier.report import BoxRecord, Result
+
+__all__ = ["confidences"]
+
+_CHUNK = 4096
+"""Points evaluated at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """A network, what it is compared with, and the set of inputs, as a result is about them."""
+
+    network: Network
+    family: Family
+    box: BoxRecord
+    run: Run
+
+
+def confidences(
+    runs: Sequence[Run], file: PointsFile
+) -> tuple[tuple[Confidences, ...], tuple[str, ...]]:
+    """Return how confidently networks answer points, one a label that a bound is known of.
+
+    Of several bounds of one label the lowest is taken: each holds.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+    file : PointsFile
+
+    Returns
+    -------
+    confidences : tuple of Confidences
+    left_out : tuple of str
+        Why the points are not held against the other results about leaks.
+
+    Raises
+    ------
+    PageError
+        If no result bounds leaks, or of none the network can be read and takes these points.
+    """
+    found: list[Confidences] = []
+    refused: list[PageError] = []
+    for run in runs:
+        try:
+            for question, results in _questions(run):
+                found += _answered(question, results, file)
+        except PageError as error:
+            refused.append(error)
+    if not found and refused:
+        raise refused[0]
+    if not found:
+        raise PageError(
+            f"--data {file.path}: none of the results bounds the confidence of leaks, so there is "
+            "nothing to hold points against"
+        )
+    return tuple(found), tuple(str(error).removeprefix("--data").strip(": ") for error in refused)
+
+
+def _questions(run: Run) -> Iterable[tuple[_Question, list[Result]]]:
+    """Yield what the results about leaks are about, each once, and those results."""
+    bounded = [each for each in run.report.results if each.box.lower and each.upper is not None]
+    if not bounded:
+        return
+    reading = _reading(run)
+    resolver = reading.resolver()
+    written = {each.name: each for each in reading.checked.statements}
+    gathered: dict[tuple[str, str, BoxRecord], tuple[_Question, list[Result]]] = {}
+    for result in bounded:
+        try:
+            leak = recognise(written[result.name], resolver)
+        except (KeyError, LeaveoutError):
+            # A claim of another form, which bounds no confidence.
+            continue
+        names = str(resolver.value(leak.network)), str(resolver.value(leak.family))
+        key = (*names, result.box)
+        if key not in gathered:
+            try:
+                network = resolver.network(leak.network)
+                family = resolver.family(leak.family, network)
+            except LeaveoutError as error:
+                raise _unknown(run, str(error)) from None
+            gathered[key] = (_Question(network, family, result.box, run), [])
+        gathered[key][1].append(result)
+    yield from gathered.values()
+
+
+def _reading(run: Run) -> Reading:
+    specification = run.specification
+    path = specification.path
+    if path is None:
+        raise _unknown(run, specification.missing or "the specification was built in Python")
+    try:
+        before = params(expand(parse(read(path), str(path)), path.parent, path))
+        return read_spec(path, values=_set_otherwise(run, before))
+    except LeaveoutError as error:
+        raise _unknown(run, str(error)) from None
+
+
+def _set_otherwise(run: Run, written: Mapping[str, Value]) -> dict[str, str]:
+    """Return the values of params that the run gave, where they are not those written."""
+    values = {}
+    for name, value in written.items():
+        start, end = f"param {name} = ", f", not {shown(value)} as written"
+        for note in run.report.notes:
+            if note.startswith(start) and note.endswith(end):
+                values[name] = note.removeprefix(start).removesuffix(end)
+    return values
+
+
+def _unknown(run: Run, why: str) -> PageError:
+    first = why.partition("\n")[0]
+    return PageError(f"--data: the network that {run.name} is about cannot be read: {first}")
+
+
+def _answered(
+    question: _Question, results: list[Result], file: PointsFile
+) -> Iterable[Confidences]:
+    """Yield the answers of one network, one a label that a bound is known of."""
+    network, manifest = question.network, question.family.manifest
+    names = manifest.data.labels if manifest.data is not None else ()
+    points = file.points(encoding_of(manifest), names, network.source)
+    if points.x.shape[1] != network.inputs:
+        raise PageError(
+            f"--data {file.path}: a point has {points.x.shape[1]} features, {network.source} "
+            f"reads {network.inputs}"
+        )
+    runner = network.runner()
+    scores = np.concatenate(
+        [
+            runner.scores(points.x[start : start + _CHUNK]).astype(np.float64)
+            for start in range(0, len(points.x), _CHUNK)
+        ]
+    )
+    answers = scores.argmax(axis=1)
+    inside = _box(question.box).contains(points.x.astype(np.float64))
+    for label in range(network.labels):
+        known = [each for each in results if each.label in (None, label)]
+        if not known:
+            continue
+        best = min(known, key=_upper)
+        own = answers == label
+        yield Confidences(
+            run=question.run,
+            network=Path(network.source).name,
+            label=label,
+            name=names[label] if label < len(names) and names[label] != str(label) else "",
+            statement=best.name,
+            upper=_upper(best),
+            box=question.box,
+            points=len(points.x),
+            values=confidence(scores[own], label),
+            inside=inside[own],
+            right=None if points.y is None else points.y[own] == label,
+        )
+
+
+def _upper(result: Result) -> float:
+    assert result.upper is not None
+    return result.upper
+
+
+def _box(record: BoxRecord) -> Box:
+    choices = tuple(
+        Choices(np.asarray(each.columns, np.int64), np.asarray(each.values, np.float64))
+        for each in record.choices
+    )
+    return Box(np.asarray(record.lower), np.asarray(record.upper), choices)

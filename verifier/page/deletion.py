@@ -1,0 +1,205 @@
+"""What deciders found on the way, in tables: unlearning, forests, audits; others as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from leaveout.verifier.page.amounts import bound, percent, plain
+from leaveout.verifier.page.facts import facts as listed
+from leaveout.verifier.page.markup import Child, Html, folded, joined, tag
+from leaveout.verifier.page.tables import Column, table
+from leaveout.verifier.report import Fact, Result
+
+__all__ = ["computed"]
+
+Facts = Mapping[str, Fact]
+
+_OPEN = 30
+_ROUTES = {
+    "pure": "the privacy of all predictions added up",
+    "composed": "what answers tell bounded on average, prediction after prediction",
+}
+
+
+def computed(result: Result) -> Html | None:
+    """Return tables of what was computed for a result, None where nothing was."""
+    groups: dict[str, list[Facts]] = {}
+    for record in result.facts:
+        groups.setdefault(record.name, []).append(record.facts)
+    # What shows a refutation is shown with it.
+    own = result.example.facts if result.example is not None else {}
+    shown = [
+        _table(name, [each for each in found if each != own]) for name, found in groups.items()
+    ]
+    known = [each for each in shown if each is not None]
+    return joined(known) if known else None
+
+
+def _table(name: str, found: Sequence[Facts]) -> Html | None:
+    if not found:
+        return None
+    make = _TABLES.get(name)
+    made = None if make is None else make(found)
+    return made if made is not None else joined(_plainly(name, each) for each in found[:_OPEN])
+
+
+def _plainly(name: str, found: Facts) -> Html:
+    return folded(f"What {name} computed", listed(found))
+
+
+def _guarded(found: Sequence[Facts]) -> Html | None:
+    """List the bounds that a guard answers by."""
+    (each,) = found if len(found) == 1 else (None,)
+    if each is None or not {"epsilon", "members"} <= set(each):
+        return None
+    bounds = [key for key in each if key.startswith("bound_")]
+    rows: list[list[Child]] = [
+        [key.removeprefix("bound_"), _number(each, key, up=True)] for key in bounds
+    ]
+    said = (
+        f"Labels are given with epsilon = {_number(each, 'epsilon')}. Where the confidence is "
+        f"above the bound of its label, no one of {_number(each, 'members')} members answers "
+        "otherwise, and the label is given as it is"
+    )
+    columns = [Column("Label"), Column("Bound", number=True)]
+    return _said(said, table("Bounds that the guard answers by", columns, rows))
+
+
+def _unlearns(found: Sequence[Facts]) -> Html | None:
+    """Compare what is claimed of a service with what the accounting shows."""
+    (each,) = found if len(found) == 1 else (None,)
+    if each is None or "alpha_shown" not in each:
+        return None
+    rows: list[list[Child]] = [
+        [name, _number(each, name), _shown(each, name)] for name in ("alpha", "beta", "gamma")
+    ]
+    if "predictions" in each:
+        most = _number(each, "safe_predictions")
+        rows.append(["predictions", _number(each, "predictions"), f"at most {most} are safe"])
+    columns = [Column("Quantity"), Column("Claimed", number=True), Column("Shown", number=True)]
+    way = _ROUTES.get(str(each.get("route")))
+    title = "What the accounting shows"
+    return _said(f"{title}, by {way}" if way else title, table(title, columns, rows))
+
+
+def _shown(each: Facts, name: str) -> str:
+    value = each[f"{name}_shown"]
+    return _number(each, name) if value == each.get(name) else _number(each, f"{name}_shown", True)
+
+
+def _deletions(found: Sequence[Facts]) -> Html | None:
+    """List records that were deleted, and how much of the forest that touched."""
+    needed = ("rows", "rows_left", "trees", "rows_regrown", "rows_retrained")
+    if not all(key in each for each in found for key in needed):
+        return None
+    rows: list[list[Child]] = [
+        [
+            _rows(each["rows"]),
+            _number(each, "rows_left"),
+            _number(each, "rows_regrown"),
+            _number(each, "rows_retrained"),
+            _share(each),
+        ]
+        for each in found
+    ]
+    columns = [Column("Row deleted")]
+    columns += [
+        Column(title, number=True)
+        for title in ("Rows left", "Regrown", "Retraining grows", "Share")
+    ]
+    trees = _number(found[0], "trees")
+    title = (
+        f"Deletions from a forest of {trees} trees, each compared with training anew; rows "
+        "regrown are counted over all trees"
+    )
+    shown = table("Deletions", columns, rows)
+    return _said(
+        title, shown if len(found) <= _OPEN else folded(f"{len(found):,} deletions", shown)
+    )
+
+
+def _rows(value: Fact) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _share(each: Facts) -> str:
+    part, whole = each["rows_regrown"], each["rows_retrained"]
+    if not isinstance(part, int | float) or not isinstance(whole, int | float) or not whole:
+        return "–"
+    return percent(round(part / whole, 5))
+
+
+def _caches(found: Sequence[Facts]) -> Html | None:
+    """Say what was computed again."""
+    if not all("trees" in each and "rows" in each for each in found):
+        return None
+    said = [
+        f"Every cached statistic of {_number(each, 'trees')} trees was computed again from "
+        f"{_number(each, 'rows')} rows, and the forest trained anew."
+        for each in found
+    ]
+    return joined(tag("p", each) for each in said)
+
+
+def _same(found: Sequence[Facts]) -> Html | None:
+    """Say what was compared."""
+    names = {
+        "trees": "Trees of the one",
+        "trees_other": "Trees of the other",
+        "features": "Features of an input",
+        "inputs_tried": "Inputs tried before all were reasoned about",
+    }
+    if not all(key in each for each in found for key in names):
+        return None
+    columns = [Column(title, number=True) for title in names.values()]
+    rows = [[_number(each, key) for key in names] for each in found]
+    title = "Two forests compared on every input of a box"
+    return _said(title, table(title, columns, rows))
+
+
+def _audited(found: Sequence[Facts]) -> Html | None:
+    """Set the two arms of an audit side by side."""
+    (each,) = found if len(found) == 1 else (None,)
+    if each is None or not {"lower", "upper", "trials", "estimating"} <= set(each):
+        return None
+    rows: list[list[Child]] = []
+    arms = [(arm, each.get(arm)) for arm in ("unlearned", "retrained")]
+    for arm, counted in arms:
+        if isinstance(counted, tuple) and len(counted) == 2 and counted[1]:
+            happened, trials = counted
+            rows.append([arm, f"{happened:,}", f"{trials:,}", percent(round(happened / trials, 4))])
+    advantage = (
+        f"The membership advantage is between {_number(each, 'lower', up=False)} and "
+        f"{_number(each, 'upper', up=True)}; {_number(each, 'estimating')} of "
+        f"{_number(each, 'trials')} independent trials count, the others chose the attack."
+    )
+    said = tag("p", advantage)
+    if not rows:
+        return said
+    columns = [Column("Arm")]
+    columns += [Column(title, number=True) for title in ("Happened", "Trials", "Share")]
+    title = "How often the event of the best attack happened"
+    event = each.get("event")
+    named = f"{title}: {event}" if isinstance(event, str) else title
+    return joined(said, _said(named, table(title, columns, rows)))
+
+
+def _said(text: str, shown: Html) -> Html:
+    return joined(tag("p", f"{text}."), shown)
+
+
+def _number(each: Facts, key: str, up: bool | None = None) -> str:
+    value = each.get(key)
+    if isinstance(value, float):
+        return plain(value) if up is None else bound(value, up)
+    return plain(value) if isinstance(value, int) else str(value or "–")
+
+
+_TABLES: dict[str, Callable[[Sequence[Facts]], Html | None]] = {
+    "idp": _guarded,
+    "unlearns": _unlearns,
+    "unlearn": _deletions,
+    "caches_sound": _caches,
+    "same_function": _same,
+    "membership_advantage": _audited,
+}

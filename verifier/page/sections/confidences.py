@@ -1,0 +1,183 @@
+"""How confidently a network answers points that were given, against the bound of each label."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.page.amounts import bound, counted, percent, plain
+from leaveout.verifier.page.markup import Child, Html, code, folded, joined, tag
+from leaveout.verifier.page.model import Confidences, Page
+from leaveout.verifier.page.plot import Axis, bar, linear, plot, stripes, upright
+from leaveout.verifier.page.tables import Column, table
+
+__all__ = ["histograms"]
+
+_BINS = 6
+"""Between two ticks."""
+
+Counts = NDArray[np.int64]
+
+
+def histograms(page: Page) -> Html | None:
+    """Return a histogram a label, None where no points were given."""
+    if not page.confidences:
+        return None
+    said = (
+        f"The points of {page.data}, by how confidently the network, as its file is now, gives "
+        "them a label. Above the bound of that label the answer is protected: no member answers "
+        "otherwise, so that it owes nothing to any one training point. At or below the bound "
+        "nothing is said, and nothing is claimed of points outside the set of inputs."
+    )
+    panels = [_panel(page, each) for each in page.confidences]
+    without = [tag("p", f"Left out: {each}.") for each in page.left_out]
+    return joined(tag("p", said), _overview(page), tag("div", panels, class_="plots"), without)
+
+
+def _overview(page: Page) -> Html:
+    labels = any(each.right is not None for each in page.confidences)
+    columns = [Column("Label"), Column("Bound", number=True), Column("Points", number=True)]
+    columns += [Column("above it", number=True), Column("at or below", number=True)]
+    columns += [Column("outside", number=True)]
+    columns += [Column("Answered right", number=True)] if labels else []
+    rows = [_row(page, each, labels) for each in page.confidences]
+    return table("Points against the bounds", columns, rows)
+
+
+def _row(page: Page, each: Confidences, labels: bool) -> list[Child]:
+    above, below, outside = _parts(each)
+    cells: list[Child] = [
+        _name(page, each),
+        bound(each.upper, up=True),
+        f"{len(each.values):,}",
+        _share(above, len(each.values)),
+        f"{below:,}",
+        f"{outside:,}",
+    ]
+    if labels:
+        right = each.right
+        cells.append("–" if right is None else _share(int(right.sum()), len(right)))
+    return cells
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part:,} ({percent(round(part / whole, 4))})" if whole else "0"
+
+
+def _name(page: Page, each: Confidences) -> str:
+    name = f"{each.label} ({each.name})" if each.name else str(each.label)
+    alike = [
+        one
+        for one in page.confidences
+        if (one.run.number, one.label) == (each.run.number, each.label)
+    ]
+    network = f", {each.network}" if len(alike) > 1 else ""
+    number = page.boxes.get(each.box)
+    inputs = f", set {number} of inputs" if len({one.box for one in alike}) > 1 else ""
+    return f"{name}{network}{inputs}{f', {each.run.name}' if page.several else ''}"
+
+
+def _parts(each: Confidences) -> tuple[int, int, int]:
+    """Return how many points lie above the bound, at or below it, and outside the inputs."""
+    above = int(np.count_nonzero(each.inside & (each.values > each.upper)))
+    inside = int(np.count_nonzero(each.inside))
+    return above, inside - above, len(each.values) - inside
+
+
+def _panel(page: Page, each: Confidences) -> Html:
+    head = tag("h3", "Label ", _name(page, each))
+    if not len(each.values):
+        nothing = tag("p", "The network gives this label to none of the points.")
+        return tag("figure", tag("figcaption", head, nothing), class_="panel")
+    above, below, outside = _parts(each)
+    said = (
+        f"{above:,} of {counted(len(each.values), 'point')} lie above the bound "
+        f"{bound(each.upper, up=True)} that ",
+        code(each.statement),
+        f" gives, {below:,} at or below it, {outside:,} outside the set of inputs.",
+    )
+    x = linear(0.0, max(float(each.values.max()), each.upper), "confidence")
+    kinds = _kinds(each)
+    edges = _edges(x)
+    counts = [np.histogram(each.values[mask], edges)[0] for _, _, mask in kinds]
+    y = linear(0.0, float(np.sum(counts, axis=0).max()), "points")
+    picture = plot(
+        x,
+        y,
+        f"Histogram of confidences: {above:,} points above the bound, {below:,} at or below it. "
+        "The numbers are in the table below.",
+        _bars(x, y, edges, counts, kinds),
+        upright(x, each.upper, f"bound {bound(each.upper, up=True)}"),
+    )
+    key = tag("p", [_key(kind, name) for kind, name, _ in kinds], class_="keys")
+    numbers = _numbers(edges, counts, kinds, each)
+    return tag(
+        "figure", tag("figcaption", head, tag("p", *said)), picture, key, numbers, class_="panel"
+    )
+
+
+Kind = tuple[str, str, NDArray[np.bool_]]
+
+
+def _kinds(each: Confidences) -> list[Kind]:
+    """Return what is told apart: a style, a name and which points, in the order of the stack."""
+    if each.right is None:
+        kinds = [("right", "points", each.inside)]
+    else:
+        kinds = [
+            ("right", "answered right", each.inside & each.right),
+            ("wrong", "answered wrong", each.inside & ~each.right),
+        ]
+    if not each.inside.all():
+        kinds.append(("outside", "outside the set of inputs", ~each.inside))
+    return kinds
+
+
+def _edges(x: Axis) -> NDArray[np.float64]:
+    return np.linspace(x.low, x.high, _BINS * (len(x.ticks) - 1) + 1)
+
+
+def _bars(
+    x: Axis, y: Axis, edges: NDArray[np.float64], counts: list[Counts], kinds: list[Kind]
+) -> list[Html]:
+    bars = []
+    below = np.zeros(len(edges) - 1, np.int64)
+    for (kind, _, _), own in zip(kinds, counts, strict=True):
+        for place in np.flatnonzero(own):
+            sides = float(edges[place]), float(edges[place + 1])
+            ends = float(below[place]), float(below[place] + own[place])
+            bars.append(bar(x, y, sides, ends, _STYLES[kind], striped=kind == "wrong"))
+        below += own
+    return bars
+
+
+_STYLES = {"right": "filled c0", "wrong": "filled c1", "outside": "filled hollow c5"}
+"""What differs in colour differs in its pattern too: wrong ones are striped."""
+
+
+def _key(kind: str, name: str) -> Html:
+    swatch = tag(
+        "svg",
+        tag("path", d="M1 1h26v12h-26z", class_=_STYLES[kind]),
+        stripes(1, 1, 26, 12) if kind == "wrong" else None,
+        viewBox="0 0 28 14",
+        class_="swatch",
+        aria_hidden="true",
+    )
+    return tag("span", swatch, name, class_="key")
+
+
+def _numbers(
+    edges: NDArray[np.float64], counts: list[Counts], kinds: list[Kind], each: Confidences
+) -> Html:
+    columns = [Column("From", number=True), Column("to", number=True)]
+    columns += [Column(name, number=True) for _, name, _ in kinds]
+    held = [
+        (low, high, [int(own[place]) for own in counts])
+        for place, (low, high) in enumerate(pairwise(edges))
+    ]
+    rows = [[plain(float(low)), plain(float(high)), *map(str, own)] for low, high, own in held]
+    title = f"Points of label {each.label} by confidence"
+    return folded("The numbers", table(title, columns, rows))

@@ -1,0 +1,108 @@
+"""Bounds over time: how fast the two ends of each result met."""
+
+from __future__ import annotations
+
+from leaveout.verifier.page.amounts import bound, duration, plain, span
+from leaveout.verifier.page.markup import Html, code, folded, joined, tag
+from leaveout.verifier.page.model import Page
+from leaveout.verifier.page.plot import Axis, linear, logarithmic, path, plot, steps
+from leaveout.verifier.page.tables import Column, table
+from leaveout.verifier.report import TraceRecord
+
+__all__ = ["courses"]
+
+_SOONEST = 1e-3
+_LONG = 20.0
+"""Ratio of the last moment to the first change above which time is drawn by its logarithm."""
+
+_HIGH = 5.0
+"""How many times the last upper bound is still drawn."""
+
+
+def courses(page: Page) -> Html | None:
+    """Return a chart a search, None where no search left its course."""
+    found = [
+        _chart(_named(statement.name, trace, run.name if page.several else ""), trace)
+        for run in page.runs
+        for statement in run.statements
+        for result in statement.results
+        for trace in result.traces
+    ]
+    if not found:
+        return None
+    said = (
+        "A search bounds the number from both sides and may stop at any moment: what it knows then "
+        "holds. Between the lines lies what is not known yet."
+    )
+    return joined(tag("p", said), tag("div", found, class_="plots"))
+
+
+def _named(name: str, trace: TraceRecord, file: str) -> Html:
+    where = f" ({file})" if file else ""
+    return joined(code(name), f", label {trace.label}{where}")
+
+
+def _chart(name: Html, trace: TraceRecord) -> Html:
+    last = trace.seconds[-1]
+    x = _times(max(trace.seconds[1], _SOONEST), last)
+    high = max(trace.lower[-1], trace.upper[-1])
+    least = min(0.0, *trace.lower)
+    top = min(max(trace.upper), _HIGH * high) if high > 0 else max(trace.upper)
+    y = linear(least, max(top, least), "confidence")
+    times = [max(each, x.low) for each in trace.seconds]
+    lower, upper = steps(times, trace.lower), steps(times, trace.upper)
+    ends = span(trace.lower[-1], trace.upper[-1])
+    picture = plot(
+        x,
+        y,
+        f"Bounds over time: after {duration(last)} {ends}. The numbers are in the table below.",
+        tag("path", d=path(x, y, [*lower, *reversed(upper)], closed=True), class_="between c0"),
+        tag("path", d=path(x, y, upper), class_="line c0"),
+        tag("path", d=path(x, y, lower), class_="line dashed c1"),
+    )
+    caption = tag("h3", name), tag("p", f"After {duration(last)}: {ends}.", _above(trace, y))
+    return tag(
+        "figure", tag("figcaption", caption), picture, _key(), _numbers(trace), class_="panel"
+    )
+
+
+def _times(first: float, last: float) -> Axis:
+    title = "seconds"
+    if last / first > _LONG:
+        return logarithmic(first, last, title)
+    return linear(0.0, max(last, first), title)
+
+
+def _above(trace: TraceRecord, y: Axis) -> str | None:
+    most = max(trace.upper)
+    if most <= y.high:
+        return None
+    return f" The upper bound starts at {bound(most, up=True)}, beyond the chart."
+
+
+def _key() -> Html:
+    keys = [
+        tag("span", _swatch(kind), name, class_="key")
+        for kind, name in (("line c0", "upper"), ("line dashed c1", "lower"))
+    ]
+    return tag("p", keys, class_="keys")
+
+
+def _swatch(kind: str) -> Html:
+    return tag(
+        "svg",
+        tag("path", d="M0 7h28", class_=kind),
+        viewBox="0 0 28 14",
+        class_="swatch",
+        aria_hidden="true",
+    )
+
+
+def _numbers(trace: TraceRecord) -> Html:
+    columns = [Column(title, number=True) for title in ("Seconds", "Lower", "Upper")]
+    rows = [
+        [plain(round(seconds, 3)), bound(lower), bound(upper, up=True)]
+        for seconds, lower, upper in zip(trace.seconds, trace.lower, trace.upper, strict=True)
+    ]
+    title = f"Bounds of label {trace.label} over time"
+    return folded("The numbers", table(title, columns, rows))

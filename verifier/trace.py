@@ -1,0 +1,68 @@
+"""Bounds over time: what an engine reports on its way, thinned to what a chart can show."""
+
+from __future__ import annotations
+
+import math
+
+from leaveout.bab import EngineResult, Progress
+from leaveout.verifier.report import TraceRecord
+
+__all__ = ["Trace"]
+
+_MOST = 60
+"""Moments that are kept."""
+
+_SOONEST = 1e-3
+"""Seconds: sooner moments are one to the eye."""
+
+Moment = tuple[float, float, float]
+
+
+class Trace:
+    """The bounds of one search, as they improved."""
+
+    def __init__(self) -> None:
+        self._moments: list[Moment] = []
+
+    def add(self, progress: Progress) -> None:
+        """Take a report; one that says nothing new is left out."""
+        self._add(progress.seconds, progress.lower, progress.upper)
+
+    def record(self, result: EngineResult) -> TraceRecord | None:
+        """Return what is kept, up to the result; None where that is no course at all.
+
+        Where an earlier bound turned out to be wrong, none of them is shown.
+        """
+        if result.betrayed or not self._moments:
+            return None
+        self._add(result.seconds, result.lower, result.upper, last=True)
+        kept = _thinned(self._moments)
+        if len(kept) < 2:
+            return None
+        seconds, lower, upper = zip(*kept, strict=True)
+        return TraceRecord(label=result.label, seconds=seconds, lower=lower, upper=upper)
+
+    def _add(self, seconds: float, lower: float, upper: float, last: bool = False) -> None:
+        if not (math.isfinite(lower) and math.isfinite(upper)):
+            return
+        if self._moments:
+            before = self._moments[-1]
+            seconds = max(seconds, before[0])
+            lower, upper = max(lower, before[1]), min(upper, before[2])
+            if (lower, upper) == before[1:] and not last:
+                return
+        self._moments.append((round(seconds, 4), lower, upper))
+
+
+def _thinned(moments: list[Moment]) -> list[Moment]:
+    """Keep the first moment, the last, and between them some at about equal ratios of time."""
+    if len(moments) <= _MOST:
+        return moments
+    first, last = (math.log(max(each[0], _SOONEST)) for each in (moments[0], moments[-1]))
+    kept: dict[int, Moment] = {}
+    for moment in moments[1:-1]:
+        share = (math.log(max(moment[0], _SOONEST)) - first) / (last - first or 1.0)
+        # The last of those that share a place knows most.
+        kept[int(share * (_MOST - 2))] = moment
+    chosen = [kept[place] for place in sorted(kept)][: _MOST - 2]
+    return [moments[0], *chosen, moments[-1]]
