@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.encoders.box import Box
+from leaveout.encoders.fusing import Chain, extended
 from leaveout.encoders.interval import Interval, gamma
 from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
 from leaveout.models.operators import Affine, Constants
 
-__all__ = ["Rounding", "confidence_error"]
+__all__ = ["Linear", "Rounding", "confidence_error"]
 
 Floats = NDArray[np.float64]
 
@@ -60,19 +61,41 @@ def confidence_error(
 
 
 @dataclass(frozen=True, eq=False)
+class Linear:
+    """One linear operator of some networks.
+
+    Attributes
+    ----------
+    matrix, constant : ndarray of float64
+        Largest absolute values over the networks.
+    roundings : int
+        That a sum may meet.
+    chain : Chain
+        With the linear operators before it.
+    computes : bool
+        Whether it does more than move numbers.
+    """
+
+    matrix: Floats
+    constant: Floats
+    roundings: int
+    chain: Chain
+    computes: bool
+
+
+@dataclass(frozen=True, eq=False)
 class Rounding:
     """What bounds the rounding of float32 scores, prepared once for many sets of inputs.
 
     Attributes
     ----------
     graph : Graph
-    linear : mapping of str to tuple of ndarray
-        Of each linear operator, by the tensor it gives: the largest absolute values, over the
-        networks, of its matrix and of its constant terms, and how many roundings a sum may meet.
+    linear : mapping of str to Linear
+        Of each linear operator, by the tensor it gives.
     """
 
     graph: Graph
-    linear: Mapping[str, tuple[Floats, Floats, int]]
+    linear: Mapping[str, Linear]
 
     @staticmethod
     def of(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Rounding:
@@ -85,15 +108,21 @@ class Rounding:
         """
         count = max((len(np.asarray(parameters[name])) for name in graph.parameters), default=1)
         shapes = {graph.input: graph.input_shape}
-        linear = {}
+        linear: dict[str, Linear] = {}
         for node in graph.needed():
-            shapes[node.output] = shapes[node.inputs[0]]
-            if isinstance(node.operator, Affine):
-                matrix, constant, shapes[node.output] = _absolute(
-                    node.operator, graph, parameters, shapes[node.inputs[0]], count
-                )
-                roundings = int(np.count_nonzero(matrix, axis=0).max(initial=0)) + _SLACK
-                linear[node.output] = matrix, constant, roundings
+            first, out = node.inputs[0], node.output
+            shapes[out] = shapes[first]
+            if not isinstance(node.operator, Affine):
+                continue
+            matrix, constant, shapes[out], regrouped = _absolute(
+                node.operator, graph, parameters, shapes[first], count
+            )
+            computes = bool(np.any(constant)) or _computes(matrix)
+            chain = linear[first].chain if first in linear else None
+            if computes:
+                chain = extended(chain, first, matrix, constant, regrouped)
+            roundings = int(np.count_nonzero(matrix, axis=0).max(initial=0)) + _SLACK
+            linear[out] = Linear(matrix, constant, roundings, chain or Chain(first), computes)
         return Rounding(graph, linear)
 
     def over(self, inputs: Floats, bounds: Sequence[Interval]) -> float:
@@ -118,16 +147,19 @@ class Rounding:
         for node in graph.needed():
             first = node.inputs[0]
             if isinstance(node.operator, Affine):
-                matrix, constant, roundings = self.linear[node.output]
-                terms = magnitude[first] @ matrix + constant
-                # What underflows is lost whole, once a rounding, also where denormals are flushed.
-                rounding = (
-                    gamma(roundings, _UNIT32) * terms + roundings * _TINY32
-                    if np.any(constant) or _computes(matrix)
-                    else np.zeros_like(terms)
-                )
+                step = self.linear[node.output]
+                terms = magnitude[first] @ step.matrix + step.constant
+                rounding = np.zeros_like(terms)
+                if step.computes:
+                    reach = step.chain.reach(magnitude[step.chain.head])
+                    if not reach < _LARGEST32:
+                        return math.inf
+                    # What underflows is lost whole, once a rounding, also where denormals are
+                    # flushed, and where constants were multiplied before.
+                    lost = step.roundings * _TINY32 * reach
+                    rounding = gamma(step.roundings, _UNIT32) * terms + lost
                 magnitude[node.output] = terms + rounding
-                error[node.output] = error[first] @ matrix + rounding
+                error[node.output] = error[first] @ step.matrix + rounding
             elif isinstance(node.operator, Join):
                 second = node.inputs[1]
                 total = magnitude[first] + magnitude[second]
@@ -156,13 +188,14 @@ def _absolute(
     parameters: Mapping[str, NDArray[np.floating]],
     shape: tuple[int, ...],
     count: int,
-) -> tuple[Floats, Floats, tuple[int, ...]]:
-    """Largest absolute value, over the networks, of an operator's matrix and constant terms."""
+) -> tuple[Floats, Floats, tuple[int, ...], float]:
+    """Largest absolute values, over the networks, of an operator's matrix and constant terms."""
     width = math.prod(shape)
     basis = np.eye(width).reshape(1, width, *shape)
     matrix: Floats | None = None
     constant: Floats | None = None
     after: tuple[int, ...] = ()
+    regrouped = 1.0
     for start in range(0, count, _CHUNK):
         chunk = {name: parameters[name][start : start + _CHUNK] for name in graph.parameters}
         constants: Constants = stacked_constants(graph, chunk)
@@ -170,7 +203,8 @@ def _absolute(
         after = linear.shape[2:]
         own = np.abs(linear).max(axis=0).reshape(width, -1)
         fixed = operator.constant_magnitude(shape, constants).max(axis=0).reshape(-1)
+        regrouped = max(regrouped, operator.regrouped(constants))
         matrix = own if matrix is None else np.maximum(matrix, own)
         constant = fixed if constant is None else np.maximum(constant, fixed)
     assert matrix is not None and constant is not None
-    return matrix, constant, after
+    return matrix, constant, after, regrouped

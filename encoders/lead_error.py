@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.encoders.box import Box
+from leaveout.encoders.fusing import Chain, extended
 from leaveout.encoders.interval import Interval, gamma
 from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
@@ -44,6 +45,8 @@ class _Step:
     rounds : bool
         Whether more is done than to move numbers.
     sign : int
+    chain : Chain, optional
+        With the affine operators before it.
     """
 
     inputs: tuple[str, ...]
@@ -53,6 +56,7 @@ class _Step:
     constant: Floats | None = None
     rounds: bool = False
     sign: int = 0
+    chain: Chain | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,14 +162,20 @@ class Evaluation:
                 most = above[first] @ up + below[first] @ down + step.constant
                 least = below[first] @ up + above[first] @ down + step.constant
                 live = ((above[first] + below[first]) > 0) @ ((up + down) > 0).astype(float)
-                local[out] = _rounding(most, least, live) if step.rounds else 0.0 * most
+                local[out] = 0.0 * most
+                if step.rounds:
+                    assert step.chain is not None
+                    reach = step.chain.reach(above[step.chain.head] + below[step.chain.head])
+                    if not reach < _LARGEST32:
+                        return None
+                    local[out] = _rounding(most, least, live, reach)
                 above[out], below[out] = most + local[out], least + local[out]
                 error[out] = error[first] @ (up + down) + local[out]
             elif step.sign:
                 second = step.inputs[1]
                 plus, minus = (above, below) if step.sign > 0 else (below, above)
                 most, least = above[first] + plus[second], below[first] + minus[second]
-                local[out] = _rounding(most, least, np.ones_like(most))
+                local[out] = _rounding(most, least, np.ones_like(most), 1.0)
                 above[out], below[out] = most + local[out], least + local[out]
                 error[out] = error[first] + error[second] + local[out]
             else:
@@ -209,6 +219,7 @@ def evaluation_of(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) 
     constants = stacked_constants(graph, parameters)
     shapes = {graph.input: graph.input_shape}
     steps = []
+    chains: dict[str, Chain] = {}
     for node in graph.needed():
         shape = shapes[node.inputs[0]]
         operator = node.operator
@@ -227,6 +238,14 @@ def evaluation_of(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) 
         moves = not constant.any() and bool(
             (np.count_nonzero(matrix, axis=0) <= 1).all() and (matrix[matrix != 0] == 1).all()
         )
+        before = chains.get(node.inputs[0])
+        chains[node.output] = (
+            before or Chain(node.inputs[0])
+            if moves
+            else extended(
+                before, node.inputs[0], np.abs(matrix), constant, operator.regrouped(constants)
+            )
+        )
         steps.append(
             _Step(
                 (node.inputs[0],),
@@ -235,21 +254,24 @@ def evaluation_of(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) 
                 np.maximum(-matrix, 0.0),
                 constant,
                 not moves,
+                chain=chains[node.output],
             )
         )
     return Evaluation(graph, tuple(steps))
 
 
-def _rounding(above: Floats, below: Floats, terms: Floats) -> Floats:
+def _rounding(above: Floats, below: Floats, terms: Floats, reach: float) -> Floats:
     """Bound what rounding may add to sums of products.
 
     Each product and what a runtime may fold into it rounds relative to itself; each addition
     relative to a partial sum, which is at most all that is above 0, or all that is below, plus
-    what was rounded before. What underflows is lost whole.
+    what was rounded before. What underflows is lost whole, times what it would have met.
     """
     absolute = (1 + _SLACK) * (above + below) + terms * np.maximum(above, below)
     operations = terms + 2 + 2 * _SLACK
-    return (_UNIT32 * absolute + 2 * operations * _TINY32) / (1.0 - 2 * operations * _UNIT32)
+    return (_UNIT32 * absolute + 2 * operations * _TINY32 * reach) / (
+        1.0 - 2 * operations * _UNIT32
+    )
 
 
 def _pulled(step: _Step, passed: _Passed, low: Floats, high: Floats) -> list[tuple[Floats, Floats]]:

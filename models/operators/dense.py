@@ -42,6 +42,13 @@ class Gemm(Affine):
             result = result + self.beta * np.broadcast_to(flat, (len(bias), 1, width))
         return np.asarray(result)
 
+    def regrouped(self, constants: Constants) -> float:
+        """See `Affine.regrouped`: a runtime scales the sum, or the weights."""
+        if self.alpha == 1.0 and self.beta == 1.0:
+            return 1.0
+        largest = float(np.abs(constants[self.weight]).max(initial=0.0))
+        return max(1.0, abs(self.alpha)) * max(1.0, abs(self.beta)) * max(1.0, largest)
+
 
 @dataclass(frozen=True)
 class MatMul(Affine):

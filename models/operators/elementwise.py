@@ -100,5 +100,13 @@ class BatchNormalization(Affine):
             np.broadcast_to(shift.reshape(len(shift), -1, *axes), (len(shift), *shape))
         )
 
+    def regrouped(self, constants: Constants) -> float:
+        """See `Affine.regrouped`: the deviation is inverted before it meets the scale."""
+        least = float((constants[self.variance] + self.epsilon).min())
+        inverse = 1.0 / np.sqrt(least) if least > 0 else np.inf
+        scale = float(np.abs(constants[self.scale]).max(initial=0.0))
+        mean = float(np.abs(constants[self.mean]).max(initial=0.0))
+        return max(1.0, float(inverse)) * max(1.0, scale) * max(1.0, mean)
+
     def _factor(self, constants: Constants) -> Floats:
         return np.asarray(constants[self.scale] / np.sqrt(constants[self.variance] + self.epsilon))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
 from leaveout.models.operators import Affine
+from leaveout.verifier.checker.fusing import Fused, after
 from leaveout.verifier.checker.rounding import TINY32, UNIT32, gamma
 
 __all__ = ["Program", "largest_program", "program_of"]
@@ -38,6 +39,7 @@ class _Step:
     output: str
     matrix: Floats | None = None
     constant: Floats | None = None
+    run: Fused | None = None
 
     @property
     def is_move(self) -> bool:
@@ -90,18 +92,21 @@ class Program:
                 else:
                     counts = np.count_nonzero(step.matrix, axis=1).max(axis=1, initial=0) + _MORE
                     relative = np.array([gamma(int(count), UNIT32) for count in counts])
-                    rounding = relative[which][:, None] * terms
-                    # What underflows is lost whole, once a rounding.
-                    rounding = rounding + (counts * TINY32)[which][:, None]
+                    assert step.run is not None
+                    most = step.run.most(size[step.run.head])
+                    finite &= most < _LARGEST
+                    # What underflows is lost whole, once a rounding, times what it would meet.
+                    lost = counts[which] * TINY32 * most
+                    rounding = relative[which][:, None] * terms + lost[:, None]
                 size[step.output], error[step.output] = terms + rounding, passed + rounding
             elif len(step.inputs) == 2:
                 total = size[first] + size[step.inputs[1]]
                 size[step.output] = total * (1 + UNIT32)
                 error[step.output] = error[first] + error[step.inputs[1]] + gamma(1, UNIT32) * total
             else:
-                most = np.maximum(known[layer], 0.0) + error[first]
+                upper = np.maximum(known[layer], 0.0) + error[first]
                 layer += 1
-                size[step.output] = np.minimum(size[first], most)
+                size[step.output] = np.minimum(size[first], upper)
                 error[step.output] = error[first]
             finite &= (size[step.output] < _LARGEST).all(axis=1)
         two = np.sort(error[self.graph.output], axis=1)[:, -2:].sum(axis=1)
@@ -129,6 +134,7 @@ def program_of(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> 
     constants = stacked_constants(graph, parameters)
     count = max((len(parameters[name]) for name in graph.parameters), default=1)
     shapes = {graph.input: graph.input_shape}
+    runs: dict[str, Fused] = {}
     steps = []
     for node in graph.needed():
         shape = shapes[node.inputs[0]]
@@ -143,12 +149,15 @@ def program_of(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> 
         matrix = np.abs(linear).reshape(len(linear), width, -1)
         fixed = node.operator.constant_magnitude(shape, constants)
         fixed = fixed.reshape(len(fixed), -1)
+        own = node.operator.regrouped(constants)
+        runs[node.output] = after(runs.get(node.inputs[0]), node.inputs[0], matrix, fixed, own)
         steps.append(
             _Step(
                 node.inputs,
                 node.output,
                 np.broadcast_to(matrix, (count, *matrix.shape[1:])),
                 np.broadcast_to(fixed, (count, matrix.shape[2])),
+                runs[node.output],
             )
         )
     return Program(graph, tuple(steps))
@@ -175,4 +184,7 @@ def _merged(step: _Step, known: _Step | None) -> _Step:
     if known is not None and known.matrix is not None and known.constant is not None:
         matrix = np.maximum(matrix, known.matrix)
         constant = np.maximum(constant, known.constant)
-    return _Step(step.inputs, step.output, matrix, constant)
+    run = step.run
+    if run is not None and known is not None and known.run is not None:
+        run = run.joined(known.run)
+    return _Step(step.inputs, step.output, matrix, constant, run)

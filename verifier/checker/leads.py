@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
 from leaveout.models.operators import Affine
+from leaveout.verifier.checker.fusing import Fused, after
 from leaveout.verifier.checker.rounding import TINY32, UNIT32, gamma
 
 __all__ = ["LeadProgram", "Region", "lead_program"]
@@ -68,6 +69,7 @@ class _Step:
     constant: Floats | None = None
     moves: bool = False
     sign: int = 0
+    run: Fused | None = None
 
 
 @dataclass(eq=False)
@@ -130,7 +132,10 @@ class LeadProgram:
                 most, least = most + step.constant[which], least + step.constant[which]
                 present = (up > 0) | (down > 0)
                 terms = _through((step.matrix != 0).astype(float), which, present.astype(float))
-                added = 0 * most if step.moves else _rounded(most, least, terms)
+                assert step.run is not None
+                reach = step.run.most(seen.above[step.run.head] + seen.below[step.run.head])
+                seen.finite &= reach < _LARGEST
+                added = 0 * most if step.moves else _rounded(most, least, terms, reach)
                 error = _through(plus + minus, which, seen.error[source]) + added
             elif step.sign:
                 other = step.inputs[1]
@@ -138,7 +143,7 @@ class LeadProgram:
                 if step.sign < 0:
                     more, less = less, more
                 most, least = up + more, down + less
-                added = _rounded(most, least, np.ones_like(most))
+                added = _rounded(most, least, np.ones_like(most), np.ones(len(most)))
                 error = seen.error[source] + seen.error[other] + added
             else:
                 seen.above[out], seen.below[out] = self._relu(seen, step, region, layer)
@@ -212,6 +217,7 @@ def lead_program(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -
     constants = stacked_constants(graph, parameters)
     count = max((len(parameters[name]) for name in graph.parameters), default=1)
     shapes = {graph.input: graph.input_shape}
+    runs: dict[str, Fused] = {}
     steps = []
     for node in graph.needed():
         shape, operator = shapes[node.inputs[0]], node.operator
@@ -228,13 +234,16 @@ def lead_program(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -
             moves = not fixed.any() and bool(
                 (np.count_nonzero(matrix, axis=1) < 2).all() and np.isin(matrix, (0.0, 1.0)).all()
             )
+            source, own = node.inputs[0], operator.regrouped(constants)
+            runs[node.output] = after(runs.get(source), source, matrix, fixed, own)
             steps.append(
                 _Step(
-                    (node.inputs[0],),
+                    (source,),
                     node.output,
                     np.broadcast_to(matrix, (count, *matrix.shape[1:])),
                     np.broadcast_to(fixed, (count, fixed.shape[1])),
                     moves,
+                    run=runs[node.output],
                 )
             )
         else:
@@ -242,12 +251,15 @@ def lead_program(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -
     return LeadProgram(graph, tuple(steps))
 
 
-def _rounded(most: Floats, least: Floats, terms: Floats) -> Floats:
-    """Bound what rounding adds to sums with so much above and below 0, of so many terms."""
+def _rounded(most: Floats, least: Floats, terms: Floats, reach: Floats) -> Floats:
+    """Bound what rounding adds to sums with so much above and below 0, of so many terms.
+
+    What underflows is lost times ``reach``, shape (n,).
+    """
     products = (1 + _MORE) * (most + least)
     sums = terms * np.maximum(most, least)
     operations = terms + 2 * (1 + _MORE)
-    lost = 2 * operations * TINY32
+    lost = 2 * operations * TINY32 * reach[:, None]
     return (UNIT32 * (products + sums) + lost) / (1 - 2 * operations * UNIT32)
 
 

@@ -72,6 +72,7 @@ class LeakTest:
         confidence = best - max(scores)
         if confidence > self._thresholds[label]:
             return Finding(label, leak=False, tier=1)
-        members = np.flatnonzero(self._upper[label] >= confidence)
+        # Not ">=": a confidence that is no number leaves everybody to be asked.
+        members = np.flatnonzero(~(self._upper[label] < confidence))
         leak = self._crowd.dissenter(x, label, members) is not None
         return Finding(label, leak=leak, tier=2)

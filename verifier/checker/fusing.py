@@ -1,0 +1,77 @@
+"""Constants that a runtime may multiply together before any input meets them.
+
+Linear operators with nothing between them may be fused, in any grouping, in float32. A product of
+their constants that underflows is lost whole, times the input and all other constants of the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Fused", "after"]
+
+Floats = NDArray[np.float64]
+
+_WAYS = 4.0
+"""Operations, for each one of a run, that grouping its constants in another way may add."""
+
+
+@dataclass(frozen=True)
+class Fused:
+    """A run of linear operators up to one of them.
+
+    Attributes
+    ----------
+    head : str
+        The tensor the first one reads.
+    factor : float
+        No sum of products of constants of the run is larger, whichever are multiplied.
+    added : float
+        All that the operators add, in absolute values.
+    """
+
+    head: str
+    factor: float = 1.0
+    added: float = 0.0
+
+    def most(self, head: Floats) -> Floats:
+        """Largest number, at least 1, that may appear on the way, shape (n,).
+
+        Parameters
+        ----------
+        head : ndarray of float64, shape (n, width)
+            Largest absolute values of the tensor the first operator reads.
+        """
+        return np.asarray(np.maximum(1.0, head.sum(axis=1) + self.added) * self.factor)
+
+    def joined(self, other: Fused) -> Fused:
+        """Return what holds of two networks, of one of which each is known."""
+        return Fused(self.head, max(self.factor, other.factor), max(self.added, other.added))
+
+
+def after(
+    run: Fused | None, source: str, matrix: Floats, constant: Floats, regrouped: float
+) -> Fused:
+    """Return a run with one more operator.
+
+    Parameters
+    ----------
+    run : Fused or None
+        That gives the operator's input.
+    source : str
+        The operator's input.
+    matrix : ndarray of float64, shape (m, inputs, outputs)
+    constant : ndarray of float64, shape (m, outputs)
+    regrouped : float
+        What the operator's own constants may come to beyond its matrix.
+    """
+    known = run or Fused(source)
+    terms = max(1, int(np.count_nonzero(matrix, axis=1).max(initial=0)))
+    largest = max(1.0, float(np.abs(matrix).max(initial=0)))
+    added = float(np.abs(constant).sum(axis=1).max(initial=0))
+    return Fused(
+        known.head, known.factor * _WAYS * terms * largest * regrouped, known.added + added
+    )
