@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 
+from leaveout.errors import GuardError
 from leaveout.models import DataFacts, Manifest
 from leaveout.verifier.cli import run
 from leaveout.verifier.guard import Guard
@@ -185,3 +186,22 @@ def test_unnamed_features_are_taken_in_order(leaky, ask):
     assert out.split()[1] in ("0", "1", "2")
     code, _, err = ask("a,b,c\n0.5,0.5,1\n", folder=leaky.folder)
     assert code == 2 and "3 columns, expected 2" in err
+
+
+@pytest.mark.parametrize("name", ["answers.sqlite", "bounds.npz", "family.npz", "full.onnx"])
+def test_labels_do_not_replace_what_the_guard_needs(ask, trained, name):
+    code, _, err = ask(ROWS, "-o", str(trained.folder / name))
+    assert code == 2 and "would replace a file that the guard reads" in err
+
+
+def test_labels_do_not_replace_the_rows(ask, tmp_path):
+    code, _, err = ask(ROWS, "-o", str(tmp_path / "rows.csv"))
+    assert code == 2 and "would replace" in err
+    assert (tmp_path / "rows.csv").read_text() == ROWS
+
+
+def test_odd_cells_of_encoded_rows_are_said_in_one_line(trained):
+    with Guard.load(trained.folder, 0.2) as guard:
+        for odd in (None, [1], {}, 10**400):
+            with pytest.raises(GuardError):
+                guard.encode([{"age": odd, "sex": "f"}])

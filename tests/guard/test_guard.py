@@ -79,6 +79,7 @@ def test_minus_zero_is_zero(tmp_path):
         ([0.1, None], "must be numbers"),
         ([0.1, 0.2j], "must be numbers"),
         ([0.1, [0.2]], "must be numbers, as many features each"),
+        (np.ma.masked_array([0.1, 0.2], [False, True]), "an array with a mask"),
         ([0.1, 1.5], r"feature 1 is 1.5, outside the verified range \[0, 1\]"),
         ([-1e-9, 0.5], r"feature 0 is -9.99999972e-10, outside the verified range"),
     ],
@@ -157,6 +158,28 @@ def test_or_further_answers_are_uniform(copied, leaky, grid):
         assert (found[:2] == labels[:2]).all()
         assert (found[2:] != labels[2:]).mean() > 0.4
         assert guard.account().epsilon == 100.0
+
+
+def test_numpy_numbers_are_settings_too(copied, leaky, grid):
+    given = {"cap": np.float64(1.0), "seed": np.int64(3), "remember": np.int32(9)}
+    with Guard.load(copied, np.float32(0.5), **given) as guard:
+        guard.label(leak_of(leaky, grid))
+        assert guard.account().epsilon == 0.5
+
+
+def test_what_was_noised_outside_stays_so_once_it_is_inside(copied):
+    """The same input has the same answer, whatever else is proved meanwhile."""
+    path = copied / "bounds.npz"
+    bounds = load_bounds(path)
+    half = Box(np.zeros(2), np.full(2, 0.5))
+    save_bounds(path, replace(bounds, box=half))
+    points = 0.6 + 0.4 * np.random.default_rng(1).random((200, 2)).astype(np.float32)
+    with Guard.load(copied, 0.0, outside="noise", seed=0) as before:
+        given = before.labels(points)
+    save_bounds(path, bounds)
+    with Guard.load(copied, 0.0) as after:
+        assert (after.labels(points) == given).all()
+        assert (after.inspect(points).labels != given).any()
 
 
 def test_threads_share_a_guard(guard, grid):
@@ -259,7 +282,8 @@ def test_names_come_from_the_family(tmp_path):
         assert x.tolist() == [[0.25, 0.5]]
         with pytest.raises(GuardError, match=r"column 'dose' is missing \(did you mean 'dos'\?\)"):
             guard.encode([{"age": 1, "dos": 2}])
-        with pytest.raises(GuardError, match="not a finite number"):
-            guard.encode([{"age": "inf", "dose": 2}])
+        for odd in ("inf", None, [1], 10**400, "1_0"):
+            with pytest.raises(GuardError, match="not a finite number"):
+                guard.encode([{"age": odd, "dose": 2}])
         with pytest.raises(GuardError, match=r"feature 0 \(age\) is 2"):
             guard.label([2, 0])

@@ -21,7 +21,7 @@ LIMITS = {"epsilon": 0.2, "cap": None, "uniform": False, "remember": 10**6}
 
 
 def opened(tmp_path, name="answers.sqlite"):
-    return Memory(tmp_path / name, "network", "family")
+    return Memory(tmp_path / name, "network", "family", "box")
 
 
 def ask(memory, inputs, draw=lambda at, epsilon: at, **limits):
@@ -85,7 +85,7 @@ def test_memory_has_an_end(tmp_path):
 def test_another_network_has_another_memory(tmp_path):
     opened(tmp_path).close()
     with pytest.raises(GuardError, match="another network or family"):
-        Memory(tmp_path / "answers.sqlite", "other", "family")
+        Memory(tmp_path / "answers.sqlite", "other", "family", "box")
 
 
 @pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\0" + bytes(200)])
@@ -144,7 +144,7 @@ _VICTIM = """
     import os, random, sys
     from pathlib import Path
     from leaveout.verifier.guard.memory import Memory
-    memory = Memory(Path(sys.argv[1]), "network", "family")
+    memory = Memory(Path(sys.argv[1]), "network", "family", "box")
     chance = random.Random(os.urandom(8))
     while True:
         given = chance.randrange(3000)
@@ -174,7 +174,7 @@ def test_no_kill_makes_it_forget_what_was_given(tmp_path):
                 question, answer = map(int, line.split())
                 assert given.setdefault(question, answer) == answer
         victim.wait()
-    memory = Memory(path, "network", "family")
+    memory = Memory(path, "network", "family", "box")
     keys = [question.to_bytes(4, "big") for question in given]
     assert memory.recall(keys) == list(given.values())
     with sqlite3.connect(path) as database:

@@ -165,6 +165,7 @@ def guard(
         if serve:
             _serve(opened, host, port, pad)
             return
+        _refuse_to_replace(output, folder, memory, rows)
         refused = _answer(opened, rows, output)
     if refused:
         shown = ", ".join(map(str, refused[:_LISTED])) + ", ..." * (len(refused) > _LISTED)
@@ -198,6 +199,19 @@ def _answer(guard: Guard, rows: Path | None, output: Path | None) -> list[int]:
             if at % batch == 0:
                 target.flush()
     return refused
+
+
+def _refuse_to_replace(
+    output: Path | None, folder: Path, memory: Path | None, rows: Path | None
+) -> None:
+    """Refuse to write labels over what the guard needs, or over the rows themselves."""
+    from leaveout.verifier.guard.access import files_of
+
+    if output is None:
+        return
+    needed = [*files_of(folder), *([memory] if memory else []), *([rows] if rows else [])]
+    if output.resolve() in {path.resolve() for path in needed}:
+        raise GuardError(f"-o {output}: would replace a file that the guard reads; name another")
 
 
 @contextmanager

@@ -12,7 +12,10 @@ from leaveout.models import load_family, load_network
 from leaveout.models.train.export import FAMILY, NETWORK, SPEC
 from leaveout.verifier.guard.bounds import BOUNDS, ProvedBounds, load_bounds
 
-__all__ = ["Access", "load_access"]
+__all__ = ["MEMORY", "Access", "files_of", "load_access"]
+
+MEMORY = "answers.sqlite"
+"""What the memory is called beside the network."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,3 +72,9 @@ def load_access(folder: Path) -> Access:
             f"expected {shape}"
         )
     return Access(folder, make_instance(network, family, bounds.box), bounds)
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Return the files of a folder that a guard reads or writes."""
+    memories = [f"{MEMORY}{suffix}" for suffix in ("", "-wal", "-shm")]
+    return [folder / name for name in (NETWORK, FAMILY, BOUNDS, *memories)]

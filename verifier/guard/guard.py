@@ -11,12 +11,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from leaveout.bab.native.digests import box_digest
 from leaveout.encoders import Box
 from leaveout.errors import GuardError, TrainingError
 from leaveout.models.train.encoding import Encoding, encode_rows, encoding_of, nearest, number
-from leaveout.verifier.guard.access import Access, load_access
+from leaveout.verifier.guard.access import MEMORY, Access, load_access
 from leaveout.verifier.guard.kernels import FAULTLESS, NOT_FINITE, screen
-from leaveout.verifier.guard.leaks import Finding, LeakTest
+from leaveout.verifier.guard.leaks import LeakTest
 from leaveout.verifier.guard.memory import (
     Account,
     FullError,
@@ -27,10 +28,7 @@ from leaveout.verifier.guard.memory import (
 from leaveout.verifier.guard.noise import noised, randomness
 from leaveout.verifier.guard.settings import GuardSettings
 
-__all__ = ["MEMORY", "Guard", "Inspection"]
-
-MEMORY = "answers.sqlite"
-"""What the memory is called beside the network."""
+__all__ = ["Guard", "Inspection"]
 
 REFUSED = -1
 """Stands for a label where an input is refused."""
@@ -86,6 +84,8 @@ class Guard:
         self._labels = access.instance.labels
         self._encoding = encoding_of(access.instance.family.manifest)
         self._closed: GuardError | None = None
+        # Of another set of inputs there may be answers to some that are not noised in this one.
+        self._moved = memory.box != box_digest(access.instance.box)
         self._close_if_spent()
 
     @classmethod
@@ -121,11 +121,19 @@ class Guard:
             If a file is missing or damaged, the bounds were proved of other files, or a setting
             cannot be used.
         """
-        settings = GuardSettings(float(epsilon), outside, cap, when_spent, remember, seed)
+        settings = GuardSettings(
+            float(epsilon),
+            outside,
+            None if cap is None else float(cap),
+            when_spent,
+            int(remember),
+            None if seed is None else int(seed),
+        )
         access = load_access(Path(folder))
         path = access.folder / MEMORY if memory is None else Path(memory)
         bounds = access.bounds
-        return cls(access, settings, Memory(path, bounds.network, bounds.family))
+        digests = bounds.network, bounds.family, box_digest(bounds.box)
+        return cls(access, settings, Memory(path, *digests))
 
     @property
     def inputs(self) -> int:
@@ -185,6 +193,8 @@ class Guard:
             return encode_rows(self._encoding, rows)
         except TrainingError as error:
             raise GuardError(str(error)) from None
+        except (TypeError, ValueError, OverflowError) as error:
+            raise GuardError(f"a row holds what is neither a number nor a text: {error}") from None
 
     def label(self, x: ArrayLike) -> int:
         """Answer one input.
@@ -206,13 +216,10 @@ class Guard:
                 f"an input has shape {point.shape}, expected ({self.inputs},): {self.inputs} "
                 "features"
             )
-        finding = self._finding(point)
-        if finding is None:
-            if self.settings.outside == "refuse":
-                raise GuardError(self._refusal(point))
-        elif not finding.leak:
-            return finding.label
-        return self._noised([point], [finding])[0]
+        label, drawn = self._look(point)
+        if label == REFUSED:
+            raise GuardError(self._refusal(point))
+        return self._noised([point], [label])[0] if drawn else label
 
     def labels(self, X: ArrayLike) -> NDArray[np.int64]:
         """Answer inputs, each as `label` would, or none of them.
@@ -227,11 +234,11 @@ class Guard:
             As of `label`, with the place of the first input that is refused.
         """
         points = self._points(X)
-        findings = self._findings(points)
-        if self.settings.outside == "refuse" and None in findings:
-            at = findings.index(None)
-            raise GuardError(f"input {at}: {self._refusal(points[at])}")
-        return self._answered(points, findings)
+        looks = self._looks(points)
+        refused = next((at for at, look in enumerate(looks) if look[0] == REFUSED), None)
+        if refused is not None:
+            raise GuardError(f"input {refused}: {self._refusal(points[refused])}")
+        return self._answered(points, looks)
 
     def answers(self, X: ArrayLike) -> NDArray[np.int64]:
         """Answer inputs, with -1 for those outside the box that are refused.
@@ -246,7 +253,7 @@ class Guard:
             If one is no input at all, or the memory cannot be used.
         """
         points = self._points(X)
-        return self._answered(points, self._findings(points))
+        return self._answered(points, self._looks(points))
 
     def inspect(self, X: ArrayLike) -> Inspection:
         """Tell what is known of inputs, with no noise and no memory: not for who asks.
@@ -258,7 +265,7 @@ class Guard:
         points = self._points(X)
         labels, leaks, tiers = [], [], []
         for point in points:
-            finding = self._finding(point)
+            finding = self._test.find(point) if self._is_inside(point) else None
             labels.append(finding.label if finding else self._test.network_label(point))
             leaks.append(finding is not None and finding.leak)
             tiers.append(0 if finding is None else 3 if finding.leak else finding.tier)
@@ -282,7 +289,7 @@ class Guard:
             If they are no inputs, or the memory cannot be used.
         """
         for point in self._points(X):
-            self._finding(point)
+            self._is_inside(point)
             self._test.ask_all(point)
         self._memory.rehearse()
 
@@ -305,24 +312,40 @@ class Guard:
     ) -> None:
         self.close()
 
-    def _findings(self, points: NDArray[np.float32]) -> list[Finding | None]:
+    def _looks(self, points: NDArray[np.float32]) -> list[tuple[int, bool]]:
         self._refuse_if_closed()
-        findings = []
+        looks = []
         for at, point in enumerate(points):
             try:
-                findings.append(self._finding(point))
+                looks.append(self._look(point))
+            except UnusableError:
+                raise
             except GuardError as error:
                 raise GuardError(f"input {at}: {error}") from None
-        return findings
+        return looks
+
+    def _look(self, point: NDArray[np.float32]) -> tuple[int, bool]:
+        """Return an answer, and whether one is to be drawn with a preference for it instead."""
+        inside = self._is_inside(point)
+        seen = self._test.glance(point) if inside else None
+        if seen is None and self.settings.outside == "refuse":
+            return REFUSED, False
+        if seen is not None and seen.is_clear and not self._moved:
+            return seen.label, False
+        known = self._recalled(point)
+        if known is not None:
+            return known, False
+        if seen is None:
+            return self._test.network_label(point), True
+        return seen.label, not seen.is_clear and self._test.leaks(point, seen)
 
     def _answered(
-        self, points: NDArray[np.float32], findings: list[Finding | None]
+        self, points: NDArray[np.float32], looks: list[tuple[int, bool]]
     ) -> NDArray[np.int64]:
-        found = np.asarray([each.label if each else REFUSED for each in findings], np.int64)
-        drawn = [at for at, each in enumerate(findings) if self._is_noised(each)]
+        found = np.asarray([label for label, _ in looks], np.int64)
+        drawn = [at for at, (_, is_drawn) in enumerate(looks) if is_drawn]
         if drawn:
-            noised_ones = [points[at] for at in drawn], [findings[at] for at in drawn]
-            found[drawn] = self._noised(*noised_ones)
+            found[drawn] = self._noised([points[at] for at in drawn], found[drawn].tolist())
         return found
 
     def _close_if_spent(self) -> None:
@@ -335,39 +358,29 @@ class Guard:
         except SpentError as error:
             self._closed = error if settings.when_spent == "refuse" else None
 
-    def _is_noised(self, finding: Finding | None) -> bool:
-        return self.settings.outside == "noise" if finding is None else finding.leak
-
-    def _finding(self, point: NDArray[np.float32]) -> Finding | None:
-        """Return what is known of an input; None outside the box."""
+    def _is_inside(self, point: NDArray[np.float32]) -> bool:
+        """Whether an input is one of those verified."""
         fault, at = screen(point, self._box.lower, self._box.upper)
         if fault == NOT_FINITE:
             raise GuardError(
                 f"feature {self._feature(at)} is {point[at]}, expected a finite number in float32"
             )
         if fault != FAULTLESS:
-            return None
-        if self._box.choices and not self._box.contains(point.astype(np.float64)[None])[0]:
-            return None
-        return self._test.find(point)
+            return False
+        if not self._box.choices:
+            return True
+        return bool(self._box.contains(point.astype(np.float64)[None])[0])
 
-    def _noised(
-        self, points: list[NDArray[np.float32]], findings: list[Finding | None]
-    ) -> list[int]:
-        """Return noised answers, those given before or new ones, once they are on the disk."""
-        # -0.0 and 0.0 are one number to a network.
-        inputs = [(point + np.float32(0)).tobytes() for point in points]
+    def _recalled(self, point: NDArray[np.float32]) -> int | None:
         try:
-            known = self._memory.recall(inputs)
+            return self._memory.recall([_key(point)])[0]
         except UnusableError as error:
             self._closed = error
             raise
-        if all(answer is not None for answer in known):
-            return [answer for answer in known if answer is not None]
-        own = [
-            finding.label if finding else self._test.network_label(point)
-            for point, finding in zip(points, findings, strict=True)
-        ]
+
+    def _noised(self, points: list[NDArray[np.float32]], own: list[int]) -> list[int]:
+        """Return noised answers, those given before or new ones, once they are on the disk."""
+        inputs = [_key(point) for point in points]
 
         def draw(at: int, epsilon: float) -> int:
             return noised(own[at], self._labels, epsilon, self._draws(inputs[at]))
@@ -422,14 +435,28 @@ class Guard:
                 if name not in row:
                     raise GuardError(f"row {at}: column {name!r} is missing{nearest(name, row)}")
                 cell = row[name]
-                value = number(cell) if isinstance(cell, str) else float(cell)
+                value = _number(cell)
                 if value is None or not np.isfinite(value):
                     raise GuardError(f"row {at}, column {name!r}: {cell!r} is not a finite number")
                 encoded[at, column] = value
         return _numbers(encoded, "inputs")
 
 
+def _key(point: NDArray[np.float32]) -> bytes:
+    """Return what an input is remembered by: -0.0 and 0.0 are one number to a network."""
+    return (point + np.float32(0)).tobytes()
+
+
+def _number(cell: object) -> float | None:
+    try:
+        return number(cell) if isinstance(cell, str) else float(cell)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
 def _numbers(given: ArrayLike, what: str) -> NDArray[np.float32]:
+    if np.ma.isMaskedArray(given):
+        raise GuardError(f"{what} must be numbers, got an array with a mask; fill it first")
     try:
         array = np.asarray(given)
     except ValueError:

@@ -35,7 +35,7 @@ def leads(
     biases: NDArray[np.floating],
     plan: NDArray[np.int64],
     labels: int,
-    values: Floats,
+    values: NDArray[np.floating],
     x: NDArray[np.float32],
     label: int,
     members: NDArray[np.int64],
@@ -55,8 +55,8 @@ def leads(
         last source, whether a ReLU follows.
     labels : int
         The scores are the last values.
-    values : ndarray of float64
-        Room for the input and the values of all layers.
+    values : ndarray
+        Room for the input and the values of all layers, of the type of the weights.
     x : ndarray of float32, shape (d,)
     label : int
         That N gives.
@@ -88,12 +88,14 @@ def leads(
             if plan[step, 5] >= 0:
                 for i in range(width):
                     values[out + i] = shifts[plan[step, 5] + i]
+            # Slices: of an index that may be negative, loops are not vectorised.
+            given, sums = values[first : first + inputs], values[out : out + width]
             for j in range(inputs):
-                value = values[first + j]
+                value = given[j]
                 if value != 0.0:
-                    row = at + j * width
+                    row = own[at + j * width : at + (j + 1) * width]
                     for i in range(width):
-                        values[out + i] += value * own[row + i]
+                        sums[i] += value * row[i]
             if plan[step, 6] and plan[step, 7]:
                 for i in range(width):
                     values[out + i] = max(values[out + i], 0.0)

@@ -11,7 +11,7 @@ from leaveout.bab import Instance
 from leaveout.verifier.guard.bounds import ProvedBounds
 from leaveout.verifier.guard.crowd import Crowd
 
-__all__ = ["Finding", "LeakTest"]
+__all__ = ["Finding", "Glance", "LeakTest"]
 
 
 class Finding(NamedTuple):
@@ -30,6 +30,22 @@ class Finding(NamedTuple):
     label: int
     leak: bool
     tier: int
+
+
+class Glance(NamedTuple):
+    """What N says of one input. It is private.
+
+    Attributes
+    ----------
+    label : int
+    confidence : float
+    is_clear : bool
+        Whether the proved bound alone shows that all members answer alike.
+    """
+
+    label: int
+    confidence: float
+    is_clear: bool
 
 
 class LeakTest:
@@ -57,8 +73,8 @@ class LeakTest:
         """Ask every member about one input, whatever is proved: the most work one is."""
         self._crowd.dissenter(x, self.network_label(x), np.arange(len(self._crowd)))
 
-    def find(self, x: NDArray[np.float32]) -> Finding:
-        """Decide one input.
+    def glance(self, x: NDArray[np.float32]) -> Glance:
+        """Ask N alone.
 
         Parameters
         ----------
@@ -70,9 +86,17 @@ class LeakTest:
         label = scores.index(best)
         scores[label] = -np.inf
         confidence = best - max(scores)
-        if confidence > self._thresholds[label]:
-            return Finding(label, leak=False, tier=1)
+        return Glance(label, confidence, confidence > self._thresholds[label])
+
+    def leaks(self, x: NDArray[np.float32], seen: Glance) -> bool:
+        """Ask the members that what is proved leaves."""
         # Not ">=": a confidence that is no number leaves everybody to be asked.
-        members = np.flatnonzero(~(self._upper[label] < confidence))
-        leak = self._crowd.dissenter(x, label, members) is not None
-        return Finding(label, leak=leak, tier=2)
+        members = np.flatnonzero(~(self._upper[seen.label] < seen.confidence))
+        return self._crowd.dissenter(x, seen.label, members) is not None
+
+    def find(self, x: NDArray[np.float32]) -> Finding:
+        """Decide one input; see `glance`."""
+        seen = self.glance(x)
+        if seen.is_clear:
+            return Finding(seen.label, leak=False, tier=1)
+        return Finding(seen.label, leak=self.leaks(x, seen), tier=2)

@@ -24,7 +24,7 @@ _FORMAT = 1
 
 _TABLES = """
 CREATE TABLE guard (format INTEGER NOT NULL, network TEXT NOT NULL, family TEXT NOT NULL,
-    secret BLOB NOT NULL);
+    box TEXT NOT NULL, secret BLOB NOT NULL);
 CREATE TABLE answers (input BLOB PRIMARY KEY, answer INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE spent (epsilon REAL PRIMARY KEY, answers INTEGER NOT NULL) WITHOUT ROWID;
 """
@@ -108,8 +108,13 @@ class Memory:
     ----------
     path : Path
         Made if there is none.
-    network, family : str
-        Digests of what answers.
+    network, family, box : str
+        Digests of what answers, and of the verified inputs.
+
+    Attributes
+    ----------
+    box : str
+        Of the verified inputs when the file was made.
 
     Raises
     ------
@@ -117,18 +122,19 @@ class Memory:
         If the file cannot be used, or remembers answers of another network or family.
     """
 
-    def __init__(self, path: Path, network: str, family: str) -> None:
+    def __init__(self, path: Path, network: str, family: str, box: str) -> None:
         self.path = path
         self._lock = Lock()
         self._process = os.getpid()
         with self._errors():
             self._database = self._opened()
-            self._secret = self._begin(network, family)
+            self._secret, self.box = self._begin(network, family, box)
 
     def close(self) -> None:
         """Let go of the file."""
-        with self._lock:
-            self._database.close()
+        if os.getpid() == self._process:
+            with self._lock:
+                self._database.close()
 
     def recall(self, inputs: Sequence[bytes]) -> list[int | None]:
         """Return what was answered to inputs before; None where nothing was.
@@ -138,7 +144,7 @@ class Memory:
         inputs : sequence of bytes
         """
         keys = [self._key(each) for each in inputs]
-        with self._lock, self._errors():
+        with self._errors(), self._lock:
             return [self._known(key) for key in keys]
 
     def answer(
@@ -180,7 +186,7 @@ class Memory:
         """
         limits = _Limits(epsilon, cap, uniform, remember)
         keys = [self._key(each) for each in inputs]
-        with self._lock, self._errors(), self._transaction():
+        with self._errors(), self._lock, self._transaction():
             return [
                 self._answered(key, lambda cost, at=at: draw(at, cost), limits)  # type: ignore[misc]
                 for at, key in enumerate(keys)
@@ -194,12 +200,12 @@ class Memory:
         UnusableError
             If the file cannot be used.
         """
-        with self._lock, self._errors(), self._transaction():
+        with self._errors(), self._lock, self._transaction():
             self._database.execute("UPDATE guard SET format = format")
 
     def account(self) -> Account:
         """Return what is remembered, and what it cost."""
-        with self._lock, self._errors():
+        with self._errors(), self._lock:
             return self._account()
 
     def _answered(self, key: bytes, draw: Callable[[float], int], limits: _Limits) -> int:
@@ -251,7 +257,7 @@ class Memory:
         database.execute("PRAGMA synchronous = FULL")
         return database
 
-    def _begin(self, network: str, family: str) -> bytes:
+    def _begin(self, network: str, family: str, box: str) -> tuple[bytes, str]:
         self._database.execute("PRAGMA journal_mode = WAL")
         with self._transaction():
             tables = self._database.execute("SELECT name FROM sqlite_master").fetchall()
@@ -259,13 +265,13 @@ class Memory:
                 for statement in _TABLES.split(";")[:-1]:
                     self._database.execute(statement)
                 self._database.execute(
-                    "INSERT INTO guard VALUES (?, ?, ?, ?)",
-                    (_FORMAT, network, family, secrets.token_bytes(32)),
+                    "INSERT INTO guard VALUES (?, ?, ?, ?, ?)",
+                    (_FORMAT, network, family, box, secrets.token_bytes(32)),
                 )
             elif ("guard",) not in tables:
                 raise GuardError(f"{self.path}: is the database of another program")
             row = self._database.execute(
-                "SELECT format, network, family, secret FROM guard"
+                "SELECT format, network, family, box, secret FROM guard"
             ).fetchone()
         if row is None or row[0] != _FORMAT:
             raise GuardError(f"{self.path}: is of another version; name another file")
@@ -274,12 +280,12 @@ class Memory:
                 f"{self.path}: remembers answers of another network or family; name another file, "
                 "or delete it if that one answers no more"
             )
-        return bytes(row[3])
+        return bytes(row[4]), str(row[3])
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._database.execute("BEGIN IMMEDIATE")
         try:
+            self._database.execute("BEGIN IMMEDIATE")
             yield
             self._database.execute("COMMIT")
         except BaseException:
