@@ -20,6 +20,11 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from leaveout.errors import LeaveoutError
+from leaveout.models.train.data import TrainingData
+from leaveout.models.train.source import read_data
+
+from families import OUT, MissingError, question
 from guard_case import measure
 from guard_dpsgd import Private, kept_dp_sgd, missing
 from guard_folders import boxes, deploy
@@ -27,12 +32,6 @@ from guard_paper import EPSILONS
 from guard_reference import reference
 from guard_runs import SAMPLE
 from guard_table import describe, entry, private_entry, private_text, text
-
-from leaveout.errors import LeaveoutError
-from leaveout.models.train.data import TrainingData
-from leaveout.models.train.source import read_data
-
-from families import OUT, MissingError, question
 from paper import FILES, HARDWARE, Row, chosen
 from traces import machine
 

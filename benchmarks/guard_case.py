@@ -8,17 +8,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models import Family
+from leaveout.models.train.data import TrainingData
+from leaveout.verifier.guard import Guard
+
 from guard_access import Mask
 from guard_folders import Deployment
 from guard_paper import EPSILONS
 from guard_reference import Reference, expected_accuracy
 from guard_runs import Asking, Run, by_method, by_tier, time_naive
 from guard_times import Timing
-from numpy.typing import NDArray
-
-from leaveout.models import Family
-from leaveout.models.train.data import TrainingData
-from leaveout.verifier.guard import Guard
 
 __all__ = ["Case", "measure"]
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from guard_access import Mask, Point, Session, chance
 from numpy.typing import NDArray
 
 from leaveout.models import Family, Network, confidence
+
+from guard_access import Mask, Point, Session, chance
 
 __all__ = ["Reference", "expected_accuracy", "reference"]
 

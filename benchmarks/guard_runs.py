@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models import Family
+from leaveout.verifier.guard import Guard
+
 from guard_access import (
     Access,
     Asked,
@@ -22,10 +27,6 @@ from guard_access import (
 from guard_folders import Deployment
 from guard_reference import Reference
 from guard_times import Served, Timing, first_seen, serve, timing
-from numpy.typing import NDArray
-
-from leaveout.models import Family
-from leaveout.verifier.guard import Guard
 
 __all__ = ["SAMPLE", "Asking", "Run", "by_method", "by_tier", "time_naive"]
 

@@ -23,14 +23,14 @@ import time
 from pathlib import Path
 
 import numpy as np
-from guard_soak_checks import failures, read_ledger
-from guard_soak_load import Inputs, Tally, client, find_inputs, requests
 from numpy.typing import NDArray
 from scipy.stats import ks_2samp
 
 from leaveout.errors import LeaveoutError
 from leaveout.verifier.guard import Guard
 
+from guard_soak_checks import failures, read_ledger
+from guard_soak_load import Inputs, Tally, client, find_inputs, requests
 from traces import machine
 
 SHOWN = 5

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
+
 from guard_case import Case
 from guard_dpsgd import CLIP, RATES, Private
 from guard_folders import Deployment
 from guard_paper import EPSILONS, Published, published
 from guard_runs import SAMPLE
 from guard_times import Timing
-
 from paper import Row
 
 __all__ = ["describe", "entry", "private_entry", "private_text", "text"]

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
-from guard_access import Access, Point, key_of
 from numpy.typing import NDArray
+
+from guard_access import Access, Point, key_of
 
 __all__ = ["Served", "Timing", "first_seen", "serve", "timing"]
 
