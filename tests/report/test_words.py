@@ -59,8 +59,24 @@ FLOATS = st.floats(allow_nan=False, allow_infinity=False)
         ("mystery(V, 3) + 2 <= 4", "mystery(V, 3) + 2 is at most 4"),
         (
             'membership_advantage(audit("a.npz")) <= 0.05 with confidence 0.95',
-            'with confidence 0.95, membership_advantage(audit("a.npz")) is at most 0.05',
+            'with confidence 0.95, the membership advantage of an attacker in audit("a.npz") is at '
+            "most 0.05",
         ),
+        (
+            "idp(A, epsilon = 0.2)",
+            "whichever one training point is left out, no label that the guard of A gives gets "
+            "more or less likely by more than a factor of exp(0.2)",
+        ),
+        (
+            "unlearns(S, updates = adaptive, alpha = 1, beta = 0.1, gamma = 0.1)",
+            "S unlearns adaptive updates with alpha = 1, beta = 0.1 and gamma = 0.1",
+        ),
+        ("unlearn(T, z) == retrain(T, z)", "T after it unlearned z is T trained anew without z"),
+        (
+            "same_function(T, U, box(0, 1))",
+            "T and U give every input of box(0, 1) the same label",
+        ),
+        ("caches_sound(T)", "what T keeps for later deletions is what training gives"),
         ("certified_accuracy(dpa(V)) >= 0.5", "certified_accuracy(dpa(V)) is at least 0.5"),
     ],
 )

@@ -98,7 +98,8 @@ def _term(node: Expression) -> str:
         given = bind(node, function)
     except Slip:
         return str(node)
-    return _network(node.function, given) or _votes(node.function, given) or str(node)
+    name = node.function
+    return _network(name, given) or _votes(name, given) or _forgets(name, given) or str(node)
 
 
 def _network(name: str, given: Bound) -> str | None:
@@ -155,6 +156,37 @@ def _votes(name: str, given: Bound) -> str | None:
             return f"the radius of what {votes} answers at {given['point']}{unit}"
         case "answered_right":
             return f"{votes} answers {given['point']} right"
+        case _:
+            return None
+
+
+def _forgets(name: str, given: Bound) -> str | None:
+    """Return a term about answers and models that owe nothing to a point."""
+    match name:
+        case "idp":
+            return (
+                f"whichever one training point is left out, no label that the guard of "
+                f"{given['access']} gives gets more or less likely by more than a factor of "
+                f"exp({given['epsilon']})"
+            )
+        case "unlearns":
+            return (
+                f"{given['service']} unlearns {given['updates']} updates with alpha = "
+                f"{given['alpha']}, beta = {given['beta']} and gamma = {given['gamma']}"
+            )
+        case "unlearn":
+            return f"{given['forest']} after it unlearned {given['record']}"
+        case "retrain":
+            return f"{given['forest']} trained anew without {given['record']}"
+        case "caches_sound":
+            return f"what {given['forest']} keeps for later deletions is what training gives"
+        case "same_function":
+            return (
+                f"{given['forest']} and {given['other']} give every input of {given['inputs']} the "
+                "same label"
+            )
+        case "membership_advantage":
+            return f"the membership advantage of an attacker in {given['audit']}"
         case _:
             return None
 
