@@ -32,7 +32,7 @@ from leaveout.verifier.proofs import CertificateTarget
 from leaveout.verifier.report import GroupsRecord, Result, TraceRecord
 from leaveout.verifier.resolve import Resolver
 from leaveout.verifier.trace import Trace
-from leaveout.verifier.words import box_record, groups_record, outside_box, record
+from leaveout.verifier.words import box_record, groups_record, outside_box, record, without_member
 
 __all__ = ["Clock", "Decider", "Job", "StatementProgress"]
 
@@ -140,8 +140,8 @@ class Decider:
             self._instances[key] = instance
             self._note(*(f"{network.source}: {note}" for note in network.graph.notes))
             self._note(*reader.notes)
-            outside = outside_box(instance)
-            self._note(*([outside] if outside else []))
+            said = (outside_box(instance), without_member(family))
+            self._note(*(each for each in said if each))
         instance = self._instances[key]
         labels = range(instance.labels)
         if statement.label is not None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from leaveout.bab import EngineResult, Instance, Witness
 from leaveout.bab.native.groups import Group
 from leaveout.encoders import Box
-from leaveout.models import DataFacts, Manifest
+from leaveout.models import DataFacts, Family, Manifest
 from leaveout.models.train.encoding import decode_row, encoding_of
 from leaveout.verifier.report import (
     BoxRecord,
@@ -19,7 +19,7 @@ from leaveout.verifier.report import (
     WitnessRecord,
 )
 
-__all__ = ["box_record", "cells_of", "groups_record", "outside_box", "record"]
+__all__ = ["box_record", "cells_of", "groups_record", "outside_box", "record", "without_member"]
 
 _SHOWN = 12
 _ROWS = 12
@@ -134,6 +134,17 @@ def _label(facts: DataFacts | None, label: int) -> str:
     if facts is not None and label < len(facts.labels) and facts.labels[label] != str(label):
         return f"{facts.labels[label]!r}"
     return f"label {label}"
+
+
+def without_member(family: Family) -> str | None:
+    """Say that some training rows have no member; None where all have, or it is not known."""
+    facts = family.manifest.data
+    if facts is None or facts.rows <= len(family):
+        return None
+    return (
+        f"only {len(family):,} of {facts.rows:,} training rows have a member; nothing is claimed "
+        "of the others"
+    )
 
 
 def outside_box(instance: Instance) -> str | None:

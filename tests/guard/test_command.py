@@ -33,7 +33,7 @@ RECIPE = {
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     facts = DataFacts(
-        sha256="", rows=9, minimum=(0, 0, 0), maximum=(1, 1, 1),
+        sha256="", rows=6, minimum=(0, 0, 0), maximum=(1, 1, 1),
         features=("age", "sex=f", "sex=m"), labels=("no", "yes"),
     )  # fmt: skip
     model = networks.dense(np.random.default_rng(8), (3, 4, 2))

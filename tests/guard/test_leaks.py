@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from onnx import helper
 
+from leaveout.encoders import Box
+from leaveout.models import Family
+from leaveout.models.onnx_file import network_from
 from leaveout.verifier.guard import Guard
 
 from support import networks
@@ -88,3 +92,46 @@ def test_bounds_too_low_would_be_noticed(leaky, grid, tmp_path):
     bounds = load_bounds(folder / "bounds.npz")
     save_bounds(folder / "bounds.npz", replace(bounds, upper=np.zeros_like(bounds.upper)))
     assert (inspected(folder, grid).leaks != leaky.truth(grid)[1]).any()
+
+
+def _tower(width, bias):
+    """Sum one hidden layer in steps of 16: few roundings a step, many once it is folded."""
+    constants, nodes, last = {"w": np.ones((1, width), np.float32)}, [], "h"
+    nodes.append(helper.make_node("MatMul", ["x", "w"], ["z"]))
+    nodes.append(helper.make_node("Relu", ["z"], ["h"]))
+    while width > 1:
+        matrix = np.repeat(np.eye(width // 16, dtype=np.float32), 16, axis=0)
+        if width == 16:
+            matrix = np.concatenate([matrix * 0, matrix], axis=1)
+        constants[f"a{width}"] = matrix
+        nodes.append(helper.make_node("MatMul", [last, f"a{width}"], [f"s{width}"]))
+        last, width = f"s{width}", width // 16
+    constants["b"] = np.array([bias, 0], np.float32)
+    nodes.append(helper.make_node("Add", [last, "b"], ["y"]))
+    return networks.model(nodes, constants, ["n", 1], ["n", 2])
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_folded_layers_sum_more_terms_than_their_operators(side, tmp_path):
+    """A float32 sum of 4,096 terms in a row is off by far more than the runtime may be."""
+    width = 4096
+    values = np.linspace(1.0001, 1.25, 400).astype(np.float32)
+    drifts = [
+        float(np.add.accumulate(np.full(width, v, np.float32))[-1]) - float(v) * width
+        for v in values
+    ]
+    at = int(np.argmax(np.abs(drifts)))
+    middle, drift, total = values[at], drifts[at], float(values[at]) * width
+    assert abs(drift) > 200 * total * 2.0**-24
+    box = Box(np.array([middle - 1e-3], np.float64), np.array([middle + 1e-3], np.float64))
+    member = network_from(_tower(width, total + side * 0.3 * drift), "M").parameters
+    model = _tower(width, total - side * 0.5 * drift)
+    stacks = {k: np.asarray(v, np.float32)[None] for k, v in member.items()}
+    family = Family(stacks, np.zeros(1, np.int64))
+    served = make_folder(tmp_path, model, box=box, family=family, seconds=0.3)
+    points = np.linspace(middle - 9e-4, middle + 9e-4, 400, dtype=np.float32)[:, None]
+    labels, leaks = served.truth(points)
+    found = inspected(tmp_path, points)
+    assert leaks.any() and not leaks.all()
+    assert (found.labels == labels).all()
+    assert (found.leaks == leaks).all()

@@ -21,7 +21,7 @@ LIMITS = {"epsilon": 0.2, "cap": None, "uniform": False, "remember": 10**6}
 
 
 def opened(tmp_path, name="answers.sqlite"):
-    return Memory(tmp_path / name, "network", "family", "box")
+    return Memory(tmp_path / name, "network", "family", "box", 0.2)
 
 
 def ask(memory, inputs, draw=lambda at, epsilon: at, **limits):
@@ -82,10 +82,26 @@ def test_memory_has_an_end(tmp_path):
     assert ask(memory, [b"b"], remember=2) == [1]
 
 
+def test_another_epsilon_has_another_memory(tmp_path):
+    opened(tmp_path).close()
+    with pytest.raises(GuardError, match=r"drawn with epsilon = 0.2, not 0.1; take that one"):
+        Memory(tmp_path / "answers.sqlite", "network", "family", "box", 0.1)
+
+
+def test_an_account_is_read_without_answering(tmp_path):
+    ask(opened(tmp_path), [b"a", b"b"])
+    assert Memory.read(tmp_path / "answers.sqlite").answers == 2
+    assert Memory.read(tmp_path / "none.sqlite").answers == 0
+    assert not (tmp_path / "none.sqlite").exists()
+    (tmp_path / "text").write_text("no database")
+    with pytest.raises(GuardError, match="no memory of answers"):
+        Memory.read(tmp_path / "text")
+
+
 def test_another_network_has_another_memory(tmp_path):
     opened(tmp_path).close()
     with pytest.raises(GuardError, match="another network or family"):
-        Memory(tmp_path / "answers.sqlite", "other", "family", "box")
+        Memory(tmp_path / "answers.sqlite", "other", "family", "box", 0.2)
 
 
 @pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\0" + bytes(200)])
@@ -144,7 +160,7 @@ _VICTIM = """
     import os, random, sys
     from pathlib import Path
     from leaveout.verifier.guard.memory import Memory
-    memory = Memory(Path(sys.argv[1]), "network", "family", "box")
+    memory = Memory(Path(sys.argv[1]), "network", "family", "box", 0.2)
     chance = random.Random(os.urandom(8))
     while True:
         given = chance.randrange(3000)
@@ -174,7 +190,7 @@ def test_no_kill_makes_it_forget_what_was_given(tmp_path):
                 question, answer = map(int, line.split())
                 assert given.setdefault(question, answer) == answer
         victim.wait()
-    memory = Memory(path, "network", "family", "box")
+    memory = Memory(path, "network", "family", "box", 0.2)
     keys = [question.to_bytes(4, "big") for question in given]
     assert memory.recall(keys) == list(given.values())
     with sqlite3.connect(path) as database:
@@ -195,3 +211,24 @@ def test_a_forked_process_opens_its_own(tmp_path):
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     assert ask(memory, [b"a"]) == [0]
+
+
+@pytest.mark.parametrize("harm", ["deleted", "exchanged", "cut"])
+def test_a_file_that_is_gone_closes_the_memory(tmp_path, harm):
+    memory = opened(tmp_path)
+    ask(memory, [b"a"])
+    path = tmp_path / "answers.sqlite"
+    if harm == "cut":
+        os.truncate(path, 0)
+    else:
+        path.unlink()
+        if harm == "exchanged":
+            path.write_bytes(b"")
+    with pytest.raises(GuardError, match=r"cannot be used|not the file any more"):
+        ask(memory, [b"b"])
+
+
+def test_a_box_that_changed_once_is_remembered(tmp_path):
+    path = tmp_path / "answers.sqlite"
+    boxes = [Memory(path, "network", "family", box, 0.2).box for box in ("A", "A", "B", "A", "B")]
+    assert boxes == ["A", "A", "", "", ""]

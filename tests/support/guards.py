@@ -54,12 +54,14 @@ def make_folder(
     box: Box | None = None,
     seconds: float = 2.0,
     manifest: Manifest | None = None,
+    family: Family | None = None,
 ) -> Served:
     rng = np.random.default_rng(seed)
     network = network_from(model, "N")
-    stacks = shaken(rng, network, members, spread)
-    removed = np.arange(members, dtype=np.int64)
-    family = Family(stacks, removed, manifest or Manifest())
+    if family is None:
+        stacks = shaken(rng, network, members, spread)
+        removed = np.arange(members, dtype=np.int64)
+        family = Family(stacks, removed, manifest or Manifest())
     instance = make_instance(
         network, family, box or Box(np.zeros(network.inputs), np.ones(network.inputs))
     )

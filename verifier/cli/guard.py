@@ -137,7 +137,9 @@ def guard(
 
     if rows is not None and (serve or account):
         raise GuardError(f"{rows}: {'--serve' if serve else '--account'} takes no CSV")
-    if epsilon is None and not account:
+    if account:
+        epsilon = None
+    elif epsilon is None:
         raise GuardError(
             "say how much a noised answer may depend on one training point, as in --epsilon 0.2"
         )
@@ -147,9 +149,12 @@ def guard(
     ):
         if value not in known:
             raise GuardError(f"{name} must be {' or '.join(known)}, got {value!r}")
+    if epsilon is None:
+        sys.stdout.write(_account(folder, memory))
+        return
     with Guard.load(
         folder,
-        epsilon or 0.0,
+        epsilon,
         outside="noise" if outside == "noise" else "refuse",
         memory=memory,
         cap=cap,
@@ -157,9 +162,7 @@ def guard(
         remember=remember,
         seed=seed,
     ) as opened:
-        if account:
-            sys.stdout.write(_account(opened))
-            return
+        _say_who_is_not_covered(opened)
         if seed is not None:
             sys.stderr.write("leaveout: the noise is seeded: for experiments only\n")
         if serve:
@@ -255,9 +258,22 @@ def _serve(guard: Guard, host: str, port: int, pad: float) -> None:
     serve(guard, host=host, port=port, pad=pad)
 
 
-def _account(guard: Guard) -> str:
-    found = guard.account()
+def _account(folder: Path, memory: Path | None) -> str:
+    from leaveout.verifier.guard.access import MEMORY
+    from leaveout.verifier.guard.memory import Memory
+
+    if not folder.is_dir():
+        raise GuardError(f"{folder}: there is no such folder")
+    found = Memory.read(memory or folder / MEMORY)
     lines = [f"noised inputs  {found.answers:,}", f"epsilon spent  {found.epsilon:g}"]
     for epsilon, count in found.spent:
         lines.append(f"    {count:,} at {epsilon:g}")
     return "\n".join(lines) + "\n"
+
+
+def _say_who_is_not_covered(guard: Guard) -> None:
+    from leaveout.verifier.words import without_member
+
+    said = without_member(guard.access.instance.family)
+    if said:
+        sys.stderr.write(f"leaveout: {said}\n")

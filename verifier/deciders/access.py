@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from leaveout.bab import EngineResult, Instance, NativeOptions, Witness, make_instance
 from leaveout.bab.native.search import search
 from leaveout.models import Family
+from leaveout.models.train.encoding import encoding_of
 from leaveout.specs.deciders import Arguments, Decided, Facts
+from leaveout.verifier.amounts import bound
 from leaveout.verifier.guard.access import Access, load_access
 from leaveout.verifier.guard.leaks import LeakTest
-from leaveout.verifier.words import record
+from leaveout.verifier.words import record, without_member
 
 __all__ = ["access", "idp"]
 
@@ -81,8 +83,8 @@ def idp(given: Arguments) -> Decided:
 def _parts(served: Access) -> Iterator[_Part]:
     """Yield members by bound, the highest first: there a leak is likeliest."""
     for label, upper in enumerate(served.bounds.upper):
-        for bound in np.unique(upper)[::-1].tolist():
-            yield _Part(label, bound, np.flatnonzero(upper == bound))
+        for level in np.unique(upper)[::-1].tolist():
+            yield _Part(label, level, np.flatnonzero(upper == level))
 
 
 def _searched(instance: Instance, part: _Part, options: NativeOptions) -> EngineResult:
@@ -125,7 +127,7 @@ def _unguarded(served: Access, part: _Part, witness: Witness) -> Decided | None:
 
 def _notes(served: Access, epsilon: float) -> Iterator[str]:
     thresholds = served.bounds.thresholds
-    listed = ", ".join(f"{each:.6g}" for each in thresholds[:_LISTED])
+    listed = ", ".join(bound(float(each), up=True) for each in thresholds[:_LISTED])
     more = ", ..." if len(thresholds) > _LISTED else ""
     yield (
         f"{served.folder}: a guard with --epsilon {epsilon:g} or less noises every leak of "
@@ -136,14 +138,17 @@ def _notes(served: Access, epsilon: float) -> Iterator[str]:
         "covered is the removal of one row that has a member, for labels alone, of a network "
         "trained with the same recipe and seed; distinct noised inputs add their epsilons up"
     )
-    facts = served.instance.family.manifest.data
-    if facts is None:
-        yield "whether every training row has a member is not known"
-    elif facts.rows > len(served.instance.family):
+    family = served.instance.family
+    if encoding_of(family.manifest) is not None:
         yield (
-            f"only {len(served.instance.family):,} of {facts.rows:,} training rows have a member; "
-            "nothing is promised to the others"
+            "ranges and categories of the columns are those of the whole table, for every member: "
+            "what they tell is not covered"
         )
+    if family.manifest.data is None:
+        yield "whether every training row has a member is not known"
+    missing = without_member(family)
+    if missing:
+        yield missing
 
 
 def _facts(served: Access, epsilon: float) -> Facts:
@@ -151,6 +156,6 @@ def _facts(served: Access, epsilon: float) -> Facts:
         "epsilon": epsilon,
         "members": len(served.instance.family),
     }
-    for label, bound in enumerate(served.bounds.thresholds.tolist()):
-        facts[f"bound_{label}"] = bound
+    for label, threshold in enumerate(served.bounds.thresholds.tolist()):
+        facts[f"bound_{label}"] = threshold
     return facts

@@ -70,9 +70,6 @@ class Crowd:
         self._rounding = Rounding.of(instance.network.graph, instance.family.parameters)
         scale = float(instance.pair.hyper[-1].magnitude.max())
         self._margin = instance.member_error * (1.0 + _SPARE) + _ROUNDING * (1.0 + scale)
-        # In float32 the kernel itself is one more evaluation that may be as far off.
-        single = self._packed.weights.dtype == np.float32
-        self._first_margin = self._margin * (2.0 if single else 1.0)
         self._suspects: dict[int, tuple[int, ...]] = {}
         self._runner = lru_cache(_RUNNERS)(self._load)
         self._loading = Lock()
@@ -110,10 +107,10 @@ class Crowd:
         """Return the first member that disagrees for sure, or -1, and those that are close."""
         packed = self._packed
         close = np.empty(len(members), np.int64)
-        room = np.empty(packed.values, packed.weights.dtype)
+        room = np.empty(packed.values)
         found, undecided = leads(
             packed.weights, packed.biases, packed.plan, self._labels, room,
-            x, label, members, self._first_margin, close,
+            x, label, members, self._margin, close,
         )  # fmt: skip
         return int(found), close[:undecided]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
@@ -121,19 +121,20 @@ class Guard:
             If a file is missing or damaged, the bounds were proved of other files, or a setting
             cannot be used.
         """
-        settings = GuardSettings(
-            float(epsilon),
-            outside,
-            None if cap is None else float(cap),
-            when_spent,
-            int(remember),
-            None if seed is None else int(seed),
+        given = GuardSettings(epsilon, outside, cap, when_spent, remember, seed)
+        # Of numpy's numbers, Python's own.
+        settings = replace(
+            given,
+            epsilon=float(epsilon),
+            cap=None if cap is None else float(cap),
+            remember=int(remember),
+            seed=None if seed is None else int(seed),
         )
         access = load_access(Path(folder))
         path = access.folder / MEMORY if memory is None else Path(memory)
         bounds = access.bounds
         digests = bounds.network, bounds.family, box_digest(bounds.box)
-        return cls(access, settings, Memory(path, *digests))
+        return cls(access, settings, Memory(path, *digests, settings.epsilon))
 
     @property
     def inputs(self) -> int:
@@ -187,10 +188,13 @@ class Guard:
         GuardError
             If a column is missing or a value cannot be encoded.
         """
+        table = list(rows) if isinstance(rows, Iterable) else [rows]
+        if not all(isinstance(row, Mapping) for row in table):
+            raise GuardError("rows must be a list of mappings from column name to value")
         if self._encoding is None:
-            return self._plain(list(rows))
+            return self._plain(table)
         try:
-            return encode_rows(self._encoding, rows)
+            return encode_rows(self._encoding, table)
         except TrainingError as error:
             raise GuardError(str(error)) from None
         except (TypeError, ValueError, OverflowError) as error:
@@ -408,10 +412,11 @@ class Guard:
         _, at = screen(point, self._box.lower, self._box.upper)
         if at < 0:
             return "its features take no listed values; nothing is proved of it, so it is refused"
+        # Not its value: of a table's row it would tell the range its column was scaled by.
         low, high = self._box.lower[at], self._box.upper[at]
         return (
-            f"feature {self._feature(at)} is {point[at]:.9g}, outside the verified range "
-            f"[{low:.9g}, {high:.9g}]; nothing is proved of it, so it is refused"
+            f"feature {self._feature(at)} is outside the verified range [{low:.9g}, {high:.9g}]; "
+            "nothing is proved of it, so it is refused"
         )
 
     def _feature(self, at: int) -> str:

@@ -35,7 +35,7 @@ def leads(
     biases: NDArray[np.floating],
     plan: NDArray[np.int64],
     labels: int,
-    values: NDArray[np.floating],
+    values: Floats,
     x: NDArray[np.float32],
     label: int,
     members: NDArray[np.int64],
@@ -55,8 +55,9 @@ def leads(
         last source, whether a ReLU follows.
     labels : int
         The scores are the last values.
-    values : ndarray
-        Room for the input and the values of all layers, of the type of the weights.
+    values : ndarray of float64
+        Room for the input and the values of all layers. What is added up is float64 whatever the
+        weights are: folded layers sum far more terms than the operators they came from.
     x : ndarray of float32, shape (d,)
     label : int
         That N gives.

@@ -7,7 +7,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -24,7 +24,7 @@ _FORMAT = 1
 
 _TABLES = """
 CREATE TABLE guard (format INTEGER NOT NULL, network TEXT NOT NULL, family TEXT NOT NULL,
-    box TEXT NOT NULL, secret BLOB NOT NULL);
+    box TEXT NOT NULL, epsilon REAL NOT NULL, secret BLOB NOT NULL);
 CREATE TABLE answers (input BLOB PRIMARY KEY, answer INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE spent (epsilon REAL PRIMARY KEY, answers INTEGER NOT NULL) WITHOUT ROWID;
 """
@@ -110,11 +110,14 @@ class Memory:
         Made if there is none.
     network, family, box : str
         Digests of what answers, and of the verified inputs.
+    epsilon : float
+        Of each answer. One memory has one: who is promised little must not be given what was
+        drawn for more.
 
     Attributes
     ----------
     box : str
-        Of the verified inputs when the file was made.
+        Of the verified inputs, if they always were the same; else empty.
 
     Raises
     ------
@@ -122,13 +125,16 @@ class Memory:
         If the file cannot be used, or remembers answers of another network or family.
     """
 
-    def __init__(self, path: Path, network: str, family: str, box: str) -> None:
+    def __init__(self, path: Path, network: str, family: str, box: str, epsilon: float) -> None:
         self.path = path
         self._lock = Lock()
         self._process = os.getpid()
+        self._file: tuple[int, int] | None = None
+        self._size = 0
         with self._errors():
             self._database = self._opened()
-            self._secret, self.box = self._begin(network, family, box)
+            self._secret, self.box = self._begin(network, family, box, epsilon)
+            self._refuse_if_replaced()
 
     def close(self) -> None:
         """Let go of the file."""
@@ -206,7 +212,25 @@ class Memory:
     def account(self) -> Account:
         """Return what is remembered, and what it cost."""
         with self._errors(), self._lock:
-            return self._account()
+            return _account(self._database)
+
+    @staticmethod
+    def read(path: Path) -> Account:
+        """Return the account of a memory without answering from it; of none, an empty one.
+
+        Raises
+        ------
+        GuardError
+            If the file is no memory.
+        """
+        if not path.exists():
+            return Account(0, ())
+        try:
+            uri = f"{path.absolute().as_uri()}?mode=ro"
+            with closing(sqlite3.connect(uri, timeout=_BUSY, uri=True)) as database:
+                return _account(database)
+        except sqlite3.Error as error:
+            raise GuardError(f"{path}: is no memory of answers: {error}") from None
 
     def _answered(self, key: bytes, draw: Callable[[float], int], limits: _Limits) -> int:
         known = self._known(key)
@@ -214,7 +238,7 @@ class Memory:
             return known
         cost = limits.epsilon
         try:
-            self._account().afford(cost, limits.cap, limits.remember, self.path)
+            _account(self._database).afford(cost, limits.cap, limits.remember, self.path)
         except SpentError:
             if not limits.uniform:
                 raise
@@ -235,11 +259,6 @@ class Memory:
         ).fetchone()
         return None if row is None else int(row[0])
 
-    def _account(self) -> Account:
-        rows = self._database.execute("SELECT epsilon, answers FROM spent ORDER BY epsilon")
-        spent = tuple((float(epsilon), int(count)) for epsilon, count in rows)
-        return Account(sum(count for _, count in spent), spent)
-
     def _key(self, given: bytes) -> bytes:
         return hashlib.blake2b(given, key=self._secret, digest_size=32).digest()
 
@@ -257,7 +276,7 @@ class Memory:
         database.execute("PRAGMA synchronous = FULL")
         return database
 
-    def _begin(self, network: str, family: str, box: str) -> tuple[bytes, str]:
+    def _begin(self, network: str, family: str, box: str, epsilon: float) -> tuple[bytes, str]:
         self._database.execute("PRAGMA journal_mode = WAL")
         with self._transaction():
             tables = self._database.execute("SELECT name FROM sqlite_master").fetchall()
@@ -265,13 +284,13 @@ class Memory:
                 for statement in _TABLES.split(";")[:-1]:
                     self._database.execute(statement)
                 self._database.execute(
-                    "INSERT INTO guard VALUES (?, ?, ?, ?, ?)",
-                    (_FORMAT, network, family, box, secrets.token_bytes(32)),
+                    "INSERT INTO guard VALUES (?, ?, ?, ?, ?, ?)",
+                    (_FORMAT, network, family, box, epsilon, secrets.token_bytes(32)),
                 )
             elif ("guard",) not in tables:
                 raise GuardError(f"{self.path}: is the database of another program")
             row = self._database.execute(
-                "SELECT format, network, family, box, secret FROM guard"
+                "SELECT format, network, family, box, epsilon, secret FROM guard"
             ).fetchone()
         if row is None or row[0] != _FORMAT:
             raise GuardError(f"{self.path}: is of another version; name another file")
@@ -280,7 +299,16 @@ class Memory:
                 f"{self.path}: remembers answers of another network or family; name another file, "
                 "or delete it if that one answers no more"
             )
-        return bytes(row[4]), str(row[3])
+        if row[4] != epsilon:
+            raise GuardError(
+                f"{self.path}: remembers answers drawn with epsilon = {row[4]:g}, not {epsilon:g}; "
+                f"take that one, or name another file (what these answers cost stays spent)"
+            )
+        if row[3] != box:
+            # For good: no one box tells any more which inputs may have been noised.
+            with self._transaction():
+                self._database.execute("UPDATE guard SET box = ''")
+        return bytes(row[5]), box if row[3] == box else ""
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -293,6 +321,17 @@ class Memory:
                 self._database.execute("ROLLBACK")
             raise
 
+    def _refuse_if_replaced(self) -> None:
+        """Notice that the file was deleted, exchanged or cut short: answers would be forgotten."""
+        now = self.path.stat()
+        file = (now.st_dev, now.st_ino)
+        if (self._file or file) != file or now.st_size < self._size:
+            raise UnusableError(
+                f"{self.path}: is not the file any more that was opened; bring it back, and load "
+                "the guard again"
+            )
+        self._file, self._size = file, now.st_size
+
     @contextmanager
     def _errors(self) -> Iterator[None]:
         if os.getpid() != self._process:
@@ -301,6 +340,8 @@ class Memory:
                 "guard in each process"
             )
         try:
+            if self._file is not None:
+                self._refuse_if_replaced()
             yield
         except OSError as error:
             raise UnusableError(f"{self.path}: cannot be used: {error.strerror}") from None
@@ -309,6 +350,12 @@ class Memory:
                 f"{self.path}: cannot be used as a memory of answers: {error}; restore it, or name "
                 "another file"
             ) from None
+
+
+def _account(database: sqlite3.Connection) -> Account:
+    rows = database.execute("SELECT epsilon, answers FROM spent ORDER BY epsilon")
+    spent = tuple((float(epsilon), int(count)) for epsilon, count in rows)
+    return Account(sum(count for _, count in spent), spent)
 
 
 def _written(number: float) -> Fraction:

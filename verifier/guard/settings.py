@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Literal
 
 from leaveout.errors import GuardError
@@ -48,6 +49,12 @@ class GuardSettings:
     seed: int | None = None
 
     def __post_init__(self) -> None:
+        _refuse_other("epsilon", self.epsilon, Real)
+        if self.cap is not None:
+            _refuse_other("the cap", self.cap, Real)
+        _refuse_other("the number of answers to remember", self.remember, Integral)
+        if self.seed is not None:
+            _refuse_other("a seed", self.seed, Integral)
         if not 0 <= self.epsilon <= _MOST_EPSILON:
             raise GuardError(
                 f"epsilon must be a number from 0 to {_MOST_EPSILON:g}, got {self.epsilon}"
@@ -62,3 +69,9 @@ class GuardSettings:
             raise GuardError(f"at least one answer must be remembered, got {self.remember}")
         if self.seed is not None and not -(2**63) <= self.seed < 2**63:
             raise GuardError(f"a seed is a whole number of 64 bits, got {self.seed}")
+
+
+def _refuse_other(name: str, value: object, kind: type[Real] | type[Integral]) -> None:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        whole = "a whole number" if kind is Integral else "a number"
+        raise GuardError(f"{name} must be {whole}, got {value!r}")

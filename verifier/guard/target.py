@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from leaveout.errors import SpecError
+from leaveout.verifier.amounts import bound
 from leaveout.verifier.guard.bounds import ProvedBounds, save_bounds
 from leaveout.verifier.idp import Decider, Job
 
@@ -77,7 +78,7 @@ class BoundsTarget:
             save_bounds(self.path, bounds)
         except OSError as error:
             raise SpecError(f"--bounds {self.path}: cannot be written: {error.strerror}") from None
-        shown = ", ".join(f"{each:.6g}" for each in bounds.thresholds[:4])
+        shown = ", ".join(bound(float(each), up=True) for each in bounds.thresholds[:4])
         more = ", ..." if len(bounds.thresholds) > 4 else ""
         return f"{self.path}: bounds of each member for a guard, by label at most {shown}{more}"
 
