@@ -21,13 +21,15 @@ find bound: least b per label such that
 """
 
 
-def write_question(folder: Path, seed: int = 8, text: str = BOUND, reach: float = 1.0) -> Path:
+def write_question(
+    folder: Path, seed: int = 8, text: str = BOUND, reach: float = 1.0, rows: int | None = None
+) -> Path:
     """Write ``full.onnx``, ``family.npz`` and ``test.spec``; return the specification."""
     instance = question(seed, negative=False, spread=0.1)
     width = instance.network.inputs
     facts = DataFacts(
         sha256="00",
-        rows=100,
+        rows=rows or len(instance.family),
         minimum=(0.0,) * width,
         maximum=(reach,) * width,
         features=tuple(f"feature {i}" for i in range(width)),

@@ -174,6 +174,12 @@ def test_training_data_outside_the_box_is_reported(tmp_path):
     assert "feature 0 (feature 0) spans [0, 1.5], the box [0, 1]" in note
 
 
+def test_rows_without_a_member_are_reported(tmp_path):
+    report = leaveout.verify(write_question(tmp_path, rows=100), workers=1)
+    (note,) = report.notes
+    assert "of 100 training rows have a member; nothing is claimed of the others" in note
+
+
 def test_a_tree_is_verified_like_its_file(tmp_path, bounds):
     write_question(tmp_path)
     report = leaveout.verify(parse(BOUND, "built"), folder=tmp_path, workers=1)

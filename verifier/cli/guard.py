@@ -109,8 +109,8 @@ def guard(
         float,
         typer.Option(
             metavar="SECONDS",
-            help="With --serve: answers leave at multiples of this, so that time does not tell "
-            "which inputs were noised; 0 turns it off.",
+            help="With --serve: answers leave at multiples of this and a little later, so that "
+            "time does not tell which inputs were noised; 0 turns it off.",
             min=0,
         ),
     ] = 0.05,

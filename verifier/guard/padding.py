@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import random
 import time
 from collections import deque
 from collections.abc import Callable
@@ -25,6 +26,10 @@ _HANDLING = 0.001
 """Seconds to read a request and write its answer, far above what it takes."""
 
 _MOST_PLACES = 64
+
+_JITTER = 0.1
+"""Share of a pad by which an answer leaves later, at random: memory and caches that the work left
+cold or warm move it by some tenths of a millisecond at most."""
 
 _LEAST, _MOST = 0.001, 60.0
 """Seconds of a pad: below, threads do not wake on time."""
@@ -111,7 +116,8 @@ class Padding:
 
     A result is given a number of pads after the request was received, and that number follows
     from the rows of the request alone. Its places are kept until then, so that others do not
-    wait less where the work was quick. Until then the event loop is told nothing of the work.
+    wait less where the work was quick. Until then the event loop is told nothing of the work. A
+    little time at random is added to every answer.
 
     Parameters
     ----------
@@ -138,6 +144,7 @@ class Padding:
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="guard")
         self._free = 0 if pace is None else pace.places
         self._waiting = waiting
+        self._chance = random.SystemRandom()
         self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     def start(self) -> None:
@@ -163,7 +170,7 @@ class Padding:
         """
         if self.pace is not None:
             pads = self._pads_since(start)
-            await self._clock.until(start + pads * self.pace.pad)
+            await self._clock.until(start + self._due(pads, self.pace.pad))
 
     async def run(self, start: float, rows: int, work: Callable[[], T]) -> T:
         """Do work in a thread, and return its result when its time has come.
@@ -195,14 +202,18 @@ class Padding:
         self, future: Future[T], start: float, pads: int, waited: bool, pad: float
     ) -> T:
         due = pads + (self._pads_since(start) if waited else 0)
-        await self._clock.until(start + due * pad)
+        await self._clock.until(start + self._due(due, pad))
         if not future.done():
             self._miss()
         while not future.done():
             due += pads
             pads *= 2
-            await self._clock.until(start + due * pad)
+            await self._clock.until(start + self._due(due, pad))
         return future.result()
+
+    def _due(self, pads: int, pad: float) -> float:
+        """Return when an answer leaves, in seconds since its request."""
+        return (pads + _JITTER * self._chance.random()) * pad
 
     def _pads_since(self, start: float) -> int:
         assert self.pace is not None
