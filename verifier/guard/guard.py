@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from leaveout.bab.native.digests import box_digest
 from leaveout.encoders import Box
 from leaveout.errors import GuardError, TrainingError
-from leaveout.models.train.encoding import Encoding, encode_rows, encoding_of, nearest, number
+from leaveout.models.train.encoding import Encoding, encode_rows, encoding_of
 from leaveout.verifier.guard.access import MEMORY, Access, load_access
+from leaveout.verifier.guard.inputs import key_of, plain_rows, read_numbers
 from leaveout.verifier.guard.kernels import FAULTLESS, NOT_FINITE, screen
 from leaveout.verifier.guard.leaks import LeakTest
 from leaveout.verifier.guard.memory import (
@@ -192,7 +193,7 @@ class Guard:
         if not all(isinstance(row, Mapping) for row in table):
             raise GuardError("rows must be a list of mappings from column name to value")
         if self._encoding is None:
-            return self._plain(table)
+            return plain_rows(table, self.features)
         try:
             return encode_rows(self._encoding, table)
         except TrainingError as error:
@@ -214,7 +215,7 @@ class Guard:
             If it is no such input, it is refused, or the memory cannot be used.
         """
         self._refuse_if_closed()
-        point = _numbers(x, "an input")
+        point = read_numbers(x, "an input")
         if point.shape != self._shape:
             raise GuardError(
                 f"an input has shape {point.shape}, expected ({self.inputs},): {self.inputs} "
@@ -377,14 +378,14 @@ class Guard:
 
     def _recalled(self, point: NDArray[np.float32]) -> int | None:
         try:
-            return self._memory.recall([_key(point)])[0]
+            return self._memory.recall([key_of(point)])[0]
         except UnusableError as error:
             self._closed = error
             raise
 
     def _noised(self, points: list[NDArray[np.float32]], own: list[int]) -> list[int]:
         """Return noised answers, those given before or new ones, once they are on the disk."""
-        inputs = [_key(point) for point in points]
+        inputs = [key_of(point) for point in points]
 
         def draw(at: int, epsilon: float) -> int:
             return noised(own[at], self._labels, epsilon, self._draws(inputs[at]))
@@ -424,51 +425,10 @@ class Guard:
         return str(at) if name == str(at) else f"{at} ({name})"
 
     def _points(self, X: ArrayLike) -> NDArray[np.float32]:
-        points = _numbers(X, "inputs")
+        points = read_numbers(X, "inputs")
         if points.ndim != 2 or points.shape[1] != self.inputs:
             raise GuardError(
                 f"inputs have shape {points.shape}, expected (n, {self.inputs}): a row each, "
                 f"{self.inputs} features"
             )
         return points
-
-    def _plain(self, rows: list[Mapping[str, str | float]]) -> NDArray[np.float32]:
-        """Read features by name."""
-        encoded = np.empty((len(rows), self.inputs))
-        for at, row in enumerate(rows):
-            for column, name in enumerate(self.features):
-                if name not in row:
-                    raise GuardError(f"row {at}: column {name!r} is missing{nearest(name, row)}")
-                cell = row[name]
-                value = _number(cell)
-                if value is None or not np.isfinite(value):
-                    raise GuardError(f"row {at}, column {name!r}: {cell!r} is not a finite number")
-                encoded[at, column] = value
-        return _numbers(encoded, "inputs")
-
-
-def _key(point: NDArray[np.float32]) -> bytes:
-    """Return what an input is remembered by: -0.0 and 0.0 are one number to a network."""
-    return (point + np.float32(0)).tobytes()
-
-
-def _number(cell: object) -> float | None:
-    try:
-        return number(cell) if isinstance(cell, str) else float(cell)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-def _numbers(given: ArrayLike, what: str) -> NDArray[np.float32]:
-    if np.ma.isMaskedArray(given):
-        raise GuardError(f"{what} must be numbers, got an array with a mask; fill it first")
-    try:
-        array = np.asarray(given)
-    except ValueError:
-        raise GuardError(f"{what} must be numbers, as many features each") from None
-    if array.dtype == np.float32:
-        return np.asarray(array, order="C")
-    if array.dtype.kind not in "fiu":
-        raise GuardError(f"{what} must be numbers, got {array.dtype}")
-    with np.errstate(over="ignore"):  # what does not fit is found to be infinite
-        return np.asarray(array, dtype=np.float32, order="C")

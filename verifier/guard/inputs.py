@@ -1,0 +1,75 @@
+"""What a guard is given, as the float32 numbers a network reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from leaveout.errors import GuardError
+from leaveout.models.train.encoding import nearest, number
+
+__all__ = ["key_of", "plain_rows", "read_numbers"]
+
+
+def read_numbers(given: ArrayLike, what: str) -> NDArray[np.float32]:
+    """Return numbers as float32, of any shape; what does not fit becomes infinite.
+
+    Parameters
+    ----------
+    given : array_like
+    what : str
+        For messages.
+
+    Raises
+    ------
+    GuardError
+        If they are no numbers.
+    """
+    if np.ma.isMaskedArray(given):
+        raise GuardError(f"{what} must be numbers, got an array with a mask; fill it first")
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        raise GuardError(f"{what} must be numbers, as many features each") from None
+    if array.dtype == np.float32:
+        return np.asarray(array, order="C")
+    if array.dtype.kind not in "fiu":
+        raise GuardError(f"{what} must be numbers, got {array.dtype}")
+    with np.errstate(over="ignore"):  # what does not fit is found to be infinite
+        return np.asarray(array, dtype=np.float32, order="C")
+
+
+def plain_rows(
+    rows: Sequence[Mapping[str, str | float]], features: Sequence[str]
+) -> NDArray[np.float32]:
+    """Read features by name, shape (rows, features).
+
+    Raises
+    ------
+    GuardError
+        If one is missing, or is no finite number.
+    """
+    encoded = np.empty((len(rows), len(features)))
+    for at, row in enumerate(rows):
+        for column, name in enumerate(features):
+            if name not in row:
+                raise GuardError(f"row {at}: column {name!r} is missing{nearest(name, row)}")
+            value = _number(row[name])
+            if value is None or not np.isfinite(value):
+                raise GuardError(f"row {at}, column {name!r}: {row[name]!r} is not a finite number")
+            encoded[at, column] = value
+    return read_numbers(encoded, "inputs")
+
+
+def key_of(point: NDArray[np.float32]) -> bytes:
+    """Return what an input is remembered by: -0.0 and 0.0 are one number to a network."""
+    return (point + np.float32(0)).tobytes()
+
+
+def _number(cell: object) -> float | None:
+    try:
+        return number(cell) if isinstance(cell, str) else float(cell)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
