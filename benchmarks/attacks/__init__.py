@@ -1,0 +1,1 @@
+"""Attacks on verdicts: a file a kind of random case, each with an oracle of its own."""
