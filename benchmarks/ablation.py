@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 from dataclasses import replace
 from pathlib import Path
 
 from leaveout.bab import VARIANTS, Instance, LucidOptions, search
+from leaveout.cores import cores
 
 from families import prepared
 
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=10)
     parser.add_argument("--time", type=float, default=60.0, help="seconds a label and variant")
     parser.add_argument("--set-time", type=float, default=None, help="seconds a MILP")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--workers", type=int, default=cores())
     parser.add_argument("--solver", default="highs")
     given = parser.parse_args()
     layers = tuple(int(width) for width in given.layers.split(","))
@@ -60,7 +60,7 @@ def main() -> None:
     print(
         f"{given.data.stem}, {given.layers}, {given.members} members, {given.solver}, "
         f"{given.workers} workers, {given.time:g} s a label, {processor()} "
-        f"x {os.cpu_count()}"
+        f"x {cores()}"
     )
     head = f"{'variant':18s} {'Hyp':>4s} {'MD':>4s} {'RiS':>4s} {'BaB':>4s}"
     for label in range(2):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import os
 import platform
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
+from leaveout.cores import cores
 from leaveout.models.forest import DareForestClassifier, first_difference
 
 Floats = NDArray[np.float64]
@@ -183,7 +183,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--check", action="store_true", help="compare with retraining at the end")
     arguments = parser.parse_args()
-    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    print(f"{platform.machine()}, {cores()} cores, Python {platform.python_version()}")
     print(f"{arguments.trees} trees, depth {arguments.depth}, k {arguments.k}, "
           f"{arguments.jobs} thread(s); times are of the "
           f"{'processor' if arguments.jobs == 1 else 'clock'}")  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import platform
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -15,6 +14,7 @@ from leaveout.bab import search as lucid_search
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.search import search as native_search
 from leaveout.bab.native.site import Site
+from leaveout.cores import cores
 
 __all__ = ["Moment", "Run", "machine", "run_lucid", "run_native", "warm_up", "write_traces"]
 
@@ -125,4 +125,4 @@ def machine() -> str:
             if line.startswith("model name"):
                 name = line.partition(":")[2].strip()
                 break
-    return f"{name}, {len(os.sched_getaffinity(0))} cores"
+    return f"{name}, {cores()} cores"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from leaveout.cores import cores
 from leaveout.errors import SolverError, SpecError
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class VerifyOptions:
         return LucidOptions(
             variant=find_variant(self.variant),
             solver=self.solver,
-            workers=self.workers or os.cpu_count() or 1,
+            workers=self.workers or cores(),
             seconds=seconds,
             seed=self.seed,
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -47,6 +46,7 @@ from leaveout.bab.native.kernels.passes import (
     first_tied,
     over_box,
 )
+from leaveout.cores import cores
 
 __all__ = ["LinearKernel"]
 
@@ -369,7 +369,7 @@ class LinearKernel:
         self._forms = (
             forms.inputs, forms.scores, forms.change, forms.constant, forms.extra, forms.goal,
         )  # fmt: skip
-        self._threads = threads or len(os.sched_getaffinity(0))
+        self._threads = threads or cores()
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="bound")
 
     def bound(self, numbers: Numbers, sets: MemberSets, batch: Batch, work: Work) -> Bounded:

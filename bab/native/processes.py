@@ -18,21 +18,15 @@ from leaveout.bab.native.lane import Lane
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.parcels import wrap
 from leaveout.bab.native.worker import Answer, Call, Setup, Told
+from leaveout.cores import cores
 from leaveout.solvers.frames import read_frame, write_frame
 
-__all__ = ["ProcessExecutor", "cores", "later_names"]
+__all__ = ["ProcessExecutor", "later_names"]
 
 _WORKER = "leaveout.bab.native.worker"
 
 _NAMES = 2**40
 """More names than one worker ever gives: one that takes a dead one's place starts above them."""
-
-
-def cores() -> int:
-    """Cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def later_names(setup: Setup, times: int) -> Setup:

@@ -13,9 +13,10 @@ from leaveout.bab.native.crew import WorkerLostError
 from leaveout.bab.native.lane import Lane
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.parcels import wrap
-from leaveout.bab.native.processes import cores, later_names
+from leaveout.bab.native.processes import later_names
 from leaveout.bab.native.site import Site
 from leaveout.bab.native.worker import Setup
+from leaveout.cores import cores
 from leaveout.errors import LeaveoutError, SolverError
 
 __all__ = ["RayExecutor"]

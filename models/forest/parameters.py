@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from leaveout.cores import cores
 from leaveout.errors import ForestError
 from leaveout.models.forest.plain import Settings
 
@@ -45,7 +45,7 @@ def threads(jobs: object) -> int:
     if jobs is None:
         return 1
     if jobs == -1:
-        return os.cpu_count() or 1
+        return cores()
     return _whole("n_jobs", jobs, 1)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from leaveout.cores import cores
 from leaveout.errors import TrainingError
 from leaveout.models.family import Manifest
 from leaveout.models.train.architecture import Layer, count_parameters, layers_of
@@ -15,7 +16,6 @@ from leaveout.models.train.blocks import Settings
 from leaveout.models.train.data import TrainingData
 from leaveout.models.train.device import device_facts, resolve_device
 from leaveout.models.train.export import network_model, unflatten
-from leaveout.models.train.pool import default_workers
 from leaveout.models.train.recipe import Recipe
 from leaveout.models.train.source import read_data
 
@@ -91,7 +91,7 @@ def prepare(
         manifest=manifest,
         device=resolved,
         block=block or _BLOCK[resolved],
-        workers=1 if resolved == "cuda" else workers or default_workers(),
+        workers=1 if resolved == "cuda" else workers or cores(),
     )
 
 

@@ -20,16 +20,9 @@ from numpy.typing import NDArray
 from leaveout.errors import TrainingError
 from leaveout.models.train.worker import Done, Event, Failed, Order, Step, Task, send_task
 
-__all__ = ["Pool", "default_workers"]
+__all__ = ["Pool"]
 
 OnStep = Callable[[range, int, bool], None]
-
-
-def default_workers() -> int:
-    """Return how many cores this process may use."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class Pool:

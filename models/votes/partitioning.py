@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.cores import cores
 from leaveout.errors import TrainingError
-from leaveout.models.train.pool import default_workers
 from leaveout.models.votes.ballots import Ballots
 from leaveout.models.votes.election import hold_election
 from leaveout.models.votes.naming import file_name
@@ -123,7 +123,7 @@ def partition(
         election = hold_election(
             samples,
             recipe,
-            workers=default_workers() if workers is None else workers,
+            workers=cores() if workers is None else workers,
             onnx=onnx,
             on_done=lambda done: tell(done, members),
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.cores import cores
 from leaveout.verifier.guard.guard import Guard
 from leaveout.verifier.guard.padding import Effort
 
@@ -49,15 +49,14 @@ def measure(guard: Guard) -> Effort:
     Effort
     """
     warm_up(guard)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    cores = cores or 1
+    threads = cores()
     nothing = np.empty((0, guard.inputs), np.float32)
     commit = statistics.median(_seconds(guard, nothing) for _ in range(_COMMITS))
     inputs = _inputs(guard, _INPUTS)
-    with ThreadPoolExecutor(cores) as pool:
-        slowest = pool.map(lambda _: _slowest(guard, inputs), range(cores))
+    with ThreadPoolExecutor(threads) as pool:
+        slowest = pool.map(lambda _: _slowest(guard, inputs), range(threads))
         row = max(slowest) - commit
-    return Effort(max(row, 0.0), commit, cores)
+    return Effort(max(row, 0.0), commit, threads)
 
 
 def _slowest(guard: Guard, inputs: NDArray[np.float32]) -> float:

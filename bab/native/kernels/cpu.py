@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from leaveout.bab.native.kernels.batch import Batch, Bounded, MemberSets, Numbers, Work
 from leaveout.bab.native.layout import Layout
+from leaveout.cores import cores
 
 __all__ = ["CpuKernel", "flat_layout"]
 
@@ -32,7 +32,7 @@ class CpuKernel:
     name = "cpu"
 
     def __init__(self, threads: int | None = None) -> None:
-        self._threads = threads or len(os.sched_getaffinity(0))
+        self._threads = threads or cores()
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="bound")
 
     def bound(self, numbers: Numbers, sets: MemberSets, batch: Batch, work: Work) -> Bounded:
