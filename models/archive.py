@@ -5,6 +5,7 @@ from __future__ import annotations
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from leaveout.models.npz import read_arrays
 
 __all__ = ["read_archive"]
 
-_NEVER_MAPPED = 2**62
 _DAMAGED = (
     EOFError,
+    NotImplementedError,
     OverflowError,
     RuntimeError,
     TypeError,
@@ -29,14 +30,18 @@ _DAMAGED = (
 """What numpy and zipfile raise about an archive; of the headers of its arrays, any of several."""
 
 
-def read_archive(path: Path, kind: type[LeaveoutError]) -> dict[str, NDArray[Any]]:
-    """Return all arrays of an archive.
+def read_archive(
+    path: Path, kind: type[LeaveoutError], only: Collection[str] | None = None
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an archive.
 
     Parameters
     ----------
     path : Path
     kind : type of LeaveoutError
         To raise.
+    only : collection of str, optional
+        Names of those to read; all by default.
 
     Raises
     ------
@@ -46,7 +51,7 @@ def read_archive(path: Path, kind: type[LeaveoutError]) -> dict[str, NDArray[Any
         If it cannot be read.
     """
     try:
-        return read_arrays(path, _NEVER_MAPPED)
+        return read_arrays(path, only=only)
     except MemoryError:
         raise kind(f"{path}: the arrays do not fit into memory") from None
     except _DAMAGED as error:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import FamilyError
+from leaveout.files import UnusualFileError
 from leaveout.models.family import Family, Manifest
 from leaveout.models.npz import ChangedError, read_arrays
 
@@ -72,6 +73,10 @@ def load_family_file(path: Path | str) -> Family:
         raise FamilyError(
             f"{source}: the file is truncated, or was written to while it was read"
         ) from None
+    except (UnusualFileError, IsADirectoryError) as error:
+        raise FamilyError(f"{source}: {error.strerror}") from None
+    except MemoryError:
+        raise FamilyError(f"{source}: its arrays do not fit into memory") from None
     except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error):
         raise FamilyError(f"{source}: not a family file (an .npz of plain arrays)") from None
     if _REMOVED not in arrays:

@@ -7,6 +7,7 @@ import mmap
 import os
 import struct
 import zipfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,7 +15,12 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-__all__ = ["ChangedError", "read_arrays"]
+from leaveout.files import ARCHIVE, opened
+
+__all__ = ["UNPACKED", "ChangedError", "array_names", "read_arrays", "refuse_bombs"]
+
+UNPACKED = 2**32
+"""Most bytes that the compressed arrays of an archive may unpack to."""
 
 _LOCAL_HEADER = 30
 _BLOCK = 2**22
@@ -25,8 +31,10 @@ class ChangedError(ValueError):
     """The file is shorter than its own directory says, or another process is writing to it."""
 
 
-def read_arrays(path: Path, mapped_from: int) -> dict[str, NDArray[Any]]:
-    """Return all arrays of an archive, in its order.
+def read_arrays(
+    path: Path, mapped_from: int | None = None, only: Collection[str] | None = None
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an archive, in its order.
 
     Float32 arrays in C order that are stored without compression are mapped read-only where they
     lie, so that their size does not matter; all others are read. Checksums are verified of both.
@@ -34,27 +42,65 @@ def read_arrays(path: Path, mapped_from: int) -> dict[str, NDArray[Any]]:
     Parameters
     ----------
     path : Path
-    mapped_from : int
-        Size of the file, in bytes, from which on arrays are mapped.
+    mapped_from : int, optional
+        Size of the file, in bytes, from which on arrays are mapped; never by default.
+    only : collection of str, optional
+        Names of those to read; all by default.
 
     Raises
     ------
     ChangedError
         If the sizes in the file contradict each other.
     OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error
-        If it cannot be read, or is not an archive of plain arrays.
+        If it cannot be read, is not an archive of plain arrays, or unpacks to more than it may.
     """
     # One descriptor throughout: a file that is replaced meanwhile is still read to its end.
-    with path.open("rb") as file, zipfile.ZipFile(file) as archive:
-        content = _map(file) if os.fstat(file.fileno()).st_size >= mapped_from else None
+    with opened(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
+        size = os.fstat(file.fileno()).st_size
+        refuse_bombs(archive, size)
+        content = None if mapped_from is None or size < mapped_from else _map(file)
         arrays: dict[str, NDArray[Any]] = {}
         for name in archive.namelist():
+            if only is not None and name.removesuffix(".npy") not in only:
+                continue
             info = archive.getinfo(name)
             array = None if content is None else _mapped(archive, info, file, content)
             arrays[name.removesuffix(".npy")] = _read(archive, info) if array is None else array
         if content is not None and os.fstat(file.fileno()).st_size != len(content):
             raise ChangedError
         return arrays
+
+
+def array_names(path: Path) -> tuple[str, ...]:
+    """Return the names of the arrays of an archive; raises what `read_arrays` does."""
+    with opened(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
+        return tuple(name.removesuffix(".npy") for name in archive.namelist())
+
+
+def refuse_bombs(archive: zipfile.ZipFile, size: int) -> None:
+    """Refuse an archive that unpacks to more than it may, before anything is unpacked.
+
+    Parameters
+    ----------
+    archive : ZipFile
+    size : int
+        Bytes of the file.
+
+    Raises
+    ------
+    ChangedError
+        If what it stores plainly is larger than the file.
+    ValueError
+        If what it compresses is larger than `UNPACKED`.
+    """
+    infos = archive.infolist()
+    plain = sum(each.file_size for each in infos if each.compress_type == zipfile.ZIP_STORED)
+    if plain > size:
+        raise ChangedError("its arrays are larger than the file")
+    if sum(each.file_size for each in infos) - plain > UNPACKED:
+        raise ValueError(
+            f"it unpacks to more than {UNPACKED // 2**30} GiB; save large arrays uncompressed"
+        )
 
 
 def _map(file: IO[bytes]) -> mmap.mmap | None:
@@ -66,6 +112,13 @@ def _map(file: IO[bytes]) -> mmap.mmap | None:
 
 
 def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
+    with archive.open(info) as stream:
+        version = npy.read_magic(stream)
+        if version in _HEADERS:
+            shape, _, dtype = _HEADERS[version](stream)
+            held = info.file_size - stream.tell()
+            if not dtype.hasobject and math.prod(shape) * dtype.itemsize > held:
+                raise ChangedError(f"{info.filename} is shorter than its header says")
     with archive.open(info) as stream:
         array: NDArray[Any] = npy.read_array(stream, allow_pickle=False)
         return array

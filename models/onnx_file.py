@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from leaveout.errors import ModelError
+from leaveout.files import MODEL, read_whole
 from leaveout.models.graph import Graph
 from leaveout.models.lowering import lower
 from leaveout.models.onnx_reader import architecture_hash, read_graph, read_parameters
@@ -100,7 +101,9 @@ def network_from(model: onnx.ModelProto, source: str) -> Network:
 
 def _read(source: Path) -> onnx.ModelProto:
     try:
-        model = onnx.load(source)
+        model = onnx.load_model_from_string(read_whole(source, MODEL))
+        # What lies beside it is opened by onnx, which takes regular files only.
+        onnx.load_external_data_for_model(model, str(source.parent))
         onnx.checker.check_model(model)
     except FileNotFoundError:
         raise ModelError(f"{source}: no such file") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 from collections.abc import Sequence
 from importlib import resources
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leaveout.errors import SpecError
+from leaveout.files import UnusualFileError, read_whole
 from leaveout.specs.errors import Slip, pointing
 from leaveout.specs.source import Source
 from leaveout.specs.tree import Node, Spec, children
@@ -126,18 +128,18 @@ def read_bytes(path: str | Path) -> bytes:
         If it cannot be read, or is longer than any specification.
     """
     try:
-        with Path(path).open("rb") as file:
-            # A character has at most four bytes.
-            data = file.read(4 * LONGEST + 1)
+        # A character has at most four bytes.
+        return read_whole(Path(path), 4 * LONGEST)
     except FileNotFoundError:
         raise SpecError(f"{path}: no such file") from None
     except IsADirectoryError:
         raise SpecError(f"{path}: is a folder, expected a specification file") from None
-    except (OSError, ValueError) as error:
-        raise SpecError(f"{path}: cannot be read: {error}") from None
-    if len(data) > 4 * LONGEST:
-        raise _too_long(str(path))
-    return data
+    except UnusualFileError as error:
+        if error.errno == errno.EFBIG:
+            raise _too_long(str(path)) from None
+        raise SpecError(f"{path}: {error}") from None
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
 def _too_long(name: str) -> SpecError:

@@ -12,6 +12,7 @@ from leaveout.bab import Instance
 from leaveout.bab.native.certificate import CertificateBook, FileFacts
 from leaveout.bab.native.records import Record
 from leaveout.errors import SpecError
+from leaveout.files import ARCHIVE, opened
 
 __all__ = ["CertificateTarget"]
 
@@ -113,7 +114,7 @@ class CertificateTarget:
 
 def _is_certificate(path: Path) -> bool:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with opened(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
             return "manifest.npy" in archive.namelist() and "removed.npy" not in archive.namelist()
     except (OSError, zipfile.BadZipFile):
         return False

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from leaveout.errors import LeaveoutError
 from leaveout.specs import CheckedSpec, Spec, check, expand, params, parse, with_params
 from leaveout.specs.errors import Slip
 from leaveout.specs.params import Value, shown
-from leaveout.specs.parse import read, with_text
+from leaveout.specs.parse import decoded, read_bytes, with_text
 from leaveout.specs.place import pointed
 from leaveout.verifier.resolve import Resolver
 
@@ -76,9 +76,11 @@ def read_spec(
         If the specification, a file it includes, or a value cannot be used.
     """
     file = None if isinstance(spec, Spec) else Path(spec)
-    parsed = with_text(spec) if isinstance(spec, Spec) else parse(read(spec), str(spec))
-    # Of the bytes, as they were before anything was decided.
-    digest = "" if file is None else hashlib.sha256(file.read_bytes()).hexdigest()
+    if isinstance(spec, Spec):
+        parsed, digest = with_text(spec), ""
+    else:
+        data = read_bytes(spec)
+        parsed, digest = parse(decoded(data, str(spec)), str(spec)), sha256(data).hexdigest()
     base = Path(folder) if folder is not None else Path() if file is None else file.parent
     written = expand(parsed, base, file)
     tree = with_params(written, values or {})

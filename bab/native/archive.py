@@ -15,6 +15,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from leaveout.files import ARCHIVE, opened
+
 __all__ = ["Archive", "DamagedError", "Writer"]
 
 _INDEX = "index.json"
@@ -58,7 +60,7 @@ class Archive:
         if not path.exists():
             return
         try:
-            with zipfile.ZipFile(path) as file:
+            with opened(path, ARCHIVE) as stream, zipfile.ZipFile(stream) as file:
                 bad = file.testzip()
                 if bad is not None:
                     raise DamagedError(f"{bad} is damaged")

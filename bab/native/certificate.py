@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from leaveout.bab.instance import Instance
 from leaveout.bab.native.nodes import Kind
 from leaveout.bab.native.records import Proof, Record
-from leaveout.files import written_whole
+from leaveout.files import ARCHIVE, opened, written_whole
 
 __all__ = ["CertificateBook", "FileFacts", "compact"]
 
@@ -318,7 +318,7 @@ def _file(path: Path, folder: Path, kind: str) -> dict[str, str]:
 
 def _digest(path: Path) -> str:
     digest = hashlib.sha256()
-    with path.open("rb") as stream:
+    with opened(path, ARCHIVE) as stream:
         while block := stream.read(_BYTES):
             digest.update(block)
     return digest.hexdigest()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import tokenize
 import zipfile
 import zlib
@@ -20,10 +21,11 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
-from leaveout.files import written_whole
+from leaveout.files import ARCHIVE, opened, written_whole
 from leaveout.models.forest.layout import SMALL
 from leaveout.models.forest.plain import Ensemble, PlainTree, Settings
 from leaveout.models.forest.validating import problem_of
+from leaveout.models.npz import refuse_bombs
 
 __all__ = ["load_ensemble", "save_ensemble"]
 
@@ -128,7 +130,8 @@ def load_ensemble(path: Path) -> Ensemble:
         If it cannot be read, is damaged, is of another version, or contradicts itself.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with opened(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
+            refuse_bombs(archive, os.fstat(file.fileno()).st_size)
             names = archive.namelist()
             if _MANIFEST not in names:
                 raise ForestError(f"{path}: not a forest file: it has no {_MANIFEST}")

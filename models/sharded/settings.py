@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from leaveout.errors import ShardedError
+from leaveout.files import SETTINGS, read_whole
 from leaveout.models.train.encoding import nearest
 
 __all__ = ["Mechanism", "ServiceSettings", "read_settings"]
@@ -124,7 +125,7 @@ def read_settings(path: Path) -> ServiceSettings:
         message names file, key and cure.
     """
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
+        given = tomllib.loads(read_whole(path, SETTINGS).decode("utf-8").replace("\r\n", "\n"))
     except OSError as error:
         raise ShardedError(
             f"{path}: {error.strerror or error}; expected a file of settings"

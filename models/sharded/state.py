@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import ShardedError
 from leaveout.files import written_whole
+from leaveout.models.npz import read_arrays
 from leaveout.models.sharded.ledger import Position
 from leaveout.models.sharded.rows import Rows
 
@@ -85,18 +87,20 @@ def read_state(path: Path) -> State:
         If it cannot be read, is damaged, or is of another format.
     """
     try:
-        with np.load(path, allow_pickle=False) as held:
-            if int(held["format"]) != _FORMAT:
-                raise ShardedError(f"{path}: has format {int(held['format'])}, expected {_FORMAT}")
-            epoch, version = (int(number) for number in held["position"])
-            state = State(
-                Rows(held["ids"], held["features"], held["codes"], int(held["next_id"])),
-                held["classes"],
-                Position(epoch, version),
-                str(held["models"]),
-            )
-            digest = str(held["digest"])
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        held = read_arrays(path)
+        if int(held["format"]) != _FORMAT:
+            raise ShardedError(f"{path}: has format {int(held['format'])}, expected {_FORMAT}")
+        epoch, version = (int(number) for number in held["position"])
+        state = State(
+            Rows(held["ids"], held["features"], held["codes"], int(held["next_id"])),
+            held["classes"],
+            Position(epoch, version),
+            str(held["models"]),
+        )
+        digest = str(held["digest"])
+    except (
+        OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error,
+    ) as error:  # fmt: skip
         raise ShardedError(
             f"{path}: is no state of a sharded service, or damaged: {error}"
         ) from None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leaveout.errors import TrainingError
+from leaveout.files import TABLE, opened_text
 
 __all__ = ["Cells", "read_cells"]
 
@@ -46,7 +47,7 @@ def read_cells(path: Path) -> Cells:
     lines: list[int] = []
     rows: list[list[str]] = []
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
+        with opened_text(path, TABLE) as stream:
             reader = csv.reader(stream, skipinitialspace=True, strict=True)
             header = [name.strip() for name in next(reader, [])]
             _check_header(path, header)

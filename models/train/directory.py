@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from leaveout.errors import TrainingError
+from leaveout.models.archive import read_archive
 from leaveout.models.family import Manifest
 from leaveout.models.train.architecture import count_parameters
 from leaveout.models.train.blocks import Blocks, Settings, differences
@@ -58,10 +57,10 @@ def is_complete(job: Job) -> bool:
 def _stored_settings(family: Path) -> Settings:
     """Read the settings of a finished run without loading its weights."""
     try:
-        with np.load(family, allow_pickle=False) as archive:
-            manifest = msgspec.json.decode(archive["manifest"].tobytes(), type=Manifest)
-            return settings_of(manifest, len(archive["removed"]))
-    except (KeyError, ValueError, EOFError, zipfile.BadZipFile, msgspec.DecodeError):
+        arrays = read_archive(family, TrainingError, ("manifest", "removed"))
+        manifest = msgspec.json.decode(arrays["manifest"].tobytes(), type=Manifest)
+        return settings_of(manifest, len(arrays["removed"]))
+    except (OSError, KeyError, TrainingError, msgspec.DecodeError):
         raise TrainingError(
             f"{family}: not a family that leaveout train wrote; choose another -o, or delete it"
         ) from None

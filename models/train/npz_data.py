@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
+from leaveout.models.archive import read_archive
+from leaveout.models.npz import array_names
 from leaveout.models.train.data import TrainingData
 
 __all__ = ["read_npz"]
@@ -29,21 +31,21 @@ def read_npz(path: Path, label: str | None = None) -> TrainingData:
         If an array is missing, has the wrong shape, or holds what cannot be trained on.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            names = set(archive.files)
-            x_name, y_name = ("X_train", "y_train") if "X_train" in names else ("X", "y")
-            wanted = [x_name, y_name]
-            if {"X_test", "y_test"} & names and x_name == "X_train":
-                wanted += ["X_test", "y_test"]
-            for name in wanted:
-                if name not in names:
-                    raise TrainingError(
-                        f"{path}: there is no array {name!r} (it has {', '.join(sorted(names))}); "
-                        "expected X_train and y_train, with X_test and y_test if there is a test "
-                        "part, or X and y"
-                    )
-            arrays = [np.asarray(archive[name]) for name in wanted]
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        names = set(array_names(path))
+        x_name, y_name = ("X_train", "y_train") if "X_train" in names else ("X", "y")
+        wanted = [x_name, y_name]
+        if {"X_test", "y_test"} & names and x_name == "X_train":
+            wanted += ["X_test", "y_test"]
+        for name in wanted:
+            if name not in names:
+                raise TrainingError(
+                    f"{path}: there is no array {name!r} (it has {', '.join(sorted(names))}); "
+                    "expected X_train and y_train, with X_test and y_test if there is a test "
+                    "part, or X and y"
+                )
+        found = read_archive(path, TrainingError, wanted)
+        arrays = [found[name] for name in wanted]
+    except (OSError, zipfile.BadZipFile) as error:
         raise TrainingError(f"{path}: not a readable NPZ file: {error}") from None
     if label not in {None, y_name, "y"}:
         raise TrainingError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from leaveout.errors import TrainingError
+from leaveout.files import ARCHIVE, opened
 from leaveout.models.train.csv_data import read_csv
 from leaveout.models.train.data import TrainingData
 from leaveout.models.train.npz_data import read_npz
@@ -23,7 +24,7 @@ def read_data(path: Path, label: str | None) -> TrainingData:
         If it cannot be read or used, with the place and the cure.
     """
     try:
-        with path.open("rb") as stream:
+        with opened(path, ARCHIVE) as stream:
             start = stream.read(len(_ZIP))
     except OSError as error:
         raise TrainingError(f"{path}: cannot be read: {error.strerror}") from None

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
+from leaveout.files import TABLE, opened_text
 from leaveout.models.train.data import TrainingData
 from leaveout.models.unlearning.draws import Purpose, generator
 
@@ -116,7 +117,7 @@ def _share(text: str) -> float | None:
 def _numbers_of(path: Path) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
+        with opened_text(path, TABLE) as stream:
             reader = csv.reader(stream)
             for cells in reader:
                 words = [cell.strip() for cell in cells if cell.strip()]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import BallotError
+from leaveout.files import TABLE, read_whole
 from leaveout.models.votes.ballots import MOST_LABELS, Ballots
 
 __all__ = ["read_csv"]
@@ -35,7 +36,7 @@ def read_csv(path: Path) -> Ballots:
         If the file cannot be read.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_whole(path, TABLE).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         raise BallotError(
             f"{path}: byte {error.start} is not UTF-8 text; save the table as UTF-8"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import BallotError
-from leaveout.files import written_whole
+from leaveout.files import ARCHIVE, opened, written_whole
 from leaveout.models.archive import read_archive
 from leaveout.models.train.encoding import nearest
 from leaveout.models.votes.ballots import MOST_LABELS, NEVER, Ballots
@@ -61,7 +61,7 @@ def read_ballots(path: Path | str) -> Ballots:
     """
     source = Path(path)
     try:
-        with source.open("rb") as stream:
+        with opened(source, ARCHIVE) as stream:
             start = stream.read(len(_ZIP))
         if start == _ZIP:
             return _read_npz(source)

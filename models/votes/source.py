@@ -9,6 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
+from leaveout.files import ARCHIVE, opened
 from leaveout.models.archive import read_archive
 from leaveout.models.votes.arrays import samples_from_arrays, samples_from_share
 from leaveout.models.votes.samples import Samples
@@ -57,7 +58,7 @@ def read_samples(
     if test_share is not None and not 0 < test_share < 1:
         raise TrainingError(f"--test-share {test_share}: expected a share in (0, 1), as in 0.2")
     try:
-        with source.open("rb") as stream:
+        with opened(source, ARCHIVE) as stream:
             start = stream.read(len(_ZIP))
     except OSError as error:
         raise TrainingError(f"{source}: cannot be read: {error.strerror}") from None

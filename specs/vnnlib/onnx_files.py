@@ -12,14 +12,13 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from leaveout.errors import ModelError
+from leaveout.files import MODEL, opened
 from leaveout.models import Network, architecture_hash, load_network
 from leaveout.models.onnx_file import check_against_onnxruntime, network_from
 from leaveout.specs.errors import Slip
 from leaveout.specs.vnnlib.problem import Declared, Problem, Tensor
 
 __all__ = ["check_networks", "load_model", "structure_hash"]
-
-_LARGEST = 2**31
 
 
 def load_model(path: Path) -> Network:
@@ -33,14 +32,16 @@ def load_model(path: Path) -> Network:
     if path.suffix != ".gz":
         return load_network(path)
     try:
-        with gzip.open(path) as stream:
-            content = stream.read(_LARGEST + 1)
+        with opened(path, MODEL) as file, gzip.GzipFile(fileobj=file) as stream:
+            content = stream.read(MODEL + 1)
     except FileNotFoundError:
         raise ModelError(f"{path}: no such file") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise ModelError(f"{path}: is not a whole gzip file") from None
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if len(content) > MODEL:
+        raise ModelError(f"{path}: unpacks to more than an ONNX file can hold")
     try:
         model = onnx.load_from_string(content)
         onnx.checker.check_model(model)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from leaveout.errors import SpecError
+from leaveout.files import UnusualFileError, opened
 from leaveout.specs.errors import Slip
 from leaveout.specs.source import Position
 
@@ -34,7 +35,7 @@ def read_text(path: Path) -> str:
         If the file cannot be read, is no UTF-8 text, or is too large.
     """
     try:
-        with path.open("rb") as stream:
+        with opened(path, LARGEST) as stream:
             packed = stream.read(2) == b"\x1f\x8b"
             stream.seek(0)
             # What gzip reads with is a stream of bytes as well.
@@ -46,8 +47,10 @@ def read_text(path: Path) -> str:
         raise SpecError(f"{path}: is a folder, expected a VNN-LIB query") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise SpecError(f"{path}: is not a whole gzip file") from None
-    except (OSError, ValueError) as error:
-        raise SpecError(f"{path}: cannot be read: {error}") from None
+    except UnusualFileError as error:
+        raise SpecError(f"{path}: {error}") from None
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read: {error.strerror or error}") from None
     if len(content) > LARGEST:
         raise SpecError(f"{path}: too long for a query, at most {LARGEST // 2**20} MiB")
     try:

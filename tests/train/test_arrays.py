@@ -57,7 +57,7 @@ def test_facts_hold_the_ranges_and_the_hash_but_no_row(tmp_path):
         ({"X": X, "y": Y * 0}, "every row of 'y' has the label 0"),
         ({"X_train": X, "y_train": Y, "X_test": X, "y_test": Y + 1}, "'y_test' row 1 has the lab"),
         ({"X_train": X, "y_train": Y, "X_test": X[:, :1], "y_test": Y}, "'X_test' has 1 features"),
-        ({"X": X, "y": np.array([{}, {}, {}])}, "not a readable NPZ file"),
+        ({"X": X, "y": np.array([{}, {}, {}])}, "holds an array of Python objects"),
     ],
 )
 def test_what_cannot_be_used_is_refused(tmp_path, arrays, said):

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.files import UnusualFileError
 from leaveout.models.npz import read_arrays
 from leaveout.verifier.checker.errors import CertificateError
 
@@ -190,6 +191,8 @@ def read_certificate(path: Path) -> Certificate:
         raise CertificateError(f"{path}: no such file") from None
     except IsADirectoryError:
         raise CertificateError(f"{path}: is a folder, expected a certificate") from None
+    except UnusualFileError as error:
+        raise CertificateError(f"{path}: {error}") from None
     except (
         OSError, ValueError, EOFError, RuntimeError, MemoryError, NotImplementedError,
         zipfile.BadZipFile, zlib.error,

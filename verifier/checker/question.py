@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.files import ARCHIVE, opened
 from leaveout.models import Family, Manifest, Members, Network, load_family, load_network
 from leaveout.verifier.checker.container import BoxPart, FilePart, QuestionPart
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
@@ -108,7 +109,7 @@ def _same(path: Path, part: FilePart, what: str) -> None:
 
 def _digest(path: Path) -> str:
     digest = hashlib.sha256()
-    with path.open("rb") as stream:
+    with opened(path, ARCHIVE) as stream:
         while block := stream.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()

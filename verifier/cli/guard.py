@@ -222,8 +222,10 @@ def _opened(rows: Path | None) -> Iterator[tuple[str, TextIO]]:
     if rows is None or str(rows) == "-":
         yield "standard input", sys.stdin
         return
+    from leaveout.files import TABLE, opened_text
+
     try:
-        with rows.open(encoding="utf-8-sig", newline="") as stream:
+        with opened_text(rows, TABLE) as stream:
             yield str(rows), stream
     except OSError as error:
         raise GuardError(f"{rows}: cannot be read: {error.strerror}") from None

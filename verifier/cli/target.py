@@ -13,11 +13,10 @@ from pathlib import Path
 import msgspec
 
 from leaveout.errors import SpecError
+from leaveout.files import RESULTS, read_whole
 from leaveout.verifier.report import Report, write_json
 
 __all__ = ["JsonTarget", "reader_may_leave"]
-
-_LARGEST = 2**30
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ def _refuse_unusable(path: Path) -> None:
         return
     if not path.is_file():
         raise SpecError(f"--json {path}: is not an ordinary file; '-' writes to standard output")
-    content = path.read_bytes() if path.stat().st_size < _LARGEST else b"{"
+    content = read_whole(path, RESULTS) if path.stat().st_size < RESULTS else b"{"
     try:
         known = not content or {"leaveout", "results"} <= set(msgspec.json.decode(content))
     except (msgspec.DecodeError, UnicodeDecodeError, TypeError):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from leaveout.encoders import Box
 from leaveout.encoders.forests import Answers, compare_answers, leaves_within
 from leaveout.errors import ForestError
+from leaveout.files import TABLE, opened_text
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest import caches_sound as first_unsound
 from leaveout.specs.deciders import Arguments, Decided
@@ -31,7 +32,7 @@ def points(given: Arguments) -> list[tuple[int, ...]]:
     path = given.path("path")
     found: list[tuple[int, ...]] = []
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
+        with opened_text(path, TABLE) as stream:
             reader = csv.reader(stream, skipinitialspace=True, strict=True)
             names = [name.strip() for name in next(reader, [])]
             if names.count(_COLUMN) != 1:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from leaveout.errors import SpecError
+from leaveout.files import ARCHIVE, opened
 from leaveout.verifier.amounts import bound
 from leaveout.verifier.guard.bounds import ProvedBounds, save_bounds
 from leaveout.verifier.idp import Decider, Job
@@ -85,7 +86,7 @@ class BoundsTarget:
 
 def _holds_bounds(path: Path) -> bool:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with opened(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
             return "member_upper.npy" in archive.namelist()
     except (OSError, zipfile.BadZipFile):
         return False

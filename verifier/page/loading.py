@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from leaveout.files import RESULTS, read_whole
 from leaveout.verifier.page.errors import PageError
 from leaveout.verifier.page.model import Run
 from leaveout.verifier.page.written import read_specification
@@ -18,7 +19,6 @@ from leaveout.verifier.report import CurveRecord, GroupsRecord, Report, Result, 
 
 __all__ = ["load"]
 
-_LARGEST = 2**30
 _GROUPS = 1000
 
 
@@ -61,11 +61,9 @@ def _run(name: str, shown: str, number: int) -> Run:
 def _bytes(name: str) -> bytes:
     path = Path(name)
     try:
-        if path.is_dir():
-            raise PageError(f"{name}: is a folder, expected what verify --json wrote")
-        if path.is_file() and path.stat().st_size > _LARGEST:
-            raise PageError(f"{name}: holds more than a gigabyte, too much for a page")
-        return path.read_bytes()
+        return read_whole(path, RESULTS)
+    except IsADirectoryError:
+        raise PageError(f"{name}: is a folder, expected what verify --json wrote") from None
     except FileNotFoundError:
         raise PageError(
             f"{name}: no such file; 'leaveout verify SPEC --json {name}' writes one"

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import LeaveoutError
+from leaveout.files import ARCHIVE, opened
 from leaveout.models.archive import read_archive
 from leaveout.models.train.cells import Cells, read_cells
 from leaveout.models.train.encoding import Encoding, encode_rows
@@ -65,7 +66,7 @@ class PointsFile:
         """
         path = Path(text)
         try:
-            with path.open("rb") as stream:
+            with opened(path, ARCHIVE) as stream:
                 start = stream.read(len(_ZIP))
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from leaveout.errors import LeaveoutError
 from leaveout.specs import Find, Guarantee, Let, Name, Node, load
-from leaveout.specs.parse import parse
+from leaveout.specs.parse import parse, read_bytes
 from leaveout.specs.tree import Spec, children
 
 __all__ = ["Specification", "Written", "read_specification"]
@@ -80,7 +80,7 @@ def read_specification(spec: str, folder: Path | None, digest: str = "") -> Spec
         return Specification(missing=f"there is no file {spec} beside the results")
     try:
         # No message of the parser is shown: it would quote a file that may be another one.
-        data = path.read_bytes()
+        data = read_bytes(path)
         if digest and hashlib.sha256(data).hexdigest() != digest:
             return Specification(missing=f"{spec} was changed since it was decided")
         return _read(load(path), data, path)

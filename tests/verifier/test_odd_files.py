@@ -1,0 +1,298 @@
+"""Whoever reads a file that a user names refuses, in one line, what is no regular file of its kind.
+
+Nothing of it is read before: a pipe would wait for its writer, a device would never end.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import signal
+import socket
+import struct
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from numpy.lib import format as npy
+from onnx import TensorProto, helper
+
+from leaveout.bab.native.archive import Archive
+from leaveout.errors import CheckpointError, LeaveoutError
+from leaveout.files import UnusualFileError, opened, read_whole, refuse_unusual, written_whole
+from leaveout.models import load_network
+from leaveout.models.archive import read_archive
+from leaveout.models.family_file import load_family_file
+from leaveout.models.forest.files import load_ensemble
+from leaveout.models.npz import read_arrays
+from leaveout.models.sharded.settings import read_settings
+from leaveout.models.sharded.state import read_state
+from leaveout.models.train.cells import read_cells
+from leaveout.models.train.source import read_data
+from leaveout.models.votes.file import read_ballots
+from leaveout.models.votes.source import read_samples
+from leaveout.specs import load
+from leaveout.specs.vnnlib.onnx_files import load_model
+from leaveout.specs.vnnlib.read import load_problem
+from leaveout.verifier.checker.container import read_certificate
+from leaveout.verifier.guard.bounds import load_bounds
+from leaveout.verifier.membership.file import read_audit
+from leaveout.verifier.page.loading import load as load_results
+from leaveout.verifier.page.points import PointsFile
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="pipes and devices are POSIX's")
+
+READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
+    "network": ("n.onnx", load_network),
+    "packed network": ("n.onnx.gz", load_model),
+    "family": ("f.npz", load_family_file),
+    "training table": ("t.csv", lambda path: read_data(path, "label")),
+    "training arrays": ("t.npz", lambda path: read_data(path, None)),
+    "cells": ("t.csv", read_cells),
+    "ballots": ("b.npz", read_ballots),
+    "ballots as a table": ("b.csv", read_ballots),
+    "samples": ("s.csv", lambda path: read_samples(path, label="label")),
+    "settings": ("service.toml", read_settings),
+    "state": ("state.npz", read_state),
+    "forest": ("forest.npz", load_ensemble),
+    "audit": ("audit.npz", read_audit),
+    "bounds": ("bounds.npz", load_bounds),
+    "certificate": ("proof.cert", read_certificate),
+    "specification": ("a.spec", load),
+    "query": ("q.vnnlib", load_problem),
+    "packed query": ("q.vnnlib.gz", load_problem),
+    "results": ("r.json", lambda path: load_results([str(path)])),
+    "points": ("p.csv", lambda path: PointsFile.open(str(path))),
+}
+
+
+@pytest.fixture(autouse=True)
+def _never_waits() -> Iterator[None]:
+    """Turn what would wait forever into a failure."""
+
+    def stop(_: int, __: FrameType | None) -> None:
+        raise AssertionError("waits for what never comes")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(60)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _socket(path: Path) -> None:
+    # The name of a socket is short, a temporary folder's is not.
+    here = Path.cwd()
+    os.chdir(path.parent)
+    try:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+def _folder(path: Path) -> None:
+    path.mkdir()
+
+
+def _absent(path: Path) -> None:
+    pass
+
+
+def _too_large(path: Path) -> None:
+    with path.open("wb") as stream:
+        stream.truncate(2**39)
+
+
+KINDS = {
+    "a pipe": _pipe,
+    "a device": _device,
+    "a socket": _socket,
+    "a folder": _folder,
+    "": _absent,
+    "larger": _too_large,
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_reader_refuses_what_is_no_regular_file_of_its_size_in_one_line(
+    reader: str, kind: str, tmp_path: Path
+) -> None:
+    name, read = READERS[reader]
+    path = tmp_path / name
+    try:
+        KINDS[kind](path)
+    except OSError as error:
+        pytest.skip(f"this file system does not make one: {error}")
+    with pytest.raises(LeaveoutError) as caught:
+        read(path)
+    said = str(caught.value)
+    assert "\n" not in said
+    assert str(path) in said
+    words = {"": ("no such file", "no such file or directory"), "larger": ("larger", "too long")}
+    known = words.get(kind, (kind,))
+    assert any(word in said.lower() for word in known), said
+
+
+def test_a_link_to_a_regular_file_is_that_file(tmp_path: Path) -> None:
+    (tmp_path / "there.csv").write_text("a,label\n1,x\n2,y\n")
+    link = tmp_path / "t.csv"
+    link.symlink_to("there.csv")
+    assert read_cells(link).header == ["a", "label"]
+
+
+def test_what_becomes_a_pipe_between_looking_and_opening_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a\n")
+    real = os.open
+
+    def swapped(name: Path, flags: int, *rest: int) -> int:
+        if Path(name) == path:
+            path.unlink()
+            os.mkfifo(path)
+        return real(name, flags, *rest)
+
+    monkeypatch.setattr(os, "open", swapped)
+    with pytest.raises(UnusualFileError, match="is a pipe"):
+        opened(path, 10)
+
+
+def test_a_file_that_grows_while_it_is_read_is_read_no_further(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"12345678")
+    real = os.fstat
+    monkeypatch.setattr(
+        os, "fstat", lambda handle: os.stat_result((*real(handle)[:6], 0, *real(handle)[7:]))
+    )
+    with pytest.raises(UnusualFileError, match="larger than 4 bytes"):
+        read_whole(path, 4)
+
+
+def test_an_output_never_takes_the_place_of_what_is_no_regular_file(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    os.mkfifo(path)
+    with pytest.raises(UnusualFileError, match="is a pipe"), written_whole(path):
+        pass
+    assert path.is_fifo()
+    refuse_unusual(tmp_path / "absent")
+
+
+def test_what_a_network_keeps_beside_it_is_a_regular_file_too(tmp_path: Path) -> None:
+    weights = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2, 2])
+    weights.data_location = TensorProto.EXTERNAL
+    weights.external_data.add(key="location", value="weights.bin")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 2])],
+        [weights],
+    )
+    path = tmp_path / "n.onnx"
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
+    beside = tmp_path / "weights.bin"
+    beside.write_bytes(np.eye(2, dtype=np.float32).tobytes())
+    assert load_network(path).labels == 2
+    beside.unlink()
+    # A writer that holds it open lets opening succeed; then reading would wait.
+    os.mkfifo(beside)
+    holder = os.open(beside, os.O_RDWR)
+    try:
+        with pytest.raises(LeaveoutError, match=r"n\.onnx"):
+            load_network(path)
+    finally:
+        os.close(holder)
+    assert onnx.load_model_from_string(path.read_bytes()).graph.name == "g"
+
+
+def _bomb(path: Path) -> None:
+    """Write an archive of a few kilobytes whose directory says that it unpacks to 8 GiB."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x.npy", bytes(1000))
+        archive.writestr("y.npy", bytes(1000))
+    content = bytearray(path.read_bytes())
+    for entry in re.finditer(rb"PK\x01\x02", bytes(content)):
+        struct.pack_into("<I", content, entry.start() + 24, 2**32 - 2)
+    path.write_bytes(content)
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "f.npz"
+    _bomb(path)
+    unpacked: list[str] = []
+    monkeypatch.setattr(zipfile.ZipFile, "open", lambda *_: unpacked.append("opened"))
+    for read in (load_family_file, load_ensemble, read_ballots, read_certificate, load_bounds):
+        with pytest.raises(LeaveoutError):
+            read(path)
+    with pytest.raises(ValueError, match="unpacks to more than 4 GiB"):
+        read_arrays(path)
+    assert not unpacked
+
+
+def test_an_array_shorter_than_its_header_says_is_refused_before_memory_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "f.npz"
+    header = io.BytesIO()
+    npy.write_array_header_1_0(
+        header, {"descr": "<f4", "fortran_order": False, "shape": (2**31, 2**9)}
+    )
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.npy", header.getvalue() + bytes(1000))
+    monkeypatch.setattr(npy, "read_array", lambda *_, **__: pytest.fail("took the memory"))
+    with pytest.raises(ValueError, match="shorter than its header says"):
+        read_arrays(path)
+
+
+def test_arrays_that_are_not_asked_for_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, x=np.arange(3), odd=np.array([{}], dtype=object))
+    assert read_archive(path, LeaveoutError, ("x",))["x"].tolist() == [0, 1, 2]
+    with pytest.raises(LeaveoutError, match="Python objects"):
+        read_archive(path, LeaveoutError)
+
+
+def test_a_packed_query_is_unpacked_no_further_than_a_query_may_be_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "q.vnnlib.gz"
+    path.write_bytes(gzip.compress(bytes(100_000)))
+    monkeypatch.setattr("leaveout.specs.vnnlib.text.LARGEST", 1000)
+    with pytest.raises(LeaveoutError, match="too long for a query"):
+        load_problem(path)
+
+
+def test_a_checkpoint_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
+    from leaveout.bab.native.checkpoint import Checkpoints
+
+    path = tmp_path / "c.checkpoint"
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="is a pipe"):
+        Archive(path)
+    with pytest.raises(CheckpointError, match="is a pipe"):
+        Checkpoints(path, "1")
