@@ -50,13 +50,18 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start it, and wait until it answers, or has ended without."""
         self.process = subprocess.Popen(self.command, stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
-        line = self.process.stderr.readline()
-        if not re.search(r"http://\S+:\d+ answers", line):
-            raise SystemExit(line + self.process.stderr.read())
-        self.log.append(line)
+        said = []
+        # It may say something before, as of rows that no member covers.
+        for line in self.process.stderr:
+            said.append(line)
+            if re.search(r"http://\S+:\d+ answers", line):
+                break
+        else:
+            raise SystemExit("".join(said))
+        self.line = line
         threading.Thread(target=self._read, args=[self.process.stderr], daemon=True).start()
 
     def _read(self, stream: object) -> None:
@@ -179,7 +184,7 @@ def main() -> None:
     leaks = np.flatnonzero(inputs.tiers == 3)
     answered = sum(int(index) in tally.answers for index in leaks)
     asked = sum(int(index) in tally.asked for index in leaks)
-    print(f"{given.folder.name}: {server.log[0].strip().removeprefix('leaveout: ')}")
+    print(f"{given.folder.name}: {server.line.strip().removeprefix('leaveout: ')}")
     print(f"{machine()}, server and clients together")
     rate = tally.done / seconds
     for name, value in [
@@ -197,7 +202,7 @@ def main() -> None:
         for line in wrong[:SHOWN]:
             print(f"    {line}")
     for line in server.log:
-        if "not ready in their time" not in line and " answers for " not in line:
+        if "not ready in their time" not in line:
             print(f"log: {line.strip()}")
     sys.exit(any(found.values()))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import sqlite3
 import threading
 import time
@@ -20,6 +21,7 @@ from leaveout.errors import GuardError
 from leaveout.models import DataFacts, Manifest
 from leaveout.verifier.guard import Guard
 from leaveout.verifier.guard.server import serve
+from leaveout.verifier.guard.server_protocol import ambiguity
 
 from support import networks
 from support.guards import make_folder
@@ -168,6 +170,9 @@ def test_rows_that_do_not_fit_are_refused(named, row, error):
         ({"row": {"0": 0.5, "1": 0.5, "2": 0}}, 422, "there is no column '2'"),
         ({"x": [0, 1.5]}, 422, "feature 1 is outside the verified range [0, 1]"),
         ({"X": [[0, 0], [-1, 0]]}, 422, "input 1: feature 0 is outside"),
+        (b'{"x": [0, 1], "x": [1, 0]}', 422, "a key is there twice"),
+        (b'{"row": {"0": 0, "\\u0030": 1, "1": 0}}', 422, "a key is there twice"),
+        (b'{"rows": [{"0": 0, "1": 0}, {"1": 0, "1": 0}]}', 422, "a key is there twice"),
         ({"X": [[0, 0]] * 51}, 413, "at most 50"),
         ({"X": [[0.123456789] * 2] * 500}, 413, "larger than 5,000 bytes"),
     ],
@@ -182,6 +187,76 @@ def test_bodies_without_a_length_are_cut_off_too(port):
     asker = Asker(port)
     asker._connection.request("POST", "/label", iter([b" " * 1000] * 6), JSON, encode_chunked=True)
     assert asker._connection.getresponse().status == 413
+
+
+def exchanged(port: int, sent: bytes) -> list[bytes]:
+    """Return the status of each response to bytes on one connection, until the server ends it."""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        connection.sendall(sent)
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+    return re.findall(rb"HTTP/1\.1 (\d+)", received)
+
+
+BODY = b'{"x": [0, 1]}'
+HIDDEN = b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"
+LAST = HIDDEN[:-2] + b"Connection: close\r\n\r\n"
+LENGTH = b"Content-Length: %d\r\n" % len(BODY)
+CHUNKED = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
+
+
+def posted(fields: bytes, body: bytes) -> bytes:
+    kind = b"Content-Type: application/json\r\n"
+    return b"POST /label HTTP/1.1\r\nHost: a\r\n" + kind + fields + b"\r\n" + body
+
+
+@pytest.mark.parametrize(
+    ("fields", "body"),
+    [
+        (LENGTH + b"Transfer-Encoding: chunked\r\n", CHUNKED),
+        (b"transfer-encoding:chunked\r\ncontent-length:4\r\n", CHUNKED),
+        (b"Content-Length: 0\r\nTransfer-Encoding: chunked\r\n", b"0\r\n\r\n" + HIDDEN),
+        (LENGTH + LENGTH, BODY),
+        (LENGTH + b"Content-Length: 2\r\n", BODY),
+        (b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", CHUNKED),
+        (b"Transfer-Encoding:\r\n chunked\r\n", CHUNKED),
+        (LENGTH + b"X-Folded: a\r\n\tContent-Length: 2\r\n", BODY),
+        (b"Transfer-Encoding : chunked\r\n" + LENGTH, BODY),
+        (b"Transfer-Encoding: identity\r\n", BODY),
+        (LENGTH + b"Host: b\r\n", BODY),
+    ],
+)
+@pytest.mark.parametrize("first", [b"", HIDDEN, posted(LENGTH, BODY)], ids=["first", "get", "post"])
+def test_requests_whose_end_is_ambiguous_end_the_connection(port, fields, body, first):
+    statuses = exchanged(port, first + posted(fields, body) + HIDDEN)
+    assert statuses == [b"200"] * bool(first) + [b"400"]
+
+
+def test_requests_with_one_end_are_answered_one_after_another(port):
+    chunked = posted(b"Transfer-Encoding: chunked\r\n", CHUNKED)
+    assert exchanged(port, posted(LENGTH, BODY) + HIDDEN + chunked + LAST) == [b"200"] * 4
+    listed = posted(LENGTH + b"X-Said: Content-Length: 2, Transfer-Encoding: chunked\r\n", BODY)
+    assert exchanged(port, listed + LAST) == [b"200"] * 2
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.sampled_from([LENGTH, b"Transfer-Encoding: chunked\r\n", b"X: 1\r\n"])))
+def test_a_request_with_two_lengths_is_told_however_it_arrives(fields):
+    head = posted(b"".join(fields), b"")
+    count = len([field for field in fields if b"X" not in field])
+    assert (ambiguity(head + BODY) is not None) == (count > 1)
+    assert all(ambiguity(head[:end]) is None for end in range(len(head)))
+
+
+@pytest.mark.parametrize(
+    ("host", "warned"), [("127.0.0.1", 0), ("localhost", 0), ("0.0.0.0", 1), ("", 1)]
+)
+def test_it_warns_where_others_than_this_machine_can_ask(leaky, tmp_path, host, warned):
+    options = ("--host", host, "--pad", "0", "--memory", str(tmp_path / "answers.sqlite"))
+    with process(leaky.folder, *options) as served:
+        assert " answers for " in served.line
+        served.process.terminate()
+        log = served.log()
+    assert log.count("whoever reaches this machine may ask") == warned
 
 
 def test_other_paths_methods_and_types_are_refused(asker):

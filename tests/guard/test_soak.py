@@ -44,8 +44,23 @@ def test_a_server_that_is_killed_keeps_to_its_answers(folder):
 def modules(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     yield tuple(map(importlib.import_module, ("guard_soak_load", "guard_soak_checks")))
-    for name in ("guard_soak_load", "guard_soak_checks"):
+    for name in ("guard_soak", "guard_soak_load", "guard_soak_checks", "traces"):
         monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+def test_a_server_that_says_something_first_is_not_waited_for_in_vain(modules):
+    soak = importlib.import_module("guard_soak")
+    says = "print('leaveout: 3 rows have no member\\nhttp://127.0.0.1:1 answers for 2 members')"
+    shown = (
+        f"import signal, sys; sys.stdout = sys.stderr; {says}; sys.stdout.flush(); signal.pause()"
+    )
+    server = soak.Server([sys.executable, "-c", shown])
+    try:
+        assert server.line.endswith("answers for 2 members\n")
+    finally:
+        server.kill()
+    with pytest.raises(SystemExit, match="no such folder"):
+        soak.Server([sys.executable, "-c", "raise SystemExit('no such folder')"])
 
 
 def test_checks_find_what_is_wrong(modules):

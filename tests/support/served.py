@@ -20,6 +20,7 @@ import uvicorn
 
 from leaveout.verifier.guard import Guard
 from leaveout.verifier.guard.server import application
+from leaveout.verifier.guard.server_protocol import StrictProtocol
 
 JSON = {"content-type": "application/json"}
 
@@ -73,7 +74,7 @@ def in_thread(guard: Guard, pad: float = 0.0, **limits: int) -> Iterator[int]:
     listening.bind(("127.0.0.1", 0))
     listening.listen()
     server = uvicorn.Server(
-        uvicorn.Config(app, loop="asyncio", http="h11", log_config=None, access_log=False)
+        uvicorn.Config(app, loop="asyncio", http=StrictProtocol, log_config=None, access_log=False)
     )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
@@ -93,8 +94,13 @@ class Process:
             [*command, "--serve", "--port", "0", *options], stderr=subprocess.PIPE, text=True
         )
         assert self.process.stderr is not None
-        self.line = self.process.stderr.readline()
         self._log: list[str] = []
+        self.line = ""
+        for line in self.process.stderr:
+            if " answers for " in line:
+                self.line = line
+                break
+            self._log.append(line)
         self._reader = threading.Thread(target=self._log.extend, args=[self.process.stderr])
         self._reader.start()
 

@@ -103,7 +103,12 @@ def guard(
     serve: Annotated[
         bool, typer.Option("--serve", help="Answer over HTTP instead (extra 'serve').")
     ] = False,
-    host: Annotated[str, typer.Option(help="With --serve: address to listen on.")] = "127.0.0.1",
+    host: Annotated[
+        str,
+        typer.Option(
+            help="With --serve: address to listen on; one that others can reach is warned of."
+        ),
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="With --serve.", min=0, max=65535)] = 8000,
     pad: Annotated[
         float,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging.config
 import os
 import signal
@@ -15,8 +16,14 @@ from leaveout.errors import GuardError
 from leaveout.verifier.guard.guard import Guard
 from leaveout.verifier.guard.server_about import start_line
 from leaveout.verifier.guard.server_app import MOST_BYTES, MOST_ROWS, application
+from leaveout.verifier.guard.server_protocol import StrictProtocol
 
 __all__ = ["application", "serve"]
+
+_EXPOSED = (
+    "--host %s: whoever reaches this machine may ask, in plain HTTP and without a password; put a "
+    "proxy that asks for one in front, or listen on 127.0.0.1"
+)
 
 
 def serve(
@@ -52,13 +59,17 @@ def serve(
         config = uvicorn.Config(
             app,
             loop="asyncio",
-            http="h11",
+            http=StrictProtocol,
             ws="none",
             lifespan="on",
             server_header=False,
             proxy_headers=False,
             log_config=_LOGGING,
         )
+        if not _is_loopback(listening):
+            logging.getLogger("leaveout.guard").warning(
+                _EXPOSED, host or listening.getsockname()[0]
+            )
         address = _address(host, listening)
         line = start_line(guard, address, app.state.pace, most_rows)
         _Server(config, line).run(sockets=[listening])
@@ -104,6 +115,13 @@ def _listening(host: str, port: int) -> socket.socket:
             "--port"
         ) from None
     return listening
+
+
+def _is_loopback(listening: socket.socket) -> bool:
+    """Whether only this machine can reach it; of a host by name, whatever it stands for."""
+    address = ipaddress.ip_address(listening.getsockname()[0].partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 def _reason(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -96,10 +97,11 @@ def read_question(body: bytes, most_rows: int) -> Inputs:
     Raises
     ------
     BadRequestError
-        If it is no JSON, no question, asks nothing, or asks too much.
+        If it is no JSON, no question, asks nothing, asks too much, or says a thing twice.
     """
     try:
         question = msgspec.json.decode(body, type=Question)
+        _refuse_repeated_keys(body)
     except msgspec.ValidationError as error:
         raise BadRequestError(f"{error}; {_FORMS}") from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -121,6 +123,19 @@ def read_question(body: bytes, most_rows: int) -> Inputs:
             413,
         )
     return inputs
+
+
+def _refuse_repeated_keys(body: bytes) -> None:
+    """Refuse JSON of which one reader takes the first of two values, and another the last."""
+
+    def distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise BadRequestError("a key is there twice in one object; give each once")
+        return found
+
+    # Numbers stay as they are written: no more than the keys is read.
+    json.loads(body, object_pairs_hook=distinct, parse_int=str, parse_float=str)
 
 
 def _inputs(question: Question) -> Inputs:
