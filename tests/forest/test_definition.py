@@ -3,31 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from forest import brute
-from forest.scripts import random_data, random_forest
 
 from leaveout.models.forest import DareForestClassifier, trees_of
 
-
-def nested(tree, node=0):
-    """A tree's arrays as the nested tuples of the definition."""
-    counts = tree.counts[node].tolist()
-    if tree.feature[node] < 0:
-        return (counts,)
-    sides = (nested(tree, child) for child in (tree.left[node], tree.right[node]))
-    return (counts, int(tree.feature[node]), float(tree.threshold[node]), *sides)
-
-
-def defined(forest, X, y):
-    rules = {
-        "depth": forest.max_depth, "thresholds": forest.k, "attributes": forest.max_features,
-        "random_depth": forest.d_rmax, "least": forest.min_samples_split,
-        "criterion": forest.criterion,
-    }  # fmt: skip
-    labels, codes = np.unique(y, return_inverse=True)
-    return brute.forest(
-        X.tolist(), codes.tolist(), len(labels), rules, forest.seed_, forest.n_estimators
-    )
+from support import forest_definition as brute
+from support.forest_definition import defined, nested
+from support.forest_scripts import random_data, random_forest
 
 
 def test_trees_are_those_of_the_definition():

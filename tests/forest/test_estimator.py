@@ -7,7 +7,6 @@ import pickle
 
 import numpy as np
 import pytest
-from forest.scripts import random_data, random_forest
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
@@ -15,6 +14,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from leaveout.errors import LeaveoutError
 from leaveout.models.forest import DareForestClassifier, ForestError, first_difference, trees_of
+
+from support.forest_scripts import random_data, random_forest
 
 
 @pytest.fixture

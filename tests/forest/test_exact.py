@@ -7,9 +7,10 @@ import io
 
 import numpy as np
 import pytest
-from forest.scripts import new_rows, random_data, random_forest, some_rows
 
 from leaveout.models.forest import DareForestClassifier, caches_sound, first_difference, trees_of
+
+from support.forest_scripts import new_rows, random_data, random_forest, some_rows
 
 SCRIPTS = 1000
 

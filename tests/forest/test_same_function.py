@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 
 from leaveout.encoders.forests import compare_answers, leaves_within
 from leaveout.models.forest import DareForestClassifier
 from leaveout.solvers import Outcome, Status, find_solver
+
+from support.forest_scripts import corners
 
 
 def over(forest, classes, lower, upper):
@@ -24,21 +24,6 @@ def over(forest, classes, lower, upper):
             leaves_within(tree.feature, tree.threshold, tree.left, tree.right, shares, lower, upper)
         )
     return tuple(found)
-
-
-def corners(forests, lower, upper):
-    """Return an input from every cell that the thresholds of some forests cut a box into."""
-    sides = []
-    for at in range(len(lower)):
-        cuts = {
-            float(threshold)
-            for forest in forests
-            for tree in forest.ensemble().trees
-            for threshold in tree.threshold[tree.feature == at]
-        }
-        inside = [cut for cut in cuts if lower[at] <= cut < upper[at]]
-        sides.append([*inside, float(upper[at])])
-    return np.array(list(product(*sides)))
 
 
 @pytest.mark.parametrize("trees", [1, 2, 3])

@@ -6,6 +6,8 @@ import itertools
 import math
 import struct
 
+import numpy as np
+
 MASK = 2**64 - 1
 STEP = 0x9E3779B97F4A7C15
 
@@ -121,3 +123,23 @@ def grown(X, y, labels, rules, key, depth=0):
 def forest(X, y, labels, rules, seed, trees):
     keys = [mixed((mixed((seed + STEP) & MASK) + (i + 1) * STEP) & MASK) for i in range(trees)]
     return [grown(X, y, labels, rules, key) for key in keys]
+
+
+def nested(tree, node=0):
+    """A tree's arrays as the nested tuples of the definition."""
+    counts = tree.counts[node].tolist()
+    if tree.feature[node] < 0:
+        return (counts,)
+    sides = (nested(tree, child) for child in (tree.left[node], tree.right[node]))
+    return (counts, int(tree.feature[node]), float(tree.threshold[node]), *sides)
+
+
+def defined(fitted, X, y):
+    """The trees that a forest of these settings has, by the definition."""
+    rules = {
+        "depth": fitted.max_depth, "thresholds": fitted.k, "attributes": fitted.max_features,
+        "random_depth": fitted.d_rmax, "least": fitted.min_samples_split,
+        "criterion": fitted.criterion,
+    }  # fmt: skip
+    labels, codes = np.unique(y, return_inverse=True)
+    return forest(X.tolist(), codes.tolist(), len(labels), rules, fitted.seed_, fitted.n_estimators)

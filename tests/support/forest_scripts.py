@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
 from leaveout.models.forest import DareForestClassifier
@@ -59,3 +61,18 @@ def some_rows(rng, forest, most=8):
     """Rows to delete, at least one of which is left."""
     rows = forest.rows_
     return rng.choice(rows, min(len(rows) - 1, int(rng.integers(1, most + 1))), replace=False)
+
+
+def corners(forests, lower, upper):
+    """Return an input from every cell that the thresholds of some forests cut a box into."""
+    sides = []
+    for at in range(len(lower)):
+        cuts = {
+            float(threshold)
+            for forest in forests
+            for tree in forest.ensemble().trees
+            for threshold in tree.threshold[tree.feature == at]
+        }
+        inside = [cut for cut in cuts if lower[at] <= cut < upper[at]]
+        sides.append([*inside, float(upper[at])])
+    return np.array(list(product(*sides)))
