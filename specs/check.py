@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from leaveout.errors import SpecError
 from leaveout.specs.errors import Slip
+from leaveout.specs.expansion import Expansion
 from leaveout.specs.functions import Function, functions
 from leaveout.specs.infer import Entry, Inference, Scope
 from leaveout.specs.params import Constants
@@ -108,7 +109,7 @@ def _check(spec: Spec, table: Mapping[str, Function]) -> CheckedSpec:
     )
     scope: dict[str, Entry] = {}
     results: dict[str, Position] = {}
-    constants = Constants()
+    constants, expansion = Constants(), Expansion()
     for statement in spec.statements:
         if isinstance(statement, Include):
             cure = "read the file with leaveout.specs.load, or use leaveout.specs.expand"
@@ -118,6 +119,7 @@ def _check(spec: Spec, table: Mapping[str, Function]) -> CheckedSpec:
                 first = scope[statement.name].at
                 raise inference.twice(statement.name, statement.name_at, first)
             kind = inference.infer(statement.value, scope)
+            expansion.let(statement)
             if isinstance(statement, Param):
                 constants.param(statement)
             else:
@@ -130,6 +132,7 @@ def _check(spec: Spec, table: Mapping[str, Function]) -> CheckedSpec:
                 raise inference.twice(statement.name, statement.name_at, first)
             results[statement.name] = statement.name_at
             _check_claim(statement, scope, inference)
+            expansion.claim(statement.claim)
     if not proven:
         raise SpecError(
             f"{spec.source.name}: nothing to prove: there is no guarantee and no find\n"

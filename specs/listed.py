@@ -116,12 +116,12 @@ class Reader:
 
     def columns(self, node: Expression) -> tuple[int, ...]:
         """Return features by number, each once."""
-        found: list[int] = []
+        found: dict[int, None] = {}
         for item in self.items(node):
             column = self.whole(item, "a feature", 0)
             if column in found:
                 raise Slip(item.at, f"feature {column} is named twice", "name it once")
-            found.append(column)
+            found[column] = None
         return tuple(found)
 
     def value(self, node: Expression) -> float:

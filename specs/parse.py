@@ -59,8 +59,13 @@ def tokens(text: str) -> list[Token]:
 def refuse_too_deep(statements: Sequence[Node]) -> None:
     """Raise a `Slip` for a tree that recursion could not walk."""
     stack = [(node, 1) for node in statements]
+    # A tree built in Python may hold one node many times over.
+    walked: dict[int, int] = {}
     while stack:
         node, depth = stack.pop()
+        if walked.get(id(node), 0) >= depth:
+            continue
+        walked[id(node)] = depth
         if depth > DEEPEST:
             raise Slip(
                 node.at,
@@ -161,6 +166,13 @@ def decoded(data: bytes, name: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
+def _size(node: Node, known: dict[int, int]) -> int:
+    """Return how many nodes a tree has; one that it holds many times over is walked once."""
+    if id(node) not in known:
+        known[id(node)] = 1 + sum(_size(child, known) for child in children(node))
+    return known[id(node)]
+
+
 def with_text(spec: Spec) -> Spec:
     """Return a specification that has a text: of a tree built in Python, its canonical text.
 
@@ -175,4 +187,7 @@ def with_text(spec: Spec) -> Spec:
         refuse_too_deep(spec.statements)
     except Slip as slip:
         raise SpecError(f"{spec.source.name}: {slip.wrong}") from None
+    sizes: dict[int, int] = {}
+    if sum(_size(each, sizes) for each in spec.statements) > LONGEST:
+        raise _too_long(spec.source.name)
     return parse(str(spec), spec.source.name)

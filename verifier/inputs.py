@@ -20,6 +20,9 @@ from leaveout.verifier.resolve import Resolver
 
 __all__ = ["InputReader"]
 
+LARGEST_IN_ALL = 4 * LARGEST
+"""Most numbers that all calls of one set may list together."""
+
 
 @dataclass(eq=False)
 class InputReader:
@@ -56,9 +59,13 @@ class InputReader:
             call = self.resolver.value(given["inputs"])
         box = self._box(node, call)
         choices: dict[int, Choices] = {}
+        count = 0
         for call, given in reversed(calls):
             for listed in self._listed(call, given, box):
-                self._add(choices, listed, call, given["at"], box)
+                count += self._add(choices, listed, call, given["at"], box)
+                if count > LARGEST_IN_ALL:
+                    wrong = f"this set lists more than {LARGEST_IN_ALL:,} numbers in all"
+                    raise self.resolver.fail(call, wrong, "leave so fine a feature continuous")
         return Box(box.lower, box.upper, tuple(dict.fromkeys(choices.values())))
 
     def _box(self, node: Expression, call: Expression) -> Box:
@@ -135,8 +142,11 @@ class InputReader:
 
     def _add(
         self, choices: dict[int, Choices], listed: Listed, call: Call, at: Expression, box: Box
-    ) -> None:
-        """Add one table; ``choices`` knows each by every feature of it."""
+    ) -> int:
+        """Add one table, return how many numbers it lists.
+
+        ``choices`` knows each by every feature of it.
+        """
         for column in listed.columns:
             self._refuse_beyond(column, at)
             if column in choices:
@@ -158,6 +168,7 @@ class InputReader:
                 "and are left out"
             )
         choices.update(dict.fromkeys(listed.columns, inside))
+        return every.values.size
 
     def _distinct(self, text: Text, columns: tuple[int, ...]) -> list[Row]:
         """Return the rows that features take in a file of data."""

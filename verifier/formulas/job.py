@@ -161,15 +161,18 @@ class _Loader:
         return list(range(self._network_of(bare[0]).labels))
 
     def _calls(self, node: Node) -> Iterator[Call]:
-        if isinstance(node, Name):
-            value = self.resolver.value(node)
-            if value is not node:
-                yield from self._calls(value)
-            return
-        if isinstance(node, Call):
-            yield node
-        for child in children(node):
-            yield from self._calls(child)
+        """Yield the calls of an expression and of the lets it names, each once."""
+        stack, seen = [node], set[int]()
+        while stack:
+            each = stack.pop()
+            if isinstance(each, Name):
+                each = self.resolver.value(each)
+            if id(each) in seen:
+                continue
+            seen.add(id(each))
+            if isinstance(each, Call):
+                yield each
+            stack.extend(reversed(list(children(each))))
 
     def _network_of(self, call: Call) -> Network:
         node = bind(call, built_in(call.function))["network"]
