@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
@@ -13,21 +14,30 @@ from leaveout.specs.parse import parse, read, with_text
 from leaveout.specs.source import Position, Source
 from leaveout.specs.tree import Include, Node, Spec, Statement, Text
 
-__all__ = ["MOST", "expand", "load"]
+__all__ = ["MOST", "SUFFIX", "expand", "load"]
 
+SUFFIX = ".spec"
+"""Of every file that is included."""
 MOST = 100
 """Most files that one specification may include."""
+
+_STARTS = frozenset({"find", "guarantee", "include", "let", "param"})
+"""What statements begin with."""
+_COMMENT = re.compile(r"#[^\n]*")
+_WORD = re.compile(r"[a-z]+\b")
 
 AnyNode = TypeVar("AnyNode", bound=Node)
 
 
-def load(path: str | Path) -> Spec:
+def load(path: str | Path, allowed: Sequence[Path] = ()) -> Spec:
     """Read and parse a specification file, and what it includes.
 
     Parameters
     ----------
     path : str or Path
         A UTF-8 file.
+    allowed : sequence of Path
+        Folders that files may be included from, beside the file's own.
 
     Returns
     -------
@@ -41,11 +51,17 @@ def load(path: str | Path) -> Spec:
     """
     file = Path(path)
     spec = parse(read(path), str(path))
-    return expand(spec, file.parent, file)
+    return expand(spec, file.parent, file, allowed)
 
 
-def expand(spec: Spec, folder: Path, file: Path | None = None) -> Spec:
+def expand(
+    spec: Spec, folder: Path, file: Path | None = None, allowed: Sequence[Path] = ()
+) -> Spec:
     """Put the statements of included files in the place of every ``include``.
+
+    What is included is a specification: its name ends in ``.spec``, and it lies, links resolved,
+    in ``folder`` or a folder below, or below one that is allowed. A specification from elsewhere
+    thus shows nobody other files of whom it is given to.
 
     Parameters
     ----------
@@ -54,6 +70,8 @@ def expand(spec: Spec, folder: Path, file: Path | None = None) -> Spec:
         What its relative paths are relative to.
     file : Path, optional
         Where it was read, so that it is not included by what it includes.
+    allowed : sequence of Path
+        Further folders that files may be included from.
 
     Returns
     -------
@@ -64,12 +82,17 @@ def expand(spec: Spec, folder: Path, file: Path | None = None) -> Spec:
     Raises
     ------
     SpecError
-        If a file cannot be read or includes itself, or is included twice.
+        If a file cannot be read or includes itself, is included twice, is no specification or
+        lies where none may be included from, or if an allowed folder is none.
     """
     if not any(isinstance(each, Include) for each in spec.statements):
         return spec
     spec = with_text(spec)
-    reader = _Reader(spec.source.lines)
+    for each in allowed:
+        if not each.is_dir():
+            raise SpecError(f"{each}: is no folder to include specifications from")
+    roots = tuple(each.resolve() for each in (folder, *allowed))
+    reader = _Reader(spec.source.lines, roots)
     chain = () if file is None else (file.resolve(),)
     found = tuple(reader.statements(_File(spec, folder, PurePath(), 0, chain)))
     return Spec(found, replace(spec.source, included=tuple(reader.sources)))
@@ -89,6 +112,7 @@ class _File:
 @dataclass
 class _Reader:
     lines: int
+    roots: tuple[Path, ...]
     sources: list[Source] = field(default_factory=list)
     seen: set[Path] = field(default_factory=set)
 
@@ -109,8 +133,9 @@ class _Reader:
         target = file.folder / path.value
         try:
             known = target.resolve()
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             raise Slip(path.at, f"{target}: cannot be read: {error}") from None
+        self._refuse_foreign(path, target, known)
         if known in file.chain:
             raise Slip(path.at, f"{target} includes itself", "leave this 'include' out")
         if known in self.seen:
@@ -123,12 +148,35 @@ class _Reader:
             text = read(target)
         except SpecError as error:
             raise Slip(path.at, str(error), "it is looked for beside this file") from None
-        spec = parse(text, str(target))
+        spec = _parsed(text, target, path)
         start = self.lines
         self.lines += spec.source.lines
         self.sources.append(spec.source)
         inner = file.prefix / PurePath(path.value).parent
         return _File(spec, target.parent, inner, start, (*file.chain, known))
+
+    def _refuse_foreign(self, path: Text, target: Path, known: Path) -> None:
+        """Refuse what is included from elsewhere, before it is looked at."""
+        if not target.suffix == known.suffix == SUFFIX:
+            wrong = f"{target}: is no specification, whose name ends in {SUFFIX}"
+            raise Slip(path.at, wrong, f'as in: include "other{SUFFIX}"')
+        if not any(known.is_relative_to(root) for root in self.roots):
+            wrong = f"{target} lies outside {self.roots[0]}, the folder of the first file"
+            raise Slip(path.at, wrong, "allow its folder with --allow-include, or copy it there")
+
+
+def _parsed(text: str, target: Path, path: Text) -> Spec:
+    """Parse an included file; nothing is shown of one that does not begin as a specification."""
+    try:
+        return parse(text, str(target))
+    except SpecError:
+        start = next(
+            filter(None, (line.strip() for line in _COMMENT.sub("", text).split("\n"))), ""
+        )
+        word = _WORD.match(start)
+        if word is not None and word.group() in _STARTS:
+            raise
+        raise Slip(path.at, f"{target}: is no specification") from None
 
 
 def _moved(node: AnyNode, file: _File) -> AnyNode:

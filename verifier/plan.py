@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -182,6 +182,7 @@ def plan(
     options: VerifyOptions | None = None,
     folder: Path | str | None = None,
     params: Mapping[str, Value] | None = None,
+    allow_include: Sequence[Path | str] = (),
 ) -> Plan:
     """Read, check and load everything a run needs, and solve nothing.
 
@@ -191,6 +192,7 @@ def plan(
     options : VerifyOptions, optional
     folder : path, optional
     params : mapping of str to float or str, optional
+    allow_include : sequence of path
         As of `leaveout.verify`.
 
     Raises
@@ -200,7 +202,7 @@ def plan(
     """
     options = options or VerifyOptions()
     usable_features(options)
-    reading = read_spec(spec, folder, params)
+    reading = read_spec(spec, folder, params, [Path(each) for each in allow_include])
     resolver = reading.resolver()
     decider = Decider(resolver, options)
     statements = Statements(reading.checked, resolver, reading.folder, options, decider)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -58,6 +58,7 @@ def read_spec(
     spec: Path | str | Spec,
     folder: Path | str | None = None,
     values: Mapping[str, Value] | None = None,
+    allowed: Sequence[Path] = (),
 ) -> Reading:
     """Read a specification and what it includes, set its params, and check it.
 
@@ -69,6 +70,8 @@ def read_spec(
         working directory for a tree.
     values : mapping of str to float or str, optional
         Other values for params.
+    allowed : sequence of Path
+        Folders that files may be included from, beside the specification's own.
 
     Raises
     ------
@@ -82,7 +85,7 @@ def read_spec(
         data = read_bytes(spec)
         parsed, digest = parse(decoded(data, str(spec)), str(spec)), sha256(data).hexdigest()
     base = Path(folder) if folder is not None else Path() if file is None else file.parent
-    written = expand(parsed, base, file)
+    written = expand(parsed, base, file, allowed)
     tree = with_params(written, values or {})
     same = tree is written and not tree.source.included
     before, now = params(written), params(tree)

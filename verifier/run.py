@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 
@@ -42,6 +42,7 @@ def verify(
     executor: str = "processes",
     kernel: str = "cpu",
     params: Mapping[str, Value] | None = None,
+    allow_include: Sequence[Path | str] = (),
 ) -> Report:
     """Verify every statement of a specification.
 
@@ -65,6 +66,8 @@ def verify(
         See `leaveout.verifier.options.VerifyOptions`.
     params : mapping of str to float or str, optional
         Other values for params of the specification, by name.
+    allow_include : sequence of path
+        Folders that files may be included from, beside the specification's own.
 
     Returns
     -------
@@ -86,7 +89,7 @@ def verify(
     target = CertificateTarget(Path(certificate), engine) if certificate is not None else None
     features = usable_features(options)
     guarded = BoundsTarget(Path(bounds)) if bounds is not None else None
-    reading = read_spec(spec, folder, params)
+    reading = read_spec(spec, folder, params, [Path(each) for each in allow_include])
     checked, resolver = reading.checked, reading.resolver()
     decider = Decider(resolver, options, progress, target)
     if target is not None:

@@ -1,11 +1,15 @@
 """Included files: their statements in place, their paths beside them, errors in the right file."""
 
 import pytest
+from typer.testing import CliRunner
 
+import leaveout
 from leaveout.errors import SpecError
 from leaveout.specs import Call, Include, Text, check, expand, load, parse, spec, with_params
 from leaveout.specs import include as included
 from leaveout.specs.included import MOST
+from leaveout.verifier.cli.app import app
+from leaveout.verifier.plan import plan
 
 CLAIM = "guarantee g: forall x in X: label(N, x) == label(M, x)\n"
 ROOT = 'include "lib/net.spec"\nlet N = network("full.onnx")\nlet X = box(0, 1)\n' + CLAIM
@@ -131,7 +135,7 @@ def test_a_missing_file_is_refused_where_it_is_named(write, tmp_path):
 
 @pytest.mark.parametrize(
     ("root", "wrong"),
-    [('include ""', "'include' needs a path"), ('include "."', "is a folder")],
+    [('include ""', "'include' needs a path"), ('include "."', "is no specification")],
 )
 def test_what_is_no_file_is_refused(write, root, wrong):
     assert wrong in refused(write(root=root))
@@ -173,3 +177,83 @@ def test_a_find_s_variable_with_the_name_of_a_let_of_another_file(write, tmp_pat
     root = 'include "lib/net.spec"\nfind g: least M such that M > 1\n'
     shown = refused(write(root=root, lib__net=NET))
     assert f"first at {tmp_path}/lib/net.spec:2:5" in shown
+
+
+SECRET = "root:x:0:0:secret:/root:/bin/sh"
+
+
+def _secret_at(tmp_path, kind):
+    """Put a file that is none of the specification's business somewhere, return what names it."""
+    folder = tmp_path / "spec"
+    outside = tmp_path / "elsewhere.spec"
+    outside.write_text(SECRET)
+    if kind == "a name of another kind":
+        (folder / "passwd").write_text(SECRET)
+        return "passwd"
+    if kind == "a link to another kind":
+        (tmp_path / "passwd").write_text(SECRET)
+        (folder / "a.spec").symlink_to(tmp_path / "passwd")
+        return "a.spec"
+    if kind == "a link out of the folder":
+        (folder / "a.spec").symlink_to(outside)
+        return "a.spec"
+    if kind == "a linked folder":
+        (folder / "sub").symlink_to(tmp_path)
+        return "sub/elsewhere.spec"
+    if kind == "inside, but none":
+        (folder / "a.spec").write_text(f"# users\n\n{SECRET}")
+        return "a.spec"
+    if kind == "above":
+        return "../elsewhere.spec"
+    return str(outside)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "a name of another kind",
+        "a link to another kind",
+        "a link out of the folder",
+        "a linked folder",
+        "inside, but none",
+        "above",
+        "absolute",
+    ],
+)
+def test_no_text_of_what_is_no_specification_of_this_folder_is_shown(tmp_path, kind):
+    (tmp_path / "spec").mkdir()
+    root = tmp_path / "spec" / "root.spec"
+    named = _secret_at(tmp_path, kind)
+    root.write_text(f'include "{named}"\n')
+    runs = (
+        lambda: load(root),
+        lambda: expand(parse(root.read_text()), root.parent),
+        lambda: expand(spec(included(named)), root.parent),
+        lambda: leaveout.verify(root),
+        lambda: leaveout.verify(parse(root.read_text()), folder=root.parent),
+        lambda: plan(root),
+    )
+    for run in runs:
+        with pytest.raises(SpecError) as caught:
+            run()
+        message = str(caught.value)
+        assert ":1:9: " in message
+        assert "root:x" not in message
+        assert "secret" not in message
+    results = CliRunner().invoke(app, ["verify", str(root), "--dry-run"])
+    assert "secret" not in results.output
+
+
+@pytest.mark.parametrize("kind", ["above", "absolute", "a link out of the folder"])
+def test_a_folder_that_is_allowed_is_included_from(tmp_path, kind):
+    (tmp_path / "spec").mkdir()
+    root = tmp_path / "spec" / "root.spec"
+    root.write_text(f'include "{_secret_at(tmp_path, kind)}"\nguarantee g: a < 2\n')
+    (tmp_path / "elsewhere.spec").write_text("let a = 1")
+    assert list(check(load(root, [tmp_path])).lets) == ["a"]
+    with pytest.raises(SpecError, match=r"root\.spec:1:9: .*lies outside .*/spec"):
+        load(root, [tmp_path / "spec"])
+    with pytest.raises(SpecError, match="is no folder to include"):
+        load(root, [tmp_path / "absent"])
+    assert leaveout.verify(root, allow_include=[tmp_path]).results[0].verdict == "proved"
+    assert plan(root, allow_include=[str(tmp_path)]).statements[0].name == "g"

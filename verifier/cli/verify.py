@@ -96,6 +96,15 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    allow_include: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR",
+            help="A folder that specifications may be included from, beside this one's own; may "
+            "be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -138,6 +147,7 @@ def verify(
                 solver, engine, time, workers, variant, seed, executor=executor, kernel=kernel
             ),
             params,
+            allow_include or [],
         )
         raise typer.Exit(0)
     target = JsonTarget.open(json)
@@ -160,6 +170,7 @@ def verify(
             executor=executor,
             kernel=kernel,
             params=params,
+            allow_include=allow_include or [],
         )
     if not target.is_stdout:
         console = Console()
@@ -173,10 +184,12 @@ def verify(
     raise typer.Exit(exit_code(report))
 
 
-def _show_plan(spec: Path, options: VerifyOptions, params: dict[str, str]) -> None:
+def _show_plan(
+    spec: Path, options: VerifyOptions, params: dict[str, str], allow_include: list[Path]
+) -> None:
     from leaveout.verifier.cli.target import reader_may_leave
     from leaveout.verifier.plan import plan
 
-    found = plan(spec, options=options, params=params)
+    found = plan(spec, options=options, params=params, allow_include=allow_include)
     with reader_may_leave():
         sys.stdout.write(str(found))
