@@ -37,12 +37,16 @@ class Inputs:
     @staticmethod
     def of(box: dict[str, Any]) -> Inputs:
         """Read a set."""
-        lower, upper = np.asarray(box["lower"], float), np.asarray(box["upper"], float)
+        lower, upper = np.array(box["lower"], float), np.array(box["upper"], float)
         tables = []
         for each in box["tables"]:
             columns = np.asarray(each["columns"], np.int64)
             rows = np.asarray(each["rows"], np.float32).astype(float).reshape(-1, len(columns))
-            inside = ((rows >= lower[columns]) & (rows <= upper[columns])).all(axis=1)
+            # A bound rounds as listed values do: 0.1 lies in [0, 0.1].
+            low, high = lower[columns].astype(np.float32), upper[columns].astype(np.float32)
+            low, high = np.minimum(low, lower[columns]), np.maximum(high, upper[columns])
+            lower[columns], upper[columns] = low, high
+            inside = ((rows >= low) & (rows <= high)).all(axis=1)
             tables.append((columns, rows[inside]))
         return Inputs(lower, upper, tuple(tables))
 

@@ -120,10 +120,10 @@ class _Maker:
         self.seen.append((name, shape))
 
     def constant(self, value: Any) -> str:
-        """Name an array: an initialiser, or for a change what a Constant node gives."""
+        """Name an array: an initialiser, or after the first one at times a Constant node."""
         value = np.asarray(value, np.float32)
         name = f"c{len(self.floats)}_{len(self.nodes)}"
-        if self.rng.random() < 0.1:
+        if self.floats and self.rng.random() < 0.1:
             self.nodes.append(["Constant", [], [name], {"value": packed(value)}])
         else:
             self.floats[name] = packed(value)

@@ -1,16 +1,29 @@
-"""Solver processes that stay from one case to the next: starting one takes longer than a case."""
+"""What stays from one case to the next, since to make it anew takes longer than a case."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import queue
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from pathlib import Path
 from types import TracebackType
 
 from leaveout.bab.pool import SolverPool
 from leaveout.solvers import SolverProcess
 
-__all__ = ["WarmPool"]
+__all__ = ["WarmPool", "entry_points_kept", "memory_folder"]
+
+
+@lru_cache(maxsize=1)
+def entry_points_kept() -> None:
+    """Read once what is installed: every check of a specification asks for plugins."""
+    importlib.metadata.entry_points = lru_cache(maxsize=None)(importlib.metadata.entry_points)
+
+
+def memory_folder() -> str | None:
+    """Return where files need no disk; None where there is no such place."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 @lru_cache(maxsize=1)
