@@ -117,35 +117,6 @@ class Box:
             flat[:, each.columns] = each.nearest(given[:, each.columns])
         return flat.reshape(points.shape)
 
-    def snap(self, lower: Floats, upper: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """Shrink the discrete features of sub-boxes to the hull of the rows inside.
-
-        Every point of the set that lies in a sub-box lies in the shrunk one.
-
-        Parameters
-        ----------
-        lower, upper : ndarray of float64, shape (n, d)
-            Left as they are.
-
-        Returns
-        -------
-        lower, upper : ndarray of float64, shape (n, d)
-            Where a sub-box is empty, partly shrunk or not at all.
-        empty : ndarray of bool, shape (n,)
-            Where no point of the set can be: a lower bound exceeds its upper bound, or no row of
-            a choice is inside.
-        """
-        empty: NDArray[np.bool_] = np.any(lower > upper, axis=1)
-        if not self.choices:
-            return lower, upper, empty
-        lower, upper = lower.copy(), upper.copy()
-        for each in self.choices:
-            columns = each.columns
-            low, high, none = each.snap(lower[:, columns], upper[:, columns])
-            lower[:, columns], upper[:, columns] = low, high
-            empty = empty | none
-        return lower, upper, empty
-
     def greatest(self, slopes: Floats) -> Floats:
         """Greatest value of linear functions over the set, shape (r, d) to (r,).
 

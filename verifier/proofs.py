@@ -110,6 +110,11 @@ class CertificateTarget:
             raise SpecError(
                 f"--certificate {self.path}: cannot be written: {error.strerror}"
             ) from None
+        for files in self._book.outside(self.path.resolve().parent):
+            self.notes.append(
+                f"{self.path}: its network and family are not all under its folder; check it with "
+                f"--network {files.network} --family {files.family}"
+            )
 
 
 def _is_certificate(path: Path) -> bool:

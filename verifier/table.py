@@ -53,25 +53,13 @@ def render_checked(found: list[Checked], console: Console) -> None:
             Text("accepted", style=_STYLE["proved"]),
             bound(each.upper, up=True),
             f"{each.leaves:,}",
-            f"{each.members:,}",
+            f"{each.subject.members:,}",
             f"{each.seconds:.1f}",
         )
     lines: list[RenderableType] = [table, Text()]
-    lines += [Text(line) for line in dict.fromkeys(_claim(each) for each in found)]
+    subjects = {id(each.subject): each.subject for each in found}.values()
+    lines += [Text(line) for subject in subjects for line in subject.lines()]
     console.print(Group(*lines), soft_wrap=True)
-
-
-def _claim(each: Checked) -> str:
-    sides = sorted(set(zip(each.lower_corner, each.upper_corner, strict=True)))
-    count = len(each.lower_corner)
-    box = (
-        f"[{sides[0][0]:g}, {sides[0][1]:g}]^{count}"
-        if len(sides) == 1
-        else (f"a box of {count} features")
-    )
-    if each.listed:
-        box += f", {each.listed} of which take listed values only"
-    return f"no confidence above upper is a leak, over all members and every x in {box}"
 
 
 def _scope(report: Report) -> list[str]:

@@ -50,7 +50,8 @@ class Gauge:
         for matrix, whole in zip(question.joint.points, question.query.points, strict=True):
             up, down = np.maximum(matrix, 0.0), np.minimum(matrix, 0.0)
             least, most = up @ low + down @ high, up @ high + down @ low
-            room = 1e-9 * (np.abs(least) + np.abs(most))
+            # Of the terms, which may cancel.
+            room = 1e-9 * (np.abs(matrix) @ np.maximum(np.abs(low), np.abs(high)))
             least = np.minimum(np.maximum(least - room, whole.lower), whole.upper)
             boxes.append(Box(least, np.maximum(np.minimum(most + room, whole.upper), least)))
         errors = np.array(errors_of(question.query, question.rows, boxes))

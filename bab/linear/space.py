@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.native.kernels.batch import MemberSets, Numbers
 from leaveout.bab.native.layout import Layout, layout_of
+from leaveout.bab.native.listed import Listed
 from leaveout.bab.native.nodes import Node, Split
 from leaveout.bab.native.pairs import Difference, propagate, shifted
 from leaveout.encoders import Box
@@ -46,6 +48,11 @@ class PairSpace:
     def layout(self) -> Layout:
         """The flat layout."""
         return self.numbers.layout
+
+    @cached_property
+    def listed(self) -> Listed:
+        """Inputs that take listed values only, shifted."""
+        return Listed.of(self.box, self.origin)
 
     @property
     def count(self) -> int:

@@ -139,6 +139,16 @@ class CertificateBook:
         self._questions.append((instance, files))
         return len(self._questions) - 1
 
+    def outside(self, folder: Path) -> list[FileFacts]:
+        """Return the files of questions that a checker does not open by itself from a folder."""
+        return [
+            files
+            for _, files in self._questions
+            if not all(
+                each.resolve().is_relative_to(folder) for each in (files.network, files.family)
+            )
+        ]
+
     def write(self, path: Path) -> None:
         """Write the certificate, whole or not at all.
 

@@ -95,7 +95,6 @@ class Explorer:
     ) -> None:
         self.pairs, self.clusters, self.kernel = pairs, clusters, kernel
         self.work = Work(label, steps)
-        self.box = pairs.box
         self.brancher = Brancher(pairs.layout.hidden, seed)
         self.records: list[Record] | None = None
         self.handoff: Handoff | None = None
@@ -363,28 +362,19 @@ class Explorer:
         return result
 
     def _snapped(self, nodes: list[Node]) -> tuple[list[Node], list[Node]]:
-        """Shrink regions to what discrete inputs can take; returns (the rest, the empty ones)."""
-        if not self.box.choices or not nodes:
+        """Shrink regions to what listed inputs can take; returns (the rest, the empty ones)."""
+        listed = self.pairs.listed
+        if not listed.tables or not nodes:
             return nodes, []
-        origin = self.pairs.origin
-        lower = np.stack([node.lower for node in nodes]) + origin
-        upper = np.stack([node.upper for node in nodes]) + origin
-        # A value of a discrete input may sit a rounding outside of a region it belongs to.
-        pad = 1e-12 * (np.abs(lower) + np.abs(upper))
-        low, high, empty = self.box.snap(lower - pad, upper + pad)
-        kept, gone = [], []
-        for i, node in enumerate(nodes):
-            if empty[i]:
-                gone.append(node)
-                continue
-            kept.append(
-                replace(
-                    node,
-                    lower=np.maximum(node.lower, low[i] - origin - pad[i]),
-                    upper=np.minimum(node.upper, high[i] - origin + pad[i]),
-                )
-            )
-        return kept, gone
+        lower, upper, empty = listed.shrink(
+            np.stack([node.lower for node in nodes]), np.stack([node.upper for node in nodes])
+        )
+        kept = [
+            replace(node, lower=lower[i], upper=upper[i])
+            for i, node in enumerate(nodes)
+            if not empty[i]
+        ]
+        return kept, [node for i, node in enumerate(nodes) if empty[i]]
 
     def _settle(self, node: Node) -> None:
         """Be done with a node: no leak of its members in it is above its bound."""

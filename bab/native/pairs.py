@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from leaveout.bab.instance import Instance
 from leaveout.bab.native.kernels.batch import MemberSets, Numbers
 from leaveout.bab.native.layout import Layout, layout_of
-from leaveout.encoders import Box, Evaluation, evaluation_of
+from leaveout.bab.native.listed import Listed
+from leaveout.encoders import Evaluation, evaluation_of
 from leaveout.encoders.interval import gamma
 
 __all__ = ["Difference", "Pairs", "Space", "make_pairs", "propagate", "shifted"]
@@ -46,8 +48,8 @@ class Space(Protocol):
         ...
 
     @property
-    def box(self) -> Box:
-        """The points asked about, not shifted."""
+    def listed(self) -> Listed:
+        """Inputs that take listed values only, shifted."""
         ...
 
     @property
@@ -103,10 +105,10 @@ class Pairs:
         """The flat layout."""
         return self.numbers.layout
 
-    @property
-    def box(self) -> Box:
-        """The points asked about, not shifted."""
-        return self.instance.box
+    @cached_property
+    def listed(self) -> Listed:
+        """Inputs that take listed values only, shifted."""
+        return Listed.of(self.instance.box, self.origin)
 
     @property
     def count(self) -> int:

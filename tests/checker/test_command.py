@@ -24,7 +24,7 @@ def test_an_accepted_certificate_says_what_it_proves(folder, capsys):
     assert run(["check", str(folder / "proof.cert")]) == 0
     out, err = capsys.readouterr()
     assert out.count("accepted") == 2
-    assert "[0, 1]^" in out
+    assert "in [0, 1]" in out
     assert err == ""
 
 
@@ -52,6 +52,21 @@ def test_what_is_no_certificate_is_refused_in_one_line(folder, capsys, name):
 def test_a_missing_network_is_named(folder, capsys):
     assert run(["check", str(folder / "proof.cert"), "--network", "gone.onnx"]) == 2
     assert "gone.onnx" in capsys.readouterr().err
+
+
+def test_a_certificate_elsewhere_says_how_to_check_it(folder, tmp_path, capsys):
+    target = tmp_path / "proof.cert"
+    assert run(["verify", str(folder / "test.spec"), "--certificate", str(target)]) in {0, 3}
+    files = [
+        "--network",
+        str(folder / "full.onnx"),
+        "--family",
+        str(folder / "family.npz"),
+    ]
+    assert " ".join(files) in capsys.readouterr().out.replace("\n", " ")
+    assert run(["check", str(target)]) == 2
+    assert "outside its own folder" in capsys.readouterr().err
+    assert run(["check", str(target), *files]) == 0
 
 
 def test_the_milp_engine_has_no_certificate(folder, capsys):

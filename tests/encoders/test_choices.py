@@ -1,4 +1,4 @@
-"""Listed values: what lies in the set, what is nearest, what is left of a sub-box."""
+"""Listed values: what lies in the set, what is nearest, what is greatest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leaveout.encoders import Box, Choices, choices
+from leaveout.encoders import Box, Choices
 from leaveout.errors import SpecError
 
 NUMBERS = st.one_of(
@@ -97,57 +97,6 @@ def test_a_point_rounded_to_float32_is_in_the_set(box, seed):
         x = box.float32(point)
         assert x.dtype == np.float32
         assert box.contains(x.astype(np.float64)[None]).all()
-
-
-def naive_snap(box, lower, upper):
-    """Snap one sub-box by looking at every row of every table."""
-    lower, upper = lower.copy(), upper.copy()
-    if (lower > upper).any():
-        return None
-    for columns, rows in rows_of(box):
-        inside = [
-            row for row in rows if all(lower[c] <= v <= upper[c] for c, v in zip(columns, row))
-        ]
-        if not inside:
-            return None
-        lower[columns], upper[columns] = np.min(inside, axis=0), np.max(inside, axis=0)
-    return lower, upper
-
-
-def sub_boxes(box, seed, count=60):
-    """Return sub-boxes: halves, random ones, single points, and some upside down."""
-    rng = np.random.default_rng(seed)
-    one, two = box.sample(rng, count), rng.uniform(-2.2, 2.2, (count, box.dimension))
-    lower, upper = np.minimum(one, two), np.maximum(one, two)
-    whole = rng.random(lower.shape) < 0.5
-    lower, upper = np.where(whole, box.lower, lower), np.where(whole, box.upper, upper)
-    return (
-        np.concatenate([lower, one, one, box.lower[None]]),
-        np.concatenate([upper, one, two, box.upper[None]]),
-    )
-
-
-@settings(deadline=None)
-@given(
-    sets(), st.integers(0, 2**32 - 1), st.sampled_from([1, 7, 2**22]), st.sampled_from([-1, 1, 8])
-)
-def test_snapping_keeps_the_hull_of_the_rows_inside(box, seed, at_once, wide):
-    lower, upper = sub_boxes(box, seed)
-    before = lower.copy(), upper.copy()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choices, "_AT_ONCE", at_once)
-        if wide < 0:
-            patch.setattr(Choices, "_is_wide", True)
-        patch.setattr(choices, "WIDE", wide)
-        low, high, empty = box.snap(lower, upper)
-    np.testing.assert_array_equal(lower, before[0])
-    np.testing.assert_array_equal(upper, before[1])
-    for i in range(len(lower)):
-        expected = naive_snap(box, lower[i], upper[i])
-        assert empty[i] == (expected is None)
-        if expected is not None:
-            np.testing.assert_array_equal(low[i], expected[0])
-            np.testing.assert_array_equal(high[i], expected[1])
 
 
 @settings(deadline=None)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.verifier.checker.errors import OUT_OF_RANGE, RejectedError
 from leaveout.verifier.checker.layout import Net, Sets
 from leaveout.verifier.checker.pairs import (
     Facts,
@@ -22,7 +23,7 @@ from leaveout.verifier.checker.pairs import (
     rule_pair,
 )
 
-__all__ = ["Forms", "Nodes", "largest", "pull_back"]
+__all__ = ["Forms", "Nodes", "largest", "pull_back", "within_range"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -69,9 +70,28 @@ class Forms:
 
 
 def largest(forms: Forms, lower: Floats, upper: Floats) -> Floats:
-    """Largest value of each form over its own box, shape (r, inputs) each."""
+    """Largest value of each form over its own box, shape (r, inputs) each.
+
+    Raises
+    ------
+    RejectedError
+        If that cannot be told in float64.
+    """
     ends = np.maximum(forms.slopes * lower, forms.slopes * upper)
-    return np.asarray(forms.constant + ends.sum(axis=1))
+    return within_range(np.asarray(forms.constant + ends.sum(axis=1)))
+
+
+def within_range(bounds: Floats) -> Floats:
+    """Return upper bounds, none of which is NaN or minus infinity: such a number bounds nothing.
+
+    Raises
+    ------
+    RejectedError
+        If one is.
+    """
+    if np.isnan(bounds).any() or (bounds == -np.inf).any():
+        raise RejectedError(OUT_OF_RANGE)
+    return bounds
 
 
 def pull_back(

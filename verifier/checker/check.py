@@ -16,6 +16,7 @@ from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.intervals import Start, start
 from leaveout.verifier.checker.layout import Net, SetStore, make_net
 from leaveout.verifier.checker.question import Question, read_question
+from leaveout.verifier.checker.subject import Subject
 from leaveout.verifier.checker.tree import make_tree
 from leaveout.verifier.checker.walk import Walk
 
@@ -34,23 +35,17 @@ class Checked:
     label : int
     upper : float
         No leak with the label has a higher float32 confidence.
-    leaves, members : int
+    leaves : int
     seconds : float
-    lower_corner, upper_corner : tuple of float
-        Of the box.
-    listed : int
-        How many features take listed values only.
+    subject : Subject
     """
 
     name: str
     label: int
     upper: float
     leaves: int
-    members: int
     seconds: float
-    lower_corner: tuple[float, ...]
-    upper_corner: tuple[float, ...]
-    listed: int
+    subject: Subject
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,10 +98,10 @@ def check(
                 question = read_question(
                     certificate.manifest.questions[result.question], path.parent, network, family
                 )
-                ready[result.question] = _prepare(question)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    ready[result.question] = _prepare(question)
             each = ready[result.question]
-            members = len(each.question.members)
-            tree = make_tree(part, result, each.net, members)
+            tree = make_tree(part, result, each.net, len(each.question.members))
             # Sets are numbered anew in every tree.
             store = SetStore(each.question, each.net)
             walk = Walk(each.question, each.net, store, each.begin, tree, result.upper, each.whole)
@@ -116,7 +111,9 @@ def check(
                 if progress is not None:
                     progress(result.name, result.label, done, total)
 
-            walk.run(report)
+            # Numbers that leave float64's range are looked for where they would matter.
+            with np.errstate(over="ignore", invalid="ignore"):
+                walk.run(report)
         except RejectedError as error:
             raise RejectedError(
                 f"{path}: rejected: {result.name}, label {result.label}: {error}"
@@ -127,11 +124,8 @@ def check(
                 result.label,
                 result.upper,
                 tree.leaves,
-                members,
                 time.perf_counter() - begun,
-                tuple(each.question.lower.tolist()),
-                tuple(each.question.upper.tolist()),
-                sum(len(table.columns) for table in each.question.tables),
+                each.question.subject,
             )
         )
     return found

@@ -1,71 +1,84 @@
-"""Discrete inputs: shrink regions to the listed rows inside, and maximise over the rows."""
+"""Discrete inputs: shrink regions to the listed rows inside, and maximise over the rows.
+
+A row v stands for the real point v - origin. It is compared as s = fl(v - origin): rounding is
+monotone, so a region whose ends are floats and that holds v - origin holds s. Nothing is left out
+by a tolerance; hulls are widened by one float, since s is within one of v - origin.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.question import Table
+from leaveout.verifier.checker.subject import Table
 
-__all__ = ["ends_over", "shrink"]
+__all__ = ["ends_over", "shifted_rows", "shrink"]
 
 Floats = NDArray[np.float64]
 
 _AT_ONCE = 2**20
-_ROOM = 1e-12
-"""A listed value may sit a rounding outside of a region it belongs to."""
+
+
+def shifted_rows(tables: tuple[Table, ...], origin: Floats) -> tuple[Table, ...]:
+    """Return the tables in shifted units, each number rounded once."""
+    return tuple(Table(table.columns, table.values - origin[table.columns]) for table in tables)
 
 
 def shrink(
-    tables: tuple[Table, ...], origin: Floats, lower: Floats, upper: Floats
+    shifted: tuple[Table, ...], lower: Floats, upper: Floats
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Shrink shifted regions, shape (n, inputs), to the hulls of the rows in them.
 
-    Returns the regions, and which hold no row.
+    Parameters
+    ----------
+    shifted : tuple of Table
+        As `shifted_rows` gives them.
+    lower, upper : ndarray of float64, shape (n, inputs)
+
+    Returns
+    -------
+    lower, upper : ndarray of float64, shape (n, inputs)
+    empty : ndarray of bool, shape (n,)
+        Which regions hold no row, or are upside down.
     """
     empty: NDArray[np.bool_] = np.any(lower > upper, axis=1)
-    if not tables:
-        return lower, upper, empty
-    room = _ROOM * (np.abs(lower + origin) + np.abs(upper + origin))
-    least, most = lower + origin - room, upper + origin + room
     lower, upper = lower.copy(), upper.copy()
-    for table in tables:
+    for table in shifted:
         at = table.columns
         step = max(1, _AT_ONCE // table.values.size)
         for i in range(0, len(lower), step):
             part = slice(i, i + step)
             inside = np.all(
-                (table.values >= least[part, None, at]) & (table.values <= most[part, None, at]),
+                (table.values >= lower[part, None, at]) & (table.values <= upper[part, None, at]),
                 axis=2,
-            )[:, :, None]
-            first = np.where(inside, table.values, np.inf).min(axis=1)
-            last = np.where(inside, table.values, -np.inf).max(axis=1)
-            none = ~inside.any(axis=(1, 2))
-            empty[part] |= none
-            first[none], last[none] = least[part][none][:, at], most[part][none][:, at]
-            lower[part, at] = np.maximum(lower[part, at], first - origin[at] - room[part, at])
-            upper[part, at] = np.minimum(upper[part, at], last - origin[at] + room[part, at])
+            )
+            some = inside.any(axis=1)
+            empty[part] |= ~some
+            # Of regions without a row nothing is asked any more.
+            rows = np.where((inside | ~some[:, None])[:, :, None], table.values, np.nan)
+            first, last = np.nanmin(rows, axis=1), np.nanmax(rows, axis=1)
+            lower[part, at] = np.maximum(lower[part, at], np.nextafter(first, -np.inf))
+            upper[part, at] = np.minimum(upper[part, at], np.nextafter(last, np.inf))
     return lower, upper, empty
 
 
-def ends_over(
-    tables: tuple[Table, ...], origin: Floats, slopes: Floats, lower: Floats, upper: Floats
-) -> Floats:
-    """Largest ``slopes x`` over one shifted region whose listed features take whole rows.
+def ends_over(shifted: tuple[Table, ...], slopes: Floats, lower: Floats, upper: Floats) -> Floats:
+    """Largest ``slopes y`` over one shifted region whose listed features take whole rows.
 
     Parameters
     ----------
+    shifted : tuple of Table
+        As `shifted_rows` gives them; every row counts, wherever the region is.
     slopes : ndarray of float64, shape (r, inputs)
     lower, upper : ndarray of float64, shape (inputs,)
     """
     ends = np.maximum(slopes * lower, slopes * upper)
-    for table in tables:
+    for table in shifted:
         ends[:, table.columns] = 0.0
     total = ends.sum(axis=1)
-    for table in tables:
-        values = table.values - origin[table.columns]
-        step = max(1, _AT_ONCE // len(values))
+    for table in shifted:
+        step = max(1, _AT_ONCE // len(table.values))
         for i in range(0, len(slopes), step):
             part = slice(i, i + step)
-            total[part] += (slopes[part][:, table.columns] @ values.T).max(axis=1)
+            total[part] += (slopes[part][:, table.columns] @ table.values.T).max(axis=1)
     return np.asarray(total)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -211,7 +211,19 @@ def read_certificate(path: Path) -> Certificate:
         )
     if not manifest.results:
         raise CertificateError(f"{path}: claims nothing")
+    for text in _printed(manifest):
+        if not text.isprintable():
+            raise CertificateError(f"{path}: a name in it is none: {text!r}")
     for result in manifest.results:
         if not 0 <= result.question < len(manifest.questions):
             raise CertificateError(f"{path}: {result.name} is about no question of the manifest")
     return Certificate(path, manifest, arrays)
+
+
+def _printed(manifest: ManifestPart) -> Iterator[str]:
+    """Yield what of a manifest is shown on a terminal, which it must not steer."""
+    for result in manifest.results:
+        yield from (result.name, result.tree)
+    for question in manifest.questions:
+        for part in (question.network, question.family):
+            yield from (part.path, part.sha256, part.kind)

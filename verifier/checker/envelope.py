@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.backward import Nodes, pull_back
+from leaveout.verifier.checker.backward import Nodes, pull_back, within_range
 from leaveout.verifier.checker.choices import ends_over
 from leaveout.verifier.checker.evaluation import largest_program, program_of
 from leaveout.verifier.checker.intervals import Start
@@ -22,7 +22,7 @@ Interval = tuple[Floats, Floats]
 
 def whole_errors(question: Question, net: Net, everyone: Sets, start: Start) -> tuple[float, float]:
     """Bound the float32 error of N's confidence, and of any member's, over the box."""
-    own = _own_bounds(question, net, everyone, start)
+    own = _own_bounds(net, everyone, start)
     other = _member_bounds(question, net, own)
     graph, inputs = question.network.graph, np.maximum(-question.lower, question.upper)[None]
     inputs = np.maximum(inputs, np.abs(question.lower))
@@ -35,7 +35,7 @@ def whole_errors(question: Question, net: Net, everyone: Sets, start: Start) -> 
     return float(error[0]), float(tie[0])
 
 
-def _own_bounds(question: Question, net: Net, everyone: Sets, start: Start) -> list[Interval]:
+def _own_bounds(net: Net, everyone: Sets, start: Start) -> list[Interval]:
     """Bounds of N's hidden layers: linear ones, cut with intervals layer by layer."""
     state = start.state[None].copy()
     free = np.zeros((1, net.hidden), np.int8)
@@ -52,8 +52,8 @@ def _own_bounds(question: Question, net: Net, everyone: Sets, start: Start) -> l
         pad = net.unit * start.terms[at]
         both = np.concatenate([np.eye(width), -np.eye(width)])
         forms = pull_back(nodes, np.zeros(2 * width, np.int64), k, both, None)
-        ends = forms.constant + ends_over(
-            question.tables, net.origin, forms.slopes, net.lower, net.upper
+        ends = within_range(
+            forms.constant + ends_over(net.tables, forms.slopes, net.lower, net.upper)
         )
         high = np.minimum(np.minimum(high + pad, ends[:width]), state[0, 1, at])
         low = np.maximum(np.maximum(low - pad, -ends[width:]), state[0, 0, at])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from leaveout.errors import LeaveoutError
 
-__all__ = ["CertificateError", "RejectedError"]
+__all__ = ["OUT_OF_RANGE", "CertificateError", "RejectedError"]
+
+OUT_OF_RANGE = "its numbers leave float64's range, so nothing is proved with them"
 
 
 class CertificateError(LeaveoutError):

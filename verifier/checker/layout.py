@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models import Members, Stack
+from leaveout.verifier.checker.choices import shifted_rows
 from leaveout.verifier.checker.question import Question
 from leaveout.verifier.checker.rounding import gamma
+from leaveout.verifier.checker.subject import Table
 
 __all__ = ["Net", "SetStore", "Sets", "make_net"]
 
@@ -41,6 +43,8 @@ class Net:
         Of shifted inputs.
     origin, lower, upper : ndarray of float64, shape (inputs,)
         The shift, and the shifted region, rounded outwards.
+    tables : tuple of Table
+        Listed values, shifted.
     unit : float
         Charge, relative to the sums of absolute terms, for all rounding of one backward pass.
     """
@@ -55,6 +59,7 @@ class Net:
     origin: Floats
     lower: Floats
     upper: Floats
+    tables: tuple[Table, ...]
     unit: float
 
     @property
@@ -109,6 +114,7 @@ def make_net(question: Question) -> Net:
         origin,
         np.maximum(np.nextafter(question.lower - origin, -np.inf), 0.0),
         np.nextafter(question.upper - origin, np.inf),
+        shifted_rows(question.tables, origin),
         gamma(12 * outputs + 4 * stack.inputs + 128),
     )
 

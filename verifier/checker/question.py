@@ -4,35 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.files import ARCHIVE, opened
 from leaveout.models import Family, Manifest, Members, Network, load_family, load_network
-from leaveout.verifier.checker.container import BoxPart, FilePart, QuestionPart
+from leaveout.verifier.checker.container import BoxPart, ChoicesPart, FilePart, QuestionPart
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
+from leaveout.verifier.checker.subject import Subject, Table
 
-__all__ = ["Question", "Table", "read_question"]
+__all__ = ["Question", "read_question"]
 
 Floats = NDArray[np.float64]
 
 _BLOCK = 2**22
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Features that together take one of the listed rows.
-
-    Attributes
-    ----------
-    columns : ndarray of int64, shape (g,)
-    values : ndarray of float64, shape (v, g)
-    """
-
-    columns: NDArray[np.int64]
-    values: Floats
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,16 +32,28 @@ class Question:
     network : Network
     family : Family
     members : Members
-    lower, upper : ndarray of float64, shape (inputs,)
-    tables : tuple of Table
+    subject : Subject
     """
 
     network: Network
     family: Family
     members: Members
-    lower: Floats
-    upper: Floats
-    tables: tuple[Table, ...]
+    subject: Subject
+
+    @property
+    def lower(self) -> Floats:
+        """Lower bounds of the box, shape (inputs,)."""
+        return self.subject.lower
+
+    @property
+    def upper(self) -> Floats:
+        """Upper bounds of the box, shape (inputs,)."""
+        return self.subject.upper
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """Features that take listed rows only."""
+        return self.subject.tables
 
 
 def read_question(
@@ -68,8 +68,8 @@ def read_question(
     RejectedError
         If a file is not the one the certificate is about.
     """
-    where = network or folder / part.network.path
-    other = family or folder / part.family.path
+    where = network or _below(folder, part.network.path, "network")
+    other = family or _below(folder, part.family.path, "family")
     _same(where, part.network, "network")
     _same(other, part.family, "family")
     loaded = load_network(where)
@@ -85,8 +85,10 @@ def read_question(
         raise RejectedError(
             f"{other}: has {len(members)} members, the certificate is about {part.members}"
         )
-    lower, upper, tables = _box(part.box, loaded)
-    return Question(loaded, members, Members(loaded.graph, members), lower, upper, tables)
+    subject = Subject(
+        where, part.network.sha256, other, part.family.sha256, len(members), *_box(part.box, loaded)
+    )
+    return Question(loaded, members, Members(loaded.graph, members), subject)
 
 
 def _same(path: Path, part: FilePart, what: str) -> None:
@@ -120,26 +122,50 @@ def _folder_digest(folder: Path) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
+def _below(folder: Path, path: str, what: str) -> Path:
+    """Return where a file is that a certificate names: under the certificate's own folder.
+
+    A certificate may come from anybody; it is not to choose what else is opened.
+    """
+    named = folder / path
+    if PurePath(path).is_absolute() or not named.resolve().is_relative_to(folder.resolve()):
+        raise CertificateError(
+            f"the certificate has its {what} at {path!r}, outside its own folder; say where it is "
+            f"with --{what}"
+        )
+    return named
+
+
 def _box(part: BoxPart, network: Network) -> tuple[Floats, Floats, tuple[Table, ...]]:
     lower, upper = np.asarray(part.lower, np.float64), np.asarray(part.upper, np.float64)
     width = network.inputs
     if lower.shape != (width,) or upper.shape != (width,):
         raise RejectedError(f"the box has not the {width} features {network.source} reads")
-    if not (np.isfinite(lower).all() and np.isfinite(upper).all() and (lower <= upper).all()):
-        raise RejectedError("the box is empty, or not finite")
-    tables = []
-    for each in part.choices:
-        columns = np.asarray(each.columns, np.int64)
-        try:
-            values = np.asarray(each.values, np.float64).reshape(len(each.values), len(columns))
-        except ValueError:
-            raise RejectedError("the box lists values of another width than its features") from None
-        if not (
-            len(columns)
-            and len(values)
-            and np.isfinite(values).all()
-            and ((columns >= 0) & (columns < width)).all()
-        ):
-            raise RejectedError("the box lists values of features that it does not have")
-        tables.append(Table(columns, values))
-    return lower, upper, tuple(tables)
+    if not ((np.abs(lower) <= _LARGEST) & (np.abs(upper) <= _LARGEST) & (lower <= upper)).all():
+        raise RejectedError("the box is empty, or not finite in float32")
+    tables = tuple(_table(each, width) for each in part.choices)
+    for table in tables:
+        inside = (table.values >= lower[table.columns]) & (table.values <= upper[table.columns])
+        if not inside.all():
+            # The row is none of the points asked about, and a claim about no point is no claim.
+            row = int(np.argmin(inside.all(axis=1)))
+            raise RejectedError(
+                f"the box lists a row that lies outside of it: {table.values[row].tolist()} of "
+                f"features {table.columns.tolist()}"
+            )
+    columns = np.concatenate([np.zeros(0, np.int64), *(table.columns for table in tables)])
+    if len(np.unique(columns)) < len(columns):
+        raise RejectedError("the box lists the values of a feature twice")
+    return lower, upper, tables
+
+
+def _table(part: ChoicesPart, width: int) -> Table:
+    if not part.columns or not all(0 <= column < width for column in part.columns):
+        raise RejectedError("the box lists values of features that it does not have")
+    if not part.values or any(len(row) != len(part.columns) for row in part.values):
+        raise RejectedError("the box lists no values, or rows of another width than its features")
+    values = np.asarray(part.values, np.float64)
+    # Anything else is no number that a network reads; NaN and infinity are none either.
+    if not (np.abs(values) <= _LARGEST).all() or (values.astype(np.float32) != values).any():
+        raise RejectedError("the box lists a number that float32 does not have")
+    return Table(np.asarray(part.columns, np.int64), values)

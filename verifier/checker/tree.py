@@ -129,7 +129,8 @@ def _numbers(part: TreePart, net: Net, members: int) -> None:
         sets < 1
         or offsets[0] != 0
         or offsets[-1] != len(listed)
-        or (np.diff(offsets) < 1).any()
+        # Compared, not subtracted: differences of large numbers wrap round.
+        or (offsets[1:] <= offsets[:-1]).any()
         or (len(listed) and not 0 <= listed.min() <= listed.max() < members)
     ):
         raise RejectedError("the sets of members are not sets of members")

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from leaveout.verifier.checker.backward import Forms, Nodes, largest, pull_back
 from leaveout.verifier.checker.choices import shrink
-from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.errors import OUT_OF_RANGE, RejectedError
 from leaveout.verifier.checker.intervals import Start
 from leaveout.verifier.checker.layout import Net, SetStore
 from leaveout.verifier.checker.leads import LeadProgram, Region, lead_program
@@ -139,9 +139,7 @@ class Walk:
 
     def _check(self, block: _Block) -> None:
         self._split(block)
-        block.lower, block.upper, empty = shrink(
-            self.question.tables, self.net.origin, block.lower, block.upper
-        )
+        block.lower, block.upper, empty = shrink(self.net.tables, block.lower, block.upper)
         block.alive &= ~empty
         groups, which = np.unique(self.tree.group[block.nodes], return_inverse=True)
         sets = self.store.sets(groups.tolist(), [self.tree.members(int(g)) for g in groups])
@@ -149,9 +147,8 @@ class Walk:
         self._tighten(block, nodes)
         self._contract(block, nodes)
         is_leaf = self.tree.is_leaf(block.nodes)
-        if self.question.tables:
-            _, _, empty = shrink(self.question.tables, self.net.origin, block.lower, block.upper)
-            block.alive &= ~empty
+        _, _, empty = shrink(self.net.tables, block.lower, block.upper)
+        block.alive &= ~empty
         self._prove(block, nodes, np.flatnonzero(is_leaf & block.alive))
         self._regauge(block, np.flatnonzero(~is_leaf & block.alive))
         for i in np.flatnonzero(~is_leaf & block.alive):
@@ -200,6 +197,8 @@ class Walk:
             np.copyto(p, np.minimum(p, np.maximum(above, 0.0)), where=true)
             np.copyto(q, np.minimum(q, np.maximum(-below, 0.0)), where=true)
             here = phase[:, at]
+            if np.isnan(known[block.alive]).any():
+                raise RejectedError(OUT_OF_RANGE)
             crossed = (low > high) | (below > above)
             crossed |= ((here > 0) & (high < -p)) | ((here < 0) & (low > q))
             block.alive &= ~crossed.any(axis=1)
