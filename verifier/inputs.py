@@ -76,7 +76,7 @@ class InputReader:
         given = bind(call, built_in("box"))
         lower, upper = self._side(given["lower"]), self._side(given["upper"])
         try:
-            return Box(lower, upper)
+            return Box(*self._readable(lower, upper))
         except LeaveoutError as error:
             raise self.resolver.fail(call, str(error)) from None
 
@@ -94,9 +94,28 @@ class InputReader:
             lower, upper = np.maximum(lower, within.lower), np.minimum(upper, within.upper)
             choices = within.choices
         try:
-            return Box(lower, upper, choices)
+            return Box(*self._readable(lower, upper), choices)
         except LeaveoutError as error:
             raise self.resolver.fail(call, str(error)) from None
+
+    def _readable(
+        self, lower: NDArray[np.float64], upper: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Put the number that a network reads where a feature is fixed at one that it cannot.
+
+        Of a box without a float32 number every claim is true.
+        """
+        with np.errstate(over="ignore"):
+            least = lower.astype(np.float32)
+            least = np.where(least < lower, np.nextafter(least, np.float32(np.inf)), least)
+            read = ((lower + upper) / 2).astype(np.float32).astype(np.float64)
+        none = (least > upper) & (lower <= upper) & np.isfinite(read)
+        for i in np.flatnonzero(none):
+            self.notes.append(
+                f"feature {i} is fixed at {lower[i]:g}, which a network reads as "
+                f"{float(read[i])!r}: the claim is about that"
+            )
+        return np.where(none, read, lower), np.where(none, read, upper)
 
     def _side(self, node: Expression) -> NDArray[np.float64]:
         resolver, dimension = self.resolver, self.dimension

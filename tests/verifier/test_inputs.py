@@ -263,3 +263,15 @@ def test_data_that_takes_other_values_is_reported(tmp_path):
     between = between.replace("box(0, 1)", "box(-1, 2)")
     (note,) = leaveout.verify(write_question(tmp_path, text=between), workers=1, time=1).notes
     assert "feature 0 (feature 0) takes the value 0, which is not listed" in note
+
+
+@pytest.mark.parametrize("text", ["box([0.1, 0], [0.1, 1])", "around([0.1, 0.5], radius = 0)"])
+def test_a_feature_fixed_at_no_float32_is_fixed_at_what_a_network_reads(tmp_path, text):
+    box, notes = read(f"let X = {text}", tmp_path, 2)
+    point = box.sample(np.random.default_rng(0), 1)[0]
+    point[0] = np.float32(0.1)
+    assert box.contains(point[None]).all()
+    assert notes == [
+        "feature 0 is fixed at 0.1, which a network reads as 0.10000000149011612: the claim is "
+        "about that"
+    ]
