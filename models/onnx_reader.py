@@ -18,9 +18,13 @@ from leaveout.models.operators import Affine, Operator, Shape
 
 __all__ = ["architecture_hash", "read_graph", "read_parameters"]
 
+_BEFORE = (
+    "labels and confidences are those of the scores before it, and a confidence is a difference "
+    "of two such scores, no probability"
+)
 _DROPPED_AT_END = {
-    "Softmax": "labels and confidences are those of the scores before it",
-    "LogSoftmax": "labels and confidences are those of the scores before it",
+    "Softmax": _BEFORE,
+    "LogSoftmax": _BEFORE,
 }
 
 

@@ -138,7 +138,6 @@ class Decider:
             reader = InputReader(resolver, network.inputs)
             instance = make_instance(network, family, reader.read(statement.box))
             self._instances[key] = instance
-            self._note(*(f"{network.source}: {note}" for note in network.graph.notes))
             self._note(*reader.notes)
             said = (outside_box(instance), without_member(family))
             self._note(*(each for each in said if each))

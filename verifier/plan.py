@@ -211,7 +211,7 @@ def plan(
         engine=options.engine,
         solver=options.solver if options.engine == "lucid" else None,
         statements=tuple(_planned(job, resolver) for job in statements.jobs),
-        notes=(*reading.notes, *decider.notes, *statements.notes),
+        notes=(*reading.notes, *resolver.notes, *decider.notes, *statements.notes),
     )
 
 

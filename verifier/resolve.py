@@ -27,6 +27,11 @@ class Resolver:
     spec : CheckedSpec
     folder : Path
         What relative paths are relative to.
+
+    Attributes
+    ----------
+    notes : list of str
+        What a reader of any result should know of the networks it is about.
     """
 
     def __init__(self, spec: CheckedSpec, folder: Path) -> None:
@@ -34,6 +39,7 @@ class Resolver:
         self._folder = folder
         self._networks: dict[Path, Network] = {}
         self._families: dict[tuple[Path, str], Family] = {}
+        self.notes: list[str] = []
 
     def fail(self, node: Node, wrong: str, cure: str = "") -> LeaveoutError:
         """Return the error that points at ``node`` in the specification."""
@@ -70,9 +76,10 @@ class Resolver:
         path = self._path(node, "network")
         if path not in self._networks:
             try:
-                self._networks[path] = load_network(path)
+                network = self._networks[path] = load_network(path)
             except ModelError as error:
                 raise self.fail(self.value(node), str(error)) from None
+            self.notes += [f"{network.source}: {note}" for note in network.graph.notes]
         return self._networks[path]
 
     def family(self, node: Expression, network: Network) -> Family:

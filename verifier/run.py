@@ -119,7 +119,7 @@ def verify(
         leaveout=leaveout.__version__,
         spec=name,
         results=tuple(results),
-        notes=(*reading.notes, *decider.notes, *statements.notes),
+        notes=(*reading.notes, *resolver.notes, *decider.notes, *statements.notes),
         spec_sha256=reading.digest,
     )
 

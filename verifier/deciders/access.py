@@ -138,7 +138,9 @@ def _notes(served: Access, epsilon: float) -> Iterator[str]:
         "covered is the removal of one row that has a member, for labels alone, of a network "
         "trained with the same recipe and seed; distinct noised inputs add their epsilons up"
     )
-    family = served.instance.family
+    network, family = served.instance.network, served.instance.family
+    for note in network.graph.notes:
+        yield f"{network.source}: {note}"
     if encoding_of(family.manifest) is not None:
         yield (
             "ranges and categories of the columns are those of the whole table, for every member: "
