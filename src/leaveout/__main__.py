@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from pathlib import Path
 from types import FrameType
 
 __all__ = ["main"]
 
 _INTERRUPTED = 130
+
+_DEBUG = "LEAVEOUT_DEBUG"
+"""Variable of the environment that asks for the traceback of what was not foreseen."""
+
+_LONGEST = 300
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
@@ -16,7 +23,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def main() -> None:
-    """Run the command line; an interrupt at any moment ends it in one line."""
+    """Run the command line; an interrupt, or an error nobody foresaw, ends it in one line."""
     try:
         # A polite request to end is answered as Ctrl-C is: with the best bounds so far.
         signal.signal(signal.SIGTERM, _terminate)
@@ -26,7 +33,37 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("leaveout: interrupted\n")
         code = _INTERRUPTED
+    except Exception as error:
+        code = _unforeseen(error)
     sys.exit(code)
+
+
+def _unforeseen(error: Exception) -> int:
+    """Say in one line what nobody foresaw, and where; return the exit status."""
+    import traceback
+
+    from leaveout.errors import UNFORESEEN
+
+    wanted = os.environ.get(_DEBUG, "0") not in {"", "0"}
+    if wanted:
+        traceback.print_exception(error)
+    said = "out of memory" if isinstance(error, MemoryError) else f"{type(error).__name__}: {error}"
+    shown = "the above" if wanted else f"what {_DEBUG}=1 in the environment shows"
+    sys.stderr.write(
+        f"leaveout: {' '.join(said.split())[:_LONGEST]} (in {_place(error)}). Nobody foresaw this, "
+        f"and nothing is concluded: please report it, with {shown}\n"
+    )
+    return UNFORESEEN
+
+
+def _place(error: Exception) -> str:
+    """Return the innermost line of this program that led to an error."""
+    import traceback
+
+    root = Path(__file__).parent
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [each for each in frames if Path(each.filename).is_relative_to(root)]
+    return f"{Path(inside[-1].filename).relative_to(root).as_posix()}, line {inside[-1].lineno}"
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "UNFORESEEN",
     "AuditError",
     "BallotError",
     "CheckpointError",
@@ -16,6 +17,10 @@ __all__ = [
     "SpecError",
     "TrainingError",
 ]
+
+
+UNFORESEEN = 4
+"""Exit status where an error of the program itself, which no user can cure, ended it."""
 
 
 class LeaveoutError(Exception):

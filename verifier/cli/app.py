@@ -29,7 +29,8 @@ _BAD_INPUT = 2
 app = typer.Typer(
     name="leaveout",
     help="Prove what a trained model owes to any one training point.",
-    epilog="Exit status: 0 all proved, 1 something refuted, 3 something unknown, 2 bad input.",
+    epilog="Exit status: 0 all proved, 1 something refuted, 3 something unknown, 2 bad input, "
+    "4 an error of leaveout itself (LEAVEOUT_DEBUG=1 in the environment shows where).",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -71,7 +72,7 @@ app.command()(solvers)
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 
-    Every error a user can cause is one message on standard error.
+    Every error a user can cause is one message on standard error; any other is raised.
     """
     try:
         code = typer.main.get_command(app).main(args=arguments, standalone_mode=False)

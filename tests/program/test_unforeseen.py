@@ -1,0 +1,78 @@
+"""What nobody foresaw ends in one line that asks for a report, and in a status of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from leaveout.errors import UNFORESEEN
+
+from support.files import write_question
+
+PROGRAM = """
+import sys
+from leaveout.__main__ import main
+import {module} as module
+def failing(*given, **named):
+    {failing}
+module.{name} = failing
+sys.argv = ["leaveout", "verify", "test.spec", "--json", "r.json", *sys.argv[1:]]
+main()
+"""
+SEARCH = {"module": "leaveout.verifier.idp", "name": "search_native"}
+
+
+def failed(folder, failing: str, *arguments: str, at=SEARCH, **environment: str):
+    write_question(folder)
+    before = {file: file.read_bytes() for file in folder.iterdir()}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(failing=failing, **at), *arguments],
+        cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert {file: file.read_bytes() for file in folder.iterdir()} == before
+    assert done.stdout == ""
+    return done
+
+
+@pytest.mark.parametrize(
+    ("failing", "said"),
+    [
+        ("raise ValueError('two\\nlines')", "ValueError: two lines"),
+        ("raise MemoryError", "out of memory"),
+        ("return failing()", "RecursionError: maximum recursion depth exceeded"),
+        ("raise OSError(28, 'No space left on device', 'x')", "No space left on device"),
+        ("assert False", "AssertionError"),
+    ],
+)
+def test_an_unforeseen_error_is_one_line_that_asks_for_a_report(tmp_path, failing, said):
+    done = failed(tmp_path, failing)
+    assert done.returncode == UNFORESEEN
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("leaveout: ")
+    assert said in line
+    assert "verifier/idp.py, line " in line
+    assert "please report it" in line
+
+
+def test_an_error_before_any_command_is_at_work_is_one_line_too(tmp_path):
+    at = {"module": "leaveout.verifier.cli", "name": "run"}
+    done = failed(tmp_path, "raise ImportError('no such library')", at=at)
+    assert done.returncode == UNFORESEEN
+    assert "ImportError: no such library (in __main__.py, line " in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_environment_asks_for_the_traceback(tmp_path):
+    done = failed(tmp_path, "raise ValueError('odd')", LEAVEOUT_DEBUG="1")
+    assert done.returncode == UNFORESEEN
+    assert "Traceback (most recent call last)" in done.stderr
+    assert "please report it, with the above" in done.stderr.splitlines()[-1]
+
+
+def test_an_interrupt_stays_an_interrupt(tmp_path):
+    at = {"module": "leaveout.verifier.cli", "name": "run"}
+    done = failed(tmp_path, "raise KeyboardInterrupt", at=at)
+    assert (done.returncode, done.stderr) == (130, "leaveout: interrupted\n")
