@@ -54,6 +54,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "installing leaveout and its libraries into $(VENV)"
 	@$(BIN)/$(PIP) -e .
+	@$(BIN)/leaveout warm pairs
 	@touch $@
 
 $(DEV)/.ready: pyproject.toml constraints.txt
@@ -61,6 +62,7 @@ $(DEV)/.ready: pyproject.toml constraints.txt
 	@test -d $(DEV) || $(PYTHON) -m venv $(DEV)
 	@echo "installing leaveout, every extra and the test tools into $(DEV)"
 	@$(DEVBIN)/$(PIP) -e '.[$(EXTRAS),test]'
+	@$(DEVBIN)/leaveout warm
 	@touch $@
 
 clean:

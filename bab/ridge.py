@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from leaveout.bab.local import jacobians
 from leaveout.models import Stack, confidence
@@ -79,6 +78,8 @@ def _program(
     margin: float,
 ) -> Floats | None:
     """Solve one linear program; None where that fails."""
+    from scipy.optimize import linprog
+
     rivals = [c for c in range(network.labels) if c != label]
     scores, slopes = (part[0] for part in jacobians(network, point[None]))
     other_scores, other_slopes = (part[0] for part in jacobians(member, point[None]))

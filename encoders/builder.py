@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 
 from leaveout.solvers import Problem
 
@@ -72,6 +71,8 @@ class ProblemBuilder:
 
     def build(self, objective: int, maximise: bool) -> Problem:
         """Return the problem that optimises the variable in column ``objective``."""
+        from scipy.sparse import csr_array
+
         costs = np.zeros(self.variables)
         costs[objective] = 1.0
         matrix = csr_array(

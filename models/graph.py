@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -79,27 +78,15 @@ class Graph:
     transposed: Mapping[str, tuple[str, Shape]]
     notes: tuple[str, ...] = ()
 
-    @cached_property
-    def digraph(self) -> nx.DiGraph[str]:
-        """Tensors as vertices, an edge from each variable input of a node to its output."""
-        digraph: nx.DiGraph[str] = nx.DiGraph()
-        digraph.add_node(self.input)
-        for node in self.nodes:
-            digraph.add_node(node.output, node=node)
-            digraph.add_edges_from((source, node.output) for source in node.inputs)
-        return digraph
-
     def needed(self) -> tuple[Node, ...]:
         """Return the nodes the output depends on, in topological order."""
         return self._needed
 
     @cached_property
     def _needed(self) -> tuple[Node, ...]:
-        ancestors = nx.ancestors(self.digraph, self.output) | {self.output}
-        by_output = {node.output: node for node in self.nodes}
-        position = {node.output: i for i, node in enumerate(self.nodes)}
-        order = nx.lexicographical_topological_sort(
-            self.digraph.subgraph(ancestors),
-            key=lambda name: position.get(name, -1),
-        )
-        return tuple(by_output[name] for name in order if name in by_output)
+        wanted, found = {self.output}, []
+        for node in reversed(self.nodes):
+            if node.output in wanted:
+                wanted.update(node.inputs)
+                found.append(node)
+        return tuple(reversed(found))

@@ -17,7 +17,6 @@ from leaveout.bab import (
     Progress,
     agree,
     make_instance,
-    search,
     search_native,
 )
 from leaveout.bab.native.certificate import FileFacts
@@ -174,6 +173,17 @@ class Decider:
                 )
         store.only(self._checkpoints.values())
 
+    def explores(self, job: Job) -> bool:
+        """Whether the compiled kernel is needed: interval propagation alone does not do."""
+        options = self._options
+        if options.engine != "native" or options.kernel != "cpu":
+            return False
+        if options.certificate:
+            return True
+        threshold = job.statement.threshold
+        floor = 0.0 if threshold is None else max(threshold, 0.0)
+        return any(job.instance.most(label) > floor for label in job.labels)
+
     def known(self, instance: Instance) -> list[EngineResult | None]:
         """Return what was last found of each label of a question; None where nothing was sought."""
         return [self._known.get((id(instance), label)) for label in range(instance.labels)]
@@ -275,6 +285,8 @@ class Decider:
     ) -> Callable[..., EngineResult]:
         options = self._options
         if options.engine == "lucid":
+            from leaveout.bab import search
+
             lucid = options.lucid(seconds)
             return lambda instance, label, **given: search(instance, label, lucid, **given)
         native = options.native(seconds)

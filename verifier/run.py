@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import leaveout
 from leaveout.bab.native.executors import make_executor
@@ -14,13 +15,16 @@ from leaveout.errors import SolverError
 from leaveout.solvers import Feature, find_solver
 from leaveout.specs import Spec
 from leaveout.specs.params import Value
-from leaveout.verifier.guard.target import BoundsTarget
 from leaveout.verifier.idp import Clock, Decider, StatementProgress
 from leaveout.verifier.options import ENGINES, VerifyOptions
 from leaveout.verifier.proofs import CertificateTarget
 from leaveout.verifier.reading import read_spec
 from leaveout.verifier.report import Report
 from leaveout.verifier.statements import Statements
+from leaveout.verifier.warming import Say, warmed
+
+if TYPE_CHECKING:
+    from leaveout.verifier.guard.target import BoundsTarget
 
 __all__ = ["usable_features", "verify"]
 
@@ -43,6 +47,7 @@ def verify(
     kernel: str = "cpu",
     params: Mapping[str, Value] | None = None,
     allow_include: Sequence[Path | str] = (),
+    say: Say | None = None,
 ) -> Report:
     """Verify every statement of a specification.
 
@@ -68,6 +73,8 @@ def verify(
         Other values for params of the specification, by name.
     allow_include : sequence of path
         Folders that files may be included from, beside the specification's own.
+    say : callable, optional
+        Called with a line for whoever waits, such as that something is compiled.
 
     Returns
     -------
@@ -88,7 +95,7 @@ def verify(
     )
     target = CertificateTarget(Path(certificate), engine) if certificate is not None else None
     features = usable_features(options)
-    guarded = BoundsTarget(Path(bounds)) if bounds is not None else None
+    guarded = _bounds_target(bounds)
     reading = read_spec(spec, folder, params, [Path(each) for each in allow_include])
     checked, resolver = reading.checked, reading.resolver()
     decider = Decider(resolver, options, progress, target)
@@ -98,6 +105,8 @@ def verify(
     if guarded is not None:
         guarded.begin(statements.leaks)
     decider.resume(statements.leaks)
+    # What is done once for all runs is not charged to the first.
+    started += warmed(statements.kernels, say)
     results = statements.decide(Clock(time, started, statements.results))
     if decider.betrayed:
         # Earlier statements rested on the same solver.
@@ -122,6 +131,15 @@ def verify(
         notes=(*reading.notes, *resolver.notes, *decider.notes, *statements.notes),
         spec_sha256=reading.digest,
     )
+
+
+def _bounds_target(path: Path | str | None) -> BoundsTarget | None:
+    """Return where bounds of each member go; the guard's libraries are loaded only then."""
+    if path is None:
+        return None
+    from leaveout.verifier.guard.target import BoundsTarget
+
+    return BoundsTarget(Path(path))
 
 
 def usable_features(options: VerifyOptions) -> frozenset[Feature] | None:

@@ -15,6 +15,7 @@ from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.report import Result
 from leaveout.verifier.resolve import Resolver
 from leaveout.verifier.values import ValueDecider, is_value_claim
+from leaveout.verifier.warming import kernels_of_values
 
 __all__ = ["Loaded", "Statements", "ValueJob"]
 
@@ -59,7 +60,7 @@ class Statements:
         progress: StatementProgress | None = None,
     ) -> None:
         self._resolver, self._options, self._progress = resolver, options, progress
-        self._decider = decider
+        self._decider, self._checked = decider, checked
         self._values = ValueDecider(
             checked, resolver, folder, seed=options.seed, solver=options.solver
         )
@@ -76,6 +77,19 @@ class Statements:
     def results(self) -> int:
         """How many searches there are to share the time."""
         return sum(len(job.labels) if not isinstance(job, ValueJob) else 1 for job in self.jobs)
+
+    @property
+    def kernels(self) -> list[str]:
+        """Names of what is compiled that deciding them takes."""
+        found = []
+        for job in self.jobs:
+            if isinstance(job, ValueJob):
+                found += kernels_of_values(job.statement, self._checked)
+            elif isinstance(job, FormulaJob):
+                found.append("forms")
+            elif self._decider.explores(job):
+                found.append("pairs")
+        return found
 
     @property
     def notes(self) -> list[str]:

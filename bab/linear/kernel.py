@@ -15,7 +15,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from leaveout.bab.linear.forms import Forms
 from leaveout.bab.native.kernels import ascent, compiled, pair, passes
@@ -46,6 +45,7 @@ from leaveout.bab.native.kernels.passes import (
     first_tied,
     over_box,
 )
+from leaveout.compiling import kept
 from leaveout.cores import cores
 
 __all__ = ["LinearKernel"]
@@ -123,7 +123,7 @@ def _bound() -> Any:
     sources = "".join(inspect.getsource(module) for module in modules)
     stamp = int.from_bytes(hashlib.sha256(sources.encode()).digest()[:6], "big")
 
-    @njit(cache=True, nogil=True, **OPTIONS)  # type: ignore[untyped-decorator]
+    @kept(nogil=True, **OPTIONS)
     def bound_nodes(
         begin: int, end: int, net: Any, numbers: Any, sets: Any, unit: float, forms: Any,
         wider: Floats, sizes: Floats, cut: Floats, aim: Floats, steps: int, rate: float,

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.linear.gauge import Gauge
-from leaveout.bab.linear.kernel import LinearKernel
 from leaveout.bab.linear.question import Question
 from leaveout.bab.linear.seek import Found, Seeker
 from leaveout.bab.linear.space import pair_space
@@ -123,6 +122,9 @@ class _Search:
         known: float | None,
         progress: LinearProgress | None,
     ) -> None:
+        # Imported when first used: most specifications need no such kernel.
+        from leaveout.bab.linear.kernel import LinearKernel
+
         self.question, self.options, self.decide = question, options, decide
         self.known = -math.inf if known is None else known
         self.progress = progress

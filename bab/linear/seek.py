@@ -8,7 +8,6 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from leaveout.bab.linear.question import Question
 from leaveout.encoders.query import Condition
@@ -224,6 +223,8 @@ def _program(
     slopes: Floats, constants: Floats, goal: NDArray[np.bool_], low: Floats, high: Floats
 ) -> Floats | None:
     """Maximise the least goal plus a large price on what the other forms miss."""
+    from scipy.optimize import linprog
+
     inputs, others = slopes.shape[1], int((~goal).sum())
     # Variables: the point, the least goal, and how much each other form misses.
     cost = np.concatenate([np.zeros(inputs), [-1.0], np.full(others, 1e3)])

@@ -206,7 +206,7 @@ class NativeSearch:
         if saved is not None:
             self._recall(saved)
         self._tell()
-        if saved is None:
+        if saved is None and not self._settled():
             self._scout()
             self._tell()
         if self._settled():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from leaveout.compiling import kept
 
 __all__ = ["add", "bound", "bound_from", "explore", "heaviest", "losses", "open_pairs"]
 
@@ -12,7 +13,7 @@ _SLACK = 1e-6
 """Added to sums of quotients before they are rounded down."""
 
 
-@njit(cache=True)
+@kept()
 def add(
     unit: int,
     sign: int,
@@ -35,7 +36,7 @@ def add(
                     sums[pair] -= gains[member, pair]
 
 
-@njit(cache=True)
+@kept()
 def open_pairs(
     sums: NDArray[np.int32],
     needs: NDArray[np.int32],
@@ -64,7 +65,7 @@ def open_pairs(
     return lost, count
 
 
-@njit(cache=True)
+@kept()
 def losses(
     unit: int,
     reach: NDArray[np.int64],
@@ -92,7 +93,7 @@ def losses(
     return lost
 
 
-@njit(cache=True)
+@kept()
 def bound(
     position: int,
     left: int,
@@ -132,7 +133,7 @@ def bound(
     return min(open_points, int(np.floor(top.sum() + _SLACK)))
 
 
-@njit(cache=True)
+@kept()
 def explore(
     reach: NDArray[np.int64],
     gains: NDArray[np.int32],
@@ -198,7 +199,7 @@ def explore(
     return depth, fresh, best
 
 
-@njit(cache=True)
+@kept()
 def heaviest(
     reach: NDArray[np.int64],
     gains: NDArray[np.int32],
@@ -228,7 +229,7 @@ def heaviest(
     return top
 
 
-@njit(cache=True)
+@kept()
 def bound_from(
     reach: NDArray[np.int64],
     gains: NDArray[np.int32],

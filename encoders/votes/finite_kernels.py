@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from leaveout.compiling import kept
 
 __all__ = ["gaps", "published_all", "published_edits"]
 
@@ -12,7 +13,7 @@ Ints = NDArray[np.int32]
 Counts = NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def gaps(votes: Ints, found: Counts) -> int:
     """Fill in what each label must gain more than to pass the prediction; return the latter.
 
@@ -33,7 +34,7 @@ def gaps(votes: Ints, found: Counts) -> int:
     return best
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def published_edits(
     votes: Ints, offsets: Counts, best: int, gap: Counts, hits: Ints, edits: Counts
 ) -> None:
@@ -76,7 +77,7 @@ def published_edits(
             used += buckets[gain]
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def published_all(votes: Ints, offsets: Counts, labels: int, found: Ints) -> None:
     """Fill in the least edits by the published argument for each point, shape (points,)."""
     hits = np.zeros((labels, votes.shape[1]), np.int32)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from leaveout.compiling import kept
 
 __all__ = ["weighted"]
 
@@ -14,7 +15,7 @@ UNIT = 256
 """Weights are whole multiples of one over this, so that what they prove is free of rounding."""
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def weighted(
     gain: Counts, offsets: Counts, gap: int, least: int, most: int, steps: int
 ) -> tuple[int, NDArray[np.bool_]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from leaveout.compiling import kept
 from leaveout.encoders.votes.attack import Attack
 from leaveout.encoders.votes.tally import Tally
 from leaveout.models.votes.ballots import NEVER
@@ -125,7 +125,7 @@ def _other(thresholds: NDArray[np.int32], prediction: int, target: int) -> int:
     return target if costs[target] <= costs[cheapest] else cheapest
 
 
-@njit(cache=True)
+@kept()
 def _least_cost(ones: NDArray[np.int64], twos: NDArray[np.int64], need: int) -> NDArray[np.int64]:
     """Return the least cost of gains of at least 0, ..., need from the first 0, 1, ... members."""
     least = np.full((len(ones) + 1, need + 1), _FAR)

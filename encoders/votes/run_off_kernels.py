@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from leaveout.compiling import kept
 
 __all__ = ["NOT_A_NUMBER", "NOT_FIRST", "least_edits", "predictions", "published", "tally"]
 
@@ -20,7 +21,7 @@ NOT_A_NUMBER, NOT_FIRST = 1, 2
 """Why a row of scores is refused: it holds NaN, or its greatest is not the vote's."""
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def tally(votes: Ints, scores: Any, prefer: Ints) -> tuple[int, int]:
     """Count one point's members by their vote and by whom they prefer.
 
@@ -66,7 +67,7 @@ def tally(votes: Ints, scores: Any, prefer: Ints) -> tuple[int, int]:
     return 0, 0
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def _preferring(prefer: Ints, g: int, a: int, b: int) -> int:
     """Members that vote g and prefer a to b, which differs from a."""
     if a < b:
@@ -74,7 +75,7 @@ def _preferring(prefer: Ints, g: int, a: int, b: int) -> int:
     return int(prefer[g, g, g] - prefer[g, b, a])
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def _first_round(prefer: Ints, counts: Counts) -> tuple[int, int]:
     """Fill the counts of the first round; return its two finalists, the front runner first."""
     labels = len(counts)
@@ -91,7 +92,7 @@ def _first_round(prefer: Ints, counts: Counts) -> tuple[int, int]:
     return first, second
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def _support(prefer: Ints, a: int, b: int) -> int:
     """Members that prefer a to b."""
     total = 0
@@ -100,13 +101,13 @@ def _support(prefer: Ints, a: int, b: int) -> int:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def _lacking(prefer: Ints, parts: int, a: int, b: int) -> int:
     """Members a has too few to win the run-off against b; negative where it has some to spare."""
     return (parts + (a > b) + 1) // 2 - _support(prefer, a, b)
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def _elected(prefer: Ints, counts: Counts, parts: int) -> tuple[int, int]:
     """Return the winner and the other finalist."""
     first, second = _first_round(prefer, counts)
@@ -115,19 +116,19 @@ def _elected(prefer: Ints, counts: Counts, parts: int) -> tuple[int, int]:
     return second, first
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def _behind(counts: Counts, a: int, b: int) -> int:
     """Votes that a is short of standing before b in the first round."""
     return int(counts[b] - counts[a] + (b < a))
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def _half(gap: int) -> int:
     """Least edits that close a gap of which each closes up to two."""
     return max(0, (gap + 1) // 2)
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def _both(one: int, other: int) -> int:
     """Least edits that close two gaps of which each closes (2, 1) or (1, 2) at most.
 
@@ -136,7 +137,7 @@ def _both(one: int, other: int) -> int:
     return max(_half(one), _half(other), (max(one, 0) + max(other, 0) + 2) // 3)
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def _published(prefer: Ints, counts: Counts, parts: int, winner: int, other: int) -> int:
     """Least edits by the published argument: no fewer can change the winner."""
     labels = len(counts)
@@ -152,7 +153,7 @@ def _published(prefer: Ints, counts: Counts, parts: int, winner: int, other: int
     return least
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def _demands(pair: Any, losers: Counts, free: Counts, gain: int, other: int) -> tuple[int, int]:
     """How far a pair of net gains is from feasible, and the members of the others it recasts.
 
@@ -189,7 +190,7 @@ def _demands(pair: Any, losers: Counts, free: Counts, gain: int, other: int) -> 
     return max(beyond, forced - recast, lacking - gain + spent), spent
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def _within(
     pair: Any, losers: Counts, free: Counts, rest: int, theirs: int, budget: int
 ) -> tuple[bool, int, int]:
@@ -217,7 +218,7 @@ def _within(
     return False, 0, 0
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def _pair_bound(prefer: Ints, counts: Counts, parts: int, t: int, s: int) -> int:
     """Least edits after which t can win against s, from below."""
     least = _lacking(prefer, parts, t, s)
@@ -228,7 +229,7 @@ def _pair_bound(prefer: Ints, counts: Counts, parts: int, t: int, s: int) -> int
     return least
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def _least(prefer: Ints, counts: Counts, parts: int, winner: int, known: int, plan: Counts) -> None:
     """Find the cheapest attack: (edits, t, s, gain of t, gain of s)."""
     labels = len(counts)
@@ -274,7 +275,7 @@ def _least(prefer: Ints, counts: Counts, parts: int, winner: int, known: int, pl
                 low = middle + 1
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def predictions(votes: Ints, scores: Any, labels: int, found: Ints) -> tuple[int, int, int]:
     """Fill in the winners, shape (points,); return the fault, its point and its member."""
     prefer, counts = np.zeros((labels, labels, labels), np.int32), np.zeros(labels, np.int64)
@@ -286,7 +287,7 @@ def predictions(votes: Ints, scores: Any, labels: int, found: Ints) -> tuple[int
     return 0, 0, 0
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def published(votes: Ints, scores: Any, labels: int, found: Ints) -> tuple[int, int, int]:
     """Fill in the least edits by the published argument; return as `predictions` does."""
     prefer, counts = np.zeros((labels, labels, labels), np.int32), np.zeros(labels, np.int64)
@@ -300,7 +301,7 @@ def published(votes: Ints, scores: Any, labels: int, found: Ints) -> tuple[int, 
     return 0, 0, 0
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def least_edits(votes: Ints, scores: Any, labels: int, plans: Counts) -> tuple[int, int, int]:
     """Fill in the cheapest attack on each point; return as `predictions` does.
 

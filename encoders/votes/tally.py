@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from leaveout.compiling import kept
 
 __all__ = ["Tally", "tally"]
 
@@ -48,7 +49,7 @@ def tally(votes: NDArray[np.int32], labels: int) -> Tally:
     return Tally(counts, predictions, gaps)
 
 
-@njit(cache=True)
+@kept()
 def _counts(votes: NDArray[np.int32], labels: int) -> NDArray[np.int32]:
     counts = np.zeros((votes.shape[0], labels), np.int32)
     for point in range(votes.shape[0]):

@@ -10,6 +10,8 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 
+from leaveout.compiling import kept as keep
+
 __all__ = ["compiled", "kept", "stamp_of"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -33,7 +35,7 @@ def compiled(function: Function) -> Function:
 
 def kept(function: Function) -> Function:
     """Compile a function that is called from outside, and keep it on disk between runs."""
-    return cast(Function, njit(cache=True, **OPTIONS)(function))
+    return keep(**OPTIONS)(function)
 
 
 def stamp_of(*modules: ModuleType) -> int:

@@ -5,6 +5,8 @@ Importing this package needs no torch; training does.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leaveout.models.train.encoding import (
     CategoryColumn,
     Encoding,
@@ -13,7 +15,6 @@ from leaveout.models.train.encoding import (
     encode_rows,
     encoding_of,
 )
-from leaveout.models.train.estimator import NetworkClassifier
 from leaveout.models.train.recipe import Recipe, parse_layers
 from leaveout.models.train.training import (
     TrainingInterruptedError,
@@ -21,6 +22,9 @@ from leaveout.models.train.training import (
     TrainingReport,
     run,
 )
+
+if TYPE_CHECKING:
+    from leaveout.models.train.estimator import NetworkClassifier
 
 __all__ = [
     "CategoryColumn",
@@ -37,3 +41,12 @@ __all__ = [
     "parse_layers",
     "run",
 ]
+
+
+# Imported when first used: what only reads an encoding must not wait for scikit-learn.
+def __getattr__(name: str) -> object:
+    if name == "NetworkClassifier":
+        from leaveout.models.train.estimator import NetworkClassifier
+
+        return NetworkClassifier
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

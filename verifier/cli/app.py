@@ -21,6 +21,7 @@ from leaveout.verifier.cli.train import train
 from leaveout.verifier.cli.unlearn import unlearn
 from leaveout.verifier.cli.verify import verify
 from leaveout.verifier.cli.vnnlib import vnnlib
+from leaveout.verifier.cli.warm import warm
 
 __all__ = ["app", "run"]
 
@@ -67,6 +68,7 @@ app.command()(unlearn)
 app.command()(audit)
 app.command()(vnnlib)
 app.command()(solvers)
+app.command()(warm)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -18,7 +18,7 @@ class Display:
     """One live line: statement, label, bounds, what is open, time."""
 
     def __init__(self) -> None:
-        console = Console(stderr=True)
+        console = self._console = Console(stderr=True)
         self._status: Status | None = None
         if console.is_terminal:
             self._status = Status("loading", console=console)
@@ -36,6 +36,10 @@ class Display:
     ) -> None:
         if self._status is not None:
             self._status.stop()
+
+    def say(self, line: str) -> None:
+        """Show a line that stays, on standard error."""
+        self._console.print(f"leaveout: {line}", soft_wrap=True, markup=False, highlight=False)
 
     def update(self, name: str, progress: Progress) -> None:
         """Show a moment of the search for ``name``."""

@@ -171,6 +171,7 @@ def verify(
             kernel=kernel,
             params=params,
             allow_include=allow_include or [],
+            say=display.say,
         )
     if not target.is_stdout:
         console = Console()

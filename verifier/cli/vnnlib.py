@@ -63,6 +63,7 @@ def vnnlib(
     from leaveout.verifier.cli.clock import since_start
     from leaveout.verifier.cli.target import reader_may_leave
     from leaveout.verifier.query import decide
+    from leaveout.verifier.warming import warmed
 
     if result is not None:
         _refuse_unusable(result)
@@ -70,6 +71,8 @@ def vnnlib(
         _keep_to(workers)
     reading = load_query(query, network)
     seconds = None if time is None else max(1e-3, time - since_start())
+    # What is done once for all runs is not charged to the first.
+    warmed(["forms"], _say)
     with _progress() as progress:
         decision = decide(reading.query, seconds=seconds, seed=seed, progress=progress)
     status, witness = _answer(reading, decision)
@@ -80,6 +83,10 @@ def vnnlib(
     with reader_may_leave():
         sys.stdout.write(format_result(status, witness))
     raise typer.Exit(_EXIT[status])
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"leaveout: {line}\n")
 
 
 @contextmanager

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from leaveout.compiling import kept
 
 __all__ = ["FAULTLESS", "NOT_FINITE", "OUTSIDE", "leads", "screen"]
 
@@ -14,7 +15,7 @@ FAULTLESS, NOT_FINITE, OUTSIDE = 0, 1, 2
 """What `screen` finds."""
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def screen(x: NDArray[np.float32], lower: Floats, upper: Floats) -> tuple[int, int]:
     """Return whether an input is finite and between bounds, and the first feature that is not."""
     outside = -1
@@ -29,7 +30,7 @@ def screen(x: NDArray[np.float32], lower: Floats, upper: Floats) -> tuple[int, i
     return FAULTLESS, -1
 
 
-@njit(cache=True, nogil=True)
+@kept(nogil=True)
 def leads(
     weights: NDArray[np.floating],
     biases: NDArray[np.floating],

@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from leaveout.bab.native.kernels import ascent, compiled, pair, passes
 from leaveout.bab.native.kernels.ascent import (
@@ -36,6 +35,7 @@ from leaveout.bab.native.kernels.passes import (
     scores_on_top,
     tighten,
 )
+from leaveout.compiling import kept
 
 __all__ = ["steps"]
 
@@ -51,7 +51,7 @@ def steps() -> tuple[Any, Any, Any]:
     sources = "".join(inspect.getsource(module) for module in modules)
     stamp = int.from_bytes(hashlib.sha256(sources.encode()).digest()[:6], "big")
 
-    @njit(cache=True, nogil=True, **OPTIONS)  # type: ignore[untyped-decorator]
+    @kept(nogil=True, **OPTIONS)
     def tighten_nodes(
         begin: int, end: int, net: Any, numbers: Any, sets: Any, unit: float, which: Any,
         lower: Floats, upper: Floats, state: Floats, phase: Any, size: Floats, status: Any,
@@ -72,7 +72,7 @@ def steps() -> tuple[Any, Any, Any]:
             )  # fmt: skip
             status[i] = OPEN if fine else EMPTY
 
-    @njit(cache=True, nogil=True, **OPTIONS)  # type: ignore[untyped-decorator]
+    @kept(nogil=True, **OPTIONS)
     def form_nodes(
         begin: int, end: int, net: Any, numbers: Any, sets: Any, unit: float, label: int,
         tie: Floats, cut: Floats, which: Any, rival: Any, lower: Floats, upper: Floats,
@@ -154,7 +154,7 @@ def steps() -> tuple[Any, Any, Any]:
                 start_cz[i, j] = keep * cz[best, j] + t * cz[other, j]
                 start_cd[i, j] = keep * cd[best, j] + t * cd[other, j]
 
-    @njit(cache=True, nogil=True, **OPTIONS)  # type: ignore[untyped-decorator]
+    @kept(nogil=True, **OPTIONS)
     def ascend_nodes(
         begin: int, end: int, net: Any, numbers: Any, sets: Any, unit: float, label: int,
         tie: Floats, cut: Floats, aim: Floats, steps: int, rate: float, which: Any, rival: Any,

@@ -1,0 +1,94 @@
+"""Compiled functions that are kept between runs, and what compiling them costs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from numba import njit
+from numba.core import event
+
+__all__ = ["Compiled", "can_keep", "kept", "watched"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_COMPILING = "numba:compile"
+"""What numba calls the event; there is none where a function is read from the disk."""
+
+
+def kept(**options: Any) -> Callable[[Function], Function]:
+    """Compile a function when it is first called, and keep it on the disk between runs.
+
+    Where no folder for that can be written it is compiled in every run.
+
+    Parameters
+    ----------
+    **options
+        Of `numba.njit`.
+    """
+
+    def decorate(function: Function) -> Function:
+        try:
+            return cast(Function, njit(cache=True, **options)(function))
+        except RuntimeError:
+            # What numba raises where none of its folders can be written.
+            return cast(Function, njit(**options)(function))
+
+    return decorate
+
+
+def can_keep() -> bool:
+    """Whether there is a folder in which compiled functions can be kept."""
+
+    def probe() -> None: ...
+
+    try:
+        njit(cache=True)(probe)
+    except RuntimeError:
+        return False
+    return True
+
+
+@dataclass(eq=False)
+class Compiled:
+    """What was compiled while it was watched.
+
+    Attributes
+    ----------
+    functions : int
+        How many; 0 where all were read from the disk.
+    seconds : float
+        From when the first was begun until the watch ended.
+    """
+
+    functions: int = 0
+    seconds: float = 0.0
+
+
+class _Listener(event.Listener):
+    def __init__(self, found: Compiled, first: Callable[[], None]) -> None:
+        self.found, self.first = found, first
+        self.begun = 0.0
+
+    def on_start(self, event: object) -> None:
+        if not self.found.functions:
+            self.begun = time.perf_counter()
+            self.first()
+        self.found.functions += 1
+
+    def on_end(self, event: object) -> None:
+        pass
+
+
+@contextmanager
+def watched(first: Callable[[], None] = lambda: None) -> Iterator[Compiled]:
+    """Watch what is compiled; ``first`` is called before the first function is."""
+    found = Compiled()
+    listener = _Listener(found, first)
+    with event.install_listener(_COMPILING, listener):
+        yield found
+    if found.functions:
+        found.seconds = time.perf_counter() - listener.begun

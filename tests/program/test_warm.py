@@ -1,0 +1,157 @@
+"""Compiling is done before the clock starts, said once, kept, and can be done beforehand."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from numba import njit
+from numba.core.registry import CPUDispatcher
+
+import leaveout.compiling as compiling
+import leaveout.verifier.run as run
+import leaveout.verifier.warming as warming
+from leaveout.compiling import can_keep, kept, watched
+from leaveout.models.votes import Ballots, write_ballots
+from leaveout.verifier.warming import KERNELS, warmed
+
+from support import networks
+from support.files import BOUND, write_question
+from support.votes import random_ballots
+
+CLAIMS = """\
+let Q = network("other.onnx")
+guarantee same: forall x in X: label(N, x) == label(Q, x)
+find drift: least d such that forall x in X, M in F: difference(N, M, x) <= d
+let V = ballots("v.npz")
+guarantee few: certified_accuracy(dpa(V), edits = 2) >= 0.5
+"""
+
+
+def fresh():
+    """A kernel that no run has compiled."""
+    function = njit(lambda x: x + 1)
+    return lambda: function(1)
+
+
+def compiled():
+    """What is compiled of each function, by its argument types."""
+    return {
+        id(each): tuple(each.signatures)
+        for each in gc.get_objects()
+        if type(each) is CPUDispatcher and each.signatures
+    }
+
+
+def test_compiling_is_said_once_and_its_seconds_are_told(monkeypatch):
+    monkeypatch.setattr(warming, "KERNELS", {"one": fresh(), "two": fresh()})
+    said: list[str] = []
+    assert warmed(["one", "two", "one"], said.append) > 0
+    assert [line.split(",")[0] for line in said] == ["compiling"]
+    assert warmed(["one", "two"], said.append) == 0
+    assert len(said) == 1
+    assert warmed([], said.append) == 0
+
+
+def test_where_nothing_can_be_kept_that_is_said_and_all_works(monkeypatch):
+    def without_folders(**options):
+        if options.pop("cache", False):
+            raise RuntimeError("cannot cache function: no locator available")
+        return njit(**options)
+
+    monkeypatch.setattr(compiling, "njit", without_folders)
+    monkeypatch.setattr(warming, "KERNELS", {"one": fresh()})
+    assert not can_keep()
+    assert kept(nogil=True)(lambda x: x + 1)(1) == 2
+    said: list[str] = []
+    warmed(["one"], said.append)
+    assert "NUMBA_CACHE_DIR" in said[-1]
+
+
+@pytest.mark.parametrize("spent", [0.0, 1000.0])
+def test_the_clock_starts_when_all_is_compiled(tmp_path, monkeypatch, spent):
+    spec = write_question(tmp_path)
+    shares: list[float | None] = []
+
+    class Watch(run.Clock):
+        def next(self):
+            shares.append(super().next())
+            return 0.0
+
+    monkeypatch.setattr(run, "Clock", Watch)
+    monkeypatch.setattr(run, "warmed", lambda kernels, say: spent)
+    run.verify(spec, time=500)
+    # Two labels: the first may use half of the time, however long compiling took.
+    assert (spent + 500) / 2 - 200 < shares[0] <= (spent + 500) / 2
+
+
+def test_what_is_warmed_is_all_that_a_run_uses(tmp_path):
+    spec = write_question(tmp_path, text=BOUND + CLAIMS)
+    rng = np.random.default_rng(1)
+    onnx.save(networks.dense(rng, (3, 5, 2), 1.0), tmp_path / "other.onnx")
+    votes, truth = random_ballots(rng, 20, 9, 3)
+    write_ballots(Ballots(votes, truth, 3), tmp_path / "v.npz")
+    for name in ("pairs", "forms", "dpa"):
+        KERNELS[name]()
+    before = compiled()
+    with watched() as found:
+        report = run.verify(spec, time=20)
+    assert found.functions == 0
+    assert compiled() == before
+    assert {result.verdict for result in report.results} <= {"proved", "refuted", "unknown"}
+
+
+def test_only_what_a_specification_uses_is_warmed(tmp_path, monkeypatch):
+    asked: list[list[str]] = []
+    monkeypatch.setattr(run, "warmed", lambda kernels, say: asked.append(kernels) or 0.0)
+    claim = "forall x in X, M in F: confidence(N, x) > {} => label(M, x) == label(N, x)"
+    text = BOUND[: BOUND.index("find")] + "guarantee g: "
+    texts = {
+        BOUND: ["pairs"],
+        text + claim.format("1e6"): [],
+        text + "forall x in X: score(N, x, 0) <= 1e6": ["forms"],
+    }
+    for written, expected in texts.items():
+        run.verify(write_question(tmp_path, text=written), time=20)
+        assert asked.pop() == expected
+    run.verify(write_question(tmp_path), time=20, engine="lucid", workers=1)
+    assert asked.pop() == []
+
+
+def test_the_command_compiles_every_group(monkeypatch, capsys):
+    from leaveout.verifier.cli.app import run as program
+
+    monkeypatch.setattr(warming, "KERNELS", {"one": fresh(), "two": fresh()})
+    assert program(["warm"]) == 0
+    shown = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert shown == ["one", "two"]
+
+
+LIGHT = {
+    "--help": ({"numpy", "numba", "onnx", "onnxruntime", "scipy", "sklearn", "torch"}, ()),
+    "verify": (
+        {"numba", "networkx", "pandas", "scipy", "sklearn", "torch", "highspy", "lark_cython"},
+        ("test.spec",),
+    ),
+}
+
+
+@pytest.mark.parametrize("command", LIGHT)
+def test_starting_imports_nothing_heavy_that_it_does_not_use(tmp_path, command):
+    heavy, rest = LIGHT[command]
+    claim = "forall x in X, M in F: confidence(N, x) > 1e6 => label(M, x) == label(N, x)"
+    write_question(tmp_path, text=BOUND[: BOUND.index("find")] + f"guarantee g: {claim}\n")
+    code = (
+        "import sys\nfrom leaveout.__main__ import main\n"
+        f"sys.argv = {['leaveout', command, *rest]!r}\n"
+        "try: main()\n"
+        f"finally: print('loaded', *({heavy!r} & set(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "loaded\n")

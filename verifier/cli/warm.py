@@ -1,0 +1,50 @@
+"""``leaveout warm``: compile everything now, so that no run has to."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+__all__ = ["warm"]
+
+
+def warm(
+    kernels: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KERNEL]...",
+            help="What to compile: pairs (leaks), forms (other claims over points), guard, forest, "
+            "dpa, ss_dpa, finite_aggregation, run_off, collective_accuracy.",
+            show_default="everything",
+        ),
+    ] = None,
+) -> None:
+    """Compile now what runs would compile once: when an image or a machine is set up.
+
+    What is compiled is kept beside the program, or in the folder that NUMBA_CACHE_DIR in the
+    environment names, which must then name it in later runs too. It is compiled for the processor
+    at hand, and anew after an update.
+
+    For example: NUMBA_CACHE_DIR=/var/cache/leaveout leaveout warm
+
+    Exit status: 0 all is compiled and kept, 2 no folder to keep it in can be written.
+    """
+    from leaveout.compiling import can_keep, watched
+    from leaveout.errors import LeaveoutError
+    from leaveout.verifier.warming import KERNELS
+
+    if not can_keep():
+        raise LeaveoutError(
+            "what is compiled cannot be kept: set NUMBA_CACHE_DIR to a folder that can be written"
+        )
+    unknown = [name for name in kernels or [] if name not in KERNELS]
+    if unknown:
+        raise LeaveoutError(f"no kernel {unknown[0]!r}; there are {', '.join(KERNELS)}")
+    for name in kernels or KERNELS:
+        sys.stderr.write(f"leaveout: compiling {name.replace('_', ' ')}\n")
+        with watched() as found:
+            KERNELS[name]()
+        sys.stdout.write(f"{name:20s}{found.functions:5d} functions compiled\n")
+    raise typer.Exit(0)

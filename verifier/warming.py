@@ -1,0 +1,153 @@
+"""What is compiled before the clock of a question starts, and what ``leaveout warm`` compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from leaveout.bab.rehearsal import rehearse_forms, rehearse_pairs
+from leaveout.specs import CheckedSpec, Find, Guarantee
+from leaveout.specs.tree import Call
+from leaveout.verifier.reachable import reachable
+
+__all__ = ["KERNELS", "Say", "kernels_of_values", "warmed"]
+
+Say = Callable[[str], None]
+"""Shows a line to whoever waits."""
+
+_FIRST = "compiling, once: this takes up to a minute and does not count as search"
+_LOST = (
+    "what was compiled cannot be kept, so every run compiles anew: set NUMBA_CACHE_DIR to a folder "
+    "that can be written"
+)
+
+
+def warmed(kernels: Iterable[str], say: Say | None = None) -> float:
+    """Compile what is not compiled yet.
+
+    Parameters
+    ----------
+    kernels : iterable of str
+        Names of `KERNELS`.
+    say : callable, optional
+        Called once where something is to be compiled, and where it cannot be kept.
+
+    Returns
+    -------
+    float
+        Seconds from the first compilation on; 0 where all was compiled before.
+    """
+    wanted = list(dict.fromkeys(kernels))
+    if not wanted:
+        return 0.0
+    from leaveout.compiling import can_keep, watched
+
+    tell = say or (lambda _: None)
+    with watched(lambda: tell(_FIRST)) as found:
+        for name in wanted:
+            KERNELS[name]()
+    if found.functions and not can_keep():
+        tell(_LOST)
+    return found.seconds
+
+
+def kernels_of_values(statement: Guarantee | Find, spec: CheckedSpec) -> list[str]:
+    """Return the kernels that a claim about values may use."""
+    called = {node.function for node in reachable(statement.claim, spec) if isinstance(node, Call)}
+    return [name for function, names in _USED.items() if function in called for name in names]
+
+
+_USED: Mapping[str, tuple[str, ...]] = {
+    "dpa": ("dpa",),
+    "ss_dpa": ("ss_dpa",),
+    "finite_aggregation": ("finite_aggregation",),
+    "run_off": ("run_off",),
+    "collective_accuracy": ("collective_accuracy",),
+    "forest": ("forest",),
+    "idp": ("pairs", "guard"),
+}
+"""Kernels by the function of the language that leads to them."""
+
+
+def _guard() -> None:
+    """Answer one input, with two members asked."""
+    from leaveout.verifier.guard.kernels import leads, screen
+
+    x, bounds = np.zeros(1, np.float32), np.zeros(1)
+    screen(x, bounds, bounds)
+    plan = np.zeros((0, 8), np.int64)
+    for kind in (np.float32, np.float64):
+        weights, members = np.zeros((1, 1), kind), np.zeros(0, np.int64)
+        leads(weights, weights, plan, 1, np.zeros(2), x, 0, members, 0.0, members.copy())
+
+
+_VOTES = 'let V = ballots("v.npz") let U = ballots("v.npz", offsets = [0, 1]) guarantee g: '
+
+
+def _votes(claim: str) -> Callable[[], None]:
+    def rehearse() -> None:
+        from leaveout.models.votes import Ballots, write_ballots
+
+        votes = np.array([[0, 0, 0, 1, 2], [1, 1, 0, 2, 1], [2, 0, 2, 2, 1]], np.int32)
+        scores = np.zeros((*votes.shape, 3), np.float32)
+        np.put_along_axis(scores, votes[:, :, None], 1, axis=2)
+        edits = np.full((*votes.shape, 3), 2, np.int32)
+        np.put_along_axis(edits, votes[:, :, None], 0, axis=2)
+        truth = np.arange(3, dtype=np.int32)
+        with TemporaryDirectory(prefix="leaveout-") as name:
+            write_ballots(Ballots(votes, truth, 3, scores, edits), Path(name) / "v.npz")
+            _decide(_VOTES + claim, Path(name))
+
+    return rehearse
+
+
+def _forest() -> None:
+    from leaveout.models.forest import DareForestClassifier
+
+    X = np.arange(24.0).reshape(12, 2)
+    y = np.arange(12) % 2
+    forest = DareForestClassifier(2, k=2, max_depth=3, random_state=0).fit(X, y)
+    forest.predict_proba(X)
+    with TemporaryDirectory(prefix="leaveout-") as name:
+        forest.save(Path(name) / "t.npz")
+        (Path(name) / "z.csv").write_text("row\n1\n")
+        claims = (
+            'forall z in points("z.csv"): unlearn(T, z) == retrain(T, z)',
+            "caches_sound(T)",
+            "same_function(T, T, box(0, 1))",
+        )
+        for claim in claims:
+            _decide(f'let T = forest("t.npz") guarantee g: {claim}', Path(name))
+    forest.add(X[:1], y[:1])
+
+
+def _decide(text: str, folder: Path) -> None:
+    from leaveout.specs import parse
+    from leaveout.verifier.reading import read_spec
+    from leaveout.verifier.values import ValueDecider
+
+    reading = read_spec(parse(text), folder, None)
+    decider = ValueDecider(reading.checked, reading.resolver(), folder)
+    for statement in reading.checked.statements:
+        decider.load(statement)
+        decider.decide(statement)
+
+
+KERNELS: Mapping[str, Callable[[], None]] = {
+    "pairs": rehearse_pairs,
+    "forms": rehearse_forms,
+    "guard": _guard,
+    "dpa": _votes(
+        "certified_accuracy(dpa(V), edits = 1) >= certified_accuracy(dpa(V, members = certified), "
+        "edits = 1)"
+    ),
+    "ss_dpa": _votes("certified_accuracy(ss_dpa(V), relabels = 1) >= 0.1"),
+    "finite_aggregation": _votes("certified_accuracy(finite_aggregation(U), edits = 1) >= 0.1"),
+    "run_off": _votes("certified_accuracy(run_off(V), edits = 1) >= 0.1"),
+    "collective_accuracy": _votes("collective_accuracy(dpa(V), edits = 1) >= 0.1"),
+    "forest": _forest,
+}
+"""What uses each group of compiled functions, on the smallest question there is."""
