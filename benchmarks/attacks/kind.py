@@ -72,8 +72,9 @@ KINDS: dict[str, tuple[str, float]] = {
 
 
 def load(name: str) -> Kind:
-    """Make a kind by its name."""
-    module, _, attribute = KINDS[name][0].partition(":")
+    """Make a kind by its name, or by ``module:Class``."""
+    place = name if ":" in name else KINDS[name][0]
+    module, _, attribute = place.partition(":")
     kind: Kind = getattr(importlib.import_module(module), attribute)()
     return kind
 

@@ -213,6 +213,9 @@ class _Maker:
             self.rng.normal(size=channels) + 1, self.normal(channels), self.normal(channels),
             spread * (0.1 + self.rng.random(channels)),
         )  # fmt: skip
+        if self.rng.random() < 0.03:
+            # So near to what the default epsilon adds that its last bits show.
+            values[3][:] = -1e-5 * (1 - 10.0 ** -self.rng.uniform(3, 6))
         names = [self.at, *(self.constant(value) for value in values)]
         given: dict[str, Any] = {}
         if self.rng.random() < 0.6:
