@@ -16,12 +16,13 @@ from attacks.workers import Worker, judged
 from support.odd_kinds import Sized
 
 CASES = 120
+MADE = ("leaks", "listed", "claims", "vnnlib", "certificates")
 
 
 def test_a_short_run_finds_nothing_wrong():
     table, wrong = Table(), []
-    kinds = {name: load(name) for name in KINDS}
-    for name, number in campaign.schedule(list(KINDS), CASES):
+    kinds = {name: load(name) for name in MADE}
+    for name, number in campaign.schedule(list(MADE), CASES):
         outcome = judged(kinds[name], kinds[name].make(generator(14, name, number)))
         table.add(name, outcome, 0.0)
         if outcome.wrong:
