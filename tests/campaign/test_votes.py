@@ -1,0 +1,66 @@
+"""The campaign against certificates of votes: enumeration is right, and sees what is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import leaveout.encoders.votes.collective_exact as collective
+import leaveout.verifier.votes.elections as elections
+
+from attacks.kind import generator, sort_of
+from attacks.vote_truth import Truth
+from attacks.votes import Votes
+
+
+def outcomes(count, **wanted):
+    kind = Votes()
+    made = (kind.make(generator(0, "votes", number)) for number in range(count))
+    cases = [case for case in made if all(case[name] == value for name, value in wanted.items())]
+    return [kind.check(case) for case in cases]
+
+
+def test_random_ballots_hold_what_enumeration_says():
+    found = outcomes(120)
+    assert [each.wrong for each in found if each.wrong is not None] == []
+    assert {each.answer for each in found} == {"proved", "refuted", "unknown", "refused"}
+
+
+def test_enumeration_counts_edits_as_defined():
+    case = {"votes": [[1, 1, 1, 1], [0, 0, 0, 0]], "truth": [1, 0], "labels": 2}
+    truth = Truth(case | {"vote": "dpa", "offsets": []})
+    assert truth.radii == [1, 2]  # ties go to the smaller label
+    assert [truth.accuracy(edits) for edits in range(4)] == [2, 2, 1, 0]
+    assert [truth.collective(edits) for edits in range(4)] == [2, 2, 1, 0]
+    assert truth.median() == 2
+    spread = Truth(case | {"vote": "finite_aggregation", "offsets": [0, 1]})
+    assert spread.radii == [0, 1]
+    ranked = case | {"vote": "run_off", "scores": np.eye(2)[np.array(case["votes"])].tolist()}
+    assert Truth(ranked | {"offsets": []}).radii == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("vote", "name", "more"),
+    [
+        ("dpa", "plurality_radii", lambda whole: lambda *given: whole(*given) + 1),
+        ("certified", "knapsack_radius", lambda whole: lambda *given: whole(*given) + 1),
+    ],
+)
+def test_a_radius_too_large_is_seen(monkeypatch, vote, name, more):
+    monkeypatch.setattr(elections, name, more(getattr(elections, name)))
+    monkeypatch.setattr(elections.Vote, "attack", lambda *given: None, raising=False)
+    sorts = {sort_of(each.wrong) for each in outcomes(250, vote=vote) if each.wrong}
+    assert sorts & {"verdict", "bounds", "find"}
+
+
+def test_a_collective_attack_that_is_overlooked_is_seen(monkeypatch):
+    from dataclasses import replace
+
+    whole = collective.worst_attack
+
+    def lazy(stakes, solver, deadline=None):
+        found = whole(stakes, solver, deadline)
+        return replace(found, attack=replace(found.attack, units=(), lost=()), upper=0, reason="")
+
+    monkeypatch.setattr("leaveout.verifier.deciders.votes.worst_attack", lazy)
+    assert any(each.wrong for each in outcomes(250, vote="dpa"))
