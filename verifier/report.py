@@ -43,11 +43,15 @@ class CellRecord(msgspec.Struct, frozen=True, kw_only=True):
         The features the network reads it as.
     value : float, str or None
         In the data's own units; None where only the name is known.
+    nearest : bool or None
+        Whether no record has what the network reads there, and the value is the nearest that one
+        has; None where that is not known.
     """
 
     name: str
     at: tuple[int, ...]
     value: float | str | None = None
+    nearest: bool | None = None
 
 
 class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):

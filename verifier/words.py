@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from leaveout.bab import EngineResult, Instance, Witness
 from leaveout.bab.native.groups import Group
-from leaveout.encoders import Box
+from leaveout.encoders import Box, Choices
 from leaveout.models import DataFacts, Family, Manifest
-from leaveout.models.train.encoding import decode_row, encoding_of
+from leaveout.models.train.encoding import Encoding, encoding_of, nearest_record, records_of
 from leaveout.verifier.report import (
     BoxRecord,
     CellRecord,
@@ -22,6 +22,7 @@ from leaveout.verifier.report import (
 __all__ = ["box_record", "cells_of", "groups_record", "outside_box", "record", "without_member"]
 
 _SHOWN = 12
+_REASONS = 3
 _ROWS = 12
 """Of a group that are listed."""
 
@@ -71,12 +72,13 @@ def cells_of(manifest: Manifest, x: NDArray[np.float32]) -> tuple[CellRecord, ..
     """
     encoding = encoding_of(manifest)
     if encoding is not None:
-        values = decode_row(encoding, x)
+        values, wrong = nearest_record(encoding, x)
         cells, first = [], 0
         for column in encoding.columns:
             last = first + len(column.features)
             at = tuple(range(first, last))
-            cells.append(CellRecord(name=column.name, at=at, value=values[column.name]))
+            name = column.name
+            cells.append(CellRecord(name=name, at=at, value=values[name], nearest=name in wrong))
             first = last
         return tuple(cells)
     facts = manifest.data
@@ -114,20 +116,34 @@ def _sentence(instance: Instance, witness: Witness, answer: int, pair: bool) -> 
         change = f"flips from {own} to {other}"
     return (
         f"{without} the answer at x {change}, confidence {witness.confidence:.4g}, "
-        f"where x is {_point(instance, witness)}"
+        f"where x is {_point(instance.family.manifest, witness.x)}"
     )
 
 
-def _point(instance: Instance, witness: Witness) -> str:
-    """Show x in the data's own units where they are known, by number otherwise."""
+def _point(manifest: Manifest, x: NDArray[np.float32]) -> str:
+    """Show x in the data's own units where they are known, by number otherwise.
+
+    Where no record can be x, what is shown is the nearest record, and is said to be.
+    """
+    cells = cells_of(manifest, x)
     parts = []
-    for cell in cells_of(instance.family.manifest, witness.x):
-        value = float(witness.x[cell.at[0]]) if cell.value is None else cell.value
+    for cell in cells:
+        value = float(x[cell.at[0]]) if cell.value is None else cell.value
         parts.append(f"{cell.name} = {value if isinstance(value, str) else f'{value:.4g}'}")
     if not parts:
-        parts = [f"{v:.4g}" for v in witness.x]
-    more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
-    return f"({', '.join(parts[:_SHOWN])}{more})"
+        parts = [f"{v:.4g}" for v in x]
+    shown = f"({_listed(parts, _SHOWN)})"
+    encoding = encoding_of(manifest)
+    wrong = {} if encoding is None else nearest_record(encoding, x)[1]
+    if not wrong:
+        return shown
+    why = _listed([f"{name} is {each}" for name, each in wrong.items()], _REASONS)
+    return f"nearest to {shown} but no possible record: {why}"
+
+
+def _listed(parts: list[str], most: int) -> str:
+    more = f" and {len(parts) - most} more" if len(parts) > most else ""
+    return f"{', '.join(parts[:most])}{more}"
 
 
 def _label(facts: DataFacts | None, label: int) -> str:
@@ -162,7 +178,10 @@ def outside_box(instance: Instance) -> str | None:
     def named(i: int) -> str:
         return f"feature {i} ({facts.features[i]})" if i < len(facts.features) else f"feature {i}"
 
+    covered = _covered(encoding_of(instance.family.manifest), box)
     for each in box.choices:
+        if each in covered:
+            continue
         for i, known in zip(each.columns.tolist(), each.values.T, strict=True):
             for value in (facts.minimum[i], facts.maximum[i]):
                 if value not in known:
@@ -179,9 +198,25 @@ def outside_box(instance: Instance) -> str | None:
                 f"[{low:g}, {high:g}], the box [{box.lower[i]:g}, {box.upper[i]:g}]; nothing is "
                 "claimed about inputs outside it"
             )
-    if box.choices:
+    if len(covered) < len(box.choices):
         return (
             "whether all training data takes listed values is not known: a family keeps only the "
             "range of each feature"
         )
     return None
+
+
+def _covered(encoding: Encoding | None, box: Box) -> list[Choices]:
+    """Return the listed values among which are all that some column takes in any record."""
+    by_columns = {tuple(each.columns.tolist()): each for each in box.choices}
+    covered, first = [], 0
+    for column in () if encoding is None else encoding.columns:
+        at = tuple(range(first, first + len(column.features)))
+        first += len(at)
+        each, records = by_columns.get(at), records_of(column)
+        if each is None or records is None:
+            continue
+        known = set(map(tuple, each.values.tolist()))
+        if all(tuple(row) in known for row in records.tolist()):
+            covered.append(each)
+    return covered

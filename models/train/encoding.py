@@ -21,19 +21,26 @@ __all__ = [
     "encode_rows",
     "encoding_of",
     "nearest",
+    "nearest_record",
     "number",
+    "records_of",
 ]
+
+MOST_WHOLE = 1_000_000
+"""Most whole numbers of a column that are listed one by one."""
 
 
 class NumberColumn(msgspec.Struct, frozen=True, tag="number"):
     """A numeric column, one feature: (value - minimum) / (maximum - minimum).
 
-    A constant column gives the feature 0.
+    A constant column gives the feature 0. ``whole`` says that every training row has a whole
+    number; False where that is not known.
     """
 
     name: str
     minimum: float
     maximum: float
+    whole: bool = False
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -144,6 +151,72 @@ def decode_row(
     return decoded
 
 
+def records_of(column: NumberColumn | CategoryColumn) -> NDArray[np.float32] | None:
+    """Return every value that the features of a column take in a record.
+
+    Returns
+    -------
+    ndarray of float32, shape (values, features), or None
+        The very numbers that `encode_rows` gives; None for a column of real numbers, or of more
+        than `MOST_WHOLE` whole ones.
+    """
+    if isinstance(column, CategoryColumn):
+        return np.eye(len(column.categories), dtype=np.float32)
+    if not column.whole or column.maximum - column.minimum >= MOST_WHOLE:
+        return None
+    values = np.arange(int(column.minimum), int(column.maximum) + 1, dtype=np.float64)
+    return _scaled(column, values[:, None])
+
+
+def nearest_record(
+    encoding: Encoding, x: Sequence[float] | NDArray[np.floating]
+) -> tuple[dict[str, str | float], dict[str, str]]:
+    """Return the record nearest to a point, and why the point itself can be none.
+
+    Parameters
+    ----------
+    encoding : Encoding
+    x : sequence of float, shape (features,)
+        As float32, which the network reads.
+
+    Returns
+    -------
+    values : dict of str to float or str
+        Column name to value: one of the categories, a whole number where the column has only
+        such, no number beyond the training data's.
+    wrong : dict of str to str
+        By the columns that no record has so: what is wrong, as in ``not a whole number``. Empty
+        where the point is a possible record.
+
+    Raises
+    ------
+    TrainingError
+        If ``x`` has another number of features.
+    """
+    decoded = decode_row(encoding, x)
+    read = np.asarray(x, dtype=np.float32)
+    values: dict[str, str | float] = {}
+    wrong: dict[str, str] = {}
+    first = 0
+    for column in encoding.columns:
+        last = first + len(column.features)
+        part, value = read[first:last], decoded[column.name]
+        first = last
+        if isinstance(column, CategoryColumn):
+            values[column.name] = value
+            if sorted(part.tolist()) != [0.0] * (len(part) - 1) + [1.0]:
+                wrong[column.name] = "not one category"
+            continue
+        inside = min(max(float(value), column.minimum), column.maximum)
+        values[column.name] = float(round(inside)) if column.whole else inside
+        ends = _scaled(column, np.array([column.minimum, column.maximum]))
+        if not ends[0] <= part[0] <= ends[1]:
+            wrong[column.name] = "outside the training data's range"
+        elif column.whole and _scaled(column, np.array(values[column.name])) != part[0]:
+            wrong[column.name] = "not a whole number"
+    return values, wrong
+
+
 def number(cell: str) -> float | None:
     """Read a cell as a number, as people write them in tables; None if it is not one."""
     try:
@@ -187,6 +260,10 @@ def _encode_column(
                 f"row {index}, column {column.name!r}: {cell!r} is not a finite number"
             )
         values[index] = value
+    return _scaled(column, values)
+
+
+def _scaled(column: NumberColumn, values: NDArray[np.float64]) -> NDArray[np.float32]:
     span = column.maximum - column.minimum
     scaled = (values - column.minimum) / span if span else np.zeros_like(values)
     with np.errstate(over="ignore"):  # for who reads the features to refuse

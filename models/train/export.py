@@ -14,6 +14,8 @@ from leaveout.models.family import DataFacts, Family, Manifest
 from leaveout.models.family_file import save_family_file
 from leaveout.models.train.architecture import Conv, Layer, parameter_shapes
 from leaveout.models.train.blocks import Blocks
+from leaveout.models.train.encoding import Encoding
+from leaveout.models.train.records import records_text
 
 if TYPE_CHECKING:
     import onnx
@@ -132,8 +134,11 @@ def write_family(
     save_family_file(path, Family(stacks, np.arange(members, dtype=np.int64), manifest))
 
 
-def spec_text(facts: DataFacts, source: str, inside: bool) -> str:
+def spec_text(facts: DataFacts, source: str, inside: bool, encoding: Encoding | None = None) -> str:
     """Return a specification of what one record can change.
+
+    Of a table the set of inputs is what its records can be: categories, whole numbers and ranges
+    are those of the training rows, as the very numbers the network reads.
 
     Parameters
     ----------
@@ -142,9 +147,13 @@ def spec_text(facts: DataFacts, source: str, inside: bool) -> str:
         Name of the data file.
     inside : bool
         Whether all rows, test rows too, lie in [0, 1].
+    encoding : Encoding or None
+        Of a table.
     """
     about = " ".join(source.split())
-    if inside:
+    if encoding is not None:
+        box = records_text(facts, encoding)
+    elif inside:
         box = "let X = box(0, 1)"
     else:
         low = ", ".join(map(repr, facts.minimum))

@@ -114,8 +114,14 @@ def _manifest(
 
 def settings_of(manifest: Manifest, members: int) -> Settings:
     """All that two runs must share to be the same run, as it reads back from JSON."""
+    recipe = dict(manifest.recipe)
+    encoding = recipe.get("encoding")
+    if isinstance(encoding, dict):
+        # Older runs did not say which columns are whole, and training does not ask.
+        bare = [{k: v for k, v in each.items() if k != "whole"} for each in encoding["columns"]]
+        recipe["encoding"] = {**encoding, "columns": bare}
     settings = {
-        **manifest.recipe,
+        **recipe,
         "architecture": manifest.architecture,
         "data": manifest.data.sha256 if manifest.data else "",
         "seed": manifest.seed,

@@ -158,7 +158,7 @@ def _train(job: Job, on_progress: Callable[[TrainingProgress], None]) -> None:
         network = network_model(job.layers, unflatten(job.layers, blocks.read(first)[0]))
         write_whole(blocks.folder / NETWORK, network.SerializeToString(deterministic=True))
         assert job.manifest.data is not None
-        text = spec_text(job.manifest.data, job.source.name, _inside(job.data))
+        text = spec_text(job.manifest.data, job.source.name, _inside(job.data), job.data.encoding)
         write_whole(blocks.folder / SPEC, text.encode())
         write_family(blocks.folder / FAMILY, job.layers, blocks, job.members, job.manifest)
         # The family comes last: where it is, all is.

@@ -130,13 +130,13 @@ def test_a_long_input_is_folded_and_a_short_one_is_not(made):
 
 
 def test_a_witness_is_shown_in_the_units_of_the_data(made):
-    cells = (
-        CellRecord(name="age", at=(0,), value=41.5),
-        CellRecord(name="colour", at=(1, 2), value="red"),
-    )
     leak = made.leak(features=3)
-    for x, said in (((0.25, 0.0, 1.0), "red"), ((0.25, 0.75, 1.0), "nearest to red")):
-        witness = msgspec.structs.replace(leak.witness, cells=cells, x=x)
+    for nearest, said in ((False, "red"), (True, "nearest to red"), (None, "nearest to red")):
+        cells = (
+            CellRecord(name="age", at=(0,), value=41.5, nearest=nearest and None),
+            CellRecord(name="colour", at=(1, 2), value="red", nearest=nearest),
+        )
+        witness = msgspec.structs.replace(leak.witness, cells=cells, x=(0.25, 0.75, 1.0))
         text = made.page(msgspec.structs.replace(leak, witness=witness))
         assert "x in the units of the data; the member lacks row 40" in text
         assert '<th scope="row">age</th><td class="number">41.5</td>' in text

@@ -109,7 +109,10 @@ def test_the_specification_names_data_and_files(trained):
         "# what any one record of shop.csv can change\n"
         'let N = network("full.onnx")\n'
         'let F = family("family.npz")\n'
-        "let X = box(0, 1)\n"
+        "let X0 = box(0, 1)\n"
+        "let X1 = integers(X0, at = 0, zero = 0, one = 6)  # visits: 0 to 6\n"
+        "let X2 = one_hot(X1, at = [1, 2, 3])  # month\n"
+        "let X = integers(X2, at = 4, zero = 0, one = 4)  # pages: 0 to 4\n"
         "\n"
         "find bound: least b per label such that\n"
         "    forall x in X, M in F: confidence(N, x) > b => label(M, x) == label(N, x)\n"

@@ -69,7 +69,7 @@ def _units(witness: WitnessRecord) -> Html | None:
     if not known:
         return None
     rows: list[list[Child]] = [
-        [cell.name, _value(cell, witness.x), _read(cell, witness.x)] for cell in known[:_MOST]
+        [cell.name, _value(cell), _read(cell, witness.x)] for cell in known[:_MOST]
     ]
     title = f"x in the units of the data; the member lacks row {witness.removed}"
     columns = [Column("Column"), Column("Value", number=True)]
@@ -78,13 +78,12 @@ def _units(witness: WitnessRecord) -> Html | None:
     return shown if len(known) <= _OPEN else folded(title, shown)
 
 
-def _value(cell: CellRecord, x: tuple[float, ...]) -> str:
-    if not isinstance(cell.value, str):
-        return plain(cell.value) if cell.value is not None else "–"
-    read = [x[at] for at in cell.at if at < len(x)]
-    # Where features lie between categories it is none of them.
-    clear = sorted(read) == [0.0] * (len(read) - 1) + [1.0]
-    return cell.value if clear else f"nearest to {cell.value}"
+def _value(cell: CellRecord) -> str:
+    if cell.value is None:
+        return "–"
+    text = cell.value if isinstance(cell.value, str) else plain(cell.value)
+    unknown = cell.nearest is None and isinstance(cell.value, str)
+    return f"nearest to {text}" if cell.nearest or unknown else text
 
 
 def _read(cell: CellRecord, x: tuple[float, ...]) -> str:

@@ -1,0 +1,82 @@
+"""The records a table can hold, as a set of inputs of the specification language."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from leaveout.models.family import DataFacts
+from leaveout.models.train.encoding import CategoryColumn, Encoding
+
+__all__ = ["records_text"]
+
+_MOST_LISTED = 1_000_000
+"""Numbers that the whole set lists: further columns stay ranges."""
+_MOST_CHARACTERS = 60_000
+"""... and that it, and its box, are written in."""
+_LONGEST = 60
+
+
+def records_text(facts: DataFacts, encoding: Encoding) -> str:
+    """Return the lets that define ``X``: what the records of a table can be.
+
+    Parameters
+    ----------
+    facts : DataFacts
+        Of the encoded training rows.
+    encoding : Encoding
+    """
+    refined, left = _refined(encoding)
+    names = [*(f"X{number}" for number in range(len(refined))), "X"]
+    lines = [f"let {names[0]} = {_box(facts)}"]
+    for number, (function, arguments, said) in enumerate(refined):
+        call = f"{function}({names[number]}, {arguments})"
+        lines.append(f"let {names[number + 1]} = {call}  # {said}")
+    if left:
+        lines.insert(0, f"# {left} columns stay ranges: they have too many values to list them all")
+    return "\n".join(lines)
+
+
+def _box(facts: DataFacts) -> str:
+    # A table's columns are scaled into [0, 1]; a constant one is 0, or 1 if it is a word.
+    written = f"box({_list(facts.minimum)}, {_list(facts.maximum)})"
+    plain = set(facts.minimum) == {0.0} and set(facts.maximum) == {1.0}
+    return "box(0, 1)" if plain or len(written) > _MOST_CHARACTERS else written
+
+
+def _list(values: Sequence[float]) -> str:
+    return f"[{', '.join(map(_number, values))}]"
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def _refined(encoding: Encoding) -> tuple[list[tuple[str, str, str]], int]:
+    """Return function, further arguments and a comment, one a column that takes listed values.
+
+    And how many such columns are left out, because the specification could not be read any more.
+    """
+    refined: list[tuple[str, str, str]] = []
+    first, listed, written, left = 0, 0, 0, 0
+    for column in encoding.columns:
+        features = range(first, first + len(column.features))
+        first = features.stop
+        name = " ".join(column.name.split())[:_LONGEST]
+        if isinstance(column, CategoryColumn):
+            count = len(features) ** 2
+            call = ("one_hot", f"at = {list(features)}", name)
+        elif column.whole and column.minimum < column.maximum:
+            count = int(column.maximum - column.minimum) + 1
+            low, high = _number(column.minimum), _number(column.maximum)
+            ends = "" if (low, high) == ("0", "1") else f", zero = {low}, one = {high}"
+            call = ("integers", f"at = {features.start}{ends}", f"{name}: {low} to {high}")
+        else:
+            # The box says all of it.
+            continue
+        length = sum(map(len, call))
+        if listed + count > _MOST_LISTED or written + length > _MOST_CHARACTERS:
+            left += 1
+            continue
+        listed, written = listed + count, written + length
+        refined.append(call)
+    return refined, left
