@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from leaveout.models.forest import DareForestClassifier, caches_sound, first_dif
 from leaveout.verifier.run import verify
 
 from attacks.kind import Answer, Case, Outcome
-from attacks.places import folder
+from attacks.warm import entry_points_kept, memory_folder
 from support.forest_definition import defined, nested
 from support.forest_scripts import corners
 
@@ -31,6 +32,9 @@ class Forests:
     """A table of any layout, a script of deletions and additions, and claims about both ends."""
 
     name = "forests"
+
+    def __init__(self) -> None:
+        entry_points_kept()
 
     def make(self, rng: np.random.Generator) -> Case:
         """See `Kind.make`."""
@@ -77,7 +81,7 @@ class Forests:
             if not str(error).startswith(("Unknown label type", "Input X contains")):
                 raise
             return Outcome(label, "refused")
-        with folder() as at:
+        with tempfile.TemporaryDirectory(dir=memory_folder()) as at:
             wrong = _defined(forest, X, y)
             begun = forest
             if wrong is None:

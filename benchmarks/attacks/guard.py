@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -25,7 +26,7 @@ from leaveout.verifier.guard.bounds import ProvedBounds, save_bounds
 from leaveout.verifier.guard.noise import noised
 
 from attacks.kind import Case, Outcome
-from attacks.places import folder
+from attacks.warm import memory_folder
 from support import networks
 from support.guards import Served
 
@@ -85,7 +86,7 @@ class Guards:
         """See `Kind.check`."""
         label = "tampered" if case["tampered"] else "listed" if case["columns"] else "a box"
         label += ", searched" if case["searched"] else ""
-        with folder() as at:
+        with tempfile.TemporaryDirectory(dir=memory_folder()) as at:
             try:
                 served = _served(case, Path(at))
             except LeaveoutError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import resource
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -26,7 +27,7 @@ from attacks.kind import Case, Outcome
 from attacks.onnx_cases import NotRunError, Runtime, model_of
 from attacks.operator_nodes import network
 from attacks.operator_odd import odd
-from attacks.places import folder
+from attacks.warm import memory_folder
 
 __all__ = ["Operators"]
 
@@ -54,7 +55,7 @@ class Operators:
             model = model_of(case)
         except (ValueError, TypeError, OverflowError, EncodeError, KeyError):
             return Outcome("no protocol buffer", "refused")
-        with folder() as at:
+        with tempfile.TemporaryDirectory(dir=memory_folder()) as at:
             path = Path(at) / "model.onnx"
             path.write_bytes(model.SerializeToString())
             before, memory = time.process_time(), _peak()

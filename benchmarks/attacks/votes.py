@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import tempfile
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -16,8 +17,8 @@ from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.verifier.run import verify
 
 from attacks.kind import Case, Outcome
-from attacks.places import folder
 from attacks.vote_truth import Truth
+from attacks.warm import entry_points_kept, memory_folder
 from support.votes import random_ballots
 
 __all__ = ["Votes"]
@@ -40,6 +41,9 @@ class Votes:
     """Random ballots with ties, counted in every way, and a claim near what is true of them."""
 
     name = "votes"
+
+    def __init__(self) -> None:
+        entry_points_kept()
 
     def make(self, rng: np.random.Generator) -> Case:
         """See `Kind.make`."""
@@ -74,7 +78,7 @@ class Votes:
         """See `Kind.check`."""
         claim = case["claim"]
         label = f"{case['vote']}, {claim['kind']}" + (", damaged" if case["damage"] else "")
-        with folder() as at:
+        with tempfile.TemporaryDirectory(dir=memory_folder()) as at:
             ballots, spec = Path(at) / "ballots.npz", Path(at) / "a.spec"
             try:
                 _write(case, ballots)
