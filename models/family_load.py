@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from leaveout.errors import FamilyError, ModelError
 from leaveout.models.family import Family, Manifest
 from leaveout.models.family_file import load_family_file
+from leaveout.models.flaws import first_flaw
 from leaveout.models.onnx_file import Network, load_network
 
 __all__ = ["load_family", "match"]
@@ -40,12 +41,13 @@ def load_family(path: Path | str, network: Network) -> Family:
 
 
 def match(family: Family, network: Network, where: str) -> None:
-    """Check that every stacked parameter has the name and shape of one of ``network``'s.
+    """Check that the members are networks of ``network``'s architecture.
 
     Raises
     ------
     FamilyError
-        Naming the first parameter that is missing, unknown or of another shape.
+        Naming the first parameter that is missing, unknown or of another shape, or the first
+        member that divides by zero or has a negative variance.
     """
     for name, shape in network.graph.parameters.items():
         if name not in family.parameters:
@@ -66,6 +68,12 @@ def match(family: Family, network: Network, where: str) -> None:
         raise FamilyError(
             f"{where}: the family was made for another architecture than {network.source} "
             f"(hash {known[:12]}, the network's is {network.architecture[:12]})"
+        )
+    flaw = first_flaw(network.graph, family.parameters)
+    if flaw is not None:
+        raise FamilyError(
+            f"{where}: member {flaw.member} (row {int(family.removed[flaw.member])}): node "
+            f"{flaw.node!r}: {flaw.why}"
         )
 
 

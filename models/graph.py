@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.operators.base import Operator, Shape
+from leaveout.models.operators.base import Operator, Shape, Shapes
 
 __all__ = ["Graph", "Join", "Node"]
 
@@ -59,6 +59,10 @@ class Graph:
         Tensor names.
     input_shape : tuple of int
         One sample, without the batch axis.
+    labels : int
+        Number of scores.
+    shapes : mapping of str to tuple of int
+        Of every tensor; of one sample where it depends on the input.
     parameters : mapping of str to tuple of int
         Shape of each trainable initialiser, in the file's order.
     constants : mapping of str to ndarray of float64
@@ -73,7 +77,9 @@ class Graph:
     input: str
     output: str
     input_shape: Shape
-    parameters: Mapping[str, Shape]
+    labels: int
+    shapes: Shapes
+    parameters: Shapes
     constants: Mapping[str, NDArray[np.float64]]
     transposed: Mapping[str, tuple[str, Shape]]
     notes: tuple[str, ...] = ()

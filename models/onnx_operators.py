@@ -1,27 +1,66 @@
-"""One reader an ONNX operator: node and attributes in, our operator out."""
+"""The ONNX operators that are modelled: what each of them accepts, and how it is read."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 
 from leaveout.models.graph import Join
+from leaveout.models.onnx_attributes import (
+    ANY,
+    AUTO_PAD,
+    FINITE,
+    FLAG,
+    NOT_NEGATIVE,
+    PADS,
+    POSITIVE,
+    SIZES,
+    Accepted,
+    only,
+)
 from leaveout.models.operators import Operator, Relu, Shape
 from leaveout.models.operators.dense import Gemm, MatMul
 from leaveout.models.operators.elementwise import BatchNormalization, Scale, Shift
 from leaveout.models.operators.shape import Identity, Permute, Reshape
 from leaveout.models.operators.window import AveragePool, Conv, GlobalAveragePool, Window
 
-__all__ = ["READERS", "UnsupportedError", "Use"]
+__all__ = ["OPERATORS", "OPSETS", "Modelled", "UnsupportedError", "Use", "attributes_of"]
+
+OPSETS = range(7, 24)
+"""Versions of ONNX's operator set whose operators are modelled."""
+
+Kind = Literal["data", "floats", "integers", "truth"]
+"""Of an input: the network's data or a float32 constant; or a constant of float32, int64, bool."""
+
+_TYPES: Mapping[Kind, str] = {
+    "data": "float32",
+    "floats": "float32",
+    "integers": "int64",
+    "truth": "bool",
+}
 
 
 class UnsupportedError(Exception):
     """Why a node is refused; the reader of the file adds which one."""
+
+
+def attributes_of(proto: onnx.NodeProto) -> dict[str, Any]:
+    """Values of the attributes that a node has; floats are those of float32, as ONNX keeps them."""
+    found = {}
+    for attribute in proto.attribute:
+        if attribute.ref_attr_name:
+            raise UnsupportedError(f"its attribute {attribute.name!r} refers to another one")
+        value = onnx.helper.get_attribute_value(attribute)
+        text = isinstance(value, bytes)
+        found[attribute.name] = value.decode(errors="replace") if text else value
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,15 +70,21 @@ class Use:
     Attributes
     ----------
     proto : onnx.NodeProto
+        Already checked against ONNX's schema of its operator.
+    opset : int
     shapes : mapping of str to tuple of int
         Shape of one sample of each variable tensor.
     values : mapping of str to ndarray
         Values of the constant tensors (of N, where they are parameters).
+    alone : bool
+        Whether the model takes one sample at a time, so that the batch axis is 1.
     """
 
     proto: onnx.NodeProto
+    opset: int
     shapes: Mapping[str, Shape]
     values: Mapping[str, NDArray[Any]]
+    alone: bool
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -48,48 +93,98 @@ class Use:
 
     def attribute(self, name: str, default: Any) -> Any:
         """Value of an attribute, or ``default``."""
-        for attribute in self.proto.attribute:
-            if attribute.name == name:
-                value = onnx.helper.get_attribute_value(attribute)
-                return value.decode() if isinstance(value, bytes) else value
-        return default
+        return attributes_of(self.proto).get(name, default)
 
     def constant(self, position: int) -> str:
-        """Name of the input at ``position``, which must be constant; empty where absent."""
-        if position >= len(self.proto.input) or not self.proto.input[position]:
-            return ""
-        name = str(self.proto.input[position])
-        if name not in self.values:
-            raise UnsupportedError(f"input {position} ({name!r}) must be a constant")
-        return name
+        """Name of the constant at ``position``; empty where absent."""
+        given = self.proto.input
+        return str(given[position]) if position < len(given) else ""
 
     def integers(self, position: int, attribute: str) -> list[int] | None:
         """Integers given as an input (newer opsets) or as an attribute (older ones)."""
         name = self.constant(position)
-        if name:
-            return [int(i) for i in self.values[name].reshape(-1)]
-        listed = self.attribute(attribute, None)
-        return None if listed is None else [int(i) for i in listed]
+        if not name:
+            listed = self.attribute(attribute, None)
+            return None if listed is None else [int(i) for i in listed]
+        if self.values[name].ndim != 1:
+            raise UnsupportedError(f"input {position} ({name!r}) must be a list of integers")
+        return [int(i) for i in self.values[name]]
 
     @property
     def shape(self) -> Shape:
         """Shape of one sample of the first variable input."""
         return self.shapes[self.variables[0]]
 
-    def first_is_variable(self) -> None:
-        """Refuse a node whose first input is not the variable one."""
-        if self.variables != (self.proto.input[0],):
+    def axes(self, listed: list[int], rank: int) -> set[int]:
+        """Positions of some axes among ``rank``; the batch axis may not be one of them."""
+        if any(not -rank <= axis < rank for axis in listed):
+            raise UnsupportedError(f"axes = {listed} of a tensor of {rank} axes")
+        if self.opset < 11 and min(listed, default=0) < 0:
+            raise UnsupportedError(f"axes = {listed}; opset {self.opset} counts them from 0")
+        found = {axis % rank for axis in listed}
+        if len(found) != len(listed):
+            raise UnsupportedError(f"axes = {listed} names an axis twice")
+        if 0 in found:
+            raise UnsupportedError(f"axes = {listed} holds the batch axis")
+        return found
+
+
+@dataclass(frozen=True)
+class Modelled:
+    """One ONNX operator.
+
+    Attributes
+    ----------
+    read : callable
+        From a node to our operator.
+    inputs : tuple of str
+        Kind of each input it may have; a node with more is refused. Which may be left out is
+        ONNX's schema's to say.
+    attributes : mapping of str to Accepted
+        A node with any other attribute is refused.
+    trains : bool
+        Whether more than one output means that the node is in training mode.
+    """
+
+    read: Callable[[Use], Operator]
+    inputs: tuple[Kind, ...] = ("data",)
+    attributes: Mapping[str, Accepted] = field(default_factory=lambda: MappingProxyType({}))
+    trains: bool = False
+
+    def operator(self, use: Use) -> Operator:
+        """Read a node of this operator.
+
+        Raises
+        ------
+        UnsupportedError
+            If it has an attribute, an input or a value of one that is not modelled.
+        """
+        given = attributes_of(use.proto)
+        for name, value in given.items():
+            if name not in self.attributes:
+                raise UnsupportedError(f"its attribute {name!r} is not supported")
+            if not self.attributes[name].holds(value):
+                raise UnsupportedError(f"{name} = {value}: {self.attributes[name].expected}")
+        if len(use.proto.input) > len(self.inputs):
+            raise UnsupportedError(f"only its first {len(self.inputs)} inputs are supported")
+        for i, (name, kind) in enumerate(zip(use.proto.input, self.inputs, strict=False)):
+            if name in use.shapes and kind != "data":
+                raise UnsupportedError(f"input {i} ({name!r}) must be a constant")
+            if name and name not in use.shapes and use.values[name].dtype != _TYPES[kind]:
+                raise UnsupportedError(
+                    f"input {i} ({name!r}) holds {use.values[name].dtype}, expected {_TYPES[kind]}"
+                )
+        if self.inputs.count("data") == 1 and use.variables != (use.proto.input[0],):
             raise UnsupportedError("only its first input may depend on the network's input")
+        if self.trains and len([name for name in use.proto.output if name]) > 1:
+            raise UnsupportedError(_TRAINING)
+        return self.read(use)
+
+
+_TRAINING = "it is in training mode; export the model in evaluation mode"
 
 
 def _gemm(use: Use) -> Operator:
-    use.first_is_variable()
-    if use.attribute("transA", 0):
-        raise UnsupportedError("transA = 1 mixes the samples of a batch")
-    if len(use.shape) != 1:
-        raise UnsupportedError(
-            f"its input has shape [batch, {use.shape}], expected [batch, features]"
-        )
     return Gemm(
         use.constant(1),
         use.constant(2),
@@ -97,16 +192,6 @@ def _gemm(use: Use) -> Operator:
         float(use.attribute("beta", 1.0)),
         bool(use.attribute("transB", 0)),
     )
-
-
-def _matmul(use: Use) -> Operator:
-    use.first_is_variable()
-    weight = use.constant(1)
-    if use.values[weight].ndim != 2:
-        raise UnsupportedError(
-            f"its constant has shape {use.values[weight].shape}, expected a matrix"
-        )
-    return MatMul(weight)
 
 
 def _sum(sign: int) -> Callable[[Use], Operator]:
@@ -119,148 +204,162 @@ def _sum(sign: int) -> Callable[[Use], Operator]:
                     "a residual connection needs equal shapes"
                 )
             return Join(sign)
-        if use.variables == (left,):
-            return Shift(_broadcast(use, right), 1, sign)
-        return Shift(_broadcast(use, left), sign, 1)
+        return Shift(right, 1, sign) if use.variables == (left,) else Shift(left, sign, 1)
 
     return read
-
-
-def _broadcast(use: Use, constant: str) -> str:
-    shape = use.values[constant].shape
-    if len(shape) > len(use.shape) and any(n != 1 for n in shape[: len(shape) - len(use.shape)]):
-        raise UnsupportedError(f"a constant of shape {shape} mixes the samples of a batch")
-    return constant
 
 
 def _multiply(use: Use) -> Operator:
     if len(use.variables) != 1:
         raise UnsupportedError("a product of two variable tensors is not affine")
-    constant = next(name for name in use.proto.input if name not in use.variables)
-    return Scale(_broadcast(use, constant), "multiply")
-
-
-def _divide(use: Use) -> Operator:
-    use.first_is_variable()
-    constant = use.constant(1)
-    if not np.all(use.values[constant]):
-        raise UnsupportedError("it divides by zero")
-    return Scale(_broadcast(use, constant), "divide")
+    return Scale(next(name for name in use.proto.input if name not in use.shapes), "multiply")
 
 
 def _window(use: Use, kernel: Shape) -> Window:
     rank = len(kernel)
-    if rank not in {1, 2} or len(use.shape) != rank + 1:
-        raise UnsupportedError("only one and two spatial axes are supported")
+    auto_pad = str(use.attribute("auto_pad", "NOTSET"))
+    if auto_pad != "NOTSET" and any(use.attribute("pads", ())):
+        raise UnsupportedError(f"auto_pad = {auto_pad} beside pads")
     return Window(
         kernel,
         tuple(use.attribute("strides", (1,) * rank)),
         tuple(use.attribute("dilations", (1,) * rank)),
         tuple(use.attribute("pads", (0,) * (2 * rank))),
-        str(use.attribute("auto_pad", "NOTSET")),
+        auto_pad,
     )
 
 
 def _conv(use: Use) -> Operator:
-    use.first_is_variable()
     weight = use.constant(1)
-    window = _window(use, use.values[weight].shape[2:])
-    return Conv(weight, use.constant(2), window, int(use.attribute("group", 1)))
+    kernel = tuple(use.attribute("kernel_shape", use.values[weight].shape[2:]))
+    return Conv(weight, use.constant(2), _window(use, kernel), int(use.attribute("group", 1)))
 
 
 def _average_pool(use: Use) -> Operator:
-    if use.attribute("ceil_mode", 0):
-        raise UnsupportedError("ceil_mode = 1")
+    if any(n != 1 for n in use.attribute("dilations", ())):
+        raise UnsupportedError("dilations other than 1 are not supported")
     window = _window(use, tuple(use.attribute("kernel_shape", ())))
     return AveragePool(window, bool(use.attribute("count_include_pad", 0)))
 
 
 def _batch_normalization(use: Use) -> Operator:
-    use.first_is_variable()
-    if use.attribute("training_mode", 0) or len([n for n in use.proto.output if n]) > 1:
-        raise UnsupportedError("it is in training mode; export the model in evaluation mode")
+    epsilon = float(np.float32(use.attribute("epsilon", 1e-5)))
     scale, bias, mean, variance = (use.constant(i) for i in range(1, 5))
-    epsilon = float(use.attribute("epsilon", 1e-5))
     return BatchNormalization(scale, bias, mean, variance, epsilon)
 
 
-def _sized(use: Use, shape: list[int]) -> Operator:
-    """Read a full target shape, batch axis first, where a batch of one is re-shaped."""
-    size = int(np.prod(use.shape, dtype=np.int64))
-    filled = [
-        (1, *use.shape)[i] if n == 0 and i <= len(use.shape) else n for i, n in enumerate(shape)
-    ]
-    if filled.count(-1) == 1:
-        known = int(np.prod([n for n in filled if n != -1], dtype=np.int64))
-        filled[filled.index(-1)] = size // max(known, 1)
-    if not filled or filled[0] != 1 or int(np.prod(filled, dtype=np.int64)) != size:
-        raise UnsupportedError(f"re-shaping to {shape} mixes the samples of a batch")
-    return Reshape(tuple(filled[1:]))
+def _dropout(use: Use) -> Operator:
+    training = use.constant(2)
+    if training and use.values[training].any():
+        raise UnsupportedError(_TRAINING)
+    return Identity()
 
 
 def _flatten(use: Use) -> Operator:
     axis = int(use.attribute("axis", 1))
-    if axis not in {1, -len(use.shape)}:
+    if axis != 1 and (use.opset < 11 or axis != -len(use.shape)):
         raise UnsupportedError(
             f"axis = {axis} mixes the samples of a batch; only axis = 1 is supported"
         )
-    return Reshape((int(np.prod(use.shape, dtype=np.int64)),))
+    return Reshape((math.prod(use.shape),))
 
 
 def _reshape(use: Use) -> Operator:
-    use.first_is_variable()
-    if use.attribute("allowzero", 0):
-        raise UnsupportedError("allowzero = 1")
-    return _sized(use, use.integers(1, "shape") or [])
+    shape = use.integers(1, "shape") or []
+    mixes = UnsupportedError(f"re-shaping to {shape} mixes the samples of a batch")
+    if min(shape, default=0) < -1 or shape.count(-1) > 1:
+        raise UnsupportedError(f"{shape} is no shape")
+    if len(shape) < 2:
+        raise mixes
+    if any(n == 0 and i > len(use.shape) for i, n in enumerate(shape)):
+        raise UnsupportedError(f"a 0 in {shape} has no axis to take its size from")
+    rest = [use.shape[i] if n == 0 else n for i, n in enumerate(shape[1:])]
+    if -1 in rest:
+        size, known = math.prod(use.shape), math.prod(n for n in rest if n != -1)
+        if not known or size % known:
+            raise mixes
+        rest[rest.index(-1)] = size // known
+    # A 1 in front is the size of every batch only where the model takes one sample at a time.
+    if shape[0] not in ({0, -1, 1} if use.alone else {0, -1}):
+        raise mixes
+    if math.prod(rest) != math.prod(use.shape):
+        raise mixes
+    return Reshape(tuple(rest))
 
 
 def _squeeze(use: Use) -> Operator:
-    full = (1, *use.shape)
     axes = use.integers(1, "axes")
     if axes is None:
-        axes = [i for i, n in enumerate(full) if n == 1 and i > 0]
-    dropped = {axis % len(full) for axis in axes}
-    if 0 in dropped:
-        raise UnsupportedError("it drops the batch axis")
-    return _sized(use, [n for i, n in enumerate(full) if i not in dropped])
+        raise UnsupportedError("without axes it drops the batch axis of a batch of one; name them")
+    dropped = use.axes(axes, 1 + len(use.shape))
+    if any(use.shape[axis - 1] != 1 for axis in dropped):
+        raise UnsupportedError(f"axes = {axes} of {['batch', *use.shape]} are not all of size 1")
+    return Reshape(tuple(n for i, n in enumerate(use.shape, 1) if i not in dropped))
 
 
 def _unsqueeze(use: Use) -> Operator:
     axes = use.integers(1, "axes") or []
     rank = 1 + len(use.shape) + len(axes)
-    added = {axis % rank for axis in axes}
-    if 0 in added:
-        raise UnsupportedError("it puts an axis before the batch axis")
-    rest = iter((1, *use.shape))
-    return _sized(use, [1 if i in added else next(rest) for i in range(rank)])
+    added = use.axes(axes, rank)
+    rest = iter(use.shape)
+    return Reshape(tuple(1 if i in added else next(rest) for i in range(1, rank)))
 
 
 def _transpose(use: Use) -> Operator:
-    rank = 1 + len(use.shape)
-    order = tuple(int(i) for i in use.attribute("perm", range(rank)[::-1]))
-    if order[0] != 0:
+    order = tuple(int(i) for i in use.attribute("perm", range(1 + len(use.shape))[::-1]))
+    if order[:1] != (0,):
         raise UnsupportedError("it moves the batch axis")
     return Permute(order)
 
 
-READERS: Mapping[str, Callable[[Use], Operator]] = {
-    "Add": _sum(1),
-    "AveragePool": _average_pool,
-    "BatchNormalization": _batch_normalization,
-    "Conv": _conv,
-    "Div": _divide,
-    "Dropout": lambda use: Identity(),
-    "Flatten": _flatten,
-    "Gemm": _gemm,
-    "GlobalAveragePool": lambda use: GlobalAveragePool(),
-    "Identity": lambda use: Identity(),
-    "MatMul": _matmul,
-    "Mul": _multiply,
-    "Relu": lambda use: Relu(),
-    "Reshape": _reshape,
-    "Squeeze": _squeeze,
-    "Sub": _sum(-1),
-    "Transpose": _transpose,
-    "Unsqueeze": _unsqueeze,
+_WINDOW = {
+    "auto_pad": AUTO_PAD,
+    "dilations": SIZES,
+    "kernel_shape": SIZES,
+    "pads": PADS,
+    "strides": SIZES,
 }
-"""Readers by ONNX operator type."""
+
+OPERATORS: Mapping[str, Modelled] = {
+    "Add": Modelled(_sum(1), ("data", "data")),
+    "AveragePool": Modelled(
+        _average_pool,
+        attributes={**_WINDOW, "ceil_mode": only(0), "count_include_pad": FLAG},
+    ),
+    "BatchNormalization": Modelled(
+        _batch_normalization,
+        ("data", "floats", "floats", "floats", "floats"),
+        {
+            "epsilon": NOT_NEGATIVE,
+            "momentum": ANY,
+            "spatial": only(1),
+            "training_mode": Accepted(lambda found: found == 0, _TRAINING),
+        },
+        trains=True,
+    ),
+    "Conv": Modelled(_conv, ("data", "floats", "floats"), {**_WINDOW, "group": POSITIVE}),
+    "Div": Modelled(lambda use: Scale(use.constant(1), "divide"), ("data", "floats")),
+    "Dropout": Modelled(_dropout, ("data", "floats", "truth"), {"ratio": ANY, "seed": ANY}),
+    "Flatten": Modelled(_flatten, attributes={"axis": ANY}),
+    "Gemm": Modelled(
+        _gemm,
+        ("data", "floats", "floats"),
+        {
+            "alpha": FINITE,
+            "beta": FINITE,
+            "transA": Accepted(lambda found: found == 0, "it mixes the samples of a batch"),
+            "transB": FLAG,
+        },
+    ),
+    "GlobalAveragePool": Modelled(lambda use: GlobalAveragePool()),
+    "Identity": Modelled(lambda use: Identity()),
+    "MatMul": Modelled(lambda use: MatMul(use.constant(1)), ("data", "floats")),
+    "Mul": Modelled(_multiply, ("data", "data")),
+    "Relu": Modelled(lambda use: Relu()),
+    "Reshape": Modelled(_reshape, ("data", "integers"), {"allowzero": only(0)}),
+    "Squeeze": Modelled(_squeeze, ("data", "integers"), {"axes": ANY}),
+    "Sub": Modelled(_sum(-1), ("data", "data")),
+    "Transpose": Modelled(_transpose, attributes={"perm": ANY}),
+    "Unsqueeze": Modelled(_unsqueeze, ("data", "integers"), {"axes": ANY}),
+}
+"""By ONNX operator type."""

@@ -13,7 +13,7 @@ from onnx import numpy_helper
 from leaveout.errors import ModelError
 from leaveout.models.operators import Shape
 
-__all__ = ["Runner", "with_parameters"]
+__all__ = ["Runner", "session", "with_parameters"]
 
 
 def with_parameters(
@@ -35,6 +35,39 @@ def with_parameters(
             value = np.ascontiguousarray(parameters[item.name], dtype=dtype)
             item.CopyFrom(numpy_helper.from_array(value, item.name))
     return copy
+
+
+def session(
+    model: onnx.ModelProto, where: str, *, optimised: bool = True
+) -> onnxruntime.InferenceSession:
+    """Open a model in onnxruntime, on one CPU thread.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto
+    where : str
+        For messages.
+    optimised : bool
+        Whether onnxruntime may rewrite the graph, as it does for its users.
+
+    Raises
+    ------
+    ModelError
+        If onnxruntime refuses the model.
+    """
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    if not optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        return onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ModelError(f"{where}: onnxruntime cannot load the model: {line}") from None
 
 
 class Runner:
@@ -64,17 +97,7 @@ class Runner:
             copy.graph.output.append(
                 onnx.helper.make_tensor_value_info(output, onnx.TensorProto.FLOAT, None)
             )
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 4
-        try:
-            self._session = onnxruntime.InferenceSession(
-                copy.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:
-            line = str(error).strip().splitlines()[0]
-            raise ModelError(f"{where}: onnxruntime cannot load the model: {line}") from None
+        self._session = session(copy, where)
         first = self._session.get_inputs()[0]
         self._input = first.name
         self._output = [self._session.get_outputs()[0].name]

@@ -1,5 +1,5 @@
 """The ONNX operators that fold into affine maps, one small class each."""
 
-from leaveout.models.operators.base import Affine, Constants, Operator, Relu, Shape
+from leaveout.models.operators.base import Affine, Constants, Operator, Relu, Shape, Shapes
 
-__all__ = ["Affine", "Constants", "Operator", "Relu", "Shape"]
+__all__ = ["Affine", "Constants", "Operator", "Relu", "Shape", "Shapes"]

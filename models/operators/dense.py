@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leaveout.models.operators.base import Affine, Constants, Floats
+from leaveout.models.operators.base import Affine, Constants, Floats, Shape, Shapes
 
 __all__ = ["Gemm", "MatMul"]
 
@@ -42,6 +42,25 @@ class Gemm(Affine):
             result = result + self.beta * np.broadcast_to(flat, (len(bias), 1, width))
         return np.asarray(result)
 
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        weight = _matrix(constants[self.weight])
+        inputs, outputs = weight[::-1] if self.transposed else weight
+        if shape != (inputs,):
+            raise ValueError(
+                f"its input has shape {['batch', *shape]}, expected ['batch', {inputs}] by the "
+                f"shape {list(weight)} of its weight"
+            )
+        if self.bias:
+            bias = constants[self.bias]
+            if (*(1,) * (2 - len(bias)), *bias) not in {(1, 1), (1, outputs)}:
+                raise ValueError(f"its bias has shape {list(bias)}, expected [{outputs}]")
+        return (outputs,)
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`: a product, the sums, both factors, the bias."""
+        return shape[0] + 5
+
     def regrouped(self, constants: Constants) -> float:
         """See `Affine.regrouped`: a runtime scales the sum, or the weights."""
         if self.alpha == 1.0 and self.beta == 1.0:
@@ -66,6 +85,26 @@ class MatMul(Affine):
         weight = constants[self.weight]
         axes = (1,) * (values.ndim - 3)
         return _product(values, weight.reshape(len(weight), *axes, *weight.shape[1:]))
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        inputs, outputs = _matrix(constants[self.weight])
+        if shape[-1] != inputs:
+            raise ValueError(
+                f"its input has shape {['batch', *shape]}, expected {inputs} numbers along its "
+                "last axis"
+            )
+        return (*shape[:-1], outputs)
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`: a product and the sums."""
+        return shape[-1] + 1
+
+
+def _matrix(shape: Shape) -> Shape:
+    if len(shape) != 2:
+        raise ValueError(f"its constant has shape {list(shape)}, expected a matrix")
+    return shape
 
 
 def _product(values: Floats, weight: Floats) -> Floats:

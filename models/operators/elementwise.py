@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from leaveout.models.operators.base import Affine, Constants, Floats, Shape
+from leaveout.models.operators.base import Affine, Constants, Floats, Shape, Shapes
 
 __all__ = ["BatchNormalization", "Scale", "Shift"]
+
+
+_LEAST = 2.0**-100
+"""Of a variance with epsilon: a variance so small that a runtime may take it for 0 then moves the
+sum by less than a rounding of it does, and nothing in the inverse deviation overflows."""
+
+
+def _broadcast(shape: Shape, constant: Shape) -> Shape:
+    try:
+        result = np.broadcast_shapes((1, *shape), constant)
+    except ValueError:
+        raise ValueError(
+            f"a constant of shape {list(constant)} does not fit an input of shape "
+            f"{['batch', *shape]}"
+        ) from None
+    if len(result) != 1 + len(shape) or result[0] != 1:
+        raise ValueError(f"a constant of shape {list(constant)} mixes the samples of a batch")
+    return result[1:]
 
 
 def _aligned(constant: Floats, values: Floats) -> Floats:
     """Give a stacked constant the axes of ``values``: stack, batch, then its own on the right."""
     shape = constant.shape[1:]
-    wanted = values.ndim - 1
-    if len(shape) > wanted:
-        raise ValueError(f"a constant of shape {shape} does not broadcast")
-    return constant.reshape(len(constant), *(1,) * (wanted - len(shape)), *shape)
+    return constant.reshape(len(constant), *(1,) * (values.ndim - 1 - len(shape)), *shape)
 
 
 @dataclass(frozen=True)
@@ -43,6 +60,14 @@ class Shift(Affine):
         # Adding even a zero shift broadcasts the linear part to the shape of the output.
         return np.asarray(self.sign * values + shift)
 
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        return _broadcast(shape, constants[self.constant])
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`."""
+        return 1
+
 
 @dataclass(frozen=True)
 class Scale(Affine):
@@ -62,6 +87,21 @@ class Scale(Affine):
         constant = _aligned(constants[self.constant], values)
         return np.asarray(values * constant if self.kind == "multiply" else values / constant)
 
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        return _broadcast(shape, constants[self.constant])
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`."""
+        return 1
+
+    def flaws(self, constants: Constants) -> Mapping[str, NDArray[np.bool_]]:
+        """See `Affine.flaws`."""
+        if self.kind == "multiply":
+            return {}
+        constant = constants[self.constant]
+        return {"it divides by zero": (constant.reshape(len(constant), -1) == 0).any(axis=1)}
+
 
 @dataclass(frozen=True)
 class BatchNormalization(Affine):
@@ -72,6 +112,7 @@ class BatchNormalization(Affine):
     scale, bias, mean, variance : str
         Names of constants of shape (channels,).
     epsilon : float
+        A float32, at least 0.
     """
 
     scale: str
@@ -90,6 +131,35 @@ class BatchNormalization(Affine):
             result = result + shift.reshape(len(shift), 1, -1, *axes)
         return np.asarray(result)
 
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        for name in (self.scale, self.bias, self.mean, self.variance):
+            if constants[name] != shape[:1]:
+                raise ValueError(
+                    f"{name!r} has shape {list(constants[name])}, expected {list(shape[:1])}, one "
+                    "number a channel"
+                )
+        return shape
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`.
+
+        Four make the factor (the sum with epsilon, root, inverse, scale), of which a runtime may
+        get root and inverse off by two; then come a product and two sums.
+        """
+        return 10
+
+    def flaws(self, constants: Constants) -> Mapping[str, NDArray[np.bool_]]:
+        """See `Affine.flaws`."""
+        variance = constants[self.variance]
+        negative = np.asarray((variance < 0).any(axis=1))
+        small = np.asarray((variance + self.epsilon < _LEAST).any(axis=1))
+        return {
+            "a variance is negative": negative,
+            "a variance and epsilon are together below 2^-100, where float32 cannot invert their "
+            "root": small,
+        }
+
     def constant_magnitude(self, shape: Shape, constants: Constants) -> Floats:
         """See `Affine.constant_magnitude`: the mean and the bias may cancel in the sum."""
         shift = np.abs(constants[self.bias]) + np.abs(
@@ -102,7 +172,7 @@ class BatchNormalization(Affine):
 
     def regrouped(self, constants: Constants) -> float:
         """See `Affine.regrouped`: the deviation is inverted before it meets the scale."""
-        least = float((constants[self.variance] + self.epsilon).min())
+        least = float((constants[self.variance] + self.epsilon).min(initial=np.inf))
         inverse = 1.0 / np.sqrt(least) if least > 0 else np.inf
         scale = float(np.abs(constants[self.scale]).max(initial=0.0))
         mean = float(np.abs(constants[self.mean]).max(initial=0.0))

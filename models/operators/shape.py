@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from leaveout.models.operators.base import Affine, Constants, Floats, Shape
+from leaveout.models.operators.base import Affine, Constants, Floats, Shape, Shapes
 
 __all__ = ["Identity", "Permute", "Reshape"]
 
@@ -18,6 +19,14 @@ class Identity(Affine):
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""
         return values
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        return shape
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`."""
+        return 0
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,16 @@ class Reshape(Affine):
         """See `Affine.apply`."""
         return values.reshape(*values.shape[:2], *self.shape)
 
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        if math.prod(shape) != math.prod(self.shape):
+            raise ValueError(f"{list(shape)} cannot be re-shaped to {list(self.shape)}")
+        return self.shape
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`."""
+        return 0
+
 
 @dataclass(frozen=True)
 class Permute(Affine):
@@ -52,3 +71,16 @@ class Permute(Affine):
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""
         return np.asarray(values.transpose(0, *(axis + 1 for axis in self.order)))
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        if sorted(self.order) != list(range(1 + len(shape))) or self.order[0] != 0:
+            raise ValueError(
+                f"perm = {list(self.order)} is no order of the axes of {['batch', *shape]} that "
+                "leaves the batch first"
+            )
+        return tuple(shape[axis - 1] for axis in self.order[1:])
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`."""
+        return 0

@@ -8,9 +8,12 @@ from itertools import product
 
 import numpy as np
 
-from leaveout.models.operators.base import Affine, Constants, Floats, Shape
+from leaveout.models.operators.base import Affine, Constants, Floats, Shape, Shapes
 
 __all__ = ["AveragePool", "Conv", "GlobalAveragePool", "Window"]
+
+_TAPS = 2**12
+"""Most places of a kernel: each of them is gone through on its own."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,46 @@ class Window:
         for size, kernel, stride, dilation in zip(
             spatial, self.kernel, self.strides, self.dilations, strict=True
         ):
-            steps = math.ceil(size / stride)
+            steps = -(-size // stride)
             total = max(0, (steps - 1) * stride + dilation * (kernel - 1) + 1 - size)
             small, large = total // 2, total - total // 2
             result.append((small, large) if self.auto_pad == "SAME_UPPER" else (large, small))
         return tuple(result)
+
+    def positions(self, spatial: Shape) -> Shape:
+        """Count where the kernel is laid, along each spatial axis.
+
+        Raises
+        ------
+        ValueError
+            If the window is not one of these axes, or fits nowhere.
+        """
+        rank = len(spatial)
+        if rank not in {1, 2} or len(self.kernel) != rank:
+            raise ValueError(
+                f"a kernel of {len(self.kernel)} axes on an input of {rank} spatial axes; only "
+                "one and two are supported"
+            )
+        if (len(self.strides), len(self.dilations), len(self.pads)) != (rank, rank, 2 * rank):
+            raise ValueError(
+                f"strides, dilations and pads must be {rank}, {rank} and {2 * rank} numbers"
+            )
+        if math.prod(self.kernel) > _TAPS:
+            raise ValueError(f"a {list(self.kernel)} kernel; at most {_TAPS} places are supported")
+        found = tuple(
+            (size + sum(pads) - dilation * (kernel - 1) - 1) // stride + 1
+            for size, kernel, stride, dilation, pads in zip(
+                spatial,
+                self.kernel,
+                self.strides,
+                self.dilations,
+                self.padding(spatial),
+                strict=True,
+            )
+        )
+        if min(found) < 1:
+            raise ValueError(f"a {list(self.kernel)} window does not fit a {list(spatial)} input")
+        return found
 
     def patches(self, values: Floats) -> Floats:
         """Lay the window over zero-padded values.
@@ -63,14 +101,7 @@ class Window:
         """
         spatial = values.shape[3:]
         padded = np.pad(values, ((0, 0), (0, 0), (0, 0), *self.padding(spatial)))
-        positions = tuple(
-            (size - dilation * (kernel - 1) - 1) // stride + 1
-            for size, kernel, stride, dilation in zip(
-                padded.shape[3:], self.kernel, self.strides, self.dilations, strict=True
-            )
-        )
-        if min(positions) < 1:
-            raise ValueError(f"a {self.kernel} window does not fit a {spatial} input")
+        positions = self.positions(spatial)
         taps = []
         for offset in product(*(range(k) for k in self.kernel)):
             where = tuple(
@@ -116,6 +147,40 @@ class Conv(Affine):
             result = result + bias.reshape(len(bias), 1, outputs, *(1,) * len(positions))
         return np.asarray(result)
 
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        weight = constants[self.weight]
+        if weight[2:] != self.window.kernel:
+            raise ValueError(
+                f"kernel_shape = {list(self.window.kernel)}, and its weight has shape "
+                f"{list(weight)}"
+            )
+        positions = self.window.positions(shape[1:])
+        if weight[1] * self.groups != shape[0] or weight[0] % self.groups:
+            raise ValueError(
+                f"a weight of shape {list(weight)} in {self.groups} groups does not fit "
+                f"{shape[0]} channels"
+            )
+        if self.bias and constants[self.bias] != weight[:1]:
+            raise ValueError(
+                f"its bias has shape {list(constants[self.bias])}, expected {list(weight[:1])}"
+            )
+        return (weight[0], *positions)
+
+    def widest(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.widest`: the window's patches are laid side by side."""
+        return max(super().widest(shape, constants), _patched(self.window, shape))
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`: a product, the sums, the bias."""
+        return math.prod(constants[self.weight][1:]) + 2
+
+
+def _patched(window: Window, shape: Shape) -> int:
+    padded = (n + sum(pads) for n, pads in zip(shape[1:], window.padding(shape[1:]), strict=True))
+    patches = math.prod(window.kernel) * math.prod(window.positions(shape[1:]))
+    return shape[0] * max(math.prod(padded), patches)
+
 
 @dataclass(frozen=True)
 class AveragePool(Affine):
@@ -139,6 +204,22 @@ class AveragePool(Affine):
             counts = self.window.patches(np.ones((1, 1, 1, *values.shape[3:]))).sum(axis=3)
         return np.asarray(patches.sum(axis=3) / counts)
 
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        positions = self.window.positions(shape[1:])
+        for pads, kernel in zip(self.window.padding(shape[1:]), self.window.kernel, strict=True):
+            if max(pads) >= kernel:
+                raise ValueError("pads must be smaller than kernel_shape")
+        return (shape[0], *positions)
+
+    def widest(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.widest`: the window's patches are laid side by side."""
+        return max(super().widest(shape, constants), _patched(self.window, shape))
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`: the sums, and a division by way of the inverse."""
+        return math.prod(self.window.kernel) + 2
+
 
 @dataclass(frozen=True)
 class GlobalAveragePool(Affine):
@@ -147,3 +228,13 @@ class GlobalAveragePool(Affine):
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""
         return np.asarray(values.mean(axis=tuple(range(3, values.ndim)), keepdims=True))
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        if len(shape) < 2:
+            raise ValueError(f"an input of shape {['batch', *shape]} has no spatial axis")
+        return (shape[0], *(1,) * (len(shape) - 1))
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`: the sums, and a division by way of the inverse."""
+        return math.prod(shape[1:]) + 2

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
 
 from leaveout.errors import ModelError
 from leaveout.files import MODEL, opened
 from leaveout.models import Network, architecture_hash, load_network
-from leaveout.models.onnx_file import check_against_onnxruntime, network_from
+from leaveout.models.onnx_file import network_from_bytes
 from leaveout.specs.errors import Slip
 from leaveout.specs.vnnlib.problem import Declared, Problem, Tensor
 
@@ -42,15 +41,7 @@ def load_model(path: Path) -> Network:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from None
     if len(content) > MODEL:
         raise ModelError(f"{path}: unpacks to more than an ONNX file can hold")
-    try:
-        model = onnx.load_from_string(content)
-        onnx.checker.check_model(model)
-    except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
-        line = (str(error).strip().splitlines() or ["damaged"])[0]
-        raise ModelError(f"{path}: not a valid ONNX model: {line}") from None
-    network = network_from(model, str(path))
-    check_against_onnxruntime(network)
-    return network
+    return network_from_bytes(content, str(path))
 
 
 def structure_hash(network: Network) -> str:

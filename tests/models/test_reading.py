@@ -60,8 +60,8 @@ def test_a_trailing_softmax_is_dropped_with_a_note_and_scores_come_before_it():
 
 
 def test_a_misread_operator_is_caught_by_onnxruntime(monkeypatch, file):
-    monkeypatch.setitem(readers.READERS, "Relu", lambda use: Identity())  # type: ignore[arg-type]
-    with pytest.raises(ModelError, match="differs from onnxruntime"):
+    monkeypatch.setitem(readers.OPERATORS, "Relu", readers.Modelled(lambda use: Identity()))
+    with pytest.raises(ModelError, match=r"node 'h0' \(Identity\) differs from onnxruntime"):
         load_network(file(networks.dense(np.random.default_rng(0))))
 
 

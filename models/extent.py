@@ -1,0 +1,66 @@
+"""How large a network is once it is written out as dense matrices, told before any is made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from leaveout.models.graph import Node
+from leaveout.models.operators import Affine, Relu, Shape, Shapes
+
+__all__ = ["LARGEST", "Extent"]
+
+LARGEST = 2**26
+"""Numbers that a network may take written out, 512 MiB in float64."""
+
+
+class Extent:
+    """Counts the numbers of the matrices that a layer graph comes to, node by node.
+
+    Between the input, or a ReLU, and any later tensor up to the next ReLU there is one dense matrix
+    (`leaveout.models.lower`), and the analysis of rounding has one a linear operator
+    (`leaveout.encoders.Rounding`), each made from the identity. So a convolution takes as much
+    as the dense layer with the same inputs and outputs.
+
+    Parameters
+    ----------
+    name : str
+        The input tensor.
+    shape : tuple of int
+        Its shape, of one sample.
+    constants : mapping of str to tuple of int
+        Shapes of the constants; those of constants read later may be added to it.
+
+    Attributes
+    ----------
+    total : int
+        Numbers up to here.
+    """
+
+    def __init__(self, name: str, shape: Shape, constants: Shapes) -> None:
+        width = math.prod(shape)
+        self._constants = constants
+        # Widths of the tensors each tensor is affine in, by name.
+        self._sources: dict[str, Mapping[str, int]] = {name: {name: width}}
+        self.total = width * width
+
+    def add(self, node: Node, shape: Shape, after: Shape) -> None:
+        """Count a node.
+
+        Parameters
+        ----------
+        node : Node
+        shape, after : tuple of int
+            Of one sample of its first input, and of its output.
+        """
+        width = math.prod(after)
+        if isinstance(node.operator, Relu):
+            self._sources[node.output] = {node.output: width}
+            self.total += width * width
+            return
+        sources = {k: n for name in node.inputs for k, n in self._sources[name].items()}
+        self._sources[node.output] = sources
+        widest = width
+        if isinstance(node.operator, Affine):
+            widest = node.operator.widest(shape, self._constants)
+        self.total += max(sum(sources.values()), math.prod(shape)) * widest

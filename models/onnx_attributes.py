@@ -1,0 +1,64 @@
+"""Which values of a node's attributes are modelled; every other value is refused by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = [
+    "ANY",
+    "AUTO_PAD",
+    "FINITE",
+    "FLAG",
+    "NOT_NEGATIVE",
+    "PADS",
+    "POSITIVE",
+    "SIZES",
+    "Accepted",
+    "only",
+]
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """Values of an attribute that an operator models.
+
+    The type is that of ONNX's own schema, against which the node was checked before.
+
+    Attributes
+    ----------
+    holds : callable
+        Whether a value is one of them.
+    expected : str
+        What they are, for messages.
+    """
+
+    holds: Callable[[Any], bool]
+    expected: str
+
+
+def only(value: Any) -> Accepted:
+    """Accept one value."""
+    return Accepted(lambda found: bool(found == value), f"only {value} is supported")
+
+
+def _wholes(least: int) -> Callable[[Any], bool]:
+    return lambda found: all(item >= least for item in found)
+
+
+ANY = Accepted(lambda found: True, "")
+"""Where inference does not depend on the value, or the operator's reader looks at it itself."""
+FLAG = Accepted(lambda found: found in {0, 1}, "expected 0 or 1")
+FINITE = Accepted(math.isfinite, "expected a finite number")
+NOT_NEGATIVE = Accepted(
+    lambda found: math.isfinite(found) and found >= 0, "expected a finite number of at least 0"
+)
+POSITIVE = Accepted(lambda found: bool(found >= 1), "expected at least 1")
+SIZES = Accepted(_wholes(1), "expected numbers of at least 1")
+PADS = Accepted(_wholes(0), "expected numbers of at least 0")
+AUTO_PAD = Accepted(
+    lambda found: found in {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"},
+    "expected NOTSET, VALID, SAME_UPPER or SAME_LOWER",
+)

@@ -1,0 +1,84 @@
+"""What an ONNX model takes and gives, and in which version of the operators it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+import onnx
+
+from leaveout.errors import ModelError
+from leaveout.models.onnx_operators import OPSETS
+from leaveout.models.operators import Shape
+
+__all__ = ["DOMAINS", "MOST_AXES", "dimensions", "only_input", "only_output", "opset_of"]
+
+DOMAINS = {"", "ai.onnx"}
+"""Names of ONNX's own operators."""
+
+MOST_AXES = 8
+"""Of a tensor."""
+
+
+def dimensions(item: onnx.ValueInfoProto) -> list[int | None]:
+    """Sizes that an input or output declares; None where one is not fixed."""
+    dims = item.type.tensor_type.shape.dim
+    return [int(d.dim_value) if d.HasField("dim_value") else None for d in dims]
+
+
+def opset_of(model: onnx.ModelProto, where: str) -> int:
+    """Version of ONNX's operators, which is supported; the model has no functions of its own."""
+    found = {item.version for item in model.opset_import if item.domain in DOMAINS}
+    if len(found) != 1 or not found <= set(OPSETS):
+        versions = " and ".join(str(version) for version in sorted(found)) or "none"
+        raise ModelError(
+            f"{where}: the model's opset is {versions}; supported are {OPSETS[0]} to {OPSETS[-1]}: "
+            "export it anew with one of them, or use onnx.version_converter"
+        )
+    if model.functions:
+        raise ModelError(
+            f"{where}: the model has functions of its own ({model.functions[0].name!r}); unfold "
+            "them with onnx.inliner.inline_local_functions"
+        )
+    return found.pop()
+
+
+def only_output(model: onnx.ModelProto, where: str) -> str:
+    """Name of the one output, in float32."""
+    if len(model.graph.output) != 1:
+        outputs = ", ".join(repr(item.name) for item in model.graph.output)
+        raise ModelError(
+            f"{where}: the model has several outputs ({outputs}); export the scores only"
+        )
+    (item,) = model.graph.output
+    if item.type.tensor_type.elem_type not in {
+        onnx.TensorProto.FLOAT,
+        onnx.TensorProto.UNDEFINED,
+    }:
+        raise ModelError(f"{where}: output {item.name!r} is not float32; export a float32 model")
+    return item.name
+
+
+def only_input(
+    model: onnx.ModelProto, values: Container[str], where: str
+) -> tuple[str, Shape, bool]:
+    """Name of the one input, shape of a sample of it, and whether a batch is one sample."""
+    # An initialiser may be an input too, a default that a caller may replace: what is claimed
+    # is about the file's values.
+    inputs = [item for item in model.graph.input if item.name not in values]
+    if len(inputs) != 1:
+        raise ModelError(f"{where}: the model has {len(inputs)} inputs, expected one")
+    item = inputs[0]
+    if item.type.tensor_type.elem_type != onnx.TensorProto.FLOAT:
+        raise ModelError(f"{where}: input {item.name!r} is not float32; export a float32 model")
+    batch, *rest = dimensions(item) or [None]
+    if not rest or any(n is None or n < 1 for n in rest) or len(rest) >= MOST_AXES:
+        raise ModelError(
+            f"{where}: input {item.name!r} has shape {dimensions(item)}; expected [batch, ...] "
+            f"with every size but the batch's known, and at most {MOST_AXES} axes"
+        )
+    if batch not in {None, 1}:
+        raise ModelError(
+            f"{where}: the model is exported for batches of {batch}; export it with a dynamic "
+            "batch axis, or a batch of 1"
+        )
+    return item.name, tuple(n for n in rest if n is not None), batch == 1
