@@ -115,7 +115,11 @@ def opened_text(path: Path, largest: int) -> io.TextIOWrapper:
 def read_whole(path: Path, largest: int) -> bytes:
     """Return what a regular file holds, as `opened` opens it, also where it grows meanwhile."""
     with opened(path, largest) as stream:
-        data = stream.read(largest + 1)
+        # Room is made for all that is asked for, so no more is than the file holds.
+        known = os.fstat(stream.fileno()).st_size
+        data = stream.read(known + 1)
+        if len(data) > known:
+            data += stream.read(max(0, largest + 1 - len(data)))
     if len(data) > largest:
         raise UnusualFileError(errno.EFBIG, f"is larger than {_size(largest)}", str(path))
     return data
