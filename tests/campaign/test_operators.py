@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from leaveout.models import onnx_operators as readers
@@ -32,7 +34,8 @@ def _gemm(use):
     [("Relu", lambda use: Identity()), ("Gemm", _gemm), ("Conv", lambda use: Identity())],
 )
 def test_a_reader_that_errs_is_seen(monkeypatch, operator, reader):
-    monkeypatch.setitem(readers.READERS, operator, reader)
+    misread = replace(readers.OPERATORS[operator], read=reader)
+    monkeypatch.setitem(readers.OPERATORS, operator, misread)
     assert {"scores", "leads"} & set(wrongs(400))
 
 
