@@ -170,10 +170,7 @@ def _parsed(text: str, target: Path, path: Text) -> Spec:
     try:
         return parse(text, str(target))
     except SpecError:
-        start = next(
-            filter(None, (line.strip() for line in _COMMENT.sub("", text).split("\n"))), ""
-        )
-        word = _WORD.match(start)
+        word = _WORD.match(_COMMENT.sub("", text).lstrip())
         if word is not None and word.group() in _STARTS:
             raise
         raise Slip(path.at, f"{target}: is no specification") from None

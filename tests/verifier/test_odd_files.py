@@ -15,8 +15,8 @@ import struct
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from types import FrameType, SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -42,6 +42,7 @@ from leaveout.specs.vnnlib.onnx_files import load_model
 from leaveout.specs.vnnlib.read import load_problem
 from leaveout.verifier.checker.container import read_certificate
 from leaveout.verifier.guard.bounds import load_bounds
+from leaveout.verifier.guard.memory import Memory
 from leaveout.verifier.membership.file import read_audit
 from leaveout.verifier.page.loading import load as load_results
 from leaveout.verifier.page.points import PointsFile
@@ -286,3 +287,12 @@ def test_a_checkpoint_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
         Archive(path)
     with pytest.raises(CheckpointError, match="is a pipe"):
         Checkpoints(path, "1")
+
+
+def test_a_memory_of_answers_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "answers.sqlite"
+    os.mkfifo(path)
+    with pytest.raises(LeaveoutError, match="is a pipe"):
+        Memory.read(path)
+    with pytest.raises(UnusualFileError, match="is a pipe"):
+        Memory._opened(cast(Memory, SimpleNamespace(path=path)))

@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Lock
 
 from leaveout.errors import GuardError
+from leaveout.files import refuse_unusual
 
 __all__ = ["Account", "FullError", "Memory", "SpentError", "UnusableError"]
 
@@ -223,6 +224,10 @@ class Memory:
         GuardError
             If the file is no memory.
         """
+        try:
+            refuse_unusual(path)
+        except OSError as error:
+            raise GuardError(f"{path}: {error.strerror}") from None
         if not path.exists():
             return Account(0, ())
         try:
@@ -263,6 +268,7 @@ class Memory:
         return hashlib.blake2b(given, key=self._secret, digest_size=32).digest()
 
     def _opened(self) -> sqlite3.Connection:
+        refuse_unusual(self.path)
         if not self.path.exists():
             # Only its owner may read who asked what.
             self.path.touch(mode=0o600)
