@@ -11,14 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.linear import LinearOptions, maximise
+from leaveout.bab.linear.crude import Crude
 from leaveout.bab.linear.question import question_of
 from leaveout.encoders.query import Form, Query
 from leaveout.verifier.report import Verdict
 
 __all__ = ["Decision", "decide"]
-
-_GRACE = 5.0
-"""Seconds after the time is over in which cases that are left are still bounded once."""
 
 QueryProgress = Callable[[float, float, int, float], None]
 """Called with lower, upper, open nodes and seconds of the case at hand."""
@@ -84,19 +82,20 @@ def decide(
     goals = () if query.worst is None else (query.worst,)
     lower = upper = -math.inf
     best, reasons, interrupted = None, [], False
+    crude: Crude | None = None
     for i, case in enumerate(query.cases):
-        share = None
-        if seconds is not None:
-            left = seconds - (time.perf_counter() - started)
-            if left <= -_GRACE:
-                # Even to look at a case once takes a while, and there may be thousands.
-                upper = math.inf
-                reasons.append("time")
-                break
-            left = max(0.0, left)
-            share = 0.0 if interrupted else left / (len(query.cases) - i)
         # Of a case without conditions every point is a counter-example.
         own = goals or (() if case else (Form(),))
+        left = math.inf if seconds is None else seconds - (time.perf_counter() - started)
+        if interrupted or left <= 0:
+            # Even to look at a case once takes a while, and there may be thousands.
+            crude = crude or Crude(query)
+            bound = crude.upper(case, own)
+            upper = max(upper, bound)
+            if goals or bound >= 0:
+                reasons.append("time")
+            continue
+        share = None if seconds is None else left / (len(query.cases) - i)
         found = maximise(
             question_of(query, case, own),
             LinearOptions(share, gap, seed=seed),

@@ -14,7 +14,7 @@ from leaveout.encoders.joint import Joint, join
 from leaveout.encoders.query import Application, Condition, Form, Query
 from leaveout.errors import SpecError
 
-__all__ = ["Question", "errors_of", "question_of"]
+__all__ = ["Question", "bounded", "errors_of", "question_of"]
 
 Floats = NDArray[np.float64]
 
@@ -130,11 +130,11 @@ def errors_of(query: Query, forms: Sequence[Form], boxes: Sequence[Box]) -> list
     """
     if query.reals:
         return [0.0] * len(forms)
-    bounded = [_bounded(each, boxes[each.point]) for each in query.applications]
+    known = [bounded(each, boxes[each.point]) for each in query.applications]
     errors = []
     for form in forms:
         total = 0.0
-        for a, (evaluation, bounds) in enumerate(bounded):
+        for a, (evaluation, bounds) in enumerate(known):
             row = np.zeros(query.applications[a].network.labels)
             for application, label, coefficient in form.scores:
                 if application == a:
@@ -145,7 +145,8 @@ def errors_of(query: Query, forms: Sequence[Form], boxes: Sequence[Box]) -> list
     return errors
 
 
-def _bounded(application: Application, box: Box) -> tuple[Evaluation, tuple[Interval, ...]]:
+def bounded(application: Application, box: Box) -> tuple[Evaluation, tuple[Interval, ...]]:
+    """Return how an application is evaluated in float32, and bounds of its layers over a box."""
     network = application.network
     alone = {name: value[None] for name, value in network.parameters.items()}
     return evaluation_of(network.graph, alone), network_bounds(network.stack, box)

@@ -11,7 +11,9 @@ import numpy as np
 
 from leaveout.bab import Progress
 from leaveout.bab.linear import LinearOptions, LinearResult, maximise
+from leaveout.bab.linear.crude import Crude
 from leaveout.bab.linear.question import question_of
+from leaveout.bab.linear.seek import Seeker
 from leaveout.encoders.query import Form
 from leaveout.specs import Guarantee
 from leaveout.verifier.formulas.job import FormulaJob, Part
@@ -27,8 +29,8 @@ _ENGINE = "native"
 _SAME = 1e-9
 """Bounds so close are equal, also where both are about 0."""
 
-_GRACE = 5.0
-"""Seconds after the time is over in which cases that are left are still bounded once."""
+_TRIED = 16
+"""Cases of which samples are replayed, whatever the time: one point that counts is a bound."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class _Decision:
         self.seed, self.gap, self.progress = seed, gap, progress
         self.lower, self.upper = -math.inf, -math.inf
         self.best: _Answer | None = None
+        self.crude: dict[int, float] = {}
         self.open: list[_Answer] = []
         self.interrupted = False
 
@@ -88,28 +91,51 @@ class _Decision:
         return isinstance(self.job.statement, Guarantee)
 
     def result(self) -> Result:
+        self._look()
         for i, part in enumerate(self.parts):
             self._solve(part, len(self.parts) - i)
             if self.decides and self.best is not None:
                 break
         return self._record()
 
+    def _look(self) -> None:
+        """Bound every case from both sides before any is searched: the time may end at once."""
+        if self.deadline is None:
+            return
+        try:
+            known: Crude | None = None
+            for part in self.parts:
+                if known is None or known.query is not part.query:
+                    known = Crude(part.query)
+                self.crude[id(part)] = known.upper(part.case, _goals(part))
+            for i, part in enumerate(self.parts if not self.decides else ()):
+                if self.best or (i >= _TRIED and time.perf_counter() >= self.deadline):
+                    break
+                question = question_of(part.query, part.case, _goals(part))
+                found = Seeker(question, seed=self.seed).first(self.started)
+                if found is not None:
+                    answer = LinearResult(found.value, math.inf, found, False, "time", 0, 0.0)
+                    self.lower, self.best = found.value, _Answer(part, answer)
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    def _left(self, part: Part) -> None:
+        """Record what is known of a case that is not searched."""
+        upper = self.crude.get(id(part), math.inf)
+        self.upper = max(self.upper, upper)
+        if upper >= 0.0 if self.decides else upper > self.lower:
+            late = LinearResult(-math.inf, upper, None, False, "time", 0, 0.0)
+            self.open.append(_Answer(part, late))
+
     def _solve(self, part: Part, left: int) -> None:
         share = None
         now = time.perf_counter()
-        if self.interrupted or (self.deadline is not None and now >= self.deadline + _GRACE):
-            # Even to look at a case once takes a while, and there may be thousands.
-            late = LinearResult(-math.inf, math.inf, None, False, "time", 0, 0.0)
-            self.upper = math.inf
-            self.open.append(_Answer(part, late))
+        if self.interrupted or (self.deadline is not None and now >= self.deadline):
+            self._left(part)
             return
         if self.deadline is not None:
             share = max(0.0, self.deadline - now) / left
-        goals = part.goals
-        if not part.case and not goals:
-            # Whatever the point, it is a counter-example.
-            goals = (Form(),)
-        question = question_of(part.query, part.case, goals)
+        question = question_of(part.query, part.case, _goals(part))
         found = maximise(
             question,
             LinearOptions(share, self.gap, seed=self.seed),
@@ -157,6 +183,10 @@ class _Decision:
                 if self.interrupted
                 else f"{len(self.open):,} of {len(self.parts):,} cases open"
             )
+            if not decides and not math.isfinite(lower):
+                detail += "; no point that counts was found, so one side has no bound"
+            elif not decides and not math.isfinite(upper):
+                detail += "; propagation gives no finite bound"
             reason = f"{kind}: {detail}"
         if job.sign < 0:
             lower, upper = -upper, -lower
@@ -199,6 +229,13 @@ class _Decision:
             points=points, scores=scores, labels=labels, members=members, removed=removed,
             words=_words(points, scores, labels, removed),
         )  # fmt: skip
+
+
+def _goals(part: Part) -> tuple[Form, ...]:
+    if not part.case and not part.goals:
+        # Whatever the point, it is a counter-example.
+        return (Form(),)
+    return part.goals
 
 
 def _words(
