@@ -14,7 +14,8 @@ from leaveout.verifier.idp import Clock, Decider, Job, StatementProgress
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.report import Result
 from leaveout.verifier.resolve import Resolver
-from leaveout.verifier.values import ValueDecider, is_value_claim
+from leaveout.verifier.unused import Kind, in_vain
+from leaveout.verifier.values import ValueDecider, is_solved, is_value_claim
 from leaveout.verifier.warming import kernels_of_values
 
 __all__ = ["Loaded", "Statements", "ValueJob"]
@@ -94,7 +95,16 @@ class Statements:
     @property
     def notes(self) -> list[str]:
         """What a reader of the results should know."""
-        return [*self._own_notes, *self._values.notes]
+        claims = [(_name(job), self._kind(job)) for job in self.jobs]
+        return [*self._own_notes, *self._values.notes, *in_vain(self._options, claims)]
+
+    def _kind(self, job: Loaded) -> Kind:
+        if isinstance(job, Job):
+            return f"leaks, {self._options.engine}"
+        if isinstance(job, FormulaJob):
+            return "formula"
+        solves = is_solved(job.statement, self._checked)
+        return "value, by a solver" if solves else "value"
 
     def _loaded(self, statement: Guarantee | Find, checked: CheckedSpec) -> Loaded:
         if is_value_claim(statement, checked):
@@ -120,10 +130,7 @@ class Statements:
 
     def _formula(self, statement: Guarantee | Find) -> FormulaJob:
         job = load_formula(statement, self._resolver)
-        notes = list(job.notes)
-        if self._options.certificate:
-            notes.append(f"{statement.name}: certificates hold what is proved of leaks only")
-        self._own_notes += [note for note in notes if note not in self._own_notes]
+        self._own_notes += [note for note in job.notes if note not in self._own_notes]
         return job
 
     def decide(self, clock: Clock) -> list[Result]:
@@ -158,3 +165,7 @@ class Statements:
             results.append(result)
         self._decider.interrupted = stopped
         return results
+
+
+def _name(job: Loaded) -> str:
+    return job.statement.statement.name if isinstance(job, Job) else job.statement.name

@@ -22,6 +22,7 @@ from leaveout.specs import (
 )
 from leaveout.specs.deciders import Facts
 from leaveout.specs.errors import Slip
+from leaveout.specs.functions import BUILT_IN
 from leaveout.specs.types import BOOLEAN, FAMILY, INPUTS, NETWORK, NUMBER, POINT, TEXT
 from leaveout.verifier.deciders import with_deciders
 from leaveout.verifier.finds import Boundary, Sought, State, sought, state_of
@@ -39,12 +40,14 @@ from leaveout.verifier.resolve import Resolver
 from leaveout.verifier.valuation import Valuation
 from leaveout.verifier.verdicts import StoppedError, reasoned
 
-__all__ = ["ValueDecider", "is_value_claim"]
+__all__ = ["ValueDecider", "is_solved", "is_value_claim"]
 
 ENGINE = "values"
 """What the results of these claims name as their engine."""
 
 _NOT_DECIDED = frozenset({"network", "abs"})
+_SOLVED = frozenset({"finite_aggregation", "collective_accuracy", "same_function"})
+"""Functions of ours whose deciders ask a back end."""
 _MANY = 50
 """Nodes beyond which lets are evaluated in order: a long chain needs no deep recursion."""
 _AGREE = 1e-3
@@ -59,6 +62,13 @@ def is_value_claim(statement: Guarantee | Find, spec: CheckedSpec) -> bool:
         elif isinstance(node, Call) and spec.type_of(node) == POINT:
             return False
     return True
+
+
+def is_solved(statement: Guarantee | Find, spec: CheckedSpec) -> bool:
+    """Whether a back end may be asked about a statement: by ours, or by a plug-in's function."""
+    ours = {each.name for each in BUILT_IN} - _SOLVED
+    nodes = reachable(statement.claim, spec)
+    return any(isinstance(node, Call) and node.function not in ours for node in nodes)
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,9 @@ def _answer(reading: Reading, decision: Decision) -> tuple[Status, str]:
 
 def _keep_to(workers: int) -> None:
     """Leave all but some cores to others; which ones differs from process to process."""
-    if hasattr(os, "sched_setaffinity"):
+    if not hasattr(os, "sched_setaffinity"):
+        _say("--workers has no say on this system, which binds no process to cores")
+    else:
         cores = sorted(os.sched_getaffinity(0))
         start = os.getpid() % len(cores)
         os.sched_setaffinity(0, (cores[start:] + cores[:start])[:workers])

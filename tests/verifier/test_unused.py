@@ -1,0 +1,73 @@
+"""Every option, for every kind of claim, is read or named in a note."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from leaveout.models.votes import Ballots, Origin, write_ballots
+from leaveout.verifier.options import VerifyOptions
+from leaveout.verifier.run import verify
+from leaveout.verifier.unused import USED, in_vain
+
+from support.files import BOUND, write_question
+from support.votes import random_ballots
+
+HEAD = BOUND[: BOUND.index("find")] + 'let V = ballots("v.npz")\n'
+LEAK = "guarantee g: forall x in X, M in F: confidence(N, x) > 1e6 => label(M, x) == label(N, x)\n"
+CLAIMS = {
+    "leaks, native": LEAK,
+    "leaks, lucid": LEAK,
+    "formula": "guarantee g: forall x in X: score(N, x, 0) <= 1e6\n",
+    "value": "guarantee g: certified_accuracy(dpa(V), edits = 1) >= 0\n",
+    "value, by a solver": "guarantee g: collective_accuracy(dpa(V), edits = 1) >= 0\n",
+}
+SET = {
+    "solver": "highs:", "engine": "lucid", "time": 60.0, "workers": 1, "variant": "naive",
+    "seed": 3, "certificate": True, "resume": Path("state"), "executor": "ray", "kernel": "numpy",
+}  # fmt: skip
+
+
+def test_the_table_has_every_option_and_every_kind():
+    options = {each.name for each in fields(VerifyOptions)}
+    assert set(SET) == options
+    assert set(CLAIMS) == set(USED)
+    assert all(names <= options for names in USED.values())
+    # None is there that no claim reads.
+    assert set().union(*USED.values()) == options
+
+
+@pytest.mark.parametrize("option", SET)
+@pytest.mark.parametrize("kind", USED)
+def test_an_option_is_read_or_named(kind, option):
+    if option == "resume":
+        options = replace(VerifyOptions(), resume=SET[option])
+    else:
+        options = VerifyOptions(**{option: SET[option]})
+    notes = in_vain(options, [("g", kind)])
+    read = option in USED[kind] and option != "executor"
+    assert notes == ([] if read else [f"--{option} has no say in g"])
+
+
+def test_an_executor_is_read_where_there_are_several_workers():
+    options = VerifyOptions(executor="ray", workers=2)
+    assert in_vain(options, [("g", "leaks, native")]) == []
+    assert in_vain(options, [("h", "formula"), ("g", "leaks, native")]) == [
+        "--workers has no say in h",
+        "--executor has no say in h",
+    ]
+    assert in_vain(VerifyOptions(), [(kind, kind) for kind in USED]) == []
+
+
+@pytest.mark.parametrize("kind", [kind for kind in USED if kind != "leaks, lucid"])
+def test_a_report_names_what_was_set_in_vain(tmp_path, kind):
+    votes, truth = random_ballots(np.random.default_rng(0), 6, 5, 2)
+    write_ballots(Ballots(votes, truth, 2, origin=Origin(method="dpa")), tmp_path / "v.npz")
+    spec = write_question(tmp_path, text=HEAD + CLAIMS[kind])
+    given = {"workers": 1, "variant": "naive", "kernel": "numpy", "seed": 3, "time": 60.0}
+    notes = verify(spec, **given).notes
+    named = {note.split()[0].removeprefix("--") for note in notes if " has no say in g" in note}
+    assert named == set(given) - USED[kind]

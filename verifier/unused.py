@@ -1,0 +1,51 @@
+"""Which options have a say in which claims; those that are set in vain are named in a note."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+
+from leaveout.verifier.options import VerifyOptions
+
+__all__ = ["USED", "Kind", "in_vain"]
+
+Kind = str
+"""Of a claim: a key of `USED`."""
+
+USED: Mapping[Kind, frozenset[str]] = {
+    "leaks, native": frozenset(
+        {"engine", "time", "workers", "executor", "kernel", "seed", "certificate", "resume"}
+    ),
+    "leaks, lucid": frozenset({"engine", "time", "solver", "variant", "workers", "seed"}),
+    "formula": frozenset({"time", "seed"}),
+    "value": frozenset({"time", "seed"}),
+    "value, by a solver": frozenset({"time", "seed", "solver"}),
+}
+"""Options of `VerifyOptions` that each kind of claim reads."""
+
+
+def in_vain(options: VerifyOptions, claims: Iterable[tuple[str, Kind]]) -> list[str]:
+    """Return a note for each option that was set though some claims do not read it.
+
+    Parameters
+    ----------
+    options : VerifyOptions
+    claims : iterable of (str, str)
+        Name and kind of each.
+    """
+    listed = list(claims)
+    notes = []
+    for each in fields(options):
+        if getattr(options, each.name) == each.default:
+            continue
+        vain = [name for name, kind in listed if not _reads(options, kind, each.name)]
+        if vain:
+            notes.append(f"--{each.name} has no say in {', '.join(dict.fromkeys(vain))}")
+    return notes
+
+
+def _reads(options: VerifyOptions, kind: Kind, option: str) -> bool:
+    if option == "executor" and (options.workers or 1) == 1:
+        # One worker is no crowd to run anywhere.
+        return False
+    return option in USED[kind]
