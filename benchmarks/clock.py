@@ -2,9 +2,10 @@
 
     python benchmarks/clock.py --time 0.1,3 --rows leak,drift
 
-Each row is a program of its own. ``took`` is from its start to its end, ``after`` from the last line
-of the table to the end, ``cpu`` of it and its children; ``finite`` is whether every find has both
-bounds. Late is what took more than 2 s, or 5 %, longer than asked. Everything is compiled before.
+Each row is a program of its own. ``took`` is from its start to its end, ``after`` from the last
+line of the table to the end, ``cpu`` of it and its children; ``finite`` is whether every find
+has both bounds. Late is what took more than 2 s, or 5 %, longer than asked.
+Everything is compiled before.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ def main() -> None:
             continue
         with TemporaryDirectory() as temporary:
             folder = Path(temporary)
-            spec, options = SPECS.get(name), ()
+            spec, options = SPECS.get(name), ("--allow-include", str(EXAMPLES))
             if spec is None:
                 spec, options = write(folder, QUESTIONS[name]), QUESTIONS[name].options
             for seconds in map(float, given.time.split(",")):

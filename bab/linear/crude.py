@@ -63,11 +63,11 @@ class Crude:
             rows[application][label] += c
         error = 0.0
         if not self.query.reals:
-            for row, application, (evaluation, bounds) in zip(
+            for row, applied, (evaluation, bounds) in zip(
                 rows, self.query.applications, self._known, strict=True
             ):
                 if row.any():
-                    box = self.query.points[application.point]
+                    box = self.query.points[applied.point]
                     error += evaluation.form_error(bounds, box, row)
         if not math.isfinite(error):
             return math.inf

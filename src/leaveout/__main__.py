@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import signal
 import sys
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 __all__ = ["main"]
 
@@ -35,7 +38,21 @@ def main() -> None:
         code = _INTERRUPTED
     except Exception as error:
         code = _unforeseen(error)
-    sys.exit(code)
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End at once, with everything written and whatever asked to be told of the end told.
+
+    The interpreter would wait for threads in the middle of a bound that nobody needs any more, and
+    take every library apart.
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        # Whoever read them may have left.
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def _unforeseen(error: Exception) -> int:

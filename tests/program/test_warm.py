@@ -146,10 +146,11 @@ def test_starting_imports_nothing_heavy_that_it_does_not_use(tmp_path, command):
     claim = "forall x in X, M in F: confidence(N, x) > 1e6 => label(M, x) == label(N, x)"
     write_question(tmp_path, text=BOUND[: BOUND.index("find")] + f"guarantee g: {claim}\n")
     code = (
-        "import sys\nfrom leaveout.__main__ import main\n"
+        "import atexit, sys\nfrom leaveout.__main__ import main\n"
         f"sys.argv = {['leaveout', command, *rest]!r}\n"
-        "try: main()\n"
-        f"finally: print('loaded', *({heavy!r} & set(sys.modules)), file=sys.stderr)\n"
+        "told = lambda: print('loaded', *("
+        f"{heavy!r} & set(sys.modules)), file=sys.stderr)\n"
+        "atexit.register(told)\nmain()\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False

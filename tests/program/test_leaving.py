@@ -1,0 +1,41 @@
+"""The program ends once everything is written: no thread is waited for, whoever asked is told."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from leaveout.verifier.cli import clock
+
+PROGRAM = """
+import atexit, sys, threading
+import leaveout.verifier.cli as cli
+from leaveout.__main__ import main
+def run():
+    threading.Thread(target=threading.Event().wait).start()
+    atexit.register(lambda: print("told"))
+    sys.stdout.write("table ")
+    return {code}
+cli.run = run
+main()
+"""
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_thread_that_never_ends_does_not_keep_the_program(code):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(code=code)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (code, "table told\n", "")
+
+
+def test_the_start_is_what_the_system_tells_or_about(monkeypatch):
+    monkeypatch.setattr(clock.time, "perf_counter", lambda: clock._LOADED + 5.0)
+    monkeypatch.setattr(clock, "_told", lambda: 5.7)
+    assert clock.since_start() == pytest.approx(5.7)
+    for unknown in (None, 4.0, 1e6):
+        monkeypatch.setattr(clock, "_told", lambda unknown=unknown: unknown)
+        assert clock.since_start() == pytest.approx(5.3)
