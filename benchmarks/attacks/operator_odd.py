@@ -116,7 +116,8 @@ def _constant_computed(rng: Rng, case: Case) -> None:
 
 
 def _input_shape(rng: Rng, case: Case) -> None:
-    shape = case["inputs"][0][2]
+    shape = case["inputs"][0][2] or ["n", 2]
+    case["inputs"][0][2] = shape
     turn = rng.integers(6)
     if turn == 0:
         case["inputs"][0][2] = shape[1:]
