@@ -24,6 +24,9 @@ _UNIT32 = 2.0**-24
 _LARGEST32 = float(np.finfo(np.float32).max)
 _TINY32 = float(np.finfo(np.float32).tiny)
 _CHUNK = 64
+"""Most networks written out together."""
+_NUMBERS = 2**24
+"""Most numbers that they take, where there are several."""
 _SLACK = 8
 """Roundings allowed for beyond the terms of a sum: scalings, folds and fusions of a runtime."""
 
@@ -196,8 +199,10 @@ def _absolute(
     constant: Floats | None = None
     after: tuple[int, ...] = ()
     regrouped = 1.0
-    for start in range(0, count, _CHUNK):
-        chunk = {name: parameters[name][start : start + _CHUNK] for name in graph.parameters}
+    widest = max(width, operator.widest(shape, graph.shapes))
+    step = max(1, min(_CHUNK, _NUMBERS // (width * widest)))
+    for start in range(0, count, step):
+        chunk = {name: parameters[name][start : start + step] for name in graph.parameters}
         constants: Constants = stacked_constants(graph, chunk)
         linear = operator.apply(basis, constants, False)
         after = linear.shape[2:]
