@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.native.kernels.batch import EMPTY, Batch, MemberSets, Work
+from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.pairs import Pairs, make_pairs
+from leaveout.bab.native.search import search
 from leaveout.errors import SolverError
 
 from support import networks
-from support.cases import question
+from support.cases import BruteForce, question
 
 NODES = 24
 SHAPES = ((2, 3, 2), (2, 4, 3, 2), (3, 3, 3), (2, 3, 3, 2, 3), (1, 5, 4), (3, 4, 4, 2))
@@ -333,3 +335,12 @@ def test_small_pieces_change_nothing(kernels, seed):
 def test_an_unknown_kernel_is_named():
     with pytest.raises(SolverError, match="unknown kernel 'cuda'"):
         make_kernel("cuda")
+
+
+@pytest.mark.parametrize("name", ("cpu", *ARRAYS))
+def test_a_network_without_a_relu_is_bounded_too(name):
+    instance = question(4, model=networks.dense(np.random.default_rng(4), (2, 2)), spread=0.2)
+    options = NativeOptions(seconds=60, kernel=name)
+    result = search(instance, 0, options)
+    assert result.closed
+    assert BruteForce.of(instance, 2000).best[0] <= result.upper

@@ -74,8 +74,11 @@ class Nodes:
         layer = space.put(layout.starts[1:-1].searchsorted(range(layout.hidden), side="right"))
         self.layer = layer
         # The lowest layer with a tied pair; pairs above it depend on the tie.
-        self.bottom = space.xp.amin(
-            space.xp.where(phase != 0, layer[None, :], len(self.starts)), -1
+        untied = len(self.starts)
+        self.bottom = (
+            space.xp.amin(space.xp.where(phase != 0, layer[None, :], untied), -1)
+            if layout.hidden
+            else space.full((len(state),), float(untied))
         )
 
     def __len__(self) -> int:
