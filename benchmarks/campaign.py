@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import threading
 import time
@@ -17,11 +18,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attacks.counting import Table
-from attacks.kind import KINDS, Case, Outcome, digest, generator, load, sort_of
+from attacks.kind import KINDS, Case, Outcome, digest, generator, imported, load, sort_of
 from attacks.shrinking import shrunk
 from attacks.workers import Worker
 
-__all__ = ["Campaign", "main", "schedule"]
+__all__ = ["Campaign", "main", "replay", "schedule"]
+
+# Some truths are those the tests use, which no package holds.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 _KEPT = 5
 """Mistakes of one kind and sort that are shrunk and written; all are counted."""
@@ -151,6 +155,12 @@ def main(arguments: list[str] | None = None) -> int:
             bad += outcome.wrong is not None
             print(f"{path}: {name}: {outcome.label}: {outcome.answer}: {outcome.wrong or 'fine'}")
         return 1 if bad else 0
+    for each in (signal.SIGINT, signal.SIGTERM):
+        # Also where a shell that runs it in the background had it ignored.
+        signal.signal(each, signal.default_int_handler)
+    for name in given.only:
+        # What cannot be imported is told here, not as a process that died.
+        imported(name)
     campaign = Campaign(given.seed, given.found, given.workers)
     campaign.run(given.only, given.cases, 60.0 * given.minutes)
     print(campaign.table.text())

@@ -11,7 +11,18 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-__all__ = ["KINDS", "Answer", "Case", "Kind", "Outcome", "digest", "generator", "load", "sort_of"]
+__all__ = [
+    "KINDS",
+    "Answer",
+    "Case",
+    "Kind",
+    "Outcome",
+    "digest",
+    "generator",
+    "imported",
+    "load",
+    "sort_of",
+]
 
 Case = dict[str, Any]
 """Plain JSON data (dict, list, str, int, float, bool, None), all that repeats a case."""
@@ -71,12 +82,17 @@ KINDS: dict[str, tuple[str, float]] = {
 """By name: where the class is, and how often it is drawn."""
 
 
-def load(name: str) -> Kind:
-    """Make a kind by its name, or by ``module:Class``."""
+def imported(name: str) -> type[Kind]:
+    """Return the class of a kind by its name, or by ``module:Class``."""
     place = name if ":" in name else KINDS[name][0]
     module, _, attribute = place.partition(":")
-    kind: Kind = getattr(importlib.import_module(module), attribute)()
-    return kind
+    found: type[Kind] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def load(name: str) -> Kind:
+    """Make a kind; some take seconds to be ready."""
+    return imported(name)()
 
 
 def generator(seed: int, name: str, number: int) -> np.random.Generator:
