@@ -45,6 +45,9 @@ class LinearOptions:
     Attributes
     ----------
     seconds : float or None
+    nodes : int or None
+        Nodes after which a search ends, once the round they fall in is over; None for no limit.
+        What so many prove does not depend on how fast the machine is.
     gap : float
         Relative gap at which bounds count as closed.
     steps : int
@@ -53,6 +56,7 @@ class LinearOptions:
     """
 
     seconds: float | None = None
+    nodes: int | None = None
     gap: float = 1e-3
     steps: int = 40
     seed: int = 0
@@ -254,9 +258,14 @@ class _Search:
             return self.upper == -math.inf
         return self.upper - self.floor <= max(_SAME, self.options.gap * abs(self.floor))
 
+    @property
+    def _late(self) -> bool:
+        nodes = self.options.nodes
+        spent = nodes is not None and self.explorer.bounded >= nodes
+        return spent or time.perf_counter() >= self.deadline
+
     def _over(self) -> bool:
-        late = time.perf_counter() >= self.deadline
-        return late or self._settled() or not self.explorer.stand(self._cut()).worth_going_on
+        return self._late or self._settled() or not self.explorer.stand(self._cut()).worth_going_on
 
     @property
     def _betrayed(self) -> bool:
@@ -268,6 +277,6 @@ class _Search:
             return False, "numerical"
         if self._settled():
             return True, None
-        if self.interrupted or time.perf_counter() >= self.deadline:
+        if self.interrupted or self._late:
             return False, "time"
         return False, "numerical"

@@ -112,4 +112,5 @@ class _Inline:
     def close(self) -> None:
         # What it is at is left alone: it ends within a round.
         self._site.halt()
+        self._lane.submit(self._site.end)
         self._lane.close()

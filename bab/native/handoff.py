@@ -62,12 +62,17 @@ class Handoff:
             return False
         return self._spent < _SHARE * (time.perf_counter() - self.started)
 
+    def end(self) -> None:
+        """End the solver, where one was started."""
+        if self._process is not None:
+            self._process.kill()
+
     def bounded(self, node: Node, target: float) -> Node:
         """Return a node with what a MILP proves of it; leaks up to the target do not matter."""
         begun = time.perf_counter()
         if self._process is None:
             self._process = SolverProcess(self.solver)
-            # Whoever drops the search drops the solver with it.
+            # Whoever drops the search without ending it drops the solver with it.
             weakref.finalize(self, self._process.kill)
         whole, origin = self.pairs.instance, self.pairs.origin
         low, high = node.lower + origin, node.upper + origin

@@ -15,6 +15,9 @@ class NativeOptions:
     ----------
     seconds : float or None
         Time for one label; None for none.
+    nodes : int or None
+        Nodes after which a search ends, once the round they fall in is over; None for no limit.
+        What so many prove does not depend on how fast the machine is.
     gap : float
         Relative gap at which the bounds count as closed.
     steps : int
@@ -32,6 +35,7 @@ class NativeOptions:
     """
 
     seconds: float | None = None
+    nodes: int | None = None
     gap: float = 1e-3
     steps: int = 60
     seed: int = 0

@@ -118,7 +118,7 @@ class NativeSearch:
         self.deadline = math.inf if options.seconds is None else self.started + options.seconds
         self.replayer = Replayer(instance)
         self.witness: Witness | None = None
-        self.interrupted = self.betrayed = self.late = self.overdue = False
+        self.interrupted = self.betrayed = self.late = self.spent_nodes = self.overdue = False
         self.failed = ""
         self.grouping = False
         self.groups: list[Group] = []
@@ -345,7 +345,9 @@ class NativeSearch:
     def _over(self, team: Team) -> bool:
         saving = self.checkpoint.cost if self.checkpoint is not None else 0.0
         self.late = time.perf_counter() + saving >= self.deadline
-        return self.late or self.betrayed or self._settled() or not team.worth_going_on
+        self.spent_nodes = self.options.nodes is not None and team.bounded >= self.options.nodes
+        given_up = self.late or self.spent_nodes or self.betrayed
+        return given_up or self._settled() or not team.worth_going_on
 
     def _collect(self) -> None:
         """Ask the workers what they know of each member; where they cannot tell, do without."""
@@ -446,6 +448,8 @@ class NativeSearch:
             return False, "solver", self.failed
         if self.late:
             return False, "time", f"stopped after its share of {self.options.seconds:.4g} s"
+        if self.spent_nodes:
+            return False, "time", f"stopped after {self.options.nodes} nodes"
         return False, "numerical", f"float32 evaluation blurs confidences by {self.blur:.2g}"
 
 

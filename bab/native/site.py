@@ -151,6 +151,11 @@ class Site:
         self._kept: list[Node] = []
         self._anchors: list[Held] = []
 
+    def end(self) -> None:
+        """End the solver that it may have started."""
+        if self.explorer.handoff is not None:
+            self.explorer.handoff.end()
+
     def start(self, target: float) -> Report:
         """Bound the roots: all members, one root a rival."""
         everyone = np.arange(len(self.instance.members), dtype=np.int64)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import pytest
 
 from leaveout.verifier.checker import check
 
+from support import children
 from support.cases import BruteForce
 from support.certificates import Content, write
 
@@ -45,9 +45,8 @@ def test_the_checker_loads_nothing_of_the_engine(tmp_path):
         "print([m for m in sys.modules if m.split('.')[:1] == ['leaveout']"
         " and m.split('.')[1:2] and m.split('.')[1] in parts])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(written.path)],
-        capture_output=True, text=True, env=dict(os.environ),
+    done = children.run(
+        [sys.executable, "-c", script, str(written.path)], env=dict(os.environ),
     )  # fmt: skip
     assert done.stdout.strip() == "[]", done.stderr
 

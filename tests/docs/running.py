@@ -7,13 +7,14 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from docs.pages import Block
+
+from support import children
 
 PORT = "8000"
 
@@ -56,14 +57,11 @@ class Reader:
         command, expected = command.replace(PORT, self.port), expected.replace(PORT, self.port)
         if "--serve" in command:
             return self._served(command, expected)
-        done = subprocess.run(
+        done = children.run(
             ["bash", "-c", command],
             cwd=self.folder,
             env=environment(),
-            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
-            timeout=300,
         )
         if done.returncode:
             return f"exit status {done.returncode}\n{done.stdout}"
@@ -75,7 +73,7 @@ class Reader:
         log = self.folder / "server.log"
         with log.open("w") as stream:
             self.servers.append(
-                subprocess.Popen(
+                children.start(
                     ["bash", "-c", f"exec {command}"],
                     cwd=self.folder,
                     env=environment(),
@@ -83,19 +81,18 @@ class Reader:
                     stderr=subprocess.STDOUT,
                 )
             )
-        wrong: str | None = "nothing"
-        for _ in range(600):
-            wrong = different(expected, log.read_text())
-            if wrong is None or self.servers[-1].poll() is not None:
-                return wrong
-            time.sleep(0.1)
-        return wrong
+        children.wait_until(
+            lambda: (
+                different(expected, log.read_text()) is None or self.servers[-1].poll() is not None
+            ),
+            f"what the page shows of $ {command}",
+        )
+        return different(expected, log.read_text())
 
     def leave(self) -> None:
         """End the servers that were started."""
         for server in self.servers:
-            server.terminate()
-            server.wait(timeout=30)
+            children.end(server)
 
 
 @contextmanager

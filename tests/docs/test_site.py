@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 
 import pytest
@@ -13,6 +12,8 @@ from docs.pages import DOCS, pages
 from leaveout.specs.functions import BUILT_IN
 from leaveout.verifier.cli.app import app
 
+from support import children
+
 
 @pytest.fixture
 def site(tmp_path_factory):
@@ -21,7 +22,7 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
     command += ["-d", str(folder / "doctrees"), str(DOCS), str(folder / "html")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = children.run(command)
     assert done.returncode == 0, done.stderr
     return folder / "html"
 

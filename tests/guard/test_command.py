@@ -16,7 +16,7 @@ from leaveout.models import DataFacts, Manifest
 from leaveout.verifier.cli import run
 from leaveout.verifier.guard import Guard
 
-from support import networks
+from support import children, networks
 from support.guards import make_folder
 
 RECIPE = {
@@ -79,11 +79,10 @@ def test_standard_input_and_files_are_answered_alike(ask):
 def test_rows_are_answered_as_they_come(trained, tmp_path):
     """The first label is there before the second row is sent."""
     command = [sys.executable, "-m", "leaveout", "guard", str(trained.folder), "--epsilon", "0.2"]
-    process = subprocess.Popen(
+    process = children.start(
         [*command, "--memory", str(tmp_path / "m.sqlite")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        text=True,
         env=os.environ | {"PYTHONUNBUFFERED": ""},
     )
     assert process.stdin is not None and process.stdout is not None

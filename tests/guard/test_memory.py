@@ -17,6 +17,8 @@ import pytest
 from leaveout.errors import GuardError
 from leaveout.verifier.guard.memory import FullError, Memory, SpentError
 
+from support import children
+
 LIMITS = {"epsilon": 0.2, "cap": None, "uniform": False, "remember": 10**6}
 
 
@@ -175,10 +177,8 @@ def test_no_kill_makes_it_forget_what_was_given(tmp_path):
     path = tmp_path / "answers.sqlite"
     given: dict[int, int] = {}
     for _ in range(5):
-        victim = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(_VICTIM), str(path)],
-            stdout=subprocess.PIPE,
-            text=True,
+        victim = children.start(
+            [sys.executable, "-c", textwrap.dedent(_VICTIM), path], stdout=subprocess.PIPE
         )
         assert victim.stdout is not None
         for _ in range(40):

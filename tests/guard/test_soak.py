@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,8 @@ import numpy as np
 import pytest
 
 import leaveout
+
+from support import children
 
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "benchmarks"
@@ -30,10 +31,9 @@ def folder(tmp_path_factory):
 
 
 def test_a_server_that_is_killed_keeps_to_its_answers(folder):
-    done = subprocess.run(
+    done = children.run(
         [sys.executable, BENCHMARKS / "guard_soak.py", folder, "--requests", "400", "--kills", "1",
          "--clients", "8", "--pad", "0.01", "--rows", "100", "--leaks", "60"],
-        capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "requests answered           400 in" in done.stdout

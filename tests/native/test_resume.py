@@ -31,10 +31,10 @@ from leaveout.errors import CheckpointError
 from leaveout.models import save_family_file
 from leaveout.models.onnx_file import network_from
 
-from support import networks
+from support import children, networks
 from support.cases import family_of
 
-OPTIONS = NativeOptions(seconds=60.0)
+OPTIONS = NativeOptions(seconds=children.HANGS)
 
 
 def many(seed: int = 3, members: int = 12, widths=(3, 12, 12, 2), spread: float = 0.05):
@@ -403,19 +403,28 @@ def _folder(tmp_path) -> None:
 
 
 def _verify(folder, *arguments):
-    return subprocess.Popen(
+    return children.start(
         [sys.executable, "main.py", "verify", "test.spec", "--json", "-", *arguments],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
 
 
 def _results(process):
-    out, err = process.communicate(timeout=80)
+    out, err = process.communicate(timeout=children.HANGS)
     assert process.returncode in {0, 3}, err
     return json.loads(out)["results"]
+
+
+def _written(file):
+    return file.stat().st_mtime_ns if file.exists() else 0
+
+
+def _wait_for_a_checkpoint(process, file, before):
+    """Wait until one is written; or until it is over, which needs none."""
+    there = lambda: process.poll() is not None or _written(file) > before
+    children.wait_until(there, "a checkpoint")
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
@@ -425,14 +434,10 @@ def test_a_program_killed_again_and_again_gives_the_same_answer(tmp_path, worker
     file = tmp_path / "run.checkpoint"
     arguments = ("--resume", file.name, "--workers", workers)
     for _ in range(3):
+        before = _written(file)
         process = _verify(tmp_path, *arguments)
-        before = file.stat().st_mtime_ns if file.exists() else 0
-        while process.poll() is None:
-            if file.exists() and file.stat().st_mtime_ns > before:
-                break
-            time.sleep(0.02)
-        process.kill()
-        process.communicate()
+        _wait_for_a_checkpoint(process, file, before)
+        children.end(process)
     found = _results(_verify(tmp_path, *arguments))
     again = _results(_verify(tmp_path, *arguments))
     for one, two, three in zip(truth, found, again):
@@ -450,7 +455,7 @@ def test_bad_checkpoints_exit_with_2_in_one_line(tmp_path):
     for change in (lambda: None, lambda: _other_family(tmp_path, file)):
         change()
         process = _verify(tmp_path, "--resume", file.name)
-        out, err = process.communicate(timeout=80)
+        out, err = process.communicate(timeout=children.HANGS)
         assert process.returncode == 2
         assert out == ""
         assert len(err.splitlines()) == 1

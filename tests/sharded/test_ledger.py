@@ -17,12 +17,15 @@ from leaveout.errors import ShardedError
 from leaveout.models.sharded import ExhaustedError, Ledger, ShardedClassifier
 from leaveout.models.sharded.ledger import MovedError
 
+from support import children
+
 _START = """
 import os, signal, sys
 from pathlib import Path
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 from leaveout.models.sharded import ExhaustedError, ShardedClassifier
+
 folder = Path(sys.argv[1])
 X = np.random.default_rng(9).normal(size=(400, 3))
 """
@@ -30,11 +33,10 @@ X = np.random.default_rng(9).normal(size=(400, 3))
 
 def process(folder, body, *arguments):
     """Start another process that uses the service in a folder."""
-    return subprocess.Popen(
-        [sys.executable, "-c", _START + textwrap.dedent(body), str(folder), *map(str, arguments)],
+    return children.start(
+        [sys.executable, "-c", _START + textwrap.dedent(body), folder, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
 
 
@@ -58,7 +60,7 @@ def test_killed_between_charge_and_answer_it_keeps_the_charge_and_answers_nothin
         print(made.predict(X[:5]))
         """,
     )
-    out, _ = killed.communicate(timeout=120)
+    out, _ = killed.communicate(timeout=children.HANGS)
     assert killed.returncode == -signal.SIGKILL
     assert out == ""
     # Two were answered before; three are charged, and their lines have no answer and never will.
@@ -83,7 +85,7 @@ def test_killed_again_and_again_it_never_answers_beyond_the_budget(service):
         """
     for _ in range(3):
         killed = process(made.folder, body)
-        killed.communicate(timeout=120)
+        killed.communicate(timeout=children.HANGS)
         assert killed.returncode == -signal.SIGKILL
     assert made.predictions_left() == 0
     with pytest.raises(ExhaustedError, match="0 of 3 left"):
@@ -104,7 +106,7 @@ def test_two_processes_never_exceed_the_budget(service):
         print(given)
         """
     both = [process(made.folder, body, start) for start in (0, 200)]
-    given = [int(one.communicate(timeout=120)[0]) for one in both]
+    given = [int(one.communicate(timeout=children.HANGS)[0]) for one in both]
     assert sum(given) == 50
     assert made.predictions_left() == 0
     found = lines(made.folder)
@@ -124,7 +126,7 @@ def test_two_processes_that_retrain_give_each_epoch_its_budget_and_no_more(servi
         """
     both = [process(made.folder, body, start) for start in (0, 200)]
     for one in both:
-        _, wrong = one.communicate(timeout=120)
+        _, wrong = one.communicate(timeout=children.HANGS)
         assert one.returncode == 0, wrong
     with sqlite3.connect(made.folder / "ledger.sqlite") as database:
         epochs = database.execute("SELECT epoch, charged FROM epochs ORDER BY epoch").fetchall()

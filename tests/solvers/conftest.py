@@ -76,13 +76,18 @@ FAULTY = """
     class Sleep(Faulty):
         name = "sleep"
         def act(self, problem):
-            time.sleep(60)
+            time.sleep(3600)
+
+    class Limit(Faulty):
+        name = "limit"
+        def solve(self, problem, settings=None):
+            return Outcome(Status.OPTIMAL, None, 0.0, message=str(settings.time_limit))
 
     class Spawn(Faulty):
         name = "spawn"
         def act(self, problem):
             import subprocess
-            child = subprocess.Popen(["sleep", "60"])
+            child = subprocess.Popen(["sleep", "3600"])
             with open(os.environ["LEAVEOUT_TEST_PIDS"], "w") as file:
                 file.write(f"{os.getpid()} {child.pid}")
             child.wait()
@@ -119,6 +124,7 @@ def faulty(install: Install) -> Path:
         FAULTY,
         crash="Crash",
         sleep="Sleep",
+        limit="Limit",
         spawn="Spawn",
         refuse="Refuse",
         bug="Bug",

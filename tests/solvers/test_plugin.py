@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from support import children
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin_solver"
 
 CODE = """
 from leaveout.solvers import SolverProcess, describe, find_solver
 from leaveout.solvers.conformance import CASES, check
+
 
 solver = find_solver("scipy")
 failed = [result for result in check(solver) if not result.passed]
@@ -27,7 +29,7 @@ print([row.distribution for row in describe() if row.name == "scipy"])
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory) -> Path:
-    if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True).returncode:
+    if children.run([sys.executable, "-m", "pip", "--version"]).returncode:
         pytest.skip("pip, which installs the plug-in, is not here")
     # pip leaves build files in the source folder.
     source = tmp_path_factory.mktemp("source") / "plugin_solver"
@@ -35,15 +37,13 @@ def installed(tmp_path_factory) -> Path:
     target = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation"]
     command += ["--no-deps", "--no-index", "--target", str(target), str(source)]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    children.run(command, check=True)
     return target
 
 
 def test_an_installed_plugin_is_found_and_conforms(installed):
     environment = {**os.environ, "PYTHONPATH": str(installed)}
-    done = subprocess.run(
-        [sys.executable, "-c", CODE], env=environment, capture_output=True, text=True, timeout=120
-    )
+    done = children.run([sys.executable, "-c", CODE], env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "['leaveout-scipy-milp']"
 
@@ -51,7 +51,5 @@ def test_an_installed_plugin_is_found_and_conforms(installed):
 def test_a_plugin_switched_off_is_unknown(installed):
     environment = {**os.environ, "PYTHONPATH": str(installed), "LEAVEOUT_PLUGINS": "off"}
     code = "from leaveout.solvers import find_solver; find_solver('scipy')"
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60
-    )
+    done = children.run([sys.executable, "-c", code], env=environment)
     assert "unknown solver 'scipy'" in done.stderr

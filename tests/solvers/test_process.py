@@ -8,8 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -18,6 +17,8 @@ from leaveout.solvers import Settings, SolverProcess, Status, find_solver
 from leaveout.solvers.conformance import CASES
 from leaveout.solvers.conformance_cases import problem
 
+from support import children
+
 EASY = problem([1, 1], [([1, 2], 2, 4)])
 FATAL = problem([1, 1], [([1, 2], 2, 4)], offset=1.0)
 HARD = next(case.problem for case in CASES if case.name == "time limit")
@@ -25,18 +26,22 @@ HARD = next(case.problem for case in CASES if case.name == "time limit")
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups need POSIX")
 
 
-def gone(pid: int, within: float = 5.0) -> bool:
-    """Whether the process ends in time; one that nobody has waited for yet has ended too."""
-    until = time.monotonic() + within
-    while time.monotonic() < until:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.02)
-    return False
+def work(child: int) -> float:
+    """CPU seconds of a child and of the programs that it runs."""
+    return sum(map(children.worked, children.group(child)))
+
+
+def once_solving(pid: int, act: Callable[[], None]) -> threading.Thread:
+    """Start a thread that acts once a child has worked on what it was given just before."""
+    before = work(pid)
+
+    def wait() -> None:
+        children.wait_until(lambda: work(pid) > before + 0.2, "a solver at work")
+        act()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
 
 
 def test_a_child_gives_the_outcome_the_solver_gives():
@@ -89,20 +94,17 @@ def test_what_the_vendor_prints_reaches_neither_the_channel_nor_the_terminal(fau
 
 
 def test_a_solver_that_overruns_its_limit_is_killed(faulty):
-    started = time.monotonic()
+    # It would sleep for an hour.
     with SolverProcess("sleep", grace_seconds=0.5, grace_share=0.0) as process:
         outcome = process.solve(EASY, Settings(time_limit=1.0))
     assert (outcome.status, outcome.message) == (Status.FAILED, "overran its time limit")
-    assert time.monotonic() - started < 10
 
 
-def test_the_start_of_the_child_counts_against_the_time_limit():
-    started = time.monotonic()
-    with SolverProcess("highs") as process:
-        outcome = process.solve(HARD, Settings(time_limit=2.0))
-    assert outcome.status is Status.STOPPED
-    assert 20 - 1e-6 <= outcome.dual_bound < 81
-    assert time.monotonic() - started < 3.5
+def test_the_start_of_the_child_counts_against_the_time_limit(faulty):
+    with SolverProcess("limit") as process:
+        outcome = process.solve(EASY, Settings(time_limit=1000.0))
+    # No Python is up, with what a solver needs, sooner.
+    assert 0 < float(outcome.message) < 1000.0 - 0.02
 
 
 @pytest.mark.parametrize("spec", ["highs", "gurobi", "scip", "pulp", "ortools"])
@@ -111,12 +113,11 @@ def test_another_thread_can_cancel_a_solve(spec):
         pytest.skip(f"the package of {spec} is not installed")
     with SolverProcess(spec) as process:
         process.solve(EASY)
-        threading.Timer(0.3, process.kill).start()
-        started = time.monotonic()
+        killer = once_solving(process._child._process.pid, process.kill)
         outcome = process.solve(HARD)
+        killer.join()
         assert (outcome.status, outcome.message) == (Status.FAILED, "cancelled")
         assert outcome.dual_bound == float("inf")
-        assert time.monotonic() - started < 3
         assert process.solve(EASY).status is Status.OPTIMAL
 
 
@@ -136,13 +137,12 @@ def test_an_interrupt_of_the_parent_ends_the_child():
     with SolverProcess("highs") as process:
         process.solve(EASY)
         child = process._child._process.pid
-        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-        started = time.monotonic()
+        killer = once_solving(child, lambda: os.kill(os.getpid(), signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
-            process.solve(HARD, Settings(time_limit=20.0))
+            process.solve(HARD)
+        killer.join()
         signal.signal(signal.SIGINT, before)
-        assert time.monotonic() - started < 3
-        assert gone(child)
+        children.wait_until_gone([child])
         assert process.solve(EASY).status is Status.OPTIMAL
 
 
@@ -152,12 +152,10 @@ def test_killing_takes_along_what_the_solver_started(faulty, tmp_path, monkeypat
     with SolverProcess("spawn") as process:
         caller = threading.Thread(target=process.solve, args=(EASY,))
         caller.start()
-        wait_for(pids)
+        children.wait_until(lambda: pids.exists() and pids.read_text(), "what it started")
         process.kill()
-        caller.join(10)
-    worker, grandchild = map(int, pids.read_text().split())
-    assert gone(worker)
-    assert gone(grandchild)
+        caller.join()
+    children.wait_until_gone(list(map(int, pids.read_text().split())))
 
 
 @pytest.mark.parametrize("spec", ["highs", "gurobi", "scip", "pulp", "ortools"])
@@ -175,15 +173,14 @@ def test_no_child_outlives_a_killed_parent(spec, tmp_path):
         process.solve(next(case.problem for case in CASES if case.name == "time limit"))
         """)
     )
-    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    parent = children.start([sys.executable, script], stdout=subprocess.PIPE)
     child = int(parent.stdout.readline())
-    time.sleep(0.5)
-    assert not gone(child, within=0.1)
-    group = [int(pid) for pid in members(child)]
-    parent.send_signal(signal.SIGKILL)
+    before = work(child)
+    children.wait_until(lambda: work(child) > before + 0.2, "a solver at work", parent)
+    group = children.group(child)
+    parent.kill()
     parent.wait()
-    parent.stdout.close()
-    assert all(gone(pid) for pid in group)
+    children.wait_until_gone(group)
 
 
 def test_a_script_without_a_main_guard_works(tmp_path):
@@ -196,9 +193,7 @@ def test_a_script_without_a_main_guard_works(tmp_path):
             print(process.solve(CASES[0].problem).status.name)
         """)
     )
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = children.run([sys.executable, script])
     assert done.stdout == "OPTIMAL\n"
     assert done.stderr == ""
 
@@ -208,24 +203,3 @@ def test_a_file_of_the_users_does_not_shadow_a_library(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with SolverProcess("highs") as process:
         assert process.solve(EASY).status is Status.OPTIMAL
-
-
-def members(group: int) -> list[str]:
-    """Process ids in a process group."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[2]) == group:
-            found.append(path.parent.name)
-    return found
-
-
-def wait_for(path: Path) -> None:
-    """Wait until the file holds something."""
-    until = time.monotonic() + 10
-    while not (path.exists() and path.read_text()):
-        assert time.monotonic() < until
-        time.sleep(0.02)

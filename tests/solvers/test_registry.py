@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tomllib
 import warnings
@@ -12,6 +11,8 @@ import pytest
 
 from leaveout.errors import SolverError
 from leaveout.solvers import Feature, available, describe, find_solver, registry
+
+from support import children
 
 ROOT = Path(__file__).parents[2]
 
@@ -150,4 +151,4 @@ def test_describing_the_solvers_imports_no_vendor_and_takes_no_licence():
         "bad = {'highspy', 'gurobipy', 'pulp', 'ortools', 'pyscipopt'} & set(sys.modules);"
         "sys.exit(' '.join(bad) or 0)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    children.run([sys.executable, "-c", code], check=True)

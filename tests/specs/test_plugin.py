@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from support import children
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "plugin_function"
@@ -20,6 +21,7 @@ from pathlib import Path
 from leaveout.specs import check, load
 from leaveout.verifier.resolve import Resolver
 from leaveout.verifier.values import ValueDecider, is_value_claim
+
 
 path = Path(sys.argv[1])
 checked = check(load(path))
@@ -34,7 +36,7 @@ print(json.dumps([[r.name, r.verdict, r.lower, r.upper, r.reason] for r in resul
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory) -> Path:
-    if subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True).returncode:
+    if children.run([sys.executable, "-m", "pip", "--version"]).returncode:
         pytest.skip("pip, which installs the plug-in, is not here")
     # pip leaves build files in the source folder.
     source = tmp_path_factory.mktemp("source") / "plugin_function"
@@ -42,16 +44,14 @@ def installed(tmp_path_factory) -> Path:
     target = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation"]
     command += ["--no-deps", "--no-index", "--target", str(target), str(source)]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    children.run(command, check=True)
     return target
 
 
 def run(installed, *command, **more):
     path = os.pathsep.join([str(installed), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path.rstrip(os.pathsep), **more}
-    return subprocess.run(
-        [sys.executable, *command], env=environment, capture_output=True, text=True, timeout=120
-    )
+    return children.run([sys.executable, *command], env=environment)
 
 
 def test_an_installed_function_is_decided(installed):

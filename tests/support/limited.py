@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
+
+from support import children
 
 _LIMIT = """
 import resource, sys
+
 {imports}
 with open("/proc/self/status") as status:
     used = next(int(line.split()[1]) for line in status if line.startswith("VmData:")) * 1024
@@ -22,8 +24,6 @@ def run_limited(imports: str, script: str, room: int, *arguments: str) -> str:
     the script printed.
     """
     code = _LIMIT.format(imports=imports, script=script)
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(room), *arguments], capture_output=True, text=True
-    )
+    done = children.run([sys.executable, "-c", code, str(room), *arguments])
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -22,6 +22,8 @@ from leaveout.verifier.guard import Guard
 from leaveout.verifier.guard.server import application
 from leaveout.verifier.guard.server_protocol import StrictProtocol
 
+from support import children
+
 JSON = {"content-type": "application/json"}
 
 
@@ -43,7 +45,7 @@ class Asker:
     """One connection that is kept."""
 
     def __init__(self, port: int) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=children.HANGS)
         self._connection.connect()
         self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -90,8 +92,8 @@ class Process:
 
     def __init__(self, folder: Path, *options: str) -> None:
         command = [sys.executable, "-m", "leaveout", "guard", str(folder), "--epsilon", "0.5"]
-        self.process = subprocess.Popen(
-            [*command, "--serve", "--port", "0", *options], stderr=subprocess.PIPE, text=True
+        self.process = children.start(
+            [*command, "--serve", "--port", "0", *options], stderr=subprocess.PIPE
         )
         assert self.process.stderr is not None
         self._log: list[str] = []
@@ -112,7 +114,7 @@ class Process:
 
     def log(self) -> str:
         """Wait until it has ended, and return the rest of what it wrote."""
-        self.process.wait(20)
+        self.process.wait(children.HANGS)
         self._reader.join()
         return "".join(self._log)
 

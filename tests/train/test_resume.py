@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,19 +15,29 @@ from leaveout.errors import TrainingError
 from leaveout.models.train import Recipe, run
 from leaveout.models.train.blocks import Blocks, differences, write_block
 
+from support import children
+
 pytest.importorskip("torch")
 
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 
-# Without a __main__ guard, as a user's script may be.
+# Without a __main__ guard, as a user's script may be. Once so many networks are finished, it says
+# so and waits: however late the test notices, it has not gone on.
 PROGRAM = """
 import sys
 from leaveout.errors import LeaveoutError
 from leaveout.models.train import Recipe, run
-data, out, block = sys.argv[1:]
+data, out, count = sys.argv[1:]
+count = int(count)
+def hold(progress):
+    global count
+    if progress.finished >= count:
+        count = 1000
+        print("there", flush=True)
+        sys.stdin.readline()
 try:
-    run(data, out, recipe=Recipe(layers=(20, 20), epochs=100, batch=4), block=int(block),
-        workers=2, device="cpu")
+    run(data, out, recipe=Recipe(layers=(20, 20), epochs=100, batch=4), block=4, workers=2,
+        device="cpu", on_progress=hold)
 except LeaveoutError as error:
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
@@ -36,50 +45,20 @@ except LeaveoutError as error:
 RECIPE = Recipe(layers=(20, 20), epochs=100, batch=4)
 
 
-def start(data, out, block=4):
-    return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(data), str(out), str(block)],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+BLOCK = 4
+
+
+def start(data, out, blocks):
+    """Start a run, and wait until so many blocks are finished."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process = children.start([sys.executable, "-c", PROGRAM, data, out, blocks * BLOCK], **pipes)
+    assert process.stdout.readline() == "there\n", process.stderr.read()
+    assert len(finished(out)) >= blocks
+    return process
 
 
 def finished(out):
     return {path.name: path.stat().st_mtime_ns for path in (out / ".partial").glob("*.npy")}
-
-
-def wait_for_blocks(process, out, count):
-    deadline = time.monotonic() + 60
-    while len(finished(out)) < count:
-        assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def children(pid):
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        if int(fields[1]) == pid:
-            found.append(int(stat.parent.name))
-    return found
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def wait_until_gone(pids):
-    deadline = time.monotonic() + 10
-    while any(map(alive, pids)):
-        assert time.monotonic() < deadline, "a worker outlived its parent"
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -92,13 +71,12 @@ def whole(blobs, tmp_path):
 @linux
 def test_killed_at_half_and_resumed_gives_the_bytes_of_one_run(blobs, tmp_path, whole):
     out = tmp_path / "out"
-    process = start(blobs, out)
-    wait_for_blocks(process, out, 8)
-    workers = children(process.pid)
+    process = start(blobs, out, 8)
+    workers = children.children(process.pid)
     assert len(workers) == 2
     process.kill()
     process.wait()
-    wait_until_gone(workers)
+    children.wait_until_gone(workers)
     kept = finished(out)
     assert sorted(path.name for path in out.iterdir()) == [".partial"]
 
@@ -125,33 +103,31 @@ def size(name):
 @linux
 def test_ctrl_c_keeps_what_is_finished_for_the_run_that_holds_the_directory(blobs, tmp_path):
     out = tmp_path / "out"
-    process = start(blobs, out)
-    wait_for_blocks(process, out, 3)
+    process = start(blobs, out, 3)
     with pytest.raises(TrainingError, match="another leaveout train is writing here"):
         run(blobs, out, recipe=RECIPE, device="cpu")
-    workers = children(process.pid)
+    workers = children.children(process.pid)
     process.send_signal(signal.SIGINT)
-    said = process.communicate(timeout=20)[1]
+    said = process.communicate(timeout=children.HANGS)[1]
     assert process.returncode == 130
     assert "the same command goes on from there" in said
     assert "Traceback" not in said
     assert len(said.splitlines()) == 1
-    wait_until_gone(workers)
+    children.wait_until_gone(workers)
     assert len(finished(out)) >= 3
 
 
 @linux
 def test_a_worker_that_is_killed_is_an_error_and_its_siblings_end(blobs, tmp_path):
     out = tmp_path / "out"
-    process = start(blobs, out)
-    wait_for_blocks(process, out, 1)
-    workers = children(process.pid)
+    process = start(blobs, out, 1)
+    workers = children.children(process.pid)
     os.kill(workers[0], signal.SIGKILL)
-    said = process.communicate(timeout=20)[1]
+    said = process.communicate(timeout=children.HANGS)[1]
     assert process.returncode == 2
     assert "a worker process ended before its work was done (signal 9)" in said
     assert "Traceback" not in said
-    wait_until_gone(workers)
+    children.wait_until_gone(workers)
 
 
 def block_of(folder, first, last):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tracemalloc
 from pathlib import Path
@@ -21,6 +20,8 @@ from leaveout.models.train.blocks import Blocks, write_block
 from leaveout.models.train.draws import initial_weights
 from leaveout.models.train.export import scores, write_family
 from leaveout.models.train.source import read_data
+
+from support import children
 
 RECIPE = Recipe(layers=(9, 5), epochs=3, batch=8)
 FILES = ["family.npz", "full.onnx", "idp.spec"]
@@ -237,7 +238,7 @@ def test_no_module_imports_torch_before_training_starts():
         "    importlib.import_module(f'{t.__name__}.{m.name}')\n"
         "assert 'torch' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", program], check=True)
+    children.run([sys.executable, "-c", program], check=True)
 
 
 def test_a_family_is_assembled_in_little_more_memory_than_it_takes(tmp_path):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -18,20 +16,12 @@ from onnx import helper
 
 from leaveout.models import load_family_file
 
-from support import networks
+from support import children, networks
 from support.files import BOUND, write_question
 
 
 def run(folder: Path, *arguments: str, **options) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "leaveout", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        **options,
-    )
+    return children.run([sys.executable, "-m", "leaveout", *arguments], cwd=folder, **options)
 
 
 def test_all_proved_is_0_and_the_table_says_what_was_proved(tmp_path):
@@ -69,15 +59,7 @@ def test_the_exit_status_is_that_of_the_verdicts_also_where_nobody_reads(
     write_question(tmp_path, text=text)
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(
-        [sys.executable, "-m", "leaveout", "verify", "test.spec", "--workers", "1", *target],
-        cwd=tmp_path,
-        stdout=writer,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run(tmp_path, "verify", "test.spec", "--workers", "1", *target, stdout=writer)
     os.close(writer)
     assert (done.returncode, done.stderr) == (status, "")
     assert target[-1] == "-" or json.loads((tmp_path / "r.json").read_text())["results"]
@@ -257,29 +239,21 @@ def test_ctrl_c_gives_the_best_bounds_so_far_and_leaves_no_process(tmp_path):
     write_question(tmp_path)
     onnx.save(instance.network.model, tmp_path / "full.onnx")
     np.savez(tmp_path / "family.npz", removed=instance.family.removed, **instance.family.parameters)
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "leaveout",
-            "verify",
-            "test.spec",
-            "--json",
-            "r.json",
-            "--engine",
-            "lucid",
-        ],
+    options = ["--json", "r.json", "--engine", "lucid"]
+    process = children.start(
+        [sys.executable, "-m", "leaveout", "verify", "test.spec", *options],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
     )
-    time.sleep(12)
-    assert process.poll() is None
-    assert len(_processes(process.pid)) > 1, "no solver process is running yet"
-    os.kill(process.pid, signal.SIGINT)
-    output, errors = process.communicate(timeout=20)
+
+    def solving():
+        # A solver that was only started has not worked so much.
+        return any(children.worked(pid) > 3 for pid in children.children(process.pid))
+
+    children.wait_until(solving, "a solver at work", process)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=children.HANGS)
     assert process.returncode == 3, errors
     assert "interrupted" in output
     assert "Traceback" not in errors
@@ -287,18 +261,7 @@ def test_ctrl_c_gives_the_best_bounds_so_far_and_leaves_no_process(tmp_path):
     assert [result["label"] for result in results] == [0, 1]
     for result in results:
         assert 0 <= result["lower"] <= result["upper"]
-    assert not _processes(process.pid)
-
-
-def _processes(session: int) -> list[str]:
-    """Processes of a session, by /proc: the session is the fourth field after the name."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            fields = stat.read_text().rpartition(")")[2].split()
-            if int(fields[3]) == session and fields[0] != "Z":
-                found.append(stat.parent.name)
-    return found
+    assert not children.session(process.pid)
 
 
 def test_solvers_lists_what_is_installed(tmp_path):
@@ -317,9 +280,7 @@ def test_help_teaches_and_starting_is_light(tmp_path):
         "heavy = {'torch', 'onnxruntime', 'sklearn', 'highspy', 'scipy.optimize'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
-    light = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
+    light = children.run([sys.executable, "-c", code])
     assert light.returncode == 0, light.stderr
 
 
@@ -330,7 +291,5 @@ def test_a_script_without_a_main_guard_can_verify(tmp_path):
         f"import leaveout\nreport = leaveout.verify({str(spec)!r}, workers=2)\n"
         "print([result.verdict for result in report.results])\n"
     )
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False
-    )
+    done = children.run([sys.executable, script])
     assert done.stdout.strip() == "['proved', 'proved']", done.stderr

@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 import types
 from pathlib import Path
@@ -16,6 +15,8 @@ from typer.testing import CliRunner
 import leaveout.verifier
 from leaveout.errors import SpecError
 from leaveout.verifier.cli.vnnlib import vnnlib
+
+from support import children
 
 SCRIPTS = Path(__file__).parents[2] / "examples" / "vnncomp"
 
@@ -166,14 +167,10 @@ def programs(tmp_path):
 
 
 def script(name, programs, *arguments):
-    return subprocess.run(
+    return children.run(
         [SCRIPTS / name, *map(str, arguments)],
         env={**os.environ, "LEAVEOUT_BIN": str(programs)},
         cwd=programs.parent,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
     )
 
 

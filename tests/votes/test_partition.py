@@ -6,7 +6,6 @@ import csv
 import hashlib
 import os
 import struct
-import subprocess
 import sys
 
 import numpy as np
@@ -29,6 +28,8 @@ from leaveout.models.votes import (
 )
 from leaveout.models.votes.features import TableFeatures, column_of
 from leaveout.models.votes.hashing import array_keys, cell_keys, hash_samples, spread_offsets
+
+from support import children
 
 TREE = make_learner("DecisionTreeClassifier", {"max_depth": 3})
 LINEAR = make_learner("LogisticRegression")
@@ -251,11 +252,9 @@ for name, scale in ((None, False), (sys.argv[2], True)):
 
 
 def digests(workers, learner="LogisticRegression", **environment):
-    result = subprocess.run(
+    result = children.run(
         [sys.executable, "-W", "ignore", "-c", PROGRAM, str(workers), learner],
         env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
         check=True,
     )
     return result.stdout.split()

@@ -1,0 +1,47 @@
+"""What holds for all tests: they end what they start, and none hangs on how busy a machine is."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from support import children
+
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
+
+_WARM = """
+from leaveout.bab import search_native
+from leaveout.bab.native.options import NativeOptions
+from support.cases import leaky
+instance, label = leaky()
+search_native(instance, label, NativeOptions(nodes=1))
+"""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Compile once, before workers that would all do so start."""
+    subprocess.run([sys.executable, "-c", _WARM], cwd=config.rootpath / "tests", check=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interrupts_arrive():
+    """Take Ctrl-C, and let children take it: what a shell runs in the background ignores it."""
+    before = signal.getsignal(signal.SIGINT)
+    if before == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(autouse=True)
+def _children_end():
+    yield
+    children.end_all()
