@@ -45,21 +45,21 @@ class LinearOptions:
     Attributes
     ----------
     seconds : float or None
-    nodes : int or None
-        Nodes after which a search ends, once the round they fall in is over; None for no limit.
-        What so many prove does not depend on how fast the machine is.
     gap : float
         Relative gap at which bounds count as closed.
     steps : int
         Of the dual ascent of one node.
     seed : int
+    nodes : int or None
+        Nodes after which a search ends, once the round they fall in is over; None for no limit.
+        What so many prove does not depend on how fast the machine is.
     """
 
     seconds: float | None = None
-    nodes: int | None = None
     gap: float = 1e-3
     steps: int = 40
     seed: int = 0
+    nodes: int | None = None
 
 
 @dataclass(frozen=True, eq=False)

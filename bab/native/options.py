@@ -15,9 +15,6 @@ class NativeOptions:
     ----------
     seconds : float or None
         Time for one label; None for none.
-    nodes : int or None
-        Nodes after which a search ends, once the round they fall in is over; None for no limit.
-        What so many prove does not depend on how fast the machine is.
     gap : float
         Relative gap at which the bounds count as closed.
     steps : int
@@ -32,10 +29,12 @@ class NativeOptions:
         Keep what a certificate needs; then no node is handed to a MILP solver.
     solver : str
         Takes small open nodes that resist.
+    nodes : int or None
+        Nodes after which a search ends, once the round they fall in is over; None for no limit.
+        What so many prove does not depend on how fast the machine is.
     """
 
     seconds: float | None = None
-    nodes: int | None = None
     gap: float = 1e-3
     steps: int = 60
     seed: int = 0
@@ -44,3 +43,4 @@ class NativeOptions:
     kernel: str = "cpu"
     certificate: bool = False
     solver: str = "highs"
+    nodes: int | None = None

@@ -14,6 +14,7 @@ from leaveout.models.onnx_file import Network, network_from
 from leaveout.solvers import available
 
 from support import networks
+from support.children import HANGS
 
 Matrices = list[np.ndarray]
 BLIND = LucidOptions(witnesses=False, seconds=20)
@@ -148,9 +149,9 @@ def test_a_bound_below_a_replayed_leak_makes_the_solver_unbelievable(monkeypatch
     def lying(instance, task, label, floor, worker):
         return Bounded(replace(task, upper=0.01, state="exact"), None, 1)
 
-    truth = search(instance, label, LucidOptions(seconds=20))
+    truth = search(instance, label, LucidOptions(seconds=HANGS))
     monkeypatch.setattr("leaveout.bab.lucid.bound_set", lying)
-    result = search(instance, label, LucidOptions(seconds=20))
+    result = search(instance, label, LucidOptions(seconds=HANGS))
     assert not result.closed
     assert result.reason == "numerical"
     assert result.betrayed

@@ -26,7 +26,7 @@ SEEDS = (8, 23, 31, 4)
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory) -> list[Written]:
     folder = tmp_path_factory.mktemp("falsified")
-    return [write(folder / str(seed), seed, ties=True) for seed in SEEDS]
+    return [write(folder / str(seed), seed, ties=True, nodes=100) for seed in SEEDS]
 
 
 def put(name: str, at, value) -> Callable[[Content], None]:
@@ -200,7 +200,7 @@ def test_changed_weights_are_rejected_even_with_their_own_hash(tmp_path):
     """Where a changed network or family truly leaks above the claim, no proof of it is accepted."""
     tried = 0
     for seed in SEEDS:
-        written = write(tmp_path / str(seed), seed, ties=True)
+        written = write(tmp_path / str(seed), seed, ties=True, nodes=100)
         folder, instance = written.path.parent, written.instance
         rng = np.random.default_rng(seed)
         original = (folder / "full.onnx").read_bytes(), (folder / "family.npz").read_bytes()

@@ -13,6 +13,8 @@ from leaveout.errors import SpecError
 from leaveout.verifier.guard import Guard
 from leaveout.verifier.guard.bounds import load_bounds, save_bounds
 
+from support.children import HANGS
+
 CLAIM = 'let A = access("served")\nguarantee private: idp(A, epsilon = 0.2)\n'
 
 
@@ -35,7 +37,7 @@ def verify(folder, **options):
 
 
 def test_proved(folder):
-    result, notes = verify(folder, time=60)
+    result, notes = verify(folder, time=HANGS)
     assert result.verdict == "proved"
     assert "noises every leak of 8 members" in notes[0]
     assert any("whether every training row has a member is not known" in note for note in notes)
@@ -43,13 +45,13 @@ def test_proved(folder):
 
 def test_higher_bounds_are_proved_too(folder):
     set_upper(folder, lambda upper: upper * 2)
-    assert verify(folder, time=60)[0].verdict == "proved"
+    assert verify(folder, time=HANGS)[0].verdict == "proved"
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.5, 0.97])
 def test_lower_bounds_are_refuted_by_what_the_guard_gives_away(folder, leaky, factor):
     set_upper(folder, lambda upper: upper * factor)
-    result, _ = verify(folder, time=60)
+    result, _ = verify(folder, time=HANGS)
     assert result.verdict == "refuted"
     facts = result.example.facts
     x = np.array(facts["x"].split(), np.float32)
@@ -71,7 +73,7 @@ def test_one_bound_of_one_member_too_low_is_seen(folder, leaky, grid, label, mem
         return changed
 
     set_upper(folder, lower)
-    result, _ = verify(folder, time=20)
+    result, _ = verify(folder, time=HANGS)
     network, family = leaky.instance.network, leaky.instance.family
     runner = network.runner({name: stack[0] for name, stack in family.take([member]).items()})
     own = network.runner().scores(grid).argmax(axis=1)

@@ -7,8 +7,6 @@ import re
 import signal
 import socket
 import sqlite3
-import threading
-import time
 
 import numpy as np
 import pytest
@@ -408,20 +406,30 @@ def test_times_do_not_tell_leaks_from_others_once_padded(leaky, tmp_path):
     """Of first answers, which are written to the disk: the most that a tier can differ.
 
     The order is random, so that whatever else the machine does meets both alike. Where nothing
-    differs it fails with a chance of 1e-4 squared; with pads off it finds less than 1e-9.
+    differs it fails with a chance of 1e-4 squared; with pads off it finds less than 1e-9. Answers
+    that miss their time may tell, as is documented: where there are some, the pad is too short for
+    the machine, and a longer one is tried.
     """
     with Guard.load(leaky.folder, 0.5, memory=tmp_path / "m") as guard:
-        leaks, others = points_of(guard, 3, 600), points_of(guard, 1, 300)
-    with process(leaky.folder, "--pad", "0", "--memory", str(tmp_path / "a")) as served:
-        assert told_apart(times(served.port, {1: others[:100], 3: leaks[:100]}, 0)) < 1e-9
-    with process(leaky.folder, "--pad", "0.02", "--memory", str(tmp_path / "b")) as served:
-        for attempt in range(2):
-            own = leaks[300 * attempt :][:300]
-            taken = times(served.port, {1: others, 3: own}, attempt)
-            assert min(map(min, taken.values())) >= 0.02
-            if told_apart(taken) > 1e-4:
-                return
-    pytest.fail("padded times tell which inputs leak")
+        kinds = {1: points_of(guard, 1, 300), 3: points_of(guard, 3, 300)}
+
+    def asked(pad: float, seed: int) -> tuple[dict[int, list[float]], bool]:
+        options = ["--pad", str(pad), "--memory", str(tmp_path / f"{pad}-{seed}")]
+        with process(leaky.folder, *options) as served:
+            taken = times(served.port, kinds, seed)
+            served.process.terminate()
+            return taken, "not ready in their time" in served.log()
+
+    assert any(told_apart(asked(0.0, seed)[0]) < 1e-9 for seed in range(4))
+    told = 0
+    for attempt, pad in enumerate((0.02, 0.02, 0.05, 0.1, 0.2)):
+        taken, missed = asked(pad, attempt)
+        assert min(map(min, taken.values())) >= pad
+        if told_apart(taken) > 1e-4:
+            return
+        told += not missed
+        assert told < 2, "padded times tell which inputs leak"
+    pytest.fail("padded times tell which inputs leak, or the machine is too busy to be asked")
 
 
 def test_refusals_are_padded_too(guard):
@@ -441,29 +449,28 @@ def test_it_ends_when_told_to_once_requests_under_way_are_answered(leaky, tmp_pa
     with process(leaky.folder, "--pad", "1", "--memory", memory) as served:
         assert "8 members over [0, 1]^2; epsilon = 0.5" in served.line
         assert "0 noised so far" in served.line
-        asker, replies = Asker(served.port), []
-        thread = threading.Thread(target=lambda: replies.append(asker.ask({"x": [0.25, 0.75]})))
-        thread.start()
-        time.sleep(0.3)
+        asker = Asker(served.port)
+        asker.send({"x": [0.25, 0.75]})
+        served.under_way()
         served.process.send_signal(stop)
-        thread.join()
+        assert asker.reply().status == 200
         log = served.log()
-        assert (served.process.returncode, replies[0].status) == (0, 200)
+        assert served.process.returncode == 0
         assert '"POST /label HTTP/1.1" 200' in log
         assert "0.25" not in log and "Traceback" not in log
 
 
 def test_a_second_ctrl_c_ends_it_at_once(leaky, tmp_path):
     with process(leaky.folder, "--pad", "30", "--memory", str(tmp_path / "m")) as served:
-        asker, replies = Asker(served.port), []
-        thread = threading.Thread(target=lambda: replies.append(asker.ask({"x": [0.25, 0.75]})))
-        thread.start()
-        for _ in range(2):
-            time.sleep(0.3)
-            served.process.send_signal(signal.SIGINT)
+        asker = Asker(served.port)
+        asker.send({"x": [0.25, 0.75]})
+        served.under_way()
+        served.process.send_signal(signal.SIGINT)
+        served.told()
+        served.process.send_signal(signal.SIGINT)
+        assert asker.reply().status == 503
         log = served.log()
-        thread.join()
-        assert (served.process.returncode, replies[0].status) == (0, 503)
+        assert served.process.returncode == 0
         assert "Traceback" not in log
 
 

@@ -25,7 +25,7 @@ def crowd(seed, members=20, spread=0.1):
 def grouped(instance, label, **options):
     found = []
     result = search_native(
-        instance, label, NativeOptions(seconds=20, **options), groups=found.extend
+        instance, label, NativeOptions(nodes=50_000, **options), groups=found.extend
     )
     return result, found
 

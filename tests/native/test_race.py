@@ -42,7 +42,7 @@ def test_bounds_hold_whoever_wins(often, monkeypatch, start):
         instance = question(seed)
         best = BruteForce.of(instance, 4000).best
         for label in range(instance.labels):
-            found = search_native(instance, label, NativeOptions(seconds=5))
+            found = search_native(instance, label, NativeOptions(nodes=5_000))
             assert found.upper >= best[label]
             assert (found.member_upper <= found.upper).all()
             assert not found.betrayed

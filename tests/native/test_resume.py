@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -110,13 +110,12 @@ def test_many_stops_lose_nothing(tmp_path):
     same(truth, result)
 
 
-def test_a_finished_search_answers_at_once(tmp_path):
+def test_a_finished_search_answers_without_searching(tmp_path, monkeypatch):
     instance, file = many(), tmp_path / "run.checkpoint"
     first = search(instance, 1, OPTIONS, checkpoint=opened(file, instance))
     size = file.stat().st_size
-    started = time.perf_counter()
+    monkeypatch.setattr(NativeSearch, "_search", None)
     second = search(instance, 1, OPTIONS, checkpoint=opened(file, instance))
-    assert time.perf_counter() - started < 1
     assert (second.lower, second.upper) == (first.lower, first.upper)
     assert (second.closed, second.reason, second.solved) == (True, None, first.solved)
     assert np.array_equal(second.member_upper, first.member_upper)
@@ -127,8 +126,9 @@ def test_a_finished_search_answers_at_once(tmp_path):
 def test_time_that_ran_out_goes_on_with_more(tmp_path):
     instance, file = many(), tmp_path / "run.checkpoint"
     truth = search(instance, 1, OPTIONS)
-    little = replace(OPTIONS, seconds=0.3)
-    for _ in range(100):
+    # More each time: however busy the machine is, some get on.
+    for times in itertools.count():
+        little = replace(OPTIONS, seconds=0.3 * 1.2**times)
         result = search(instance, 1, little, checkpoint=opened(file, instance))
         assert result.upper >= truth.lower
         if result.closed:

@@ -16,8 +16,9 @@ from leaveout.models import confidence
 
 from support import networks
 from support.cases import BruteForce, family_of, leaky, question
+from support.children import HANGS
 
-FAST = NativeOptions(seconds=20)
+FAST = NativeOptions(nodes=100_000)
 KINDS = ["dense", "residual", "convolution_1d", "convolution_2d", "matmul_add_softmax"]
 
 
@@ -62,7 +63,7 @@ def test_every_architecture_is_sound_against_brute_force(kind, seed):
     instance = question(seed, model=model, spread=0.05, negative=bool(seed % 2))
     best = BruteForce.of(instance, 20_000).best
     for label in range(instance.labels):
-        check(instance, label, best[label], replace(FAST, seconds=10))
+        check(instance, label, best[label], replace(FAST, nodes=5_000))
 
 
 @pytest.mark.parametrize("labels", [2, 3, 4])
@@ -72,7 +73,7 @@ def test_it_finds_the_optimum_of_the_milp(labels, seed):
     model = networks.dense(rng, (2, 4, 4, labels), 1.0)
     instance = question(seed, model=model, spread=0.1)
     for label in range(instance.labels):
-        exact = search(instance, label, LucidOptions(seconds=30))
+        exact = search(instance, label, LucidOptions(seconds=HANGS))
         found = check(instance, label, exact.lower)
         if exact.closed and found.closed:
             blur = instance.network_error + instance.member_error
@@ -88,7 +89,7 @@ def test_weights_of_any_size_are_sound(seed, scale):
     instance = question(seed, scale=scale)
     best = BruteForce.of(instance, 3000).best
     for label in range(instance.labels):
-        check(instance, label, best[label], replace(FAST, seconds=5))
+        check(instance, label, best[label], replace(FAST, nodes=5_000))
 
 
 @settings(max_examples=20, deadline=None)

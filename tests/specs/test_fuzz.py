@@ -69,7 +69,7 @@ def survives(text):
     except SpecError as error:
         assert str(error)
         assert "Token(" not in str(error)
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 20
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))

@@ -80,6 +80,8 @@ def write(folder: Path, seed: int, *, ties: bool, nodes: int = 300) -> Written:
     # search's own hints find: it would take most of the time.
     with (
         mock.patch("leaveout.bab.native.search.scout", lambda *args, **more: None),
+        mock.patch("leaveout.bab.native.search._FIRST", 0.01),
+        mock.patch("leaveout.bab.native.search._ROUND", 0.05),
         mock.patch.object(Brancher, "choose", choose),
         mock.patch("leaveout.bab.native.anchors._FIRST", 8),
     ):

@@ -52,9 +52,19 @@ class Asker:
     def ask(
         self, body: Any, path: str = "/label", method: str = "POST", headers: dict = JSON
     ) -> Reply:
-        given = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         start = time.perf_counter()
+        self.send(body, path, method, headers)
+        return self.reply(start)
+
+    def send(
+        self, body: Any, path: str = "/label", method: str = "POST", headers: dict = JSON
+    ) -> None:
+        """Ask without waiting for the reply."""
+        given = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         self._connection.request(method, path, given, headers)
+
+    def reply(self, start: float = 0.0) -> Reply:
+        """Wait for the reply to what was sent; ``start`` is when that was."""
         response = self._connection.getresponse()
         content = response.read()
         seconds = time.perf_counter() - start
@@ -76,7 +86,14 @@ def in_thread(guard: Guard, pad: float = 0.0, **limits: int) -> Iterator[int]:
     listening.bind(("127.0.0.1", 0))
     listening.listen()
     server = uvicorn.Server(
-        uvicorn.Config(app, loop="asyncio", http=StrictProtocol, log_config=None, access_log=False)
+        uvicorn.Config(
+            app,
+            loop="asyncio",
+            http=StrictProtocol,
+            log_config=None,
+            access_log=False,
+            timeout_keep_alive=int(children.HANGS),
+        )
     )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
@@ -111,6 +128,24 @@ class Process:
         found = re.search(r"http://127\.0\.0\.1:(\d+) ", self.line)
         assert found, self.line + self.log()
         return int(found.group(1))
+
+    def under_way(self) -> None:
+        """Wait until whatever was sent before is under way: what is sent later is answered."""
+        asker = Asker(self.port)
+        assert asker.get("/health").status == 200
+        asker.close()
+
+    def told(self) -> None:
+        """Wait until it was told to end: it takes no connections any more."""
+
+        def refused() -> bool:
+            try:
+                Asker(self.port).close()
+            except ConnectionError:
+                return True
+            return False
+
+        children.wait_until(refused, "a server that takes no more connections", self.process)
 
     def log(self) -> str:
         """Wait until it has ended, and return the rest of what it wrote."""

@@ -14,6 +14,7 @@ from leaveout.specs.vnnlib import load_query
 from leaveout.verifier.query import decide
 
 from support import networks
+from support.children import HANGS
 
 CENTRE = (0.4, 0.6)
 
@@ -35,13 +36,13 @@ def folder(tmp_path):
 def decided(folder, text, *files):
     (folder / "query.vnnlib").write_text(text)
     reading = load_query(folder / "query.vnnlib", [folder / file for file in files])
-    return decide(reading.query, seconds=20).verdict
+    return decide(reading.query, seconds=HANGS).verdict
 
 
 def verified(folder, claim):
     head = 'let N = network("n.onnx")\nlet Q = network("q.onnx")\n'
     (folder / "claim.spec").write_text(f"{head}guarantee g: {claim}\n")
-    (result,) = leaveout.verify(folder / "claim.spec", time=20).results
+    (result,) = leaveout.verify(folder / "claim.spec", time=HANGS).results
     return result.verdict
 
 

