@@ -26,6 +26,7 @@ from leaveout.encoders import Box
 from leaveout.errors import FamilyError, SolverError
 from leaveout.models import load_family_file, save_family_file
 from leaveout.models.onnx_file import network_from
+from leaveout.solvers import process as solving
 
 from support import children, networks
 from support.cases import BruteForce, family_of, leaky, question
@@ -323,6 +324,26 @@ def test_an_interrupt_while_nodes_change_hands_costs_no_soundness(monkeypatch, c
     monkeypatch.setattr(searching, "make_executor", lambda options: Pairs())
     result = search(instance, 1, ONE)
     sound(result, instance, truth)
+
+
+def test_a_search_that_is_over_keeps_no_solver(monkeypatch):
+    """However long somebody holds on to the search."""
+    solvers = []
+    start = solving._Child.__init__
+
+    def noted(self, spec):
+        start(self, spec)
+        solvers.append(self._process.pid)
+
+    monkeypatch.setattr(solving._Child, "__init__", noted)
+    alone = lambda self, node: len(node.members) == 1 and node.anchor < 0
+    monkeypatch.setattr("leaveout.bab.native.handoff.Handoff.wants", alone)
+    instance, label = leaky()
+    held = NativeSearch(instance, label, ONE, 0.0, False, None, None)
+    result = held.run()
+    assert solvers
+    children.wait_until_gone(solvers)
+    sound(result, instance, search(instance, label, ONE))
 
 
 def test_a_site_that_failed_says_nothing_any_more(monkeypatch):

@@ -16,6 +16,7 @@ from leaveout.models.onnx_file import network_from
 from leaveout.verifier.guard.bounds import ProvedBounds, save_bounds
 
 from support.cases import shaken
+from support.children import HANGS
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def make_folder(
     members: int = 6,
     spread: float = 0.1,
     box: Box | None = None,
-    seconds: float = 2.0,
+    seconds: float = HANGS,
     manifest: Manifest | None = None,
     family: Family | None = None,
 ) -> Served:
@@ -69,7 +70,7 @@ def make_folder(
     onnx.save(model, folder / "full.onnx")
     save_family_file(folder / "family.npz", family)
     results = [
-        search_native(instance, label, NativeOptions(seconds=seconds))
+        search_native(instance, label, NativeOptions(seconds=seconds, nodes=50_000))
         for label in range(instance.labels)
     ]
     save_bounds(folder / "bounds.npz", ProvedBounds.of(instance, results))
