@@ -16,19 +16,10 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
-_WARM = """
-from leaveout.bab import search_native
-from leaveout.bab.native.options import NativeOptions
-from support.cases import leaky
-instance, label = leaky()
-search_native(instance, label, NativeOptions(nodes=1))
-"""
-
-
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+def pytest_xdist_setupnodes() -> None:
     """Compile once, before workers that would all do so start."""
-    subprocess.run([sys.executable, "-c", _WARM], cwd=config.rootpath / "tests", check=True)
+    subprocess.run([sys.executable, "-m", "leaveout", "warm"], check=True)
 
 
 @pytest.fixture(scope="session", autouse=True)
