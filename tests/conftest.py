@@ -16,10 +16,11 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes() -> None:
-    """Compile once, before workers that would all do so start."""
-    subprocess.run([sys.executable, "-m", "leaveout", "warm"], check=True)
+    """Compile what most tests need once, before workers that would all do so start."""
+    subprocess.run([sys.executable, "-m", "leaveout", "warm", "pairs", "forms"], check=True)
 
 
 @pytest.fixture(scope="session", autouse=True)
