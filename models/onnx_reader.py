@@ -178,7 +178,8 @@ class _Reader:
             order = tuple(int(i) for i in given)
             if sorted(order) != list(range(source.ndim)):
                 raise UnsupportedError(f"perm = {list(order)} is no order of {source.ndim} axes")
-            self.transposed[target] = (proto.input[0], order)
+            if source.dtype == np.float32:
+                self.transposed[target] = (proto.input[0], order)
             self.values[target] = source.transpose(order)
         else:
             raise UnsupportedError(

@@ -32,7 +32,8 @@ def with_parameters(
     for item in copy.graph.initializer:
         if item.name in parameters:
             dtype = numpy_helper.to_array(item).dtype
-            value = np.ascontiguousarray(parameters[item.name], dtype=dtype)
+            # A scalar stays one.
+            value = np.asarray(parameters[item.name], dtype=dtype, order="C")
             item.CopyFrom(numpy_helper.from_array(value, item.name))
     return copy
 

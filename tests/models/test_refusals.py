@@ -367,3 +367,17 @@ def test_initialisers_that_are_inputs_too_keep_the_values_of_the_file(load):
     np.testing.assert_array_equal(load(model).stack.layers[0].weights[0][0], W.T)
     changed = with_parameters(model, {"W": 2 * W})
     np.testing.assert_array_equal(load(changed).stack.layers[0].weights[0][0], 2 * W.T)
+
+
+def test_a_scalar_parameter_stays_a_scalar(load):
+    model = one("Dropout", {"ratio": F32(0.5)})
+    changed = with_parameters(model, {"ratio": F32(0.25)})
+    assert list(changed.graph.initializer[0].dims) == []
+    assert load(changed).runner().scores(np.ones((1, 3))).tolist() == [[1, 1, 1]]
+
+
+def test_a_transposed_constant_that_is_no_float32_is_read(load):
+    model = one("Dropout", {"ratio": F32(0.5), "t": np.asarray(False)})
+    model.graph.node.insert(0, helper.make_node("Transpose", ["t"], ["training"]))
+    model.graph.node[1].input[2] = "training"
+    np.testing.assert_array_equal(load(model).stack.layers[0].weights[0][0], np.eye(3))
