@@ -23,6 +23,8 @@ from leaveout.models.forest.validating import LARGEST
 
 __all__ = ["DareForestClassifier", "caches_sound", "first_difference", "trees_of"]
 
+_FITTED = frozenset(("feature_names_in_", "n_features_in_", "grove_"))
+
 Rows = int | Sequence[int] | NDArray[np.int64]
 
 
@@ -31,7 +33,10 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     The forest is a function of its settings, its seed and the rows it holds, so that after any
     deletions and additions it equals, bit for bit, the one trained from scratch on what is left.
-    There is no bootstrap; `docs/forest.md` says how the trees are drawn.
+    There is no bootstrap; `docs/forest.md` says how the trees are drawn. Arrays that are given are
+    neither kept nor changed. Threads may share a forest: changes take turns, and each answer is of
+    the forest before a change or after it. A change that an error or Ctrl-C ends has happened or
+    has not.
 
     Parameters
     ----------
@@ -108,12 +113,16 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 f"{', '.join(unsupported)}: not supported; the counts a forest caches are whole "
                 "numbers of rows, so a row cannot weigh more or less than one"
             )
-        values, labels = self._checked(X, y, first=True)
+        # What is known of the features stays that of the forest, should this one not be trained.
+        trained = type(self)(**self.get_params(deep=False))
+        values, labels = trained._checked(X, y, first=True)
         names = np.arange(len(values), dtype=np.int64)
         classes, codes = np.unique(labels, return_inverse=True)
         settings = settings_of(self.get_params(deep=False), values.shape[1])
         rows = Ensemble(settings, classes, names, values, codes.astype(np.int32), (), len(names))
-        self.grove_ = Grove(rows, threads(self.n_jobs))
+        trained.grove_ = Grove(rows, threads(self.n_jobs))
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update({name: vars(trained)[name] for name in _FITTED & vars(trained).keys()})
         return self
 
     def delete(self, rows: Rows) -> Self:
@@ -153,8 +162,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def retrained(self, rows: Rows = ()) -> Self:
         """Return a forest trained from scratch on the rows held but some; names are kept."""
-        grove = self._grove()
-        return self._with(Grove(grove.without(grove.slots_of(_listed(rows))), threads(self.n_jobs)))
+        return self._with(Grove(self._grove().without(_listed(rows)), threads(self.n_jobs)))
 
     def deletion_cost(self, row: int) -> int:
         """Return how many rows would be regrown, over all trees, if one were deleted.
@@ -165,16 +173,12 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the mean over trees of the labels' shares in the leaf of each row."""
-        grove = self._grove()
-        values: NDArray[np.float64] = validate_data(
-            self, X, dtype=np.float64, order="C", reset=False
-        )
-        return grove.shares(values)
+        return self._shares(X)[0]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of the greatest mean share, the least of those that tie."""
-        shares = self.predict_proba(X)
-        labels: NDArray[Any] = self.classes_[np.argmax(shares, axis=1)]
+        shares, classes = self._shares(X)
+        labels: NDArray[Any] = classes[np.argmax(shares, axis=1)]
         return labels
 
     def equals(self, other: DareForestClassifier) -> bool:
@@ -267,6 +271,15 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if np.any(np.abs(values) >= LARGEST):
             raise ForestError("a value is too large: values must be below 2^1000 in size")
         return values, labels
+
+    def _shares(self, X: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.generic]]:
+        """Return shares of labels, and the labels, of one moment."""
+        grove = self._grove()
+        values: NDArray[np.float64] = validate_data(
+            self, X, dtype=np.float64, order="C", reset=False
+        )
+        # Kernels would be compiled once more for arrays that cannot be written.
+        return grove.shares(np.require(values, requirements="W"))
 
     def _grove(self) -> Grove:
         check_is_fitted(self)

@@ -64,8 +64,8 @@ class Table(NamedTuple):
 def encoded(X: NDArray[np.float64], y: NDArray[np.int32]) -> Table:
     """Return the table of rows ``X``, shape (rows, attributes), finite, labelled ``y``."""
     rows, attributes = X.shape
-    columns = np.ascontiguousarray(X.T)
-    columns += 0.0  # -0.0 and 0.0 are one value, so they get one pattern of bits.
+    # -0.0 and 0.0 are one value, so they get one pattern of bits: in an array of its own.
+    columns = np.add(X.T, 0.0, order="C")
     lows, highs = columns.min(axis=1), columns.max(axis=1)
     two = [bool(np.all((x == a) | (x == b))) for x, a, b in zip(columns, lows, highs, strict=True)]
     binary = np.flatnonzero(two)
