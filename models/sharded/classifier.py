@@ -16,6 +16,7 @@ from leaveout.models.sharded.aggregation import Chance, drawing, operating_syste
 from leaveout.models.sharded.ledger import Ledger, MovedError, Position
 from leaveout.models.sharded.randomness import epoch_key
 from leaveout.models.sharded.rows import Rows, as_features, as_labels
+from leaveout.models.sharded.seal import Seal
 from leaveout.models.sharded.settings import ServiceSettings
 from leaveout.models.sharded.shards import Shards
 from leaveout.models.sharded.state import State, read_state, write_state
@@ -97,7 +98,12 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ShardedError
             If the folder holds no service, is damaged, or other models come of it.
         """
-        settings = Ledger(folder / _LEDGER).settings()
+        ledger = _ledger(folder)
+        if not ledger.is_made():
+            raise ShardedError(
+                f"{folder}: there is no ledger, so nothing was fitted here; call fit"
+            )
+        settings = ledger.settings()
         found = cls(estimator, settings, folder, **options)
         found._take_over()
         return found
@@ -229,7 +235,9 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Answer what the budget covers."""
         assert self.settings.predictions is not None
         partly = self.settings.on_exhausted == "retrain"
-        opened = self._ledger.open(self._at, queries, self.settings.predictions, partly=partly)
+        opened = self._ledger.open(
+            self._at, queries, self.settings.predictions, labels=len(self.classes_), partly=partly
+        )
         if not opened.lines:
             return opened.known
         if self.on_charge is not None:
@@ -262,9 +270,8 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
 
     def _ledger_at(self) -> tuple[Ledger, Position]:
-        path = self.folder / _LEDGER
-        if path.exists():
-            ledger = Ledger(path)
+        ledger = _ledger(self.folder)
+        if ledger.is_made():
             if ledger.settings() != self.settings:
                 raise ShardedError(
                     f"{self.folder}: holds a service with other settings; take another folder"
@@ -274,15 +281,16 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ShardedError(f"{self.folder}: cannot be made: {error.strerror}") from None
-        return Ledger.create(path, self.settings, epoch_key(self.seed, 0)), Position(0, 0)
+        key = epoch_key(self.seed, 0)
+        return Ledger.create(ledger.path, self.settings, key, ledger.state), Position(0, 0)
 
     def _renew(self, ledger: Ledger, at: Position, rows: Rows, classes: NDArray[Any]) -> None:
         key = epoch_key(self.seed, at.epoch + 1)
         shards = Shards.trained(
             self.estimator, key, self.settings.shards, self.settings.probability, rows
         )
-        with ledger.moving(at, key) as new:
-            self._write(shards, new, classes)
+        with ledger.moving(at, key) as (new, seal):
+            self._write(shards, new, classes, seal)
         self._set(ledger, new, shards, classes)
 
     def _change(self, change: Callable[[Shards], Shards]) -> None:
@@ -295,15 +303,16 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 continue
 
     def _move(self, shards: Shards) -> None:
-        with self._ledger.moving(self._at) as new:
-            self._write(shards, new, self.classes_)
+        with self._ledger.moving(self._at) as (new, seal):
+            self._write(shards, new, self.classes_, seal)
         self._set(self._ledger, new, shards, self.classes_)
 
-    def _write(self, shards: Shards, at: Position, classes: NDArray[Any]) -> None:
+    def _write(self, shards: Shards, at: Position, classes: NDArray[Any], seal: Seal) -> None:
         # One process writes at a time, so these are of some that were killed; they hold points.
         for partial in self.folder.glob(".leaveout-*.partial"):
             partial.unlink(missing_ok=True)
-        write_state(self.folder / _STATE, State(shards.rows, classes, at, shards.digest()))
+        state = State(shards.rows, classes, at, shards.digest())
+        write_state(self.folder / _STATE, state, seal)
 
     def _set(self, ledger: Ledger, at: Position, shards: Shards, classes: NDArray[Any]) -> None:
         self._ledger, self._at, self._shards, self.classes_ = ledger, at, shards, classes
@@ -320,7 +329,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _take_over(self) -> None:
         """Train what the folder holds, keeping the models whose points are the same."""
-        ledger = Ledger(self.folder / _LEDGER)
+        ledger = _ledger(self.folder)
         with ledger.held() as (at, key):
             state = read_state(self.folder / _STATE)
         ahead = state.position.version - at.version
@@ -345,3 +354,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if ahead:
             # A change was written, but not acknowledged, before its process ended.
             self._move(shards)
+
+
+def _ledger(folder: Path) -> Ledger:
+    return Ledger(folder / _LEDGER, folder / _STATE)

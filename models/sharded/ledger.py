@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -11,7 +12,10 @@ from typing import Any
 
 import msgspec
 
+from leaveout.databases import DAMAGED, blob, expect_tables, is_blank, reason, whole
 from leaveout.errors import ShardedError
+from leaveout.models.sharded.randomness import KEY_BYTES
+from leaveout.models.sharded.seal import DIGEST_BYTES, Seal, note_seal, read_seal
 from leaveout.models.sharded.settings import ServiceSettings
 
 __all__ = ["ExhaustedError", "Ledger", "MovedError", "Opened", "Position"]
@@ -26,7 +30,9 @@ CREATE TABLE lines (
     query BLOB NOT NULL, answer INTEGER, PRIMARY KEY (epoch, line)
 ) WITHOUT ROWID;
 CREATE INDEX asked ON lines (epoch, version, query);
+CREATE TABLE seal (serial INTEGER NOT NULL, previous BLOB NOT NULL, salt BLOB NOT NULL);
 """
+_SALT = 16
 
 
 class ExhaustedError(ShardedError):
@@ -78,41 +84,60 @@ class Ledger:
     ----------
     path : Path
         Made by `create`.
+    state : Path or None
+        The file of points beside it, which notes every charge too, so that an older copy of either
+        is refused; None for an account alone, of which nothing tells an older copy.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, state: Path | None = None) -> None:
+        self.path, self.state = path, state
 
     @classmethod
-    def create(cls, path: Path, settings: ServiceSettings, key: bytes) -> Ledger:
-        """Write an account of nothing, at epoch 0 and version 0.
+    def create(
+        cls, path: Path, settings: ServiceSettings, key: bytes, state: Path | None = None
+    ) -> Ledger:
+        """Write an account of nothing, at epoch 0 and version 0, whole or not at all.
 
         Raises
         ------
         ShardedError
-            If there is a file already, or none can be written.
+            If there is one already, or none can be written.
         """
         try:
-            path.touch(mode=0o600, exist_ok=False)
+            path.touch(mode=0o600)
         except OSError as error:
             raise ShardedError(f"{path}: cannot be made: {error.strerror}") from None
-        ledger = cls(path)
+        ledger = cls(path, state)
+        coded = msgspec.json.encode(settings)
         with ledger._connection() as database:
             database.execute("PRAGMA journal_mode = WAL")
-            database.executescript("BEGIN IMMEDIATE;" + _TABLES)
-            coded = msgspec.json.encode(settings)
-            database.execute("INSERT INTO service VALUES (?, 0, 0)", (coded,))
-            database.execute("INSERT INTO epochs VALUES (0, ?, 0)", (key,))
-            database.execute("COMMIT")
+            with _committed(database):
+                if not is_blank(database):
+                    raise ShardedError(f"{path}: cannot be made: there is one already")
+                for statement in _TABLES.split(";")[:-1]:
+                    database.execute(statement)
+                database.execute("INSERT INTO service VALUES (?, 0, 0)", (coded,))
+                database.execute("INSERT INTO epochs VALUES (0, ?, 0)", (key,))
+                database.execute(
+                    "INSERT INTO seal VALUES (0, ?, ?)",
+                    (bytes(DIGEST_BYTES), secrets.token_bytes(_SALT)),
+                )
         return ledger
+
+    def is_made(self) -> bool:
+        """Return whether there is an account: `create` may have been cut short, or not called."""
+        if not self.path.exists():
+            return False
+        with self._connection() as database:
+            return not is_blank(database)
 
     def settings(self) -> ServiceSettings:
         """Return the settings the account was made with."""
-        with self._connection() as database:
+        with self._transaction() as database:
             (coded,) = _row(database, "SELECT settings FROM service")
         try:
             return msgspec.json.decode(coded, type=ServiceSettings)
-        except msgspec.ValidationError as error:
+        except (msgspec.MsgspecError, ShardedError) as error:
             raise ShardedError(f"{self.path}: damaged settings: {error}") from None
 
     def position(self) -> Position:
@@ -122,7 +147,7 @@ class Ledger:
 
     def charged(self) -> int:
         """Return how many predictions of this epoch are charged."""
-        with self._connection() as database:
+        with self._transaction() as database:
             return _charged(database, _position(database).epoch)
 
     @contextmanager
@@ -130,12 +155,13 @@ class Ledger:
         """Keep everyone else from changing anything; gives the position and the secret."""
         with self._transaction() as database:
             at = _position(database)
-            (key,) = _row(database, "SELECT secret FROM epochs WHERE epoch = ?", at.epoch)
-            yield at, key
+            yield at, _secret(database, at.epoch)
 
     @contextmanager
-    def moving(self, at: Position, key: bytes | None = None) -> Iterator[Position]:
+    def moving(self, at: Position, key: bytes | None = None) -> Iterator[tuple[Position, Seal]]:
         """Move on to other models, once what is within the block is done.
+
+        Gives where they will be, and the seal to write points with: that of now.
 
         Parameters
         ----------
@@ -151,6 +177,7 @@ class Ledger:
         """
         with self._transaction() as database:
             _expect(database, at)
+            now, _ = _seals(database)
             new = Position(at.epoch + (key is not None), at.version + 1)
             if key is not None:
                 # An epoch that is over must not be told of by a file that is stolen later.
@@ -159,10 +186,23 @@ class Ledger:
             database.execute("UPDATE service SET epoch = ?, version = ?", (new.epoch, new.version))
             # Another process may still write down what it charged just now.
             database.execute("DELETE FROM lines WHERE answer NOT NULL OR epoch < ?", (at.epoch,))
-            yield new
+            _seal_after(database, now)
+            yield new, now
+        self.acknowledge()
+
+    def acknowledge(self) -> None:
+        """Wait until the file of points notes what was charged and changed up to now."""
+        with self._transaction():
+            pass
 
     def open(
-        self, at: Position, queries: Sequence[bytes], limit: int, *, partly: bool = False
+        self,
+        at: Position,
+        queries: Sequence[bytes],
+        limit: int,
+        *,
+        labels: int,
+        partly: bool = False,
     ) -> Opened:
         """Look distinct queries up, and charge those that were not answered before.
 
@@ -175,6 +215,8 @@ class Ledger:
         queries : sequence of bytes
         limit : int
             Predictions in an epoch.
+        labels : int
+            How many there are: no answer is another one.
         partly : bool
             Charge the first ones if not all can be.
 
@@ -195,7 +237,7 @@ class Ledger:
                     (at.epoch, at.version, query),
                 ).fetchone()
                 if row is not None:
-                    known[query] = int(row[0])
+                    known[query] = whole(row[0], "an answer", labels)
             new = [query for query in queries if query not in known]
             charged = _charged(database, at.epoch)
             left = max(0, limit - charged)
@@ -205,6 +247,9 @@ class Ledger:
                     "next full retraining: call retrain(), or set on_exhausted to 'retrain'"
                 )
             lines = {query: charged + place for place, query in enumerate(new[:left], start=1)}
+            if not lines:
+                return Opened(known, lines)
+            now, _ = _seals(database)
             database.executemany(
                 "INSERT INTO lines VALUES (?, ?, ?, ?, NULL)",
                 [(at.epoch, line, at.version, query) for query, line in lines.items()],
@@ -212,10 +257,11 @@ class Ledger:
             database.execute(
                 "UPDATE epochs SET charged = charged + ? WHERE epoch = ?", (len(lines), at.epoch)
             )
+            _seal_after(database, now)
         return Opened(known, lines)
 
     def record(self, epoch: int, answers: Mapping[int, int], remembered: int) -> None:
-        """Write answers down; only then may they be given out.
+        """Write answers down; only then may they be given out: the charge is noted twice by then.
 
         Parameters
         ----------
@@ -259,23 +305,61 @@ class Ledger:
                 database.execute("PRAGMA synchronous = FULL")
                 database.execute("PRAGMA secure_delete = ON")
                 yield database
-        except sqlite3.Error as error:
+        except OSError as error:
+            raise ShardedError(f"{self.state}: cannot be used: {error.strerror}") from None
+        except DAMAGED as error:
             raise ShardedError(
-                f"{self.path}: cannot be used as a ledger: {error}; restore it, or take another "
-                "folder"
+                f"{self.path}: cannot be used as a ledger: {reason(error)}; put back the whole "
+                "folder as it was at one time, or take another"
             ) from None
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._connection() as database:
-            database.execute("BEGIN IMMEDIATE")
-            try:
-                yield database
-                database.execute("COMMIT")
-            except BaseException:
-                if database.in_transaction:
-                    database.execute("ROLLBACK")
-                raise
+        with self._connection() as database, _committed(database):
+            expect_tables(database, _TABLES)
+            self._compare(database)
+            yield database
+
+    def _compare(self, database: sqlite3.Connection) -> None:
+        """Refuse an older copy of the account, or of the points.
+
+        An account is written first, then the points note it, and only then is anything given out
+        or acknowledged. So one that is a step ahead was cut short in between; the step is noted
+        now, while nobody else can take another. Nothing else comes of a crash.
+        """
+        now, previous = _seals(database)
+        if self.state is None:
+            return
+        if not self.state.exists():
+            if _position(database).version == 0:
+                return
+            raise ShardedError(
+                f"{self.state}: is missing; put back the whole folder as it was at one time"
+            )
+        seen = read_seal(self.state)
+        if seen == now:
+            return
+        if seen.digest == previous and seen.serial == now.serial - 1:
+            note_seal(self.state, now)
+            return
+        older = self.path if seen.serial >= now.serial else self.state
+        raise ShardedError(
+            f"{older}: is an older copy, or of another folder: the ledger counts {now.serial:,} "
+            f"charges and changes, {self.state.name} beside it {seen.serial:,}; put back the whole "
+            "folder as it was at one time"
+        )
+
+
+@contextmanager
+def _committed(database: sqlite3.Connection) -> Iterator[None]:
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+        raise
 
 
 def _row(database: sqlite3.Connection, query: str, *values: int) -> tuple[Any, ...]:
@@ -286,11 +370,40 @@ def _row(database: sqlite3.Connection, query: str, *values: int) -> tuple[Any, .
 
 
 def _position(database: sqlite3.Connection) -> Position:
-    return Position(*_row(database, "SELECT epoch, version FROM service"))
+    epoch, version = _row(database, "SELECT epoch, version FROM service")
+    return Position(whole(epoch, "the epoch"), whole(version, "the version"))
 
 
 def _charged(database: sqlite3.Connection, epoch: int) -> int:
-    return int(_row(database, "SELECT charged FROM epochs WHERE epoch = ?", epoch)[0])
+    (charged,) = _row(database, "SELECT charged FROM epochs WHERE epoch = ?", epoch)
+    return whole(charged, "what was charged")
+
+
+def _secret(database: sqlite3.Connection, epoch: int) -> bytes:
+    (secret,) = _row(database, "SELECT secret FROM epochs WHERE epoch = ?", epoch)
+    return blob(secret, "the secret of the epoch", KEY_BYTES)
+
+
+def _seals(database: sqlite3.Connection) -> tuple[Seal, bytes]:
+    """Return the link of the chain that covers what is counted now, and the digest before it."""
+    serial, previous, salt = _row(database, "SELECT serial, previous, salt FROM seal")
+    (coded,) = _row(database, "SELECT settings FROM service")
+    if not isinstance(coded, bytes):
+        raise sqlite3.DatabaseError("the settings are no bytes")
+    at = _position(database)
+    counted = f"{at.epoch} {at.version} {_charged(database, at.epoch)} "
+    content = counted.encode() + _secret(database, at.epoch) + coded
+    previous = blob(previous, "a digest", DIGEST_BYTES)
+    salt = blob(salt, "a salt", _SALT)
+    return Seal.of(whole(serial, "the serial number"), previous, salt, content), previous
+
+
+def _seal_after(database: sqlite3.Connection, seal: Seal) -> None:
+    """Begin the link after another one."""
+    database.execute(
+        "UPDATE seal SET serial = ?, previous = ?, salt = ?",
+        (seal.serial + 1, seal.digest, secrets.token_bytes(_SALT)),
+    )
 
 
 def _expect(database: sqlite3.Connection, at: Position) -> None:

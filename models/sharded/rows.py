@@ -96,7 +96,7 @@ class Rows:
 
 
 def as_features(values: ArrayLike, width: int | None = None) -> NDArray[np.float64]:
-    """Return points as an array of float64, checked.
+    """Return points as an array of float64 of their own, checked.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def as_features(values: ArrayLike, width: int | None = None) -> NDArray[np.float
         If it is no table of finite numbers, or has another width.
     """
     try:
-        table = np.ascontiguousarray(values, dtype=np.float64)
+        table = np.array(values, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise ShardedError(f"X: expected a table of numbers: {error}") from None
     if table.ndim != 2 or not table.shape[1]:

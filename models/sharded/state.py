@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,13 +12,15 @@ from numpy.typing import NDArray
 
 from leaveout.errors import ShardedError
 from leaveout.files import written_whole
-from leaveout.models.npz import read_arrays
+from leaveout.models.archive import read_archive
 from leaveout.models.sharded.ledger import Position
 from leaveout.models.sharded.rows import Rows
+from leaveout.models.sharded.seal import Seal, begin_seals
 
 __all__ = ["State", "read_state", "write_state"]
 
-_FORMAT = 1
+_FORMAT = 2
+_KINDS = np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,15 @@ class State:
         return found.hexdigest()
 
 
-def write_state(path: Path, state: State) -> None:
+def write_state(path: Path, state: State, seal: Seal) -> None:
     """Write a state; a reader finds the one before or this one.
+
+    Parameters
+    ----------
+    path : Path
+    state : State
+    seal : Seal
+        Of the account beside it, before it moves on to this state.
 
     Raises
     ------
@@ -72,6 +79,7 @@ def write_state(path: Path, state: State) -> None:
                 models=np.array(state.models),
                 digest=np.array(state.digest()),
             )
+            begin_seals(stream, seal)
         # It holds every point.
         path.chmod(0o600)
     except OSError as error:
@@ -87,20 +95,25 @@ def read_state(path: Path) -> State:
         If it cannot be read, is damaged, or is of another format.
     """
     try:
-        held = read_arrays(path)
+        held = read_archive(path, ShardedError)
         if int(held["format"]) != _FORMAT:
             raise ShardedError(f"{path}: has format {int(held['format'])}, expected {_FORMAT}")
         epoch, version = (int(number) for number in held["position"])
+        ids, features, codes = held["ids"], held["features"], held["codes"]
+        if (ids.dtype, features.dtype, codes.dtype) != _KINDS or features.ndim != 2:
+            raise ValueError("its points are no numbers")
+        if not ids.shape == codes.shape == (len(features),):
+            raise ValueError("its points, numbers and labels are not equally many")
         state = State(
-            Rows(held["ids"], held["features"], held["codes"], int(held["next_id"])),
+            Rows(ids, features, codes, int(held["next_id"])),
             held["classes"],
             Position(epoch, version),
             str(held["models"]),
         )
         digest = str(held["digest"])
-    except (
-        OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error,
-    ) as error:  # fmt: skip
+    except OSError as error:
+        raise ShardedError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError) as error:
         raise ShardedError(
             f"{path}: is no state of a sharded service, or damaged: {error}"
         ) from None

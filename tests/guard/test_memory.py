@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -13,6 +14,8 @@ import textwrap
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from leaveout.errors import GuardError
 from leaveout.verifier.guard.memory import FullError, Memory, SpentError
@@ -23,7 +26,7 @@ LIMITS = {"epsilon": 0.2, "cap": None, "uniform": False, "remember": 10**6}
 
 
 def opened(tmp_path, name="answers.sqlite"):
-    return Memory(tmp_path / name, "network", "family", "box", 0.2)
+    return Memory(tmp_path / name, "network", "family", "box", 0.2, 10**6)
 
 
 def ask(memory, inputs, draw=lambda at, epsilon: at, **limits):
@@ -87,7 +90,7 @@ def test_memory_has_an_end(tmp_path):
 def test_another_epsilon_has_another_memory(tmp_path):
     opened(tmp_path).close()
     with pytest.raises(GuardError, match=r"drawn with epsilon = 0.2, not 0.1; take that one"):
-        Memory(tmp_path / "answers.sqlite", "network", "family", "box", 0.1)
+        Memory(tmp_path / "answers.sqlite", "network", "family", "box", 0.1, 10**6)
 
 
 def test_an_account_is_read_without_answering(tmp_path):
@@ -103,7 +106,7 @@ def test_an_account_is_read_without_answering(tmp_path):
 def test_another_network_has_another_memory(tmp_path):
     opened(tmp_path).close()
     with pytest.raises(GuardError, match="another network or family"):
-        Memory(tmp_path / "answers.sqlite", "other", "family", "box", 0.2)
+        Memory(tmp_path / "answers.sqlite", "other", "family", "box", 0.2, 10**6)
 
 
 @pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\0" + bytes(200)])
@@ -162,7 +165,7 @@ _VICTIM = """
     import os, random, sys
     from pathlib import Path
     from leaveout.verifier.guard.memory import Memory
-    memory = Memory(Path(sys.argv[1]), "network", "family", "box", 0.2)
+    memory = Memory(Path(sys.argv[1]), "network", "family", "box", 0.2, 10**6)
     chance = random.Random(os.urandom(8))
     while True:
         given = chance.randrange(3000)
@@ -190,7 +193,7 @@ def test_no_kill_makes_it_forget_what_was_given(tmp_path):
                 question, answer = map(int, line.split())
                 assert given.setdefault(question, answer) == answer
         victim.wait()
-    memory = Memory(path, "network", "family", "box", 0.2)
+    memory = Memory(path, "network", "family", "box", 0.2, 10**6)
     keys = [question.to_bytes(4, "big") for question in given]
     assert memory.recall(keys) == list(given.values())
     with sqlite3.connect(path) as database:
@@ -230,5 +233,78 @@ def test_a_file_that_is_gone_closes_the_memory(tmp_path, harm):
 
 def test_a_box_that_changed_once_is_remembered(tmp_path):
     path = tmp_path / "answers.sqlite"
-    boxes = [Memory(path, "network", "family", box, 0.2).box for box in ("A", "A", "B", "A", "B")]
+    boxes = [
+        Memory(path, "network", "family", box, 0.2, 9).box for box in ("A", "A", "B", "A", "B")
+    ]
     assert boxes == ["A", "A", "", "", ""]
+
+
+TAMPERINGS = [
+    "UPDATE answers SET answer = 99",
+    "UPDATE answers SET answer = -1",
+    "UPDATE answers SET answer = 'ill'",
+    "UPDATE answers SET answer = 0.5",
+    "DELETE FROM answers",
+    "UPDATE spent SET answers = -2",
+    "UPDATE spent SET answers = 'two'",
+    "UPDATE spent SET answers = 1",
+    "UPDATE spent SET answers = 9223372036854775807",
+    "UPDATE spent SET epsilon = -0.2",
+    "UPDATE spent SET epsilon = 'NaN'",
+    "UPDATE spent SET epsilon = 9e999",
+    "DELETE FROM spent",
+    "UPDATE guard SET epsilon = 'NaN'",
+    "UPDATE guard SET epsilon = 9e999",
+    "UPDATE guard SET format = 'one'",
+    "UPDATE guard SET secret = x'00'",
+    "UPDATE guard SET secret = 7",
+    "UPDATE guard SET network = x'ff'",
+    "DELETE FROM guard",
+    "DROP TABLE guard",
+    "DROP TABLE answers",
+    "DROP TABLE spent",
+    "CREATE TABLE more (x)",
+    "CREATE TRIGGER free AFTER INSERT ON spent BEGIN DELETE FROM spent; END",
+    "ALTER TABLE answers RENAME COLUMN answer TO label",
+]
+
+
+@pytest.mark.parametrize("tampering", TAMPERINGS)
+def test_a_memory_that_was_tampered_with_is_refused_in_one_line(tmp_path, tampering):
+    path = tmp_path / "answers.sqlite"
+
+    def used():
+        memory = Memory(path, "network", "family", "box", 0.2, 3)
+        try:
+            return ask(memory, [b"a", b"b"], lambda at, epsilon: 2)
+        finally:
+            memory.close()
+
+    assert used() == used() == [2, 2]
+    with sqlite3.connect(path) as database:
+        database.execute(tampering)
+    with pytest.raises(GuardError, match=r"answers\.sqlite: ") as caught:
+        used()
+    assert "\n" not in str(caught.value)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.floats(0, 1, exclude_max=True), st.binary(min_size=1, max_size=9))
+def test_whatever_bytes_are_written_over_it_no_label_is_made_up(tmp_path, place, content):
+    path = tmp_path / "answers.sqlite"
+    for name in ("answers.sqlite", "answers.sqlite-wal", "answers.sqlite-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    with contextlib.closing(Memory(path, "network", "family", "box", 0.2, 3)) as memory:
+        ask(memory, [b"a", b"b"], lambda at, epsilon: 2)
+    with path.open("r+b") as stream:
+        stream.seek(int(place * path.stat().st_size))
+        stream.write(content)
+    try:
+        Memory.read(path)
+        with contextlib.closing(Memory(path, "network", "family", "box", 0.2, 3)) as memory:
+            account, answers = memory.account(), memory.recall([b"a", b"b"])
+    except GuardError as error:
+        assert "\n" not in str(error)
+    else:
+        assert account.answers == 2
+        assert set(answers) <= {0, 1, 2, None}

@@ -206,12 +206,12 @@ def test_memory_is_bounded_and_what_is_forgotten_is_charged_anew(tmp_path, table
 def test_a_line_is_written_once(tmp_path, settings):
     ledger = Ledger.create(tmp_path / "one.sqlite", settings(), b"k" * 32)
     at = ledger.position()
-    opened = ledger.open(at, [b"a", b"b"], 20)
+    opened = ledger.open(at, [b"a", b"b"], 20, labels=2)
     assert opened.lines == {b"a": 1, b"b": 2}
     ledger.record(0, {1: 0}, 100)
     with pytest.raises(ShardedError, match="line 1 of epoch 0 takes no answer"):
         ledger.record(0, {2: 1, 1: 1}, 100)
-    assert ledger.open(at, [b"a", b"b"], 20).known == {b"a": 0}
+    assert ledger.open(at, [b"a", b"b"], 20, labels=2).known == {b"a": 0}
     assert ledger.charged() == 3
     with pytest.raises(ShardedError, match="cannot be made"):
         Ledger.create(tmp_path / "one.sqlite", settings(), b"k" * 32)
@@ -223,7 +223,7 @@ def test_models_that_were_moved_on_from_are_charged_nothing(tmp_path, settings):
     with ledger.moving(at):
         pass
     with pytest.raises(MovedError, match="version 1"):
-        ledger.open(at, [b"a"], 20)
+        ledger.open(at, [b"a"], 20, labels=2)
     with pytest.raises(MovedError), ledger.moving(at):
         pass
     with pytest.raises(RuntimeError), ledger.moving(ledger.position(), b"n" * 32):

@@ -135,7 +135,8 @@ class Guard:
         path = access.folder / MEMORY if memory is None else Path(memory)
         bounds = access.bounds
         digests = bounds.network, bounds.family, box_digest(bounds.box)
-        return cls(access, settings, Memory(path, *digests, settings.epsilon))
+        labels = access.instance.labels
+        return cls(access, settings, Memory(path, *digests, settings.epsilon, labels))
 
     @property
     def inputs(self) -> int:

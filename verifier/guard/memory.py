@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import secrets
 import sqlite3
@@ -13,6 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from threading import Lock
 
+from leaveout.databases import DAMAGED, blob, expect_tables, is_blank, reason, whole
 from leaveout.errors import GuardError
 from leaveout.files import refuse_unusual
 
@@ -22,6 +24,8 @@ _BUSY = 60.0
 """Seconds to wait for another process."""
 
 _FORMAT = 1
+
+_SECRET = 32
 
 _TABLES = """
 CREATE TABLE guard (format INTEGER NOT NULL, network TEXT NOT NULL, family TEXT NOT NULL,
@@ -114,6 +118,8 @@ class Memory:
     epsilon : float
         Of each answer. One memory has one: who is promised little must not be given what was
         drawn for more.
+    labels : int
+        How many there are: no answer is another one.
 
     Attributes
     ----------
@@ -126,8 +132,11 @@ class Memory:
         If the file cannot be used, or remembers answers of another network or family.
     """
 
-    def __init__(self, path: Path, network: str, family: str, box: str, epsilon: float) -> None:
+    def __init__(
+        self, path: Path, network: str, family: str, box: str, epsilon: float, labels: int
+    ) -> None:
         self.path = path
+        self._labels = labels
         self._lock = Lock()
         self._process = os.getpid()
         self._file: tuple[int, int] | None = None
@@ -233,9 +242,10 @@ class Memory:
         try:
             uri = f"{path.absolute().as_uri()}?mode=ro"
             with closing(sqlite3.connect(uri, timeout=_BUSY, uri=True)) as database:
-                return _account(database)
-        except sqlite3.Error as error:
-            raise GuardError(f"{path}: is no memory of answers: {error}") from None
+                expect_tables(database, _TABLES)
+                return _balanced(database)
+        except DAMAGED as error:
+            raise GuardError(f"{path}: is no memory of answers: {reason(error)}") from None
 
     def _answered(self, key: bytes, draw: Callable[[float], int], limits: _Limits) -> int:
         known = self._known(key)
@@ -262,7 +272,7 @@ class Memory:
         row = self._database.execute(
             "SELECT answer FROM answers WHERE input = ?", (key,)
         ).fetchone()
-        return None if row is None else int(row[0])
+        return None if row is None else whole(row[0], "an answer", self._labels)
 
     def _key(self, given: bytes) -> bytes:
         return hashlib.blake2b(given, key=self._secret, digest_size=32).digest()
@@ -285,27 +295,28 @@ class Memory:
     def _begin(self, network: str, family: str, box: str, epsilon: float) -> tuple[bytes, str]:
         self._database.execute("PRAGMA journal_mode = WAL")
         with self._transaction():
-            tables = self._database.execute("SELECT name FROM sqlite_master").fetchall()
-            if not tables:
+            if is_blank(self._database):
                 for statement in _TABLES.split(";")[:-1]:
                     self._database.execute(statement)
                 self._database.execute(
                     "INSERT INTO guard VALUES (?, ?, ?, ?, ?, ?)",
-                    (_FORMAT, network, family, box, epsilon, secrets.token_bytes(32)),
+                    (_FORMAT, network, family, box, epsilon, secrets.token_bytes(_SECRET)),
                 )
-            elif ("guard",) not in tables:
-                raise GuardError(f"{self.path}: is the database of another program")
+            expect_tables(self._database, _TABLES)
+            _balanced(self._database)
             row = self._database.execute(
                 "SELECT format, network, family, box, epsilon, secret FROM guard"
             ).fetchone()
-        if row is None or row[0] != _FORMAT:
+        if row is None:
+            raise sqlite3.DatabaseError("what it belongs to is missing")
+        if whole(row[0], "the format") != _FORMAT:
             raise GuardError(f"{self.path}: is of another version; name another file")
         if (row[1], row[2]) != (network, family):
             raise GuardError(
                 f"{self.path}: remembers answers of another network or family; name another file, "
                 "or delete it if that one answers no more"
             )
-        if row[4] != epsilon:
+        if _spent(row[4]) != epsilon:
             raise GuardError(
                 f"{self.path}: remembers answers drawn with epsilon = {row[4]:g}, not {epsilon:g}; "
                 f"take that one, or name another file (what these answers cost stays spent)"
@@ -314,7 +325,7 @@ class Memory:
             # For good: no one box tells any more which inputs may have been noised.
             with self._transaction():
                 self._database.execute("UPDATE guard SET box = ''")
-        return bytes(row[5]), box if row[3] == box else ""
+        return blob(row[5], "the secret", _SECRET), box if row[3] == box else ""
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -351,17 +362,32 @@ class Memory:
             yield
         except OSError as error:
             raise UnusableError(f"{self.path}: cannot be used: {error.strerror}") from None
-        except sqlite3.Error as error:
+        except DAMAGED as error:
             raise UnusableError(
-                f"{self.path}: cannot be used as a memory of answers: {error}; restore it, or name "
-                "another file"
+                f"{self.path}: cannot be used as a memory of answers: {reason(error)}; put "
+                "back what it was last, or name another file"
             ) from None
 
 
 def _account(database: sqlite3.Connection) -> Account:
     rows = database.execute("SELECT epsilon, answers FROM spent ORDER BY epsilon")
-    spent = tuple((float(epsilon), int(count)) for epsilon, count in rows)
+    spent = tuple((_spent(epsilon), whole(count, "a count of answers")) for epsilon, count in rows)
     return Account(sum(count for _, count in spent), spent)
+
+
+def _balanced(database: sqlite3.Connection) -> Account:
+    """Return the account, held against the answers that it pays for."""
+    account = _account(database)
+    (kept,) = database.execute("SELECT COUNT(*) FROM answers").fetchone()
+    if kept != account.answers:
+        raise sqlite3.DatabaseError(f"{kept:,} answers are kept, and {account.answers:,} paid for")
+    return account
+
+
+def _spent(value: object) -> float:
+    if not isinstance(value, float) or not 0 <= value < math.inf:
+        raise sqlite3.DatabaseError(f"an epsilon is {value!r:.40}, expected a number from 0")
+    return value
 
 
 def _written(number: float) -> Fraction:

@@ -1,0 +1,111 @@
+"""What tells an older copy of an account from the points beside it: a chain of digests.
+
+The account counts its charges and changes; each link of the chain covers what is counted. The last
+link the file of points knows stands at its end, as the comment of the archive.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from leaveout.errors import ShardedError
+
+__all__ = ["DIGEST_BYTES", "Seal", "begin_seals", "note_seal", "read_seal"]
+
+DIGEST_BYTES = 32
+_SERIAL = 8
+_CHECK = 8
+_SLOT = _SERIAL + DIGEST_BYTES + _CHECK
+
+
+@dataclass(frozen=True)
+class Seal:
+    """A link of the chain.
+
+    Attributes
+    ----------
+    serial : int
+        Charges and changes before.
+    digest : bytes
+        Of them all.
+    """
+
+    serial: int
+    digest: bytes
+
+    @classmethod
+    def of(cls, serial: int, previous: bytes, salt: bytes, content: bytes) -> Seal:
+        """Return the link that follows the one of a digest.
+
+        Parameters
+        ----------
+        serial : int
+        previous : bytes
+        salt : bytes
+            At random, so that two accounts that went apart never have a link in common again.
+        content : bytes
+            What the account says now.
+        """
+        found = hashlib.sha256(previous + salt + serial.to_bytes(_SERIAL, "big") + content)
+        return cls(serial, found.digest())
+
+
+def begin_seals(stream: BinaryIO, seal: Seal) -> None:
+    """Put a seal at the end of an archive that was just written."""
+    # The length of the comment, none so far, is the last thing in an archive (APPNOTE, 4.3.16).
+    stream.seek(-2, os.SEEK_END)
+    stream.write((2 * _SLOT).to_bytes(2, "little") + 2 * _coded(seal))
+
+
+def note_seal(path: Path, seal: Seal) -> None:
+    """Put a seal in place of the one before the last; once this returns it is on the disk.
+
+    Of two places one is written, so that the other stands whatever becomes of the write.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    with path.open("r+b", buffering=0) as stream:
+        stream.seek(-_SLOT * (1 + seal.serial % 2), os.SEEK_END)
+        stream.write(_coded(seal))
+        os.fsync(stream.fileno())
+
+
+def read_seal(path: Path) -> Seal:
+    """Return the last seal of a file.
+
+    Raises
+    ------
+    ShardedError
+        If it has none.
+    OSError
+        If it cannot be read.
+    """
+    with path.open("rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, size - 2 * _SLOT))
+        end = stream.read()
+    slots = [end[:_SLOT], end[_SLOT:]]
+    found = [seal for seal in map(_decoded, slots) if seal is not None]
+    if not found:
+        raise ShardedError(
+            f"{path}: is damaged, or of a version without seals: what ties it to the ledger is "
+            "missing; fit again in another folder"
+        )
+    return max(found, key=lambda seal: seal.serial)
+
+
+def _coded(seal: Seal) -> bytes:
+    content = seal.serial.to_bytes(_SERIAL, "big") + seal.digest
+    return content + hashlib.sha256(content).digest()[:_CHECK]
+
+
+def _decoded(slot: bytes) -> Seal | None:
+    seal = Seal(int.from_bytes(slot[:_SERIAL], "big"), slot[_SERIAL : _SERIAL + DIGEST_BYTES])
+    return seal if len(slot) == _SLOT and _coded(seal) == slot else None

@@ -1,0 +1,86 @@
+"""SQLite files that others may have touched: their tables and values, checked before use."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from functools import cache
+
+__all__ = ["DAMAGED", "blob", "expect_tables", "is_blank", "reason", "whole"]
+
+DAMAGED = (sqlite3.Error, OverflowError, UnicodeDecodeError)
+"""What is raised of a damaged file; the last where an error itself quotes what is no text."""
+
+_MOST = 2**53
+"""Counts are below; a greater one was never counted."""
+
+_SHOWN = 40
+_LONGEST = 200
+
+
+def is_blank(database: sqlite3.Connection) -> bool:
+    """Return whether a database has no tables, as one has whose making was cut short."""
+    return not _tables(database)
+
+
+def expect_tables(database: sqlite3.Connection, script: str) -> None:
+    """Refuse a database that is not of exactly the tables that a script makes.
+
+    Raises
+    ------
+    sqlite3.DatabaseError
+        If a table, an index or a trigger is missing, is another, or is one more.
+    """
+    odd = {name for name, _ in _tables(database) ^ _made_by(script)}
+    if odd:
+        raise sqlite3.DatabaseError(f"{_shown(min(odd))} is missing, changed or of another program")
+
+
+def reason(error: Exception) -> str:
+    """Return what is wrong in one short line: errors quote what stands in a file."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
+
+
+def whole(value: object, name: str, most: int = _MOST) -> int:
+    """Return a value of a column as a whole number from 0 to below ``most``.
+
+    Raises
+    ------
+    sqlite3.DatabaseError
+        If it is none: a column takes values of any type.
+    """
+    if type(value) is not int or not 0 <= value < most:
+        raise sqlite3.DatabaseError(f"{name} is {_shown(value)}, expected 0 to {most - 1}")
+    return value
+
+
+def blob(value: object, name: str, size: int) -> bytes:
+    """Return a value of a column as so many bytes.
+
+    Raises
+    ------
+    sqlite3.DatabaseError
+        If it is none.
+    """
+    if not isinstance(value, bytes) or len(value) != size:
+        # Not what it is: such bytes are secrets.
+        raise sqlite3.DatabaseError(f"{name} is no text of {size} bytes")
+    return value
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."
+
+
+def _tables(database: sqlite3.Connection) -> frozenset[tuple[str, str]]:
+    rows = database.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'")
+    return frozenset((str(name), str(sql)) for name, sql in rows)
+
+
+@cache
+def _made_by(script: str) -> frozenset[tuple[str, str]]:
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(script)
+        return _tables(database)
