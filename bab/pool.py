@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
@@ -44,12 +43,10 @@ class SolverPool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        # A task that is not with its solver may take long to notice; nobody waits for what it says.
         self._threads.shutdown(wait=False, cancel_futures=True)
-        # A task between two problems starts its process anew, so one round may not be enough.
-        while self._free.qsize() < len(self._processes):
-            self.cancel()
-            time.sleep(0.01)
-        self.cancel()
+        for process in self._processes:
+            process.retire()
 
     def submit(self, task: Callable[[SolverProcess], T]) -> Future[T]:
         """Run ``task`` with a free process as soon as there is one."""
@@ -62,8 +59,3 @@ class SolverPool:
                 self._free.put(process)
 
         return self._threads.submit(run)
-
-    def cancel(self) -> None:
-        """Kill what is running; its tasks see a failed outcome."""
-        for process in self._processes:
-            process.kill()

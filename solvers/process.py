@@ -54,6 +54,7 @@ class SolverProcess:
         self._grace_seconds = grace_seconds
         self._grace_share = grace_share
         self._child: _Child | None = None
+        self._retired = False
         self._one_call = threading.Lock()
         self._change = threading.Lock()
 
@@ -82,6 +83,12 @@ class SolverProcess:
             child.close()
             self._one_call.release()
 
+    def retire(self) -> None:
+        """End the child for good: every later ``solve`` returns "cancelled" at once."""
+        with self._change:
+            self._retired = True
+        self.kill()
+
     def solve(self, problem: Problem, settings: Settings | None = None) -> Outcome:
         """Solve ``problem`` in the child and wait for the outcome.
 
@@ -106,6 +113,8 @@ class SolverProcess:
         with self._one_call:
             started = time.perf_counter()
             child = self._living()
+            if child is None:
+                return failed(problem, "cancelled", 0.0)
             guard = self._guard(child, settings.time_limit)
             try:
                 reply = child.ask(problem, settings, started)
@@ -136,8 +145,11 @@ class SolverProcess:
         guard.start()
         return guard
 
-    def _living(self) -> _Child:
+    def _living(self) -> _Child | None:
+        """Return the child, started if there is none; nothing once it is retired."""
         with self._change:
+            if self._retired:
+                return None
             if self._child is not None and not self._child.alive():
                 self._child.end("crashed")
                 self._child.close()

@@ -203,3 +203,14 @@ def test_a_file_of_the_users_does_not_shadow_a_library(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with SolverProcess("highs") as process:
         assert process.solve(EASY).status is Status.OPTIMAL
+
+
+def test_a_retired_process_starts_no_child_again():
+    process = SolverProcess("highs")
+    assert process.solve(EASY).status is Status.OPTIMAL
+    process.retire()
+    found = process.solve(EASY)
+    assert found.status is Status.FAILED
+    assert found.message == "cancelled"
+    process.start()
+    assert process._child is None
