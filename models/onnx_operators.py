@@ -252,7 +252,7 @@ def _dropout(use: Use) -> Operator:
     training = use.constant(2)
     if training and use.values[training].any():
         raise UnsupportedError(_TRAINING)
-    return Identity()
+    return Identity(use.constant(1))
 
 
 def _flatten(use: Use) -> Operator:

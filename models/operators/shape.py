@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.models.operators.base import Affine, Constants, Floats, Shape, Shapes
 
@@ -14,7 +16,16 @@ __all__ = ["Identity", "Permute", "Reshape"]
 
 @dataclass(frozen=True)
 class Identity(Affine):
-    """Identity, and Dropout at inference."""
+    """Identity, and Dropout at inference.
+
+    Attributes
+    ----------
+    ratio : str
+        Name of the constant that is a Dropout's ratio: nothing is computed of it, but a runtime
+        refuses one outside [0, 1). Empty where there is none.
+    """
+
+    ratio: str = ""
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""
@@ -23,6 +34,15 @@ class Identity(Affine):
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
         """See `Affine.shape_after`."""
         return shape
+
+    def flaws(self, constants: Constants) -> Mapping[str, NDArray[np.bool_]]:
+        """See `Affine.flaws`."""
+        if not self.ratio:
+            return {}
+        ratio = constants[self.ratio]
+        ratio = ratio.reshape(len(ratio), -1)
+        outside = np.asarray(((ratio < 0) | (ratio >= 1)).any(axis=1))
+        return {"its ratio is not in [0, 1)": outside}
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
         """See `Affine.roundings`."""

@@ -381,3 +381,12 @@ def test_a_transposed_constant_that_is_no_float32_is_read(load):
     model.graph.node.insert(0, helper.make_node("Transpose", ["t"], ["training"]))
     model.graph.node[1].input[2] = "training"
     np.testing.assert_array_equal(load(model).stack.layers[0].weights[0][0], np.eye(3))
+
+
+def test_a_member_whose_dropout_no_runtime_takes_is_refused(tmp_path):
+    network = network_from(one("Dropout", {"ratio": F32(0.5)}), "N")
+    for ratio in (-0.1, 1.0):
+        stacked = {"ratio": F32([0.5, ratio])}
+        save_family_file(tmp_path / "f.npz", Family(stacked, np.asarray([4, 5])))
+        with pytest.raises(FamilyError, match=r"member 1 \(row 5\): .*its ratio is not in"):
+            load_family(tmp_path / "f.npz", network)
