@@ -98,7 +98,7 @@ class Runner:
             copy.graph.output.append(
                 onnx.helper.make_tensor_value_info(output, onnx.TensorProto.FLOAT, None)
             )
-        self._session = session(copy, where)
+        self._session, self._where = session(copy, where), where
         first = self._session.get_inputs()[0]
         self._input = first.name
         self._output = [self._session.get_outputs()[0].name]
@@ -116,6 +116,11 @@ class Runner:
         Returns
         -------
         ndarray of float32, shape (p, labels)
+
+        Raises
+        ------
+        ModelError
+            If onnxruntime cannot run the model.
         """
         samples = np.asarray(points, dtype=np.float32).reshape(-1, *self._shape)
         if not (self._one_at_a_time and len(samples)):
@@ -123,5 +128,10 @@ class Runner:
         return np.concatenate([self._run(samples[i : i + 1]) for i in range(len(samples))])
 
     def _run(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
-        found: NDArray[np.generic] = self._session.run(self._output, {self._input: batch})[0]
+        try:
+            found: NDArray[np.generic] = self._session.run(self._output, {self._input: batch})[0]
+        except Exception as error:
+            # Some of what its operators cannot do onnxruntime finds out only here.
+            line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise ModelError(f"{self._where}: onnxruntime cannot run the model: {line}") from None
         return found.astype(np.float32, copy=False)

@@ -172,12 +172,21 @@ def _compared(read: Network, case: Case) -> tuple[str | None, bool]:
             for name, value in read.parameters.items()
         }
         stacked = {name: value[None] for name, value in member.items()}
-        if np.isfinite(lower(read.graph, stacked).flat()).all():
+        if np.isfinite(lower(read.graph, stacked).flat()).all() and _runs(read, member, points):
             model = with_parameters(read.model, member)
             wrong, also = _agrees(read, model, stacked, points)
             wrong = wrong and f"member {wrong}"
             bounded = bounded and also
     return wrong, bounded
+
+
+def _runs(read: Network, member: dict[str, Any], points: NDArray[np.float32]) -> bool:
+    """Whether leaveout replays a member at all, or says in a line that nobody can."""
+    try:
+        read.runner(member).scores(points)
+    except LeaveoutError:
+        return False
+    return True
 
 
 def _points(case: Case, read: Network) -> NDArray[np.float32]:
