@@ -74,7 +74,7 @@ QUESTIONS = {
 SPECS = {
     "breast cancer": EXAMPLES / "breast_cancer" / "breast_cancer.spec",
     "deletion": EXAMPLES / "deletion" / "deletion.spec",
-    "six": EXAMPLES / "six" / "six.spec",
+    "six": EXAMPLES / "six.spec",
 }
 
 
