@@ -96,7 +96,7 @@ def test_differences_are_said_in_a_sentence(forest):
     assert "the leaf lists row" in after(listed)
     assert "row 3 is held by the one only" in after(lambda grove: grove.forget([3]))
     assert "the label of row 0" in after(
-        lambda g: g.table.labels.__setitem__(0, 1 - g.table.labels[0])
+        lambda g: g._held.table.labels.__setitem__(0, 1 - g._held.table.labels[0])
     )
     assert first_difference(forest, copy.deepcopy(forest)) is None
     other = DareForestClassifier(3).fit([[0.0], [1.0]], [0, 1])
