@@ -19,6 +19,7 @@ from support import children
 PORT = "8000"
 
 _SAVED = re.compile(r"[Ss]ave this as `([^`]+)`")
+_COMPILING = "leaveout: compiling, once"
 _TIMED = re.compile(r"\bseconds$")
 
 
@@ -131,6 +132,8 @@ def different(expected: str, found: str) -> str | None:
     Line breaks do not matter, nor what comes in the place of three dots at the end. Not compared
     are times, and the place where a leak was found: there may be others as good.
     """
+    # Nor whether anything had to be compiled before.
+    found = "".join(line for line in found.splitlines(True) if not line.startswith(_COMPILING))
     wanted, got = _words(expected), _words(found)
     if wanted[-1:] == ["..."]:
         wanted.pop()
