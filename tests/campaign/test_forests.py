@@ -10,7 +10,7 @@ from attacks.forests import Forests
 from attacks.kind import generator, sort_of
 from attacks.workers import judged
 
-PLAIN = {"layout": "C", "frozen": False, "type": "float32", "damage": None}
+PLAIN = {"layout": "C", "frozen": False, "type": "float64", "damage": None}
 
 
 def wrongs(count, **changes):
