@@ -62,6 +62,7 @@ class Campaign:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._kept: dict[tuple[str, str], int] = {}
+        self.at_work: list[Worker] = []
 
     def run(self, kinds: list[str], cases: int | None, seconds: float) -> None:
         """Check cases until there are enough, the time is over, or Ctrl-C."""
@@ -82,12 +83,19 @@ class Campaign:
         except KeyboardInterrupt:
             _say("stopping")
         finally:
-            self._stop.set()
+            self.stop()
             for thread in threads:
                 thread.join()
 
+    def stop(self) -> None:
+        """End `run` at once; cases that it breaks off are not counted."""
+        self._stop.set()
+        for worker in self.at_work:
+            worker.kill()
+
     def _work(self, waiting: Iterator[tuple[str, int]], end: float) -> None:
         worker = Worker()
+        self.at_work.append(worker)
         try:
             while not self._stop.is_set() and time.monotonic() < end:
                 with self._lock:
@@ -97,6 +105,9 @@ class Campaign:
                 name, number = task
                 begun = time.monotonic()
                 outcome = worker.numbered(name, self.seed, number)
+                if self._stop.is_set():
+                    # It may have been ended in the midst of the case.
+                    return
                 with self._lock:
                     self.table.add(name, outcome, time.monotonic() - begun)
                 if outcome.wrong is not None:

@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import threading
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -63,6 +64,7 @@ class Worker:
         self._process: Any = None
         self._pipe: Connection | None = None
         self._known: set[str] = set()
+        self._lock, self._over = threading.Lock(), False
 
     def numbered(self, name: str, seed: int, number: int) -> Outcome:
         """Make and check a case."""
@@ -74,30 +76,41 @@ class Worker:
 
     def close(self) -> None:
         """End the process and whatever it started."""
-        if self._process is None:
-            return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.kill()
-        self._process.join()
+        self._end()
+        if self._process is not None:
+            self._process.join()
         if self._pipe is not None:
             self._pipe.close()
         self._process, self._pipe = None, None
         self._known.clear()
 
+    def kill(self) -> None:
+        """End the process for good; whoever waits for an answer gets one."""
+        with self._lock:
+            self._over = True
+            self._end()
+
+    def _end(self) -> None:
+        process = self._process
+        if process is not None and process.pid is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+
     def _ask(self, name: str, what: tuple[Any, ...]) -> Outcome:
-        pipe = self._started()
         limit = _LIMIT if name in self._known else _FIRST
         try:
+            pipe = self._started()
             pipe.send((name, what))
             if not pipe.poll(limit):
                 self.close()
                 return Outcome("hung", "refused", f"hangs: no answer within {limit:g} s")
             outcome: Outcome = pipe.recv()
         except (EOFError, OSError):
-            process = self._process
-            process.join(5.0)
-            code = process.exitcode
+            process, code = self._process, None
+            if process is not None:
+                process.join(5.0)
+                code = process.exitcode
             self.close()
             return Outcome("died", "refused", f"kills the process: exit code {code}")
         self._known.add(name)
@@ -107,8 +120,11 @@ class Worker:
         if self._pipe is not None:
             return self._pipe
         here, there = self._context.Pipe()
-        self._process = self._context.Process(target=_serve, args=(there,))
-        self._process.start()
+        with self._lock:
+            if self._over:
+                raise BrokenPipeError("it was ended")
+            self._process = self._context.Process(target=_serve, args=(there,))
+            self._process.start()
         there.close()
         self._pipe = here
         return here

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
+import time
 
 import campaign
 import pytest
@@ -16,13 +18,12 @@ from attacks.workers import Worker, judged
 from support.odd_kinds import Sized
 
 CASES = 240
-MADE = tuple(name for name in KINDS if name not in {"forests", "guard"})
 
 
 def test_a_short_run_finds_nothing_wrong():
     table, wrong = Table(), []
-    kinds = {name: load(name) for name in MADE}
-    for name, number in campaign.schedule(list(MADE), CASES):
+    kinds = {name: load(name) for name in KINDS}
+    for name, number in campaign.schedule(list(KINDS), CASES):
         outcome = judged(kinds[name], kinds[name].make(generator(14, name, number)))
         table.add(name, outcome, 0.0)
         if outcome.wrong:
@@ -95,6 +96,24 @@ def test_a_mistake_is_shrunk_written_and_repeated(tmp_path, monkeypatch, capsys)
     assert json.loads(files[0].read_text())["case"] == {"size": 7}
     assert campaign.main(["--replay", str(files[0])]) == 1
     assert "too large: 7" in capsys.readouterr().out
+
+
+def test_what_is_told_to_end_ends_and_counts_no_case_that_it_broke_off(tmp_path, monkeypatch):
+    name = "support.odd_kinds:Hanging"
+    monkeypatch.setitem(KINDS, name, (name, 1.0))
+    run = campaign.Campaign(0, tmp_path, 1)
+    thread = threading.Thread(target=run.run, args=([name], None, 600.0))
+    thread.start()
+    try:
+        while not run.at_work:
+            assert thread.is_alive()
+            time.sleep(0.01)
+    finally:
+        run.stop()
+        thread.join(60.0)
+    assert not thread.is_alive()
+    assert run.table.wrong == 0
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_table_counts_by_kind_and_class():
