@@ -38,6 +38,9 @@ _ROOM = 1e-8
 _ROOM_OF_ERRORS = 3e-7
 """The same of evaluation errors, which hang on the last bits of very small regions."""
 
+_ROOM_OF_SUMS = 2e-6
+"""What the checker's float64 may round otherwise, relative to what float32 may over the box."""
+
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -118,7 +121,7 @@ class CertificateBook:
         place = self._place(instance, files)
         known = self._claims.get((place, label))
         if records:
-            proved, tree = compact(records, upper, instance.labels)
+            proved, tree = compact(records, upper, instance)
             if known is None or proved < known.upper:
                 names = [] if known is None else known.names
                 known = _Claim(names, place, label, proved, tree)
@@ -190,7 +193,7 @@ class CertificateBook:
                 _put_proofs(archive, f"tree{i}", claim.tree)
 
 
-def compact(records: Sequence[Record], upper: float, labels: int) -> tuple[float, _Tree]:
+def compact(records: Sequence[Record], upper: float, instance: Instance) -> tuple[float, _Tree]:
     """Keep of a search what its bound rests on.
 
     Regions that were taken back are dropped, and so are splits that were interrupted; the node
@@ -201,7 +204,8 @@ def compact(records: Sequence[Record], upper: float, labels: int) -> tuple[float
     records : sequence of Record
     upper : float
         What the search found.
-    labels : int
+    instance : Instance
+        The question.
 
     Returns
     -------
@@ -222,10 +226,10 @@ def compact(records: Sequence[Record], upper: float, labels: int) -> tuple[float
         leaves.append(not children)
         order += children
     kept = [records[i] for i in order]
-    found = [_roomy(r, r.value) for r, leaf in zip(kept, leaves, strict=True) if leaf]
+    found = [_roomy(r, r.value, instance) for r, leaf in zip(kept, leaves, strict=True) if leaf]
     proved = max(found, default=-math.inf)
     proved = max(proved, upper + _ROOM * (1.0 + abs(upper)))
-    return proved, _tree(kept, leaves, proved, labels)
+    return proved, _tree(kept, leaves, proved, instance)
 
 
 def _target(record: Record, upper: float) -> float:
@@ -233,13 +237,17 @@ def _target(record: Record, upper: float) -> float:
     return min(record.target + _ROOM_OF_ERRORS * record.error, upper)
 
 
-def _roomy(record: Record, value: float) -> float:
-    """Return a value with room for the checker's own rounding."""
+def _roomy(record: Record, value: float, instance: Instance) -> float:
+    """Return a value with room for the checker's own rounding.
+
+    That is relative to the terms that make up the scores over the whole box, which may be far
+    larger than the value; so are the evaluation errors there, in float32 instead of float64.
+    """
     if not math.isfinite(value):
         return value
     t = record.proof.t if record.proof is not None else 0.0
-    errors = record.error + t * record.tie
-    return value + _ROOM * (1.0 + abs(value)) + _ROOM_OF_ERRORS * errors
+    errors = instance.network_error + t * instance.member_error
+    return value + _ROOM * (1.0 + abs(value)) + _ROOM_OF_SUMS * errors
 
 
 def _last_whole(
@@ -261,7 +269,7 @@ def _last_whole(
     return []
 
 
-def _tree(kept: list[Record], leaves: list[bool], upper: float, labels: int) -> _Tree:
+def _tree(kept: list[Record], leaves: list[bool], upper: float, instance: Instance) -> _Tree:
     row = {record.ident: i for i, record in enumerate(kept)}
     proofs: list[Proof] = []
     sets: list[NDArray[np.int64]] = []
@@ -273,7 +281,7 @@ def _tree(kept: list[Record], leaves: list[bool], upper: float, labels: int) -> 
         proves = leaf and record.proof is not None
         proof.append(len(proofs) if proves else -1)
         least = max(record.value, min(record.target, upper))
-        claim.append(min(upper, _roomy(record, least)) if proves else -math.inf)
+        claim.append(min(upper, _roomy(record, least, instance)) if proves else -math.inf)
         if proves and record.proof is not None:
             proofs.append(record.proof)
     bare = [record.split for record in kept]
@@ -293,7 +301,7 @@ def _tree(kept: list[Record], leaves: list[bool], upper: float, labels: int) -> 
         "members": np.concatenate([np.zeros(0, np.int64), *sets]),
         "offsets": np.cumsum([0, *(len(each) for each in sets)]).astype(np.int64),
         "t": np.array([each.t for each in proofs], np.float32),
-        "share": np.array([each.share for each in proofs], np.float64).reshape(-1, labels),
+        "share": np.array([each.share for each in proofs], np.float64).reshape(-1, instance.labels),
     }
     return _Tree(arrays, proofs)
 
