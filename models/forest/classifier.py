@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,6 +16,7 @@ from leaveout.models.forest.audit import unsound
 from leaveout.models.forest.difference import ensemble_difference
 from leaveout.models.forest.files import load_ensemble, save_ensemble
 from leaveout.models.forest.grove import Grove
+from leaveout.models.forest.naming import Rows, listed, warn_of_index
 from leaveout.models.forest.parameters import settings_of, threads
 from leaveout.models.forest.plain import Ensemble, PlainTree
 from leaveout.models.forest.validating import LARGEST
@@ -24,8 +24,6 @@ from leaveout.models.forest.validating import LARGEST
 __all__ = ["DareForestClassifier", "caches_sound", "first_difference", "trees_of"]
 
 _FITTED = frozenset(("feature_names_in_", "n_features_in_", "grove_"))
-
-Rows = int | Sequence[int] | NDArray[np.int64]
 
 
 class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -103,6 +101,9 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def fit(self, X: ArrayLike, y: ArrayLike, **unsupported: object) -> Self:
         """Train on rows ``X``, which are named 0, 1, 2, ... from here on.
 
+        Rows are named by their position in ``X``, never by the index of a DataFrame; where that
+        index is another numbering, a ``UserWarning`` says so.
+
         Raises
         ------
         ForestError
@@ -117,6 +118,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         trained = type(self)(**self.get_params(deep=False))
         values, labels = trained._checked(X, y, first=True)
         names = np.arange(len(values), dtype=np.int64)
+        warn_of_index(X, stacklevel=2)
         classes, codes = np.unique(labels, return_inverse=True)
         settings = settings_of(self.get_params(deep=False), values.shape[1])
         rows = Ensemble(settings, classes, names, values, codes.astype(np.int32), (), len(names))
@@ -131,15 +133,16 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Parameters
         ----------
         rows : int or sequence of int
-            Indices into the data first fitted, or names returned by ``add``; no deletion shifts
-            them. All are deleted, or on an error none.
+            Positions in the data first fitted, not what a DataFrame's index calls them, or names
+            returned by ``add``; no deletion shifts them. All are deleted, or on an error none.
 
         Raises
         ------
         ForestError
-            If one was never there, is deleted already or is named twice, or no row would be left.
+            If one was never there, is deleted already or is named twice, no row would be left, or
+            rows are given as a mask or with an index of pandas.
         """
-        self._grove().forget(_listed(rows))
+        self._grove().forget(listed(rows))
         return self
 
     def add(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.int64]:
@@ -157,12 +160,12 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return grove.learn(values, labels)
 
     def unlearned(self, rows: Rows) -> Self:
-        """Return a copy from which rows have been deleted."""
+        """Return a copy from which rows have been deleted, named by position as of ``delete``."""
         return self._with(Grove(self._grove().plain(), threads(self.n_jobs))).delete(rows)
 
     def retrained(self, rows: Rows = ()) -> Self:
         """Return a forest trained from scratch on the rows held but some; names are kept."""
-        return self._with(Grove(self._grove().without(_listed(rows)), threads(self.n_jobs)))
+        return self._with(Grove(self._grove().without(listed(rows)), threads(self.n_jobs)))
 
     def deletion_cost(self, row: int) -> int:
         """Return how many rows would be regrown, over all trees, if one were deleted.
@@ -313,8 +316,3 @@ def first_difference(a: DareForestClassifier, b: DareForestClassifier) -> str | 
 def trees_of(forest: DareForestClassifier) -> tuple[PlainTree, ...]:
     """Return the trees as plain arrays, nodes in preorder."""
     return forest.ensemble().trees
-
-
-def _listed(rows: Rows) -> NDArray[np.int64]:
-    listed: NDArray[np.int64] = np.atleast_1d(np.asarray(rows))
-    return listed.astype(np.int64) if not listed.size else listed

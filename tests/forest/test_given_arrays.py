@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -80,3 +82,55 @@ def test_a_fit_that_is_refused_leaves_the_forest_as_it_was():
         forest.predict(ZEROS[:, :1])
     with pytest.raises(ForestError, match="X has 1 features, and the forest was fitted with 3"):
         forest.grove_.shares(ZEROS[:, :1])
+
+
+SHUFFLED = pd.DataFrame(ZEROS, columns=["a", "b", "c"]).sample(frac=1.0, random_state=3)
+MASK = SHUFFLED.index == 17
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        SHUFFLED.index[MASK],
+        pd.Series([3, 4]),
+        pd.RangeIndex(2),
+        SHUFFLED[MASK],
+        MASK,
+        MASK.tolist(),
+    ],
+    ids=["index", "series", "range", "frame", "mask", "list"],
+)
+@pytest.mark.parametrize("does", ["delete", "unlearned", "retrained"])
+def test_rows_are_not_named_by_the_index_of_a_table_or_a_mask(does, rows):
+    forest = DareForestClassifier(2, random_state=1).fit(SHUFFLED.to_numpy(), LABELS)
+    before = forest.ensemble()
+    with pytest.raises(ForestError, match=r"named by .*flatnonzero\(mask\)") as told:
+        getattr(forest, does)(rows)
+    assert len(str(told.value).splitlines()) == 1
+    assert np.array_equal(forest.rows_, before.names)
+    place = int(np.flatnonzero(MASK)[0])
+    assert place != 17
+    assert np.array_equal(forest.delete(np.flatnonzero(MASK)).rows_, np.delete(range(24), place))
+
+
+@pytest.mark.parametrize(
+    ("index", "told"),
+    [
+        (range(24), 0),
+        (np.arange(24), 0),
+        (SHUFFLED.index, 1),
+        (range(1, 25), 1),
+        ([f"p{i}" for i in range(24)], 1),
+        (pd.MultiIndex.from_product([range(6), range(4)]), 1),
+    ],
+    ids=["range", "numbers", "shuffled", "from one", "text", "levels"],
+)
+def test_a_table_with_an_index_of_its_own_is_fitted_with_one_warning(index, told):
+    frame = pd.DataFrame(ZEROS, columns=["a", "b", "c"], index=index)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        forest = DareForestClassifier(2, random_state=1).fit(frame, LABELS)
+    assert [each.category for each in heard] == [UserWarning] * told
+    assert all("named by their position" in str(each.message) for each in heard)
+    assert all(each.filename == __file__ for each in heard)
+    assert np.array_equal(forest.rows_, np.arange(24))
