@@ -114,13 +114,14 @@ class Rounding:
         linear: dict[str, Linear] = {}
         for node in graph.needed():
             first, out = node.inputs[0], node.output
-            shapes[out] = shapes[first]
+            before = shapes[out] = shapes[first]
             if not isinstance(node.operator, Affine):
                 continue
             matrix, constant, shapes[out], regrouped = _absolute(
-                node.operator, graph, parameters, shapes[first], count
+                node.operator, graph, parameters, before, count
             )
-            computes = bool(np.any(constant)) or _computes(matrix)
+            # Of the operator: constants may cancel in its matrix, and are rounded all the same.
+            computes = node.operator.roundings(before, graph.shapes) > 0
             chain = linear[first].chain if first in linear else None
             if computes:
                 chain = extended(chain, first, matrix, constant, regrouped)
@@ -178,11 +179,6 @@ class Rounding:
         size, off = magnitude[graph.output], error[graph.output]
         largest = float(np.sort(off)[-2:].sum() + _UNIT32 * np.sort(size)[-2:].sum())
         return largest * (1 + gamma(64)) + _TINY32
-
-
-def _computes(matrix: Floats) -> bool:
-    """Whether a linear map does more than move numbers."""
-    return bool(np.any(np.count_nonzero(matrix, axis=0) > 1) or np.any(matrix[matrix != 0] != 1))
 
 
 def _absolute(

@@ -33,23 +33,14 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """One operator; affine where it has a matrix."""
+    """One operator; affine where it has a matrix, and rounded unless it only moves numbers."""
 
     inputs: tuple[str, ...]
     output: str
     matrix: Floats | None = None
     constant: Floats | None = None
     run: Fused | None = None
-
-    @property
-    def is_move(self) -> bool:
-        """Whether numbers are only moved, so that nothing is rounded."""
-        assert self.matrix is not None and self.constant is not None
-        return not (
-            self.constant.any()
-            or (np.count_nonzero(self.matrix, axis=1) > 1).any()
-            or (self.matrix[self.matrix != 0] != 1).any()
-        )
+    moves: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +78,7 @@ class Program:
             if step.matrix is not None and step.constant is not None:
                 terms = self._through(step, which, size[first]) + step.constant[which]
                 passed = self._through(step, which, error[first])
-                if step.is_move:
+                if step.moves:
                     rounding = np.zeros_like(terms)
                 else:
                     counts = np.count_nonzero(step.matrix, axis=1).max(axis=1, initial=0) + _MORE
@@ -158,6 +149,8 @@ def program_of(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> 
                 np.broadcast_to(matrix, (count, *matrix.shape[1:])),
                 np.broadcast_to(fixed, (count, matrix.shape[2])),
                 runs[node.output],
+                # Asked of the operator: its constants may cancel, and are rounded all the same.
+                node.operator.roundings(shape, graph.shapes) == 0,
             )
         )
     return Program(graph, tuple(steps))
@@ -187,4 +180,4 @@ def _merged(step: _Step, known: _Step | None) -> _Step:
     run = step.run
     if run is not None and known is not None and known.run is not None:
         run = run.joined(known.run)
-    return _Step(step.inputs, step.output, matrix, constant, run)
+    return _Step(step.inputs, step.output, matrix, constant, run, step.moves)

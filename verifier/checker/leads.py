@@ -231,9 +231,8 @@ def lead_program(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -
             matrix = linear.reshape(len(linear), width, -1)
             fixed = operator.constant_magnitude(shape, constants)
             fixed = fixed.reshape(len(fixed), -1)
-            moves = not fixed.any() and bool(
-                (np.count_nonzero(matrix, axis=1) < 2).all() and np.isin(matrix, (0.0, 1.0)).all()
-            )
+            # Asked of the operator: its constants may cancel, and are rounded all the same.
+            moves = operator.roundings(shape, graph.shapes) == 0
             source, own = node.inputs[0], operator.regrouped(constants)
             runs[node.output] = after(runs.get(source), source, matrix, fixed, own)
             steps.append(
