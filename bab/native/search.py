@@ -331,7 +331,7 @@ class NativeSearch:
             self.witness, self._near = best, blur_at(self.instance, best)
 
     def _settled(self) -> bool:
-        if self.decide and self.lower > self.asked:
+        if self.decide and self.witness is not None and self.lower > self.asked:
             return True
         return self.upper <= max(self.asked, 0.0) or self._agree(self.upper, _ENOUGH)
 

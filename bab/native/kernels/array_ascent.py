@@ -131,7 +131,8 @@ def _value(
 
 def _scale(nodes: Nodes, ah: Array, ad: Array) -> Array:
     """Mean absolute coefficient of each layer, at each of its neurons: sizes for the steps."""
-    parts = []
+    # Of no layer nothing, which is of no neuron.
+    parts = [0.0 * ah[:, :0]]
     for each in (ah, ad):
         for k in range(nodes.layout.layers - 1):
             at = nodes.rows(k)
