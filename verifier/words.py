@@ -9,7 +9,14 @@ from leaveout.bab import EngineResult, Instance, Witness
 from leaveout.bab.native.groups import Group
 from leaveout.encoders import Box, Choices
 from leaveout.models import DataFacts, Family, Manifest
-from leaveout.models.train.encoding import Encoding, encoding_of, nearest_record, records_of
+from leaveout.models.train.encoding import (
+    Encoding,
+    cell_text,
+    encoding_of,
+    feature_text,
+    nearest_record,
+    records_of,
+)
 from leaveout.verifier.report import (
     BoxRecord,
     CellRecord,
@@ -128,10 +135,10 @@ def _point(manifest: Manifest, x: NDArray[np.float32]) -> str:
     cells = cells_of(manifest, x)
     parts = []
     for cell in cells:
-        value = float(x[cell.at[0]]) if cell.value is None else cell.value
-        parts.append(f"{cell.name} = {value if isinstance(value, str) else f'{value:.4g}'}")
+        value = feature_text(x[cell.at[0]]) if cell.value is None else cell_text(cell.value)
+        parts.append(f"{cell.name} = {value}")
     if not parts:
-        parts = [f"{v:.4g}" for v in x]
+        parts = [feature_text(v) for v in x]
     shown = f"({_listed(parts, _SHOWN)})"
     encoding = encoding_of(manifest)
     wrong = {} if encoding is None else nearest_record(encoding, x)[1]

@@ -141,9 +141,8 @@ def _column(table: _Table, name: str) -> NumberColumn | CategoryColumn:
         raise TrainingError(
             f"{table.path}, column {name!r}: the range {low} to {high} is too wide to be scaled"
         )
-    # Further apart, float32 does not tell one whole number from the next.
-    narrow = max(-low, high) <= 2**50 and high - low < 2**24
-    whole = narrow and all(value.is_integer() for value in known)
+    # Further from 0, float64 holds no other numbers.
+    whole = max(-low, high) <= 2**53 and all(value.is_integer() for value in known)
     return NumberColumn(name, low, high, whole)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leaveout.models.family import DataFacts
-from leaveout.models.train.encoding import CategoryColumn, Encoding
+from leaveout.models.train.encoding import CategoryColumn, Encoding, listable
 
 __all__ = ["records_text"]
 
@@ -14,6 +14,8 @@ _MOST_LISTED = 1_000_000
 _MOST_CHARACTERS = 60_000
 """... and that it, and its box, are written in."""
 _LONGEST = 60
+_NAMED = 8
+"""Columns that stay ranges, by name."""
 
 
 def records_text(facts: DataFacts, encoding: Encoding) -> str:
@@ -32,7 +34,12 @@ def records_text(facts: DataFacts, encoding: Encoding) -> str:
         call = f"{function}({names[number]}, {arguments})"
         lines.append(f"let {names[number + 1]} = {call}  # {said}")
     if left:
-        lines.insert(0, f"# {left} columns stay ranges: they have too many values to list them all")
+        more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
+        lines.insert(
+            0,
+            "# whole numbers or categories, but too many values to list them all, so these stay "
+            f"ranges: {', '.join(left[:_NAMED])}{more}",
+        )
     return "\n".join(lines)
 
 
@@ -51,13 +58,15 @@ def _number(value: float) -> str:
     return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(value)
 
 
-def _refined(encoding: Encoding) -> tuple[list[tuple[str, str, str]], int]:
+def _refined(encoding: Encoding) -> tuple[list[tuple[str, str, str]], list[str]]:
     """Return function, further arguments and a comment, one a column that takes listed values.
 
-    And how many such columns are left out, because the specification could not be read any more.
+    And the names of such columns that are left out, because there are too many values to list, or
+    the specification could not be read any more.
     """
     refined: list[tuple[str, str, str]] = []
-    first, listed, written, left = 0, 0, 0, 0
+    left: list[str] = []
+    first, listed, written = 0, 0, 0
     for column in encoding.columns:
         features = range(first, first + len(column.features))
         first = features.stop
@@ -74,8 +83,12 @@ def _refined(encoding: Encoding) -> tuple[list[tuple[str, str, str]], int]:
             # The box says all of it.
             continue
         length = sum(map(len, call))
-        if listed + count > _MOST_LISTED or written + length > _MOST_CHARACTERS:
-            left += 1
+        if (
+            not listable(column)
+            or listed + count > _MOST_LISTED
+            or written + length > _MOST_CHARACTERS
+        ):
+            left.append(name)
             continue
         listed, written = listed + count, written + length
         refined.append(call)

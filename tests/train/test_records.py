@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import tempfile
+from decimal import Context, Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -23,6 +24,7 @@ from leaveout.models.train.encoding import (
     CategoryColumn,
     Encoding,
     NumberColumn,
+    cell_text,
     decode_row,
     encode_rows,
     nearest_record,
@@ -38,7 +40,9 @@ from leaveout.verifier.words import cells_of, outside_box, record
 _WORDS = st.text(st.characters(categories=("L", "P", "S")), min_size=1, max_size=6).map(
     lambda text: f"w{text}"
 )
-_KINDS = st.sampled_from(["whole", "far whole", "binary", "real", "words", "constant"])
+_KINDS = st.sampled_from(
+    ["whole", "far whole", "wide whole", "binary", "real", "fine", "far real", "words", "constant"]
+)
 
 
 @st.composite
@@ -49,6 +53,9 @@ def tables(draw: st.DrawFn) -> list[dict[str, str]]:
         cells: st.SearchStrategy[str] = {
             "whole": st.integers(-40, 90).map(str),
             "far whole": st.integers(2**40, 2**40 + 5000).map(str),
+            "wide whole": st.integers(-8, 2**40).map(str),
+            "fine": st.floats(-1e-7, 1e-7).map(repr),
+            "far real": st.integers(10**12, 10**12 + 30).map(lambda k: f"{k}.25"),
             "binary": st.sampled_from(["0", "1"]),
             "real": st.floats(-1e6, 1e6, width=32).map(repr),
             "words": _WORDS,
@@ -119,8 +126,92 @@ def test_every_row_is_a_possible_record_and_is_named_as_it_was(rows) -> None:
             cell = row[column.name].strip()
             if isinstance(column, CategoryColumn):
                 assert values[column.name] == cell
-            elif column.whole:
+            elif column.whole and column.maximum - column.minimum < 2**24:
                 assert values[column.name] == float(cell)
+
+
+def _numbers_near(column: NumberColumn, value: float) -> set[float]:
+    """Return numbers of float64, or whole ones, around a value."""
+    if column.whole:
+        return {float(round(value) + step) for step in range(-50, 51)}
+    found, down, up = {value}, value, value
+    for _ in range(50):
+        down, up = np.nextafter(down, -np.inf), np.nextafter(up, np.inf)
+        found |= {float(down), float(up)}
+    return found
+
+
+@given(rows=tables(), data=st.data())
+@settings(max_examples=200, deadline=None)
+def test_the_cells_as_printed_are_the_witness_or_the_words_say_nearest(rows, data) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        read = _read(rows, Path(name))
+    encoding = read.encoding
+    assert encoding is not None
+    width = len(encoding.features)
+    unit = st.one_of(
+        st.sampled_from([0.0, 1.0]),
+        st.sampled_from(read.X.ravel().tolist()),
+        st.floats(0, 1, width=32),
+    )
+    x = np.array(data.draw(st.lists(unit, min_size=width, max_size=width)), np.float32)
+    manifest = Manifest(recipe={"encoding": msgspec.to_builtins(encoding)})
+    words = _words(x, manifest)
+    cells = cells_of(manifest, x)
+    assert ("where x is nearest to (" in words) == any(cell.nearest for cell in cells)
+    for column, cell in zip(encoding.columns, cells, strict=True):
+        assert cell.value is not None
+        text = cell_text(cell.value)
+        assert f"{column.name} = {text}" in words
+        alone = Encoding("label", (column,))
+        part = x[list(cell.at)]
+        encoded = encode_rows(alone, [{column.name: text}])[0]
+        assert np.array_equal(encoded, encode_rows(alone, [{column.name: cell.value}])[0])
+        assert np.array_equal(encoded, part) != cell.nearest
+        if isinstance(column, CategoryColumn):
+            continue
+        assert column.minimum <= float(text) <= column.maximum
+        assert "e" not in text or not 1e-6 <= abs(float(text)) < 1e16
+        assert not column.whole or text.lstrip("-").isdigit()
+        if cell.nearest and column.minimum < column.maximum:
+            value = float(decode_row(alone, part)[column.name])
+            near = [
+                k for k in _numbers_near(column, value) if column.minimum <= k <= column.maximum
+            ]
+            others = encode_rows(alone, [{column.name: k} for k in near])
+            assert part[0] not in others
+
+
+@given(
+    ends=st.tuples(st.floats(-1e12, 1e12), st.floats(-1e12, 1e12)).filter(lambda e: e[0] < e[1]),
+    feature=st.floats(0, 1, width=32),
+)
+@settings(max_examples=200, deadline=None)
+def test_a_number_is_printed_with_no_more_digits_than_it_takes(ends, feature) -> None:
+    alone = Encoding("label", (NumberColumn("a", *ends),))
+    values, wrong = nearest_record(alone, [feature])
+    value = float(values["a"])
+    digits = len(cell_text(value).replace(".", "").strip("-0"))
+    if wrong or digits < 2 or "e" in cell_text(value):
+        return
+    for way in ("ROUND_FLOOR", "ROUND_CEILING"):
+        fewer = float(Context(prec=digits - 1, rounding=way).plus(Decimal(repr(value))))
+        if ends[0] <= fewer <= ends[1]:
+            assert encode_rows(alone, [{"a": fewer}])[0, 0] != np.float32(feature)
+
+
+def test_whole_numbers_too_many_to_be_listed_are_still_whole(tmp_path) -> None:
+    rows = [{"income": "8", "label": "0"}, {"income": "82000000", "label": "1"}]
+    data = _read(rows, tmp_path)
+    manifest = Manifest(recipe={"encoding": msgspec.to_builtins(data.encoding)})
+    (cell,) = cells_of(manifest, np.array([0.00123], np.float32))
+    assert (cell.value, cell.nearest) == (100868.0, True)
+    assert _words(np.array([0.00123], np.float32), manifest).endswith(
+        "income is not a whole number"
+    )
+    text = spec_text(data.facts(), "table.csv", True, data.encoding)
+    assert "so these stay ranges: income\n" in text
+    assert "integers" not in text
 
 
 AGE = NumberColumn("age", 17, 90, whole=True)
@@ -151,7 +242,8 @@ def test_what_can_be_no_record_is_what_enumeration_says(x) -> None:
     ages = encode_rows(Encoding("label", (AGE,)), [{"age": k} for k in range(17, 91)])
     assert ("age" not in wrong) == (read[0] in ages)
     assert ("city" not in wrong) == any(np.array_equal(read[1:4], row) for row in np.eye(3))
-    assert ("income" not in wrong) == (0 <= read[4] <= 1)
+    if read[4] == 0 or not 0 < read[4] < 1e-9:  # there float64 is finer than the feature
+        assert ("income" not in wrong) == (0 <= read[4] <= 1)
 
 
 @pytest.mark.parametrize(
@@ -216,8 +308,9 @@ def _manifest() -> Manifest:
     return Manifest(recipe={"encoding": msgspec.to_builtins(ENCODING)})
 
 
-def _words(x: np.ndarray) -> str:
-    family = Family({"w": np.zeros((1, 1), np.float32)}, np.array([4]), _manifest())
+def _words(x: np.ndarray, manifest: Manifest | None = None) -> str:
+    manifest = manifest or _manifest()
+    family = Family({"w": np.zeros((1, 1), np.float32)}, np.array([4]), manifest)
     witness = Witness(
         x=x,
         member=0,
@@ -242,7 +335,7 @@ def test_a_specification_of_very_many_or_very_fine_columns_can_be_read(tmp_path)
         )
         text = spec_text(facts, "table.csv", True, encoding)
         assert len(check(parse(text)).statements) == 1
-        assert "columns stay ranges: they have too many values" in text
+        assert "too many values to list them all, so these stay ranges: " in text
 
 
 def test_whether_all_rows_are_listed_is_known_of_a_table(tmp_path) -> None:

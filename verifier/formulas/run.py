@@ -246,7 +246,9 @@ def _words(
 ) -> str:
     at = _digits([*points.values()])
     where = "; ".join(f"{name} = {_row(values, at)}" for name, values in points.items())
-    at = _digits([*scores.values()])
+    # As many digits as tell the label that wins from the others.
+    at = max((_digits([(v,) for v in row]) for row in scores.values()), default=4)
+    at = max(at, _digits([*scores.values()]))
     gives = ", ".join(
         f"{name} answers {labels[name]} with scores {_row(values, at)}"
         for name, values in scores.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from leaveout.models.train.encoding import cell_text, feature_text
 from leaveout.verifier.page.amounts import counted, plain
 from leaveout.verifier.page.facts import facts
 from leaveout.verifier.page.markup import Child, Html, folded, joined, tag
@@ -38,7 +39,7 @@ def _sentence(text: str) -> Html | None:
 
 def _witness(witness: WitnessRecord, box: BoxRecord) -> Html:
     rows: list[list[Child]] = [
-        [str(label), plain(own), plain(other)]
+        [str(label), feature_text(own), feature_text(other)]
         for label, (own, other) in enumerate(
             zip(witness.scores, witness.member_scores, strict=False)
         )
@@ -81,13 +82,13 @@ def _units(witness: WitnessRecord) -> Html | None:
 def _value(cell: CellRecord) -> str:
     if cell.value is None:
         return "–"
-    text = cell.value if isinstance(cell.value, str) else plain(cell.value)
+    text = cell_text(cell.value)
     unknown = cell.nearest is None and isinstance(cell.value, str)
     return f"nearest to {text}" if cell.nearest or unknown else text
 
 
 def _read(cell: CellRecord, x: tuple[float, ...]) -> str:
-    return ", ".join(plain(x[at]) for at in cell.at if at < len(x))
+    return ", ".join(feature_text(x[at]) for at in cell.at if at < len(x))
 
 
 def _example(example: ExampleRecord, box: BoxRecord) -> Html:
@@ -110,7 +111,7 @@ def _scores(example: ExampleRecord) -> Html | None:
         [
             str(label),
             *(
-                plain(scores[label]) if label < len(scores) else "–"
+                feature_text(scores[label]) if label < len(scores) else "–"
                 for scores in example.scores.values()
             ),
         ]
@@ -143,7 +144,7 @@ def _feature(
     points: dict[str, tuple[float, ...]], box: BoxRecord, at: int, named: Mapping[int, str]
 ) -> list[Child]:
     cells: list[Child] = [f"{at} ({named[at]})" if at in named else str(at)]
-    cells += [plain(point[at]) if at < len(point) else "–" for point in points.values()]
+    cells += [feature_text(point[at]) if at < len(point) else "–" for point in points.values()]
     ends: Sequence[tuple[float, ...]] = (box.lower, box.upper)
     cells += [plain(end[at]) if at < len(end) else "–" for end in ends]
     return cells
