@@ -193,6 +193,12 @@ class Decider:
 
     def decide(self, job: Job, clock: Clock) -> list[Result]:
         """Return the results of one statement."""
+        results = self._decided(job, clock)
+        for result in results:
+            self._account(job, result)
+        return results
+
+    def _decided(self, job: Job, clock: Clock) -> list[Result]:
         statement = job.statement.statement
         if isinstance(statement, Find):
             if statement.per_label or len(job.labels) == 1:
@@ -278,6 +284,22 @@ class Decider:
         )
         self._certificate.add(
             statement.statement.name, result.label, result.upper, records, job.instance, files
+        )
+
+    def _account(self, job: Job, result: Result) -> None:
+        """Say what of a result the certificate does not hold."""
+        if self._certificate is None or result.verdict == "refuted" or result.upper is None:
+            return
+        upper = result.upper
+        if result.verdict == "proved" and job.statement.threshold is not None:
+            # Beyond what is asked nothing needs to be proved.
+            upper = max(upper, job.statement.threshold)
+        self._certificate.shown(
+            job.statement.statement.name,
+            job.labels if result.label is None else (result.label,),
+            upper,
+            job.instance,
+            stopped=(result.reason or "").startswith("time"),
         )
 
     def _engine(

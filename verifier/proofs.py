@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,6 +41,7 @@ class CertificateTarget:
     engine: str
     notes: list[str] = field(default_factory=list)
     _book: CertificateBook | None = None
+    _missing: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if self.engine != "native":
@@ -77,13 +80,43 @@ class CertificateTarget:
     ) -> None:
         """Keep what proves the bound of one label."""
         assert self._book is not None
-        proved = self._book.add(name, label, upper, records, instance, files)
-        if proved > upper + _CLOSE * (1.0 + abs(upper)):
-            shown = f"only {proved:.6g}" if records else "nothing"
-            self.notes.append(
-                f"{name}, label {label}: the certificate proves {shown}; the bound rests on "
-                "propagation alone"
+        self._book.add(name, label, upper, records, instance, files)
+
+    def shown(
+        self, name: str, labels: Sequence[int], upper: float, instance: Instance, *, stopped: bool
+    ) -> None:
+        """Hold what a result tells of labels against what is proved of them.
+
+        Parameters
+        ----------
+        name : str
+            Of the statement.
+        labels : sequence of int
+            That the bound is of, all of them.
+        upper : float
+            The bound.
+        instance : Instance
+        stopped : bool
+            Whether time or Ctrl-C ended the search.
+        """
+        assert self._book is not None
+        proved = {label: self._book.rested(name, instance, label) for label in labels}
+        missing = [label for label in labels if math.isinf(proved[label])]
+        if missing:
+            plural, are, they = ("s", "are", "they were") if missing[1:] else ("", "is", "it was")
+            listed = ", ".join(map(str, missing))
+            self._missing.append(
+                f"label{plural} {listed} of {name} {are} not in the certificate: {they} not "
+                "searched, or not for long enough; let the run take longer"
             )
+        for label, most in proved.items():
+            if upper + _CLOSE * (1.0 + abs(upper)) < most < math.inf:
+                cure = "; let the run take longer" if stopped else ""
+                self.notes.append(
+                    f"{name}, label {label}: the certificate proves {most:.6g} only, not "
+                    f"{upper:.6g}: that rests on interval propagation or an earlier search, and "
+                    f"this search did not get as far{cure}"
+                )
 
     def write(self) -> None:
         """Write the certificate, whole or not at all.
@@ -95,15 +128,16 @@ class CertificateTarget:
 
         Notes
         -----
-        Where no leak was searched for there is nothing to prove again; then a note says so.
+        Where no bound of leaks was searched there is nothing to prove again; a note says so.
         """
         assert self._book is not None
         if not self._book:
-            self.notes.append(
-                f"no certificate was written to {self.path}: nothing was searched for leaks, or "
-                "the time was over before"
-            )
+            why = "no statement claims a bound of leaks"
+            if self._missing:
+                why = "no search for leaks got far enough; let the run take longer"
+            self.notes.append(f"no certificate was written to {self.path}: {why}")
             return
+        self.notes += self._missing
         try:
             self._book.write(self.path)
         except OSError as error:

@@ -117,7 +117,7 @@ def verify(
         )
     if target is not None:
         if decider.betrayed:
-            target.notes.append("no certificate was written, because a bound was refuted")
+            target.notes = ["no certificate was written, because a bound was refuted"]
         else:
             target.write()
         decider.notes += target.notes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leaveout.errors import LeaveoutError
@@ -96,7 +96,11 @@ class Statements:
     def notes(self) -> list[str]:
         """What a reader of the results should know."""
         claims = [(_name(job), self._kind(job)) for job in self.jobs]
-        return [*self._own_notes, *self._values.notes, *in_vain(self._options, claims)]
+        options = self._options
+        if not self.leaks:
+            # That none is written is said where it would be.
+            options = replace(options, certificate=False)
+        return [*self._own_notes, *self._values.notes, *in_vain(options, claims)]
 
     def _kind(self, job: Loaded) -> Kind:
         if isinstance(job, Job):

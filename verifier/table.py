@@ -58,7 +58,10 @@ def render_checked(found: list[Checked], console: Console) -> None:
         )
     lines: list[RenderableType] = [table, Text()]
     subjects = {id(each.subject): each.subject for each in found}.values()
-    lines += [Text(line) for subject in subjects for line in subject.lines()]
+    for subject in subjects:
+        lines += [Text(line) for line in subject.lines()]
+        labels = [each.label for each in found if each.subject is subject]
+        lines.append(Text(subject.claimed(labels)))
     console.print(Group(*lines), soft_wrap=True)
 
 

@@ -101,8 +101,8 @@ class CertificateBook:
         records: Sequence[Record],
         instance: Instance,
         files: FileFacts,
-    ) -> float:
-        """Keep what proves the bound of one label; returns the bound that is proved.
+    ) -> None:
+        """Keep what proves the bound of one label.
 
         Of several searches for one label of a question the lowest bound is kept.
 
@@ -126,11 +126,18 @@ class CertificateBook:
                 names = [] if known is None else known.names
                 known = _Claim(names, place, label, proved, tree)
                 self._claims[place, label] = known
-        if known is None:
-            return math.inf
-        if name not in known.names:
+        if known is not None and name not in known.names:
             known.names.append(name)
-        return known.upper
+
+    def rested(self, name: str, instance: Instance, label: int) -> float:
+        """Note that a result is about a label; return the bound proved of it, infinite if none."""
+        for i, (question, _) in enumerate(self._questions):
+            claim = self._claims.get((i, label))
+            if question is instance and claim is not None:
+                if name not in claim.names:
+                    claim.names.append(name)
+                return claim.upper
+        return math.inf
 
     def __bool__(self) -> bool:
         return bool(self._claims)

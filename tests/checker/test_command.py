@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+
 import pytest
 
+from leaveout.verifier import idp
+from leaveout.verifier.checker import check
 from leaveout.verifier.cli.app import run
+from leaveout.verifier.run import verify
 
 from support.certificates import Content
-from support.files import write_question
+from support.files import BOUND, write_question
+
+HEAD = BOUND[: BOUND.index("find")]
+GUARANTEE = (
+    "guarantee g: forall x in X, M in F: confidence(N, x) > 1e6 => label(M, x) == label(N, x)\n"
+)
+FORMULA = "guarantee sure: forall x in X: score(N, x, 0) <= 1e6\n"
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +99,84 @@ def test_other_files_are_not_written_over(folder, capsys):
     assert run([*arguments, str(folder / "missing" / "proof.cert")]) == 2
     assert (folder / "family.npz").read_bytes() == before
     assert capsys.readouterr().err.count("\n") == 2
+
+
+def stop_after(monkeypatch, searches):
+    """Let Ctrl-C strike at the search after so many."""
+    begun, real = [], idp.search_native
+
+    def search(*arguments, **given):
+        begun.append(0)
+        if len(begun) > searches:
+            raise KeyboardInterrupt
+        return real(*arguments, **given)
+
+    monkeypatch.setattr(idp, "search_native", search)
+
+
+def about_certificates(report):
+    return [note for note in report.notes if "certificate" in note]
+
+
+@pytest.mark.parametrize("text", [BOUND, BOUND.replace(" per label", ""), HEAD + GUARANTEE])
+def test_labels_that_were_not_searched_are_named(tmp_path, monkeypatch, capsys, text):
+    stop_after(monkeypatch, 1)
+    report = verify(write_question(tmp_path, text=text), certificate=tmp_path / "p.cert")
+    (note,) = about_certificates(report)
+    assert note.startswith(("label 1 of ", "labels 1, 2 of "))
+    assert "not in the certificate: " in note and "not searched" in note
+    found = check(tmp_path / "p.cert")
+    labels = found[0].subject.labels
+    assert [each.label for each in found] == [0] and labels == 2 + ("labels" in note)
+    assert run(["check", str(tmp_path / "p.cert")]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(f"claims label 0 of {labels}; nothing is claimed of label")
+
+
+def test_a_whole_certificate_leaves_nothing_out(tmp_path, capsys):
+    report = verify(write_question(tmp_path), certificate=tmp_path / "p.cert")
+    assert about_certificates(report) == []
+    assert run(["check", str(tmp_path / "p.cert")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("claims all ")
+
+
+def test_a_statement_that_an_earlier_search_decided_is_named_in_the_certificate(tmp_path):
+    spec = write_question(tmp_path, text=BOUND + GUARANTEE)
+    assert about_certificates(verify(spec, certificate=tmp_path / "p.cert")) == []
+    assert {each.name for each in check(tmp_path / "p.cert")} == {"bound, g"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (HEAD + FORMULA, "no statement claims a bound of leaks"),
+        (BOUND, "no search for leaks got far enough"),
+        (BOUND + FORMULA, "no search for leaks got far enough"),
+    ],
+)
+def test_one_note_says_why_there_is_no_certificate(tmp_path, monkeypatch, text, why):
+    stop_after(monkeypatch, 0)
+    report = verify(write_question(tmp_path, text=text), certificate=tmp_path / "p.cert")
+    found = [note for note in about_certificates(report) if "has no say" not in note]
+    assert len(found) == 1 and why in found[0]
+    said = [note for note in report.notes if "has no say" in note]
+    assert said == (["--certificate has no say in sure"] if text == BOUND + FORMULA else [])
+    assert not (tmp_path / "p.cert").exists()
+
+
+def test_a_bound_below_what_is_proved_says_what_it_rests_on(tmp_path, monkeypatch):
+    real = idp.search_native
+
+    def search(*arguments, **given):
+        found = real(*arguments, **given)
+        return dataclasses.replace(
+            found, upper=found.upper / 2, lower=0.0, closed=False, reason="time", detail="over"
+        )
+
+    monkeypatch.setattr(idp, "search_native", search)
+    report = verify(write_question(tmp_path), certificate=tmp_path / "p.cert")
+    assert about_certificates(report)
+    for note, each in zip(about_certificates(report), check(tmp_path / "p.cert"), strict=True):
+        assert f"proves {each.upper:.6g} only" in note
+        assert "interval propagation" in note and note.endswith("let the run take longer")
+        assert math.isfinite(each.upper)

@@ -86,7 +86,13 @@ def read_question(
             f"{other}: has {len(members)} members, the certificate is about {part.members}"
         )
     subject = Subject(
-        where, part.network.sha256, other, part.family.sha256, len(members), *_box(part.box, loaded)
+        where,
+        part.network.sha256,
+        other,
+        part.family.sha256,
+        len(members),
+        loaded.labels,
+        *_box(part.box, loaded),
     )
     return Question(loaded, members, Members(loaded.graph, members), subject)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -58,6 +58,8 @@ class Subject:
         As read.
     network_sha256, family_sha256 : str
     members : int
+    labels : int
+        How many the network gives.
     lower, upper : ndarray of float64, shape (inputs,)
     tables : tuple of Table
     """
@@ -67,6 +69,7 @@ class Subject:
     family: Path
     family_sha256: str
     members: int
+    labels: int
     lower: Floats
     upper: Floats
     tables: tuple[Table, ...]
@@ -87,6 +90,17 @@ class Subject:
             yield f"{features} in [{_number(low)}, {_number(high)}]"
         for table in self.tables:
             yield str(table)
+
+    def claimed(self, labels: Collection[int]) -> str:
+        """Say of which labels there is a claim."""
+        own = sorted(set(labels))
+        others = [label for label in range(self.labels) if label not in own]
+        if not others:
+            return f"claims all {self.labels} labels"
+        return (
+            f"claims label{'s' * (len(own) > 1)} {_runs(own)} of {self.labels}; nothing is claimed "
+            f"of label{'s' * (len(others) > 1)} {_runs(others)}"
+        )
 
 
 def _number(value: float) -> str:
