@@ -31,7 +31,14 @@ from leaveout.verifier.proofs import CertificateTarget
 from leaveout.verifier.report import GroupsRecord, Result, TraceRecord
 from leaveout.verifier.resolve import Resolver
 from leaveout.verifier.trace import Trace
-from leaveout.verifier.words import box_record, groups_record, outside_box, record, without_member
+from leaveout.verifier.words import (
+    box_record,
+    counted_rows,
+    groups_record,
+    outside_box,
+    record,
+    without_member,
+)
 
 __all__ = ["Clock", "Decider", "Job", "StatementProgress"]
 
@@ -362,6 +369,9 @@ class Decider:
         upper = max(0.0, *(each.upper for each in found))
         closed = all(each.closed for each in found) or agree(best.lower, upper, gap)
         reasons = [] if closed else [_reason(each) for each in found if not each.closed]
+        counted = counted_rows(job.instance.family)
+        if counted is not None and witness is not None and not job.pair:
+            self._note(counted)
         return Result(
             name=statement.name,
             kind="find" if isinstance(statement, Find) else "guarantee",

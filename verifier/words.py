@@ -26,7 +26,15 @@ from leaveout.verifier.report import (
     WitnessRecord,
 )
 
-__all__ = ["box_record", "cells_of", "groups_record", "outside_box", "record", "without_member"]
+__all__ = [
+    "box_record",
+    "cells_of",
+    "counted_rows",
+    "groups_record",
+    "outside_box",
+    "record",
+    "without_member",
+]
 
 _SHOWN = 12
 _REASONS = 3
@@ -157,6 +165,13 @@ def _label(facts: DataFacts | None, label: int) -> str:
     if facts is not None and label < len(facts.labels) and facts.labels[label] != str(label):
         return f"{facts.labels[label]!r}"
     return f"label {label}"
+
+
+def counted_rows(family: Family) -> str | None:
+    """Say where in the table a row is; None where the training data was none."""
+    if encoding_of(family.manifest) is None:
+        return None
+    return "rows count from 0 below the header: row k is line k + 2 of a table without blank lines"
 
 
 def without_member(family: Family) -> str | None:

@@ -89,7 +89,9 @@ def encoding_of(manifest: Manifest) -> Encoding | None:
 
 
 def encode_rows(
-    encoding: Encoding, rows: Iterable[Mapping[str, str | float]]
+    encoding: Encoding,
+    rows: Iterable[Mapping[str, str | float]],
+    places: Sequence[str] | None = None,
 ) -> NDArray[np.float32]:
     """Encode rows given in the table's own units.
 
@@ -98,6 +100,8 @@ def encode_rows(
     encoding : Encoding
     rows : iterable of mapping
         Column name to value; other columns, such as the label, are ignored.
+    places : sequence of str, optional
+        What messages call each row; left out, ``row 0``, ``row 1``, ...
 
     Returns
     -------
@@ -110,12 +114,13 @@ def encode_rows(
         If a column is missing, a number is not one, or a category is new.
     """
     table = list(rows)
+    named = [f"row {index}" for index in range(len(table))] if places is None else places
     encoded = np.zeros((len(table), len(encoding.features)), dtype=np.float32)
     first = 0
     for column in encoding.columns:
-        cells = [_cell(row, column.name, index) for index, row in enumerate(table)]
+        cells = [_cell(row, column.name, at) for row, at in zip(table, named, strict=True)]
         width = len(column.features)
-        encoded[:, first : first + width] = _encode_column(column, cells)
+        encoded[:, first : first + width] = _encode_column(column, cells, named)
         first += width
     return encoded
 
@@ -269,14 +274,14 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
-def _cell(row: Mapping[str, str | float], name: str, index: int) -> str | float:
+def _cell(row: Mapping[str, str | float], name: str, place: str) -> str | float:
     if name not in row:
-        raise TrainingError(f"row {index}: column {name!r} is missing{nearest(name, row)}")
+        raise TrainingError(f"{place}: column {name!r} is missing{nearest(name, row)}")
     return row[name]
 
 
 def _encode_column(
-    column: NumberColumn | CategoryColumn, cells: Sequence[str | float]
+    column: NumberColumn | CategoryColumn, cells: Sequence[str | float], places: Sequence[str]
 ) -> NDArray[np.float32]:
     if isinstance(column, CategoryColumn):
         position = {category: place for place, category in enumerate(column.categories)}
@@ -285,7 +290,7 @@ def _encode_column(
             place = position.get(str(cell).strip())
             if place is None:
                 raise TrainingError(
-                    f"row {index}, column {column.name!r}: {cell!r} is not a category of the "
+                    f"{places[index]}, column {column.name!r}: {cell!r} is not a category of the "
                     f"training data{nearest(str(cell), position)}"
                 )
             encoded[index, place] = 1
@@ -295,7 +300,7 @@ def _encode_column(
         value = number(cell.strip()) if isinstance(cell, str) else float(cell)
         if value is None or not math.isfinite(value):
             raise TrainingError(
-                f"row {index}, column {column.name!r}: {cell!r} is not a finite number"
+                f"{places[index]}, column {column.name!r}: {cell!r} is not a finite number"
             )
         values[index] = value
     return _scaled(column, values)

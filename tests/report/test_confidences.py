@@ -175,7 +175,7 @@ def test_a_table_that_does_not_fit_the_encoding_is_refused_with_its_place(tmp_pa
     lines = PATIENTS.read_text().splitlines()[:3]
     for old, new, said in (
         ("worst radius", "radius", "column 'worst radius' is missing"),
-        ("25.38", "much", "'much' is not a finite number"),
+        ("24.99", "much", "p.csv, line 3, column 'worst radius': 'much' is not a finite number"),
         ("malignant", "ill", "line 2, column 'diagnosis': 'ill' is no label"),
     ):
         (tmp_path / "p.csv").write_text("\n".join(lines).replace(old, new, 1))

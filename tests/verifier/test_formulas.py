@@ -9,6 +9,8 @@ from fractions import Fraction
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import leaveout
 from leaveout.errors import SpecError
@@ -17,6 +19,7 @@ from leaveout.models.onnx_file import network_from
 from leaveout.models.replay import with_parameters
 from leaveout.verifier.formulas.cases import all_of, any_of, compare
 from leaveout.verifier.formulas.pieces import Lin, TooManyError, greatest, least, plain, scaled
+from leaveout.verifier.formulas.run import _words
 
 from support import networks
 from support.children import HANGS
@@ -347,3 +350,12 @@ def test_too_many_cases_are_noticed_at_once():
     with pytest.raises(TooManyError):
         all_of(parts)
     assert time.process_time() - started < 20
+
+
+@given(st.lists(st.floats(-1e3, 1e3, width=32), min_size=2, max_size=5, unique=True))
+def test_scores_are_told_with_the_digits_that_tell_the_winner(scores) -> None:
+    row = tuple(scores)
+    winner = int(np.argmax(row))
+    words = _words({"x": (0.5,)}, {"N(x)": row}, {"N(x)": winner}, {})
+    shown = [float(each) for each in words.rpartition("(")[2].rstrip(")").split(", ")]
+    assert [at for at, each in enumerate(shown) if each == max(shown)] == [winner]

@@ -15,6 +15,7 @@ import pytest
 import leaveout
 from leaveout.errors import LeaveoutError, SpecError
 from leaveout.models import confidence, load_family_file, load_network
+from leaveout.models.train.source import read_data
 from leaveout.specs import parse
 from leaveout.verifier import Report
 from leaveout.verifier.report import exit_code, write_json
@@ -248,3 +249,17 @@ def test_options_out_of_range_are_refused(tmp_path):
     ):
         with pytest.raises(LeaveoutError, match=message):
             leaveout.verify(spec, **options)
+
+
+def test_where_rows_of_a_table_stand_is_noted_once_beside_a_witness(tmp_path):
+    example = Path(__file__).parents[2] / "examples" / "breast_cancer" / "breast_cancer.spec"
+    report = leaveout.verify(example, time=60)
+    removed = [each.witness.removed for each in report.results if each.witness is not None]
+    assert removed
+    said = [each for each in report.notes if "row k is line k + 2" in each]
+    assert len(said) == 1
+    lines = (example.parent / "patients.csv").read_text().splitlines()
+    x = read_data(example.parent / "patients.csv", "diagnosis")
+    for row in removed:
+        assert x.labels[x.y[row]] == lines[row + 2 - 1].rpartition(",")[2]
+    assert not any("row k" in each for each in _verify(tmp_path, BOUND).notes)

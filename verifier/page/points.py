@@ -112,9 +112,9 @@ class PointsFile:
         header = self.cells.header
         rows = [dict(zip(header, row, strict=True)) for row in self.cells.rows]
         try:
-            x = encode_rows(encoding, rows)
+            x = encode_rows(encoding, rows, [f"line {line}" for line in self.cells.lines])
         except LeaveoutError as error:
-            raise PageError(f"--data {self.path}: {error}") from None
+            raise PageError(f"--data {self.path}, {error}") from None
         if encoding.label not in header:
             return Points(x, None)
         return Points(x, self._labels(encoding.label, labels))
