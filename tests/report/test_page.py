@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from itertools import pairwise
 
 import msgspec
+import numpy as np
 import pytest
 
 from leaveout.verifier.page import document
@@ -142,6 +143,21 @@ def test_a_witness_is_shown_in_the_units_of_the_data(made):
         assert '<th scope="row">age</th><td class="number">41.5</td>' in text
         assert f'<th scope="row">colour</th><td class="number">{said}</td>' in text
         assert "<summary>x as the network reads it</summary>" in text
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(99800123.0, "99800123"), (-4140.6324512, "-4140.6324512"), (1e-5, "0.00001"), (0.0, "0")],
+)
+def test_a_value_of_the_table_is_shown_in_full(made, value, said):
+    leak = made.leak(features=1)
+    cells = (CellRecord(name="balance", at=(0,), value=value, nearest=False),)
+    x = (float(np.float32(0.123456789)),)
+    witness = msgspec.structs.replace(leak.witness, cells=cells, x=x)
+    text = made.page(msgspec.structs.replace(leak, witness=witness))
+    read = re.search(rf'<td class="number">{re.escape(said)}</td><td class="number">([^<]*)<', text)
+    assert read is not None
+    assert np.float32(read[1]) == np.float32(x[0])
 
 
 def test_features_have_names_where_the_data_has_no_units(made):
