@@ -18,7 +18,10 @@ from leaveout.files import UnusualFileError
 from leaveout.models.family import Family, Manifest
 from leaveout.models.npz import ChangedError, read_arrays
 
-__all__ = ["load_family_file", "save_family_file"]
+__all__ = ["FAMILY", "load_family_file", "save_family_file"]
+
+FAMILY = "family.npz"
+"""What the file is called beside its network."""
 
 _REMOVED = "removed"
 _MANIFEST = "manifest"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import FamilyError, ModelError
 from leaveout.models.family import Family, Manifest
-from leaveout.models.family_file import load_family_file
+from leaveout.models.family_file import FAMILY, load_family_file
 from leaveout.models.flaws import first_flaw
 from leaveout.models.onnx_file import Network, load_network
 
@@ -78,9 +78,17 @@ def match(family: Family, network: Network, where: str) -> None:
 
 
 def _load_folder(folder: Path, network: Network) -> Family:
-    files = sorted(folder.glob("*.onnx"), key=lambda file: (_row(file), file.name))
-    if not files:
-        raise FamilyError(f"{folder}: the family is empty: the folder holds no .onnx file")
+    try:
+        files = sorted(folder.glob("*.onnx"), key=lambda file: (_row(file), file.name))
+        if not files:
+            raise FamilyError(f"{folder}: the family is empty: the folder holds no .onnx file")
+    except FamilyError:
+        meant = folder / FAMILY
+        if meant.is_file():
+            raise FamilyError(
+                f"{folder}: is a folder of other things than members; did you mean {meant}?"
+            ) from None
+        raise
     stacked: dict[str, NDArray[np.float32]] = {
         name: np.empty((len(files), *shape), np.float32)
         for name, shape in network.graph.parameters.items()

@@ -23,7 +23,7 @@ from leaveout.verifier.resolve import Resolver
 __all__ = ["IdpStatement", "recognise"]
 
 _SHAPE = (
-    "what can be decided over networks and families:\n"
+    "leave --engine lucid out: other claims are decided without it; what it decides is\n"
     "    forall x in X, M in F: confidence(N, x) > b => label(M, x) == label(N, x)\n"
     "also with >=, with confidence(N, x, c) and label(M, x) == c for one label c, without the "
     "premise, and with two networks instead of a network and a family"
@@ -74,12 +74,13 @@ class _Reader:
         self.domains: dict[str, Expression] = {}
 
     def refuse(self, node: Expression, wrong: str) -> NoReturn:
-        raise self.resolver.fail(node, wrong, _SHAPE)
+        # Without that engine what is no leak is decided as a formula, and this is not shown.
+        raise self.resolver.fail(node, f"the lucid engine decides leaks only: {wrong}", _SHAPE)
 
     def read(self) -> IdpStatement:
         claim = self.statement.claim
         if not isinstance(claim, ForAll):
-            self.refuse(claim, "this statement cannot be decided yet")
+            self.refuse(claim, "this claim is no 'forall'")
         self.domains = {binder.name: binder.domain for binder in claim.binders}
         body = claim.body
         premise = body.left if isinstance(body, Implies) else None

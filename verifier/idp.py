@@ -47,6 +47,9 @@ StatementProgress = Callable[[str, Progress], None]
 _WORTH_STARTING = 0.1
 """Seconds below which no search is started."""
 
+_MOSTLY = 0.5
+"""Share of the time that, where loading takes it, a reason speaks of."""
+
 _UNCONDITIONAL = -1e-9
 """Floor of a statement without a premise: even a confidence of 0 counts."""
 
@@ -85,6 +88,19 @@ class Clock:
     def __init__(self, seconds: float | None, started: float, jobs: int) -> None:
         self._deadline = None if seconds is None else started + seconds
         self._jobs = jobs
+        self._seconds, self._loading = seconds, time.perf_counter() - started
+
+    def told(self, reason: str | None) -> str | None:
+        """Return the reason of a result, with what became of the time if loading took most."""
+        if self._seconds is None or reason is None or not reason.startswith("time"):
+            return reason
+        if self._loading < _MOSTLY * self._seconds or reason.endswith("interrupted"):
+            return reason
+        joint = ";" if ":" in reason else ":"
+        return (
+            f"{reason}{joint} of {self._seconds:.3g} s, {self._loading:.3g} s went into starting "
+            "and loading"
+        )
 
     def next(self) -> float | None:
         """Seconds for the next job; called once a job."""

@@ -154,6 +154,6 @@ class CertificateTarget:
 def _is_certificate(path: Path) -> bool:
     try:
         with opened(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
-            return "manifest.npy" in archive.namelist() and "removed.npy" not in archive.namelist()
+            return {"manifest.npy", "tree0.ident.npy"} <= set(archive.namelist())
     except (OSError, zipfile.BadZipFile):
         return False

@@ -7,6 +7,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 import leaveout
 from leaveout.bab.native.executors import make_executor
 from leaveout.bab.native.kernels import make_kernel
@@ -48,6 +50,7 @@ def verify(
     params: Mapping[str, Value] | None = None,
     allow_include: Sequence[Path | str] = (),
     say: Say | None = None,
+    begun: float | None = None,
 ) -> Report:
     """Verify every statement of a specification.
 
@@ -75,6 +78,8 @@ def verify(
         Folders that files may be included from, beside the specification's own.
     say : callable, optional
         Called with a line for whoever waits, such as that something is compiled.
+    begun : float, optional
+        When the time began to count, of `time.perf_counter`; by default now.
 
     Returns
     -------
@@ -87,7 +92,7 @@ def verify(
         If the specification, a file it names, or an option cannot be used. Nothing is decided
         before everything is loaded.
     """
-    started = perf_counter()
+    started = perf_counter() if begun is None else begun
     kept = certificate is not None
     file = None if resume is None else Path(resume)
     options = VerifyOptions(
@@ -107,10 +112,12 @@ def verify(
     decider.resume(statements.leaks)
     # What is done once for all runs is not charged to the first.
     started += warmed(statements.kernels, say)
-    results = statements.decide(Clock(time, started, statements.results))
+    clock = Clock(time, started, statements.results)
+    results = statements.decide(clock)
     if decider.betrayed:
         # Earlier statements rested on the same solver.
         results = statements.distrusted()
+    results = [structs.replace(each, reason=clock.told(each.reason)) for each in results]
     if features is not None and Feature.TOLERANCES not in features:
         decider.notes.append(
             f"solver {solver!r} takes no tolerances: its bounds are padded for {LOOSE:g}"

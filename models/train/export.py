@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models.family import DataFacts, Family, Manifest
-from leaveout.models.family_file import save_family_file
+from leaveout.models.family_file import FAMILY, save_family_file
 from leaveout.models.train.architecture import Conv, Layer, parameter_shapes
 from leaveout.models.train.blocks import Blocks
 from leaveout.models.train.encoding import Encoding
@@ -33,7 +33,6 @@ __all__ = [
 ]
 
 NETWORK = "full.onnx"
-FAMILY = "family.npz"
 SPEC = "idp.spec"
 
 _OPSET = 17

@@ -61,6 +61,19 @@ def test_what_is_no_certificate_is_refused_in_one_line(folder, capsys, name):
     assert err.count("\n") == 1
 
 
+def test_other_files_of_leaveout_are_recognised_and_not_written_over(tmp_path, capsys):
+    spec = write_question(tmp_path)
+    verify(spec, bounds=tmp_path / "bounds.npz")
+    for name, what in (("family.npz", "is a family"), ("bounds.npz", "what verify --bounds wrote")):
+        path = tmp_path / name
+        before = path.read_bytes()
+        assert run(["check", str(path)]) == 2
+        assert what in capsys.readouterr().err
+        assert run(["verify", str(spec), "--certificate", str(path)]) == 2
+        assert "exists and is no certificate" in capsys.readouterr().err
+        assert path.read_bytes() == before
+
+
 def test_a_missing_network_is_named(folder, capsys):
     assert run(["check", str(folder / "proof.cert"), "--network", "gone.onnx"]) == 2
     assert "gone.onnx" in capsys.readouterr().err

@@ -78,7 +78,10 @@ def test_a_label_that_was_not_asked_about_has_a_bound(folder):
 @pytest.mark.parametrize(
     ("claims", "message"),
     [
-        ("guarantee g: forall x in X: label(N, x) == 1\n", "has no statement"),
+        (
+            "guarantee g: forall x in X: label(N, x) == 1\n",
+            "no statement about leaks of a family",
+        ),
         (
             BOUND + BOUND.replace("bound", "again").replace(" in X", " in box(0, 0.5)"),
             "has 2 different questions",

@@ -79,6 +79,15 @@ def test_a_folder_whose_names_do_not_tell_the_rows_is_refused(tmp_path, network,
         load_family(tmp_path, network)
 
 
+@pytest.mark.parametrize("names", [["full.onnx"], []], ids=["trained", "no network"])
+def test_a_folder_around_a_family_file_names_the_file(tmp_path, network, family, names):
+    for name in names:
+        onnx.save(network.model, tmp_path / name)
+    save_family_file(tmp_path / "family.npz", family)
+    with pytest.raises(FamilyError, match=r"did you mean .*family\.npz\?"):
+        load_family(tmp_path, network)
+
+
 def test_an_empty_folder_and_an_empty_file_are_refused(tmp_path, network, family):
     with pytest.raises(FamilyError, match="the family is empty"):
         load_family(tmp_path, network)

@@ -110,6 +110,8 @@ def _empty_family(folder: Path) -> None:
     np.savez(folder / "family.npz", removed=np.zeros(0, np.int64), **none)
 
 
+HEAD = BOUND[: BOUND.index("find")]
+CLAIM = "guarantee g: forall x in X: score(N, x, 0) <= 1e6\n"
 SIGMOID = networks.model([helper.make_node("Sigmoid", ["x"], ["y"])], {}, ["n", 3], ["n", 3])
 NAN = networks.model(
     [helper.make_node("MatMul", ["x", "W"], ["y"])],
@@ -153,6 +155,12 @@ BAD_INPUT = {
     "typo in a name": (_spec("confidence(N", "confidnce(N"), [], "did you mean 'confidence'?"),
     "unknown solver": (_spec(), ["--solver", "hihgs"], "highs, gurobi, pulp, ortools, scip"),
     "unknown engine": (_spec(), ["--engine", "magic"], "known engines: native, lucid"),
+    "formula of the lucid engine": (
+        lambda folder: write_question(folder, text=HEAD + CLAIM),
+        ["--engine", "lucid"],
+        "leave --engine lucid out",
+    ),
+    "folder that holds a family file": (_spec('"family.npz"', '"."'), [], "did you mean "),
     "unknown variant": (_spec(), ["--variant", "magic"], "known variants: naive, H"),
     "array instead of a family": (
         lambda folder: (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from time import perf_counter
 
 import numpy as np
 import onnx
@@ -16,6 +17,7 @@ from leaveout.bab.linear.question import question_of
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Condition, Form, Query
 from leaveout.models import load_network
+from leaveout.verifier import idp
 from leaveout.verifier.run import verify
 
 from support import networks
@@ -106,3 +108,31 @@ def test_every_case_of_a_query_is_bounded_when_the_time_is_over(tmp_path, overdu
     decided = queries.decide(open_one, seconds=0.0)
     assert (decided.verdict, decided.reason) == ("unknown", "time")
     assert overdue == []
+
+
+@pytest.mark.parametrize("claim", [BOUND[BOUND.index("find") :], FINDS["drift"] + "\n"])
+def test_a_reason_tells_that_starting_and_loading_took_the_time(tmp_path, claim):
+    spec = write_question(tmp_path, text=HEAD + claim)
+    results = verify(spec, time=10.0, begun=perf_counter() - 1000.0).results
+    for result in results:
+        assert result.reason.startswith("time: ")
+        assert "of 10 s, 1e+03 s went into starting and loading" in result.reason
+
+
+@pytest.mark.parametrize(
+    ("loading", "reason", "told"),
+    [
+        (0.8, "time: no time", "time: no time; of 1 s, 0.8 s went into starting and loading"),
+        (0.8, "time", "time: of 1 s, 0.8 s went into starting and loading"),
+        (0.8, "time: interrupted", "time: interrupted"),
+        (0.8, "numerical: blurred", "numerical: blurred"),
+        (0.8, None, None),
+        (0.3, "time: no time", "time: no time"),
+    ],
+)
+def test_only_what_loading_kept_from_being_searched_is_put_down_to_it(
+    monkeypatch, loading, reason, told
+):
+    monkeypatch.setattr(idp.time, "perf_counter", lambda: 50.0 + loading)
+    assert idp.Clock(1.0, 50.0, 1).told(reason) == told
+    assert idp.Clock(None, 50.0, 1).told(reason) == reason

@@ -225,7 +225,8 @@ def test_lucid_refuses_what_is_not_an_idp_statement_and_never_guesses(tmp_path, 
     with pytest.raises(SpecError, match=NOT_DECIDED[claim]) as caught:
         _verify(tmp_path, f"{HEAD}guarantee g: {claim}\n", engine="lucid")
     assert "test.spec:4:" in str(caught.value)
-    assert "what can be decided" in str(caught.value)
+    assert "the lucid engine decides leaks only: " in str(caught.value)
+    assert "leave --engine lucid out" in str(caught.value)
 
 
 def test_a_computed_label_must_be_whole(tmp_path):

@@ -22,6 +22,13 @@ __all__ = ["BoxPart", "Certificate", "FilePart", "ResultPart", "TreePart", "read
 _FORMAT = 1
 _MAPPED_FROM = 2**20
 
+_OTHERS = {
+    "removed": "a family",
+    "member_upper": "what verify --bounds wrote, for leaveout guard",
+    "ballots": "ballots",
+}
+"""What other files of leaveout hold, by an array that no certificate has."""
+
 Numbers = NDArray[Any]
 
 
@@ -198,6 +205,9 @@ def read_certificate(path: Path) -> Certificate:
         zipfile.BadZipFile, zlib.error,
     ):  # fmt: skip
         raise CertificateError(f"{path}: not a certificate, or damaged") from None
+    for name, what in _OTHERS.items():
+        if name in arrays:
+            raise CertificateError(f"{path}: is {what}, expected what verify --certificate wrote")
     raw = arrays.pop("manifest", None)
     if raw is None:
         raise CertificateError(f"{path}: not a certificate: it has no manifest")

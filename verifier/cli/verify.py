@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -151,9 +152,6 @@ def verify(
         )
         raise typer.Exit(0)
     target = JsonTarget.open(json)
-    if time is not None and time > 0:
-        # The promise counts from the start of the program, not of the search.
-        time = max(1e-3, time - since_start())
     with Display() as display:
         report = run(
             spec,
@@ -172,6 +170,8 @@ def verify(
             params=params,
             allow_include=allow_include or [],
             say=display.say,
+            # The promise counts from the start of the program, not of the search.
+            begun=perf_counter() - since_start(),
         )
     if not target.is_stdout:
         console = Console()

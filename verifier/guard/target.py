@@ -56,7 +56,8 @@ class BoundsTarget:
         self._jobs = [job for job in jobs if not job.pair]
         questions = {id(job.instance) for job in self._jobs}
         if len(questions) != 1:
-            found = "no statement" if not questions else f"{len(questions)} different questions"
+            several = f"{len(questions)} different questions"
+            found = several if questions else "no statement about leaks of a family"
             raise SpecError(
                 f"--bounds {self.path}: a guard needs statements about one network, one family and "
                 f"one set of inputs, such as 'forall x in X, M in F: confidence(N, x) > b => "
