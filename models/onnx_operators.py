@@ -289,7 +289,7 @@ def _reshape(use: Use) -> Operator:
 
 def _squeeze(use: Use) -> Operator:
     axes = use.integers(1, "axes")
-    if axes is None:
+    if not axes:
         raise UnsupportedError("without axes it drops the batch axis of a batch of one; name them")
     dropped = use.axes(axes, 1 + len(use.shape))
     if any(use.shape[axis - 1] != 1 for axis in dropped):

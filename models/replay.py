@@ -102,7 +102,10 @@ class Runner:
         first = self._session.get_inputs()[0]
         self._input = first.name
         self._output = [self._session.get_outputs()[0].name]
-        self._one_at_a_time = first.shape[0] == 1
+        try:
+            self._one_at_a_time = first.shape[0] == 1
+        except UnicodeDecodeError:
+            raise ModelError(f"{where}: the name of its batch axis is no text") from None
         self._shape = input_shape
 
     def scores(self, points: NDArray[np.floating]) -> NDArray[np.float32]:

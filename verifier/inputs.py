@@ -105,7 +105,7 @@ class InputReader:
 
         Of a box without a float32 number every claim is true.
         """
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             least = lower.astype(np.float32)
             least = np.where(least < lower, np.nextafter(least, np.float32(np.inf)), least)
             read = ((lower + upper) / 2).astype(np.float32).astype(np.float64)

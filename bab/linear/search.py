@@ -202,6 +202,9 @@ class _Search:
             limit = min(self.deadline, time.perf_counter() + self._first_share())
             self._keep(self.seeker.first(limit))
             self._tell()
+        if not np.isfinite(self.question.forms.extra).all():
+            # Scores may overflow float32: nothing bounds them, in whatever part of the box.
+            return
         while not self._over():
             seconds = min(_ROUND, max(0.0, self.deadline - time.perf_counter()))
             self._step(seconds)

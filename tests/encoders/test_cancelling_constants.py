@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import helper
 
+import leaveout
 from leaveout.bab import make_instance
 from leaveout.encoders import Box, evaluation_of, network_bounds
 from leaveout.encoders.evaluation import Rounding
@@ -143,3 +144,17 @@ def test_a_member_that_overflows_is_in_no_question(tmp_path):
     box = Box(np.array([2.0**29, 2.0**30]), np.array([2.0**29 + 8, 2.0**30 + 8]))
     with pytest.raises(LeaveoutError, match="overflow"):
         make_instance(network, family, box)
+
+
+def test_a_claim_about_scores_that_may_overflow_ends_at_once_and_bounds_nothing(tmp_path):
+    network = CHAINS["Gemm"]()
+    onnx.save(network.model, tmp_path / "n.onnx")
+    (tmp_path / "s.spec").write_text(
+        'let N = network("n.onnx")\nlet X = box(0, 1073741824)\n'
+        "guarantee a: forall x in X: score(N, x, 0) <= 1073741900\n"
+        "find b: least b such that forall x in X: score(N, x, 0) <= b\n"
+    )
+    # Without a limit on time.
+    results = leaveout.verify(tmp_path / "s.spec").results
+    assert [(each.verdict, each.upper) for each in results] == [("unknown", None)] * 2
+    assert all(str(each.reason).startswith("numerical") for each in results)

@@ -390,3 +390,16 @@ def test_a_member_whose_dropout_no_runtime_takes_is_refused(tmp_path):
         save_family_file(tmp_path / "f.npz", Family(stacked, np.asarray([4, 5])))
         with pytest.raises(FamilyError, match=r"member 1 \(row 5\): .*its ratio is not in"):
             load_family(tmp_path / "f.npz", network)
+
+
+@pytest.mark.parametrize("opset", [13, 17, 21])
+def test_squeeze_of_no_axes_is_refused_as_without_axes(opset):
+    model = networks.model(
+        [helper.make_node("Squeeze", ["x", "axes"], ["y"])],
+        {"axes": np.zeros(0, np.int64)},
+        ["n", 3],
+        ["n", 3],
+    )
+    model.opset_import[0].version = opset
+    with pytest.raises(ModelError, match="batch axis"):
+        network_from(model, "squeezed")

@@ -222,7 +222,7 @@ def read_certificate(path: Path) -> Certificate:
     if not manifest.results:
         raise CertificateError(f"{path}: claims nothing")
     for text in _printed(manifest):
-        if not text.isprintable():
+        if not text.isprintable() or "  " in text:
             raise CertificateError(f"{path}: a name in it is none: {text!r}")
     for result in manifest.results:
         if not 0 <= result.question < len(manifest.questions):

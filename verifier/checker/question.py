@@ -124,7 +124,11 @@ def _digest(path: Path) -> str:
 
 
 def _folder_digest(folder: Path) -> str:
-    lines = [f"{_digest(file)}  {file.name}\n" for file in sorted(folder.glob("*.onnx"))]
+    files = sorted(folder.glob("*.onnx"))
+    if not all(file.name.isprintable() for file in files):
+        # A line break in a name would make one file pass for two.
+        raise RejectedError(f"{folder}: a file's name in it is none")
+    lines = [f"{_digest(file)}  {file.name}\n" for file in files]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
