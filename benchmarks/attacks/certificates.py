@@ -109,8 +109,8 @@ def _write(instance: Instance, case: Case, folder: Path, path: Path) -> bool:
     if not records:
         return False
     files = FileFacts(folder / "full.onnx", folder / "family.npz")
-    proved = book.add("bound", case["label"], result.upper, records, instance, files)
-    if not math.isfinite(proved):
+    book.add("bound", case["label"], result.upper, records, instance, files)
+    if not book:
         return False
     book.write(path)
     return True
