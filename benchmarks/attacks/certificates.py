@@ -18,7 +18,8 @@ from leaveout.bab.native.records import Record
 from leaveout.errors import LeaveoutError, SpecError
 from leaveout.verifier.checker import Checked, RejectedError, check
 
-from attacks.forging import FORGERIES, Content
+from attacks.certificate_content import Content
+from attacks.forging import FORGERIES
 from attacks.inputs import Inputs, box_of
 from attacks.kind import Case, Outcome
 from attacks.leaks import leaks_of, warm_up

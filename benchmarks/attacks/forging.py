@@ -2,67 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import json
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = ["FORGERIES", "Content", "Node", "planted_tree"]
+from attacks.certificate_content import PER_NODE, Content
+
+__all__ = ["FORGERIES", "Node", "planted_tree"]
 
 ROOT, INPUT, MEMBERS, PHASE = range(4)
-
-_PER_NODE = {
-    "ident": np.int64, "parent": np.int64, "kind": np.int8, "index": np.int64, "side": np.int64,
-    "point": np.float64, "target": np.float64, "error": np.float64, "tie": np.float64,
-    "claim": np.float64, "proof": np.int64, "group": np.int64,
-}  # fmt: skip
-
-
-@dataclass(eq=False)
-class Content:
-    """A certificate's content, to be changed."""
-
-    manifest: dict[str, Any]
-    arrays: dict[str, NDArray[Any]]
-
-    @staticmethod
-    def of(path: Path) -> Content:
-        """Read a certificate."""
-        with np.load(path) as found:
-            arrays = {name: found[name] for name in found.files}
-        manifest = json.loads(arrays.pop("manifest").tobytes())
-        return Content(manifest, arrays)
-
-    def save(self, path: Path) -> None:
-        """Write it, whatever it holds."""
-        raw = np.frombuffer(json.dumps(self.manifest).encode(), np.uint8)
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, array in {"manifest": raw, **self.arrays}.items():
-                stream = io.BytesIO()
-                np.save(stream, array, allow_pickle=False)
-                archive.writestr(f"{name}.npy", stream.getvalue())
-
-    @property
-    def box(self) -> dict[str, Any]:
-        """The box of the first question."""
-        found: dict[str, Any] = self.manifest["questions"][0]["box"]
-        return found
-
-    def array(self, key: str) -> NDArray[Any]:
-        """Return a copy of an array of the first tree, in its place."""
-        self.arrays[f"tree0.{key}"] = self.arrays[f"tree0.{key}"].copy()
-        return self.arrays[f"tree0.{key}"]
-
-    @property
-    def hidden(self) -> int:
-        """How many hidden neurons the multipliers are of; 0 where there are none."""
-        return int(self.arrays["tree0.cz"].shape[1])
 
 
 @dataclass(eq=False)
@@ -104,7 +53,7 @@ def planted_tree(
         "proof": [node.proof for node, _ in rows],
         "group": [-1 if node.members is None else next(numbers) for node, _ in rows],
     }
-    for key, dtype in _PER_NODE.items():
+    for key, dtype in PER_NODE.items():
         content.arrays[f"tree0.{key}"] = np.asarray(values[key], dtype)
     flat = [member for each in sets for member in each]
     content.arrays["tree0.members"] = np.asarray(flat, np.int64)
@@ -154,7 +103,7 @@ def dropped(rng: np.random.Generator, content: Content, least: float) -> None:
         if above >= 0 and (above == top or not keep[above]) and rng.random() < 0.9:
             keep[i] = False
     place = np.cumsum(keep) - 1
-    for key in _PER_NODE:
+    for key in PER_NODE:
         content.arrays[f"tree0.{key}"] = content.arrays[f"tree0.{key}"][keep]
     below = content.arrays["tree0.parent"]
     content.arrays["tree0.parent"] = np.where(below >= 0, place[below], below)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +19,11 @@ from leaveout.bab.native.search import search
 from leaveout.encoders import Box, Choices
 from leaveout.models import load_family, load_network, save_family_file
 
+from attacks.certificate_content import Content
 from support import networks
 from support.cases import question
+
+__all__ = ["Content", "Written", "random_question", "write"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,44 +91,3 @@ def write(folder: Path, seed: int, *, ties: bool, nodes: int = 300) -> Written:
             book.add("bound", label, result.upper, records, instance, files)
     book.write(folder / "proof.cert")
     return Written(instance, folder / "proof.cert")
-
-
-@dataclass(eq=False)
-class Content:
-    """A certificate's content, to be falsified."""
-
-    manifest: dict
-    arrays: dict[str, np.ndarray]
-
-    @staticmethod
-    def of(path: Path) -> Content:
-        with np.load(path) as found:
-            arrays = {name: found[name] for name in found.files}
-        manifest = json.loads(arrays.pop("manifest").tobytes())
-        return Content(manifest, arrays)
-
-    def save(self, path: Path) -> None:
-        raw = np.frombuffer(json.dumps(self.manifest).encode(), np.uint8)
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, array in {"manifest": raw, **self.arrays}.items():
-                stream = io.BytesIO()
-                np.save(stream, array, allow_pickle=False)
-                archive.writestr(f"{name}.npy", stream.getvalue())
-
-    def drop(self, tree: str, node: int) -> None:
-        """Remove a leaf of a tree."""
-        count = len(self.arrays[f"{tree}.ident"])
-        keep = np.arange(count) != node
-        for name, array in list(self.arrays.items()):
-            key = name.removeprefix(f"{tree}.")
-            if key in _PER_NODE and name.startswith(f"{tree}."):
-                array = array[keep]
-                if key == "parent":
-                    array = np.where(array > node, array - 1, array)
-                self.arrays[name] = array
-
-
-_PER_NODE = {
-    "ident", "parent", "kind", "index", "side", "point", "target", "error", "tie", "claim", "proof",
-    "group",
-}  # fmt: skip

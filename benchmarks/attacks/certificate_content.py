@@ -1,0 +1,72 @@
+"""What a certificate file holds, to be changed and written again whatever it says."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["PER_NODE", "Content"]
+
+PER_NODE = {
+    "ident": np.int64, "parent": np.int64, "kind": np.int8, "index": np.int64, "side": np.int64,
+    "point": np.float64, "target": np.float64, "error": np.float64, "tie": np.float64,
+    "claim": np.float64, "proof": np.int64, "group": np.int64,
+}  # fmt: skip
+"""Arrays of a tree with a row a node, and their types."""
+
+
+@dataclass(eq=False)
+class Content:
+    """A certificate's content, to be changed."""
+
+    manifest: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+
+    @staticmethod
+    def of(path: Path) -> Content:
+        """Read a certificate."""
+        with np.load(path) as found:
+            arrays = {name: found[name] for name in found.files}
+        manifest = json.loads(arrays.pop("manifest").tobytes())
+        return Content(manifest, arrays)
+
+    def save(self, path: Path) -> None:
+        """Write it, whatever it holds."""
+        raw = np.frombuffer(json.dumps(self.manifest).encode(), np.uint8)
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, array in {"manifest": raw, **self.arrays}.items():
+                stream = io.BytesIO()
+                np.save(stream, array, allow_pickle=False)
+                archive.writestr(f"{name}.npy", stream.getvalue())
+
+    @property
+    def box(self) -> dict[str, Any]:
+        """The box of the first question."""
+        found: dict[str, Any] = self.manifest["questions"][0]["box"]
+        return found
+
+    def array(self, key: str) -> NDArray[Any]:
+        """Return a copy of an array of the first tree, in its place."""
+        self.arrays[f"tree0.{key}"] = self.arrays[f"tree0.{key}"].copy()
+        return self.arrays[f"tree0.{key}"]
+
+    @property
+    def hidden(self) -> int:
+        """How many hidden neurons the multipliers are of; 0 where there are none."""
+        return int(self.arrays["tree0.cz"].shape[1])
+
+    def drop(self, tree: str, node: int) -> None:
+        """Remove a leaf of a tree."""
+        keep = np.arange(len(self.arrays[f"{tree}.ident"])) != node
+        for key in PER_NODE:
+            array = self.arrays[f"{tree}.{key}"][keep]
+            if key == "parent":
+                array = np.where(array > node, array - 1, array)
+            self.arrays[f"{tree}.{key}"] = array
