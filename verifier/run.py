@@ -17,11 +17,12 @@ from leaveout.errors import SolverError
 from leaveout.solvers import Feature, find_solver
 from leaveout.specs import Spec
 from leaveout.specs.params import Value
-from leaveout.verifier.idp import Clock, Decider, StatementProgress
+from leaveout.verifier.idp import Decider, StatementProgress
 from leaveout.verifier.options import ENGINES, VerifyOptions
 from leaveout.verifier.proofs import CertificateTarget
 from leaveout.verifier.reading import read_spec
 from leaveout.verifier.report import Report
+from leaveout.verifier.sharing import Clock
 from leaveout.verifier.statements import Statements
 from leaveout.verifier.warming import Say, warmed
 

@@ -10,10 +10,11 @@ from leaveout.errors import LeaveoutError
 from leaveout.specs import CheckedSpec, Find, Guarantee
 from leaveout.verifier.formula import IdpStatement, recognise
 from leaveout.verifier.formulas import FormulaJob, decide_formula, load_formula
-from leaveout.verifier.idp import Clock, Decider, Job, StatementProgress
+from leaveout.verifier.idp import Decider, Job, StatementProgress
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.report import Result
 from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.sharing import Clock
 from leaveout.verifier.unused import Kind, in_vain
 from leaveout.verifier.values import ValueDecider, is_solved, is_value_claim
 from leaveout.verifier.warming import kernels_of_values

@@ -17,7 +17,7 @@ from leaveout.bab.linear.question import question_of
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Condition, Form, Query
 from leaveout.models import load_network
-from leaveout.verifier import idp
+from leaveout.verifier import sharing
 from leaveout.verifier.run import verify
 
 from support import networks
@@ -133,6 +133,6 @@ def test_a_reason_tells_that_starting_and_loading_took_the_time(tmp_path, claim)
 def test_only_what_loading_kept_from_being_searched_is_put_down_to_it(
     monkeypatch, loading, reason, told
 ):
-    monkeypatch.setattr(idp.time, "perf_counter", lambda: 50.0 + loading)
-    assert idp.Clock(1.0, 50.0, 1).told(reason) == told
-    assert idp.Clock(None, 50.0, 1).told(reason) == reason
+    monkeypatch.setattr(sharing.time, "perf_counter", lambda: 50.0 + loading)
+    assert sharing.Clock(1.0, 50.0, 1).told(reason) == told
+    assert sharing.Clock(None, 50.0, 1).told(reason) == reason

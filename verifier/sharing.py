@@ -1,0 +1,46 @@
+"""How the time of a run is shared among its statements and labels."""
+
+from __future__ import annotations
+
+import time
+
+__all__ = ["Clock"]
+
+_MOSTLY = 0.5
+"""Share of the time that, where loading takes it, a reason speaks of."""
+
+
+class Clock:
+    """Shares the time of a run fairly among what is left to do.
+
+    Parameters
+    ----------
+    seconds : float or None
+    started : float
+        Of `time.perf_counter`, when the run began.
+    jobs : int
+    """
+
+    def __init__(self, seconds: float | None, started: float, jobs: int) -> None:
+        self._deadline = None if seconds is None else started + seconds
+        self._jobs = jobs
+        self._seconds, self._loading = seconds, time.perf_counter() - started
+
+    def told(self, reason: str | None) -> str | None:
+        """Return the reason of a result, with what became of the time if loading took most."""
+        if self._seconds is None or reason is None or not reason.startswith("time"):
+            return reason
+        if self._loading < _MOSTLY * self._seconds or reason.endswith("interrupted"):
+            return reason
+        joint = ";" if ":" in reason else ":"
+        return (
+            f"{reason}{joint} of {self._seconds:.3g} s, {self._loading:.3g} s went into starting "
+            "and loading"
+        )
+
+    def next(self) -> float | None:
+        """Seconds for the next job; called once a job."""
+        share, self._jobs = max(1, self._jobs), self._jobs - 1
+        if self._deadline is None:
+            return None
+        return max(0.0, self._deadline - time.perf_counter()) / share
