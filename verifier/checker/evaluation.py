@@ -140,8 +140,14 @@ def program_of(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> 
         matrix = np.abs(linear).reshape(len(linear), width, -1)
         fixed = node.operator.constant_magnitude(shape, constants)
         fixed = fixed.reshape(len(fixed), -1)
-        own = node.operator.regrouped(constants)
-        runs[node.output] = after(runs.get(node.inputs[0]), node.inputs[0], matrix, fixed, own)
+        # Asked of the operator: its constants may cancel, and are rounded all the same.
+        moves = node.operator.roundings(shape, graph.shapes) == 0
+        source, own = node.inputs[0], node.operator.regrouped(constants)
+        runs[node.output] = (
+            runs.get(source) or Fused(source)
+            if moves
+            else after(runs.get(source), source, matrix, fixed, own)
+        )
         steps.append(
             _Step(
                 node.inputs,
@@ -149,8 +155,7 @@ def program_of(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> 
                 np.broadcast_to(matrix, (count, *matrix.shape[1:])),
                 np.broadcast_to(fixed, (count, matrix.shape[2])),
                 runs[node.output],
-                # Asked of the operator: its constants may cancel, and are rounded all the same.
-                node.operator.roundings(shape, graph.shapes) == 0,
+                moves,
             )
         )
     return Program(graph, tuple(steps))

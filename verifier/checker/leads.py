@@ -234,7 +234,11 @@ def lead_program(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -
             # Asked of the operator: its constants may cancel, and are rounded all the same.
             moves = operator.roundings(shape, graph.shapes) == 0
             source, own = node.inputs[0], operator.regrouped(constants)
-            runs[node.output] = after(runs.get(source), source, matrix, fixed, own)
+            runs[node.output] = (
+                runs.get(source) or Fused(source)
+                if moves
+                else after(runs.get(source), source, matrix, fixed, own)
+            )
             steps.append(
                 _Step(
                     (source,),
