@@ -32,7 +32,7 @@ _KINDS = get_args(Kind)
 _BLOCK = 4096
 _BYTES = 2**22
 
-_ROOM = 1e-8
+_ROOM = 1e-7
 """Relative: claims are this much above what was found, since the checker rounds otherwise."""
 
 _ROOM_OF_ERRORS = 3e-7
