@@ -38,6 +38,9 @@ def numbers(values: NDArray[Any]) -> list[Any]:
 def tensor(values: Any, kind: str = "float32") -> dict[str, Any]:
     """Write a constant: its type, shape and numbers, one number if all are the same."""
     array = np.asarray(values)
+    if array.dtype.kind == "U":
+        # Numbers of another case, of which some are words.
+        array = array.astype(np.float64)
     data = numbers(array)
     return {"type": kind, "shape": list(array.shape), "data": data}
 

@@ -271,6 +271,27 @@ _ANY = {
 _SPATIAL = {"Conv": _conv, "AveragePool": _pool, "GlobalAveragePool": _global_pool}
 
 
+def _disguised(d: Draft) -> None:
+    """Append operators whose constants cancel exactly: a runtime rounds, or overflows, on the way.
+
+    Widths stay as they are.
+    """
+    rng = d.rng
+    if len(d.shape) == 1 and rng.random() < 0.5:
+        k = int(rng.integers(1, 127))
+        up = d.constant((2.0**k * np.eye(d.shape[0])).astype(np.float32))
+        rest = [up] if d.opset >= 11 else [up, d.constant(np.zeros(d.shape[0], np.float32))]
+        d.node("Gemm", rest, {"alpha": 2.0**-k}, d.shape)
+        return
+    # Squares of eighths and a power of 2 are float32 numbers, so that the factor is exactly 1.
+    scale, epsilon = 1.0 + int(rng.integers(1, 16)) / 8, 2.0**-12
+    width = d.shape[0]
+    values = [scale, 0.0, 0.0, scale**2 - epsilon]
+    rest = [d.constant(np.full(width, value, np.float32)) for value in values]
+    for _ in range(int(rng.choice([1, 3, 12, 40]))):
+        d.node("BatchNormalization", rest, {"epsilon": epsilon}, d.shape)
+
+
 def network(rng: Rng) -> Case:
     """Draw a chain of one to four operators, with what makes scores of its last tensor."""
     opset = int(rng.integers(7, 24))
@@ -281,10 +302,13 @@ def network(rng: Rng) -> Case:
     shape = draft.shape
     for _ in range(int(rng.choice([1, 2, 3, 4], p=[0.45, 0.3, 0.15, 0.1]))):
         _one(draft)
+    if draft.shape and rng.random() < 0.08:
+        _disguised(draft)
     body = len(draft.nodes)
     _tail(draft)
     batch = [["n"], [1], [None], [""]][int(rng.choice(4, p=[0.6, 0.25, 0.1, 0.05]))]
-    points = rng.normal(size=(4, 6)) * rng.choice([1.0, 1.0, 1.0, 1e-3, 1e3, 1e-20, 1e15, 1e-40])
+    sizes = [1.0, 1.0, 1.0, 1e-3, 1e3, 1e-20, 1e9, 1e15, 1e-40]
+    points = rng.normal(size=(4, 6)) * rng.choice(sizes)
     points[rng.random(points.shape) < 0.15] = rng.choice([0.0, -0.0, 1.0, 1e-45])
     return {
         "opset": opset,
