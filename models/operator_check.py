@@ -18,7 +18,7 @@ from leaveout.models.graph import Graph, Join, Node
 from leaveout.models.lowering import stacked_constants
 from leaveout.models.onnx_signature import dimensions
 from leaveout.models.operators import Affine, Constants, Shape, Shapes
-from leaveout.models.replay import session
+from leaveout.models.replay import one_line, session
 
 __all__ = ["check_operators"]
 
@@ -165,8 +165,7 @@ def _run(
     try:
         runs = [running.run(names, {k: v[row] for k, v in feeds.items()}) for row in rows]
     except Exception as error:
-        line = str(error).strip().splitlines()[0]
-        raise ModelError(f"{source}: onnxruntime cannot run the model: {line}") from None
+        raise ModelError(f"{source}: onnxruntime cannot run the model: {one_line(error)}") from None
     return [np.concatenate([run[i] for run in runs]) for i in range(len(names))]
 
 

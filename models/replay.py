@@ -13,7 +13,7 @@ from onnx import numpy_helper
 from leaveout.errors import ModelError
 from leaveout.models.operators import Shape
 
-__all__ = ["Runner", "session", "with_parameters"]
+__all__ = ["Runner", "one_line", "session", "with_parameters"]
 
 
 def with_parameters(
@@ -67,8 +67,12 @@ def session(
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
     except Exception as error:
-        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ModelError(f"{where}: onnxruntime cannot load the model: {line}") from None
+        raise ModelError(f"{where}: onnxruntime cannot load the model: {one_line(error)}") from None
+
+
+def one_line(error: Exception) -> str:
+    """Return the first line of what onnxruntime says; the rest is of its own code."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 class Runner:
@@ -135,6 +139,6 @@ class Runner:
             found: NDArray[np.generic] = self._session.run(self._output, {self._input: batch})[0]
         except Exception as error:
             # Some of what its operators cannot do onnxruntime finds out only here.
-            line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise ModelError(f"{self._where}: onnxruntime cannot run the model: {line}") from None
+            why = one_line(error)
+            raise ModelError(f"{self._where}: onnxruntime cannot run the model: {why}") from None
         return found.astype(np.float32, copy=False)
