@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -352,8 +353,10 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         self._set(ledger, at, shards, state.classes)
         if ahead:
-            # A change was written, but not acknowledged, before its process ended.
-            self._move(shards)
+            # A change was written, but not acknowledged, before its process ended. Whoever sees
+            # it first acknowledges it.
+            with suppress(MovedError):
+                self._move(shards)
 
 
 def _ledger(folder: Path) -> Ledger:

@@ -273,8 +273,10 @@ class Ledger:
 
         Raises
         ------
+        MovedError
+            If another process began new epochs meanwhile, so that a line is forgotten.
         ShardedError
-            If a line has an answer already, or is forgotten.
+            If a line has an answer already, or was never charged.
         """
         with self._transaction() as database:
             for line, answer in answers.items():
@@ -283,6 +285,7 @@ class Ledger:
                     (answer, epoch, line),
                 )
                 if written.rowcount != 1:
+                    _expect_epoch(database, epoch)
                     raise ShardedError(
                         f"{self.path}: line {line} of epoch {epoch} takes no answer any more; ask "
                         "again, at a new charge"
@@ -407,9 +410,17 @@ def _seal_after(database: sqlite3.Connection, seal: Seal) -> None:
 
 
 def _expect(database: sqlite3.Connection, at: Position) -> None:
+    if _position(database) != at:
+        raise _moved(database)
+
+
+def _expect_epoch(database: sqlite3.Connection, epoch: int) -> None:
+    if _position(database).epoch != epoch:
+        raise _moved(database)
+
+
+def _moved(database: sqlite3.Connection) -> MovedError:
     now = _position(database)
-    if now != at:
-        raise MovedError(
-            f"another process moved the service to epoch {now.epoch}, version {now.version}; "
-            "try again"
-        )
+    return MovedError(
+        f"another process moved the service to epoch {now.epoch}, version {now.version}; try again"
+    )

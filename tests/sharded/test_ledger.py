@@ -217,6 +217,26 @@ def test_a_line_is_written_once(tmp_path, settings):
         Ledger.create(tmp_path / "one.sqlite", settings(), b"k" * 32)
 
 
+@pytest.mark.parametrize("epochs", [1, 2, 3])
+def test_who_charged_before_others_retrained_is_answered_all_the_same(service, epochs):
+    made = service(predictions=7)
+    other = ShardedClassifier.load(made.folder, DecisionTreeClassifier())
+    retrained = iter(range(epochs))
+
+    def meanwhile():
+        if next(retrained, None) == 0:
+            for _ in range(epochs):
+                other.retrain()
+
+    made.on_charge = meanwhile
+    assert len(made.predict(questions()[:4])) == 4
+    with sqlite3.connect(made.folder / "ledger.sqlite") as database:
+        charged = database.execute("SELECT charged FROM epochs ORDER BY epoch").fetchall()
+    # The charge of an epoch that was forgotten before the answer stays; the new one pays again.
+    again = 4 if epochs > 1 else 0
+    assert [count for (count,) in charged][1:] == [4] + [0] * (epochs - 1) + [again]
+
+
 def test_models_that_were_moved_on_from_are_charged_nothing(tmp_path, settings):
     ledger = Ledger.create(tmp_path / "one.sqlite", settings(), b"k" * 32)
     at = ledger.position()
