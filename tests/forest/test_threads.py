@@ -144,7 +144,8 @@ def test_copies_are_made_while_another_thread_changes_it():
         return made
 
     _, made = at_once(change, copied)
-    for each in made[:3] + made[-3:]:
+    # Of few copies the first are the last ones too.
+    for each in {id(each): each for each in made[:3] + made[-3:]}.values():
         held = set(each.rows_.tolist()) | {100}
         assert held == set(range(ROWS - len(held), ROWS))
         assert each == each.retrained()
