@@ -54,7 +54,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "installing leaveout and its libraries into $(VENV)"
 	@$(BIN)/$(PIP) -e .
-	@$(BIN)/leaveout warm pairs
+	@$(BIN)/leaveout warm points
 	@touch $@
 
 $(DEV)/.ready: pyproject.toml constraints.txt

@@ -1,40 +1,23 @@
-"""The kernels of the searches on the smallest question there is, so that they are compiled."""
+"""The kernel of the searches on the smallest question there is, so that it is compiled."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from leaveout.bab.linear.space import PairSpace, pair_space
-from leaveout.bab.native.kernels.batch import Batch, Work
-from leaveout.bab.native.nodes import batch_of
+from leaveout.bab.linear.space import pair_space
+from leaveout.bab.native.forms import leak_forms
+from leaveout.bab.native.kernels.batch import Work
+from leaveout.bab.native.nodes import batch_of, root_node
 from leaveout.encoders.box import Box
 from leaveout.models.stack import Layer, Stack
 
-__all__ = ["rehearse_forms", "rehearse_pairs"]
+__all__ = ["rehearse"]
 
 
-def rehearse_pairs() -> None:
-    """Bound one node with the kernel for leaks."""
+def rehearse() -> None:
+    """Bound one node: a network of one neuron beside another."""
     from leaveout.bab.native.kernels.cpu import CpuKernel
 
-    space, batch = _smallest()
-    CpuKernel(1).bound(space.numbers, space.sets([np.zeros(1, np.int64)]), batch, Work(0, 1))
-
-
-def rehearse_forms() -> None:
-    """Bound one node with the kernel for linear forms."""
-    from leaveout.bab.linear.forms import Forms
-    from leaveout.bab.linear.kernel import LinearKernel
-
-    space, batch = _smallest()
-    goal, none = np.array([True, False]), np.zeros((2, 2))
-    forms = Forms(np.zeros((2, 1)), np.eye(2), none, np.zeros(2), np.zeros(2), goal)
-    kernel = LinearKernel(forms.shifted(space.origin), 1)
-    kernel.bound(space.numbers, space.sets([np.zeros(1, np.int64)]), batch, Work(0, 1))
-
-
-def _smallest() -> tuple[PairSpace, Batch]:
-    """Return a network of one neuron beside another, and the root of the question."""
     first, second = (
         Stack(
             1,
@@ -45,5 +28,11 @@ def _smallest() -> tuple[PairSpace, Batch]:
         )
         for weight in (1.0, 1.5)
     )
-    space = pair_space(first, second, Box(np.full(1, -1.0), np.ones(1)))
-    return space, batch_of([space.node(0, 2, 1)], -1.0, -1.0)[0]
+    space, member = (
+        pair_space(first, second, Box(np.full(1, -1.0), np.ones(1))),
+        np.zeros(1, np.int64),
+    )
+    asked = leak_forms(0, 2, 1, 0.0, 0.0)
+    forms = asked.over(space.numbers, space.origin, space.lower, space.upper)
+    batch = batch_of([root_node(space, forms, member, 0, 0)], -1.0, -1.0)[0]
+    CpuKernel(1).bound(space.numbers, forms, space.sets([member]), batch, Work(1))

@@ -20,7 +20,7 @@ settings.load_profile("any machine")
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes() -> None:
     """Compile what most tests need once, before workers that would all do so start."""
-    subprocess.run([sys.executable, "-m", "leaveout", "warm", "pairs", "forms"], check=True)
+    subprocess.run([sys.executable, "-m", "leaveout", "warm", "points"], check=True)
 
 
 @pytest.fixture(scope="session", autouse=True)

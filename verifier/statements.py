@@ -87,10 +87,8 @@ class Statements:
         for job in self.jobs:
             if isinstance(job, ValueJob):
                 found += kernels_of_values(job.statement, self._checked)
-            elif isinstance(job, FormulaJob):
-                found.append("forms")
-            elif self._decider.explores(job):
-                found.append("pairs")
+            elif isinstance(job, FormulaJob) or self._decider.explores(job):
+                found.append("points")
         return found
 
     @property

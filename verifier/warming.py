@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from leaveout.bab.rehearsal import rehearse_forms, rehearse_pairs
+from leaveout.bab.rehearsal import rehearse
 from leaveout.specs import CheckedSpec, Find, Guarantee
 from leaveout.specs.tree import Call
 from leaveout.verifier.reachable import reachable
@@ -67,7 +67,7 @@ _USED: Mapping[str, tuple[str, ...]] = {
     "run_off": ("run_off",),
     "collective_accuracy": ("collective_accuracy",),
     "forest": ("forest",),
-    "idp": ("pairs", "guard"),
+    "idp": ("points", "guard"),
 }
 """Kernels by the function of the language that leads to them."""
 
@@ -137,8 +137,7 @@ def _decide(text: str, folder: Path) -> None:
 
 
 KERNELS: Mapping[str, Callable[[], None]] = {
-    "pairs": rehearse_pairs,
-    "forms": rehearse_forms,
+    "points": rehearse,
     "guard": _guard,
     "dpa": _votes(
         "certified_accuracy(dpa(V), edits = 1) >= certified_accuracy(dpa(V, members = certified), "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from leaveout.bab.linear.forms import Forms
 from leaveout.bab.linear.search import LinearOptions, LinearResult, maximise
 
-__all__ = ["Forms", "LinearOptions", "LinearResult", "maximise"]
+__all__ = ["LinearOptions", "LinearResult", "maximise"]

@@ -21,7 +21,7 @@ _NARROWER = 0.7
 
 
 class Gauge:
-    """Lowers the share of the forms' evaluation errors that a node is charged.
+    """Lowers the evaluation errors of forms that a node is charged.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ class Gauge:
 
     def __init__(self, question: Question, space: PairSpace) -> None:
         self._question, self._space = question, space
-        self._whole = question.forms.extra
-        self._goal = float(self._whole[question.forms.goal].max(initial=0.0))
+        self._whole = question.forms.errors
+        self._goals = question.forms.goal
 
     def __call__(self, node: Node, target: float) -> Node:
         """Return the node with errors of its own region, where they may help."""
@@ -41,7 +41,7 @@ class Gauge:
             not self._whole.any()
             or not np.isfinite(self._whole).all()
             or width > _NARROWER * node.gauged
-            or node.value - target > _MATTERS * node.tie * self._goal
+            or node.value - target > _MATTERS * float(node.errors[self._goals].max())
         ):
             return node
         question = self._question
@@ -55,6 +55,4 @@ class Gauge:
             least = np.minimum(np.maximum(least - room, whole.lower), whole.upper)
             boxes.append(Box(least, np.maximum(np.minimum(most + room, whole.upper), least)))
         errors = np.array(errors_of(question.query, question.rows, boxes))
-        charged = self._whole > 0
-        share = float((errors[charged] / self._whole[charged]).max())
-        return replace(node, tie=min(node.tie, share), gauged=width)
+        return replace(node, errors=np.minimum(node.errors, errors), gauged=width)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.linear.forms import Forms
+from leaveout.bab.native.forms import Forms
 from leaveout.encoders import Box, Evaluation, Interval, evaluation_of, network_bounds
 from leaveout.encoders.joint import Joint, join
 from leaveout.encoders.query import Application, Condition, Form, Query
@@ -99,7 +99,7 @@ def question_of(
                 change[k, place.start + label] += coefficient
         constant[k] = form.constant
     goal = np.arange(count) < len(chosen)
-    forms = Forms(inputs, own, change, constant, errors, goal)
+    forms = Forms.of_case(inputs, own, change, constant, errors, goal)
     return Question(query, case, chosen, joint, forms, tuple(rows))
 
 

@@ -15,7 +15,8 @@ from leaveout.bab.linear.question import Question
 from leaveout.bab.linear.seek import Found, Seeker
 from leaveout.bab.linear.space import pair_space
 from leaveout.bab.native.explorer import Explorer, Stand
-from leaveout.bab.native.nodes import Node
+from leaveout.bab.native.kernels import make_kernel
+from leaveout.bab.native.nodes import Node, root_node
 from leaveout.bab.native.race import Race
 
 __all__ = ["LinearOptions", "LinearResult", "maximise"]
@@ -126,9 +127,6 @@ class _Search:
         known: float | None,
         progress: LinearProgress | None,
     ) -> None:
-        # Imported when first used: most specifications need no such kernel.
-        from leaveout.bab.linear.kernel import LinearKernel
-
         self.question, self.options, self.decide = question, options, decide
         self.known = -math.inf if known is None else known
         self.progress = progress
@@ -139,19 +137,21 @@ class _Search:
         self.upper, self.met = math.inf, -math.inf
         self.seeking = 0.0
         self.interrupted = False
-        forms = question.forms
-        self.space = pair_space(question.joint.first, question.joint.second, question.joint.box)
+        self.space = space = pair_space(
+            question.joint.first, question.joint.second, question.joint.box
+        )
+        self.forms = question.forms.over(space.numbers, space.origin, space.lower, space.upper)
         self.explorer = Explorer(
-            self.space,
+            space,
             None,
-            LinearKernel(forms.shifted(self.space.origin)),
-            0,
+            make_kernel("cpu"),
+            self.forms,
             steps=options.steps,
             seed=options.seed,
             gauge=Gauge(question, self.space),
         )
         # Tied phases cover every way to pass a difference for one form of it, not for several.
-        self.may_tie = not question.joint.is_pair or forms.touching <= 1
+        self.may_tie = not question.joint.is_pair or int(self.forms.touching.sum()) <= 1
         self.explorer.brancher.ties = self.may_tie
         self.race = Race() if self.may_tie else None
 
@@ -202,7 +202,7 @@ class _Search:
             limit = min(self.deadline, time.perf_counter() + self._first_share())
             self._keep(self.seeker.first(limit))
             self._tell()
-        if not np.isfinite(self.question.forms.extra).all():
+        if not np.isfinite(self.question.forms.errors).all():
             # Scores may overflow float32: nothing bounds them, in whatever part of the box.
             return
         while not self._over():
@@ -222,8 +222,7 @@ class _Search:
         return 3.0 if self.options.seconds is None else 0.1 * self.options.seconds
 
     def _root(self) -> Node:
-        goals = np.flatnonzero(self.question.forms.goal)
-        return self.space.node(self.explorer.name(), len(self.question.forms), int(goals[0]))
+        return root_node(self.space, self.forms, np.zeros(1, np.int64), 0, self.explorer.name())
 
     def _cut(self) -> float:
         """Return what the explorer need not look at: nothing, without a counter-example."""

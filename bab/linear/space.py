@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from leaveout.bab.native.kernels.batch import MemberSets, Numbers
 from leaveout.bab.native.layout import Layout, layout_of
 from leaveout.bab.native.listed import Listed
-from leaveout.bab.native.nodes import Node, Split
 from leaveout.bab.native.pairs import Difference, propagate, shifted
 from leaveout.encoders import Box
 from leaveout.encoders.interval import gamma
@@ -63,28 +62,6 @@ class PairSpace:
         """Return the one difference there is."""
         assert len(groups) == 1
         return self._difference
-
-    def node(self, ident: int, forms: int, goal: int) -> Node:
-        """Return the root: the whole box.
-
-        Parameters
-        ----------
-        ident : int
-        forms : int
-            How many there are.
-        goal : int
-            One of the goals.
-        """
-        layout = self.layout
-        share = np.zeros(forms)
-        share[goal] = 1.0
-        nothing = np.zeros(layout.hidden, np.float32)
-        return Node(
-            ident, -1, Split("root"), np.zeros(1, np.int64), 0, self.lower, self.upper, self.root,
-            np.zeros(layout.hidden, np.int8), nothing, nothing, 0.0, share,
-            np.zeros(layout.inputs), np.full(layout.hidden, -1.0), 0.0, 1.0,
-            float((self.upper - self.lower).mean()), np.inf, False,
-        )  # fmt: skip
 
 
 def pair_space(first: Stack, second: Stack, box: Box) -> PairSpace:

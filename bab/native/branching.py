@@ -137,10 +137,10 @@ class Brancher:
 def _blurred(node: Node, open_part: float) -> bool:
     """Whether a node stays open only by what float32 evaluation blurs.
 
-    The member's lead is known but for the tie, which is worth t times as much of N's. While the
-    region is wide enough for more than that to be won, it is still split.
+    Each form is known but for its error, which counts as often as the form. While the region is
+    wide enough for more than that to be won, it is still split.
     """
-    blur = node.error + node.t * node.tie
+    blur = float(node.share @ node.errors)
     if len(node.members) > 1 or open_part > blur:
         return False
     return float(node.pull.sum()) <= blur or float((node.upper - node.lower).max()) < _TINY_REGION

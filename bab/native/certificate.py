@@ -121,7 +121,7 @@ class CertificateBook:
         place = self._place(instance, files)
         known = self._claims.get((place, label))
         if records:
-            proved, tree = compact(records, upper, instance)
+            proved, tree = compact(records, upper, instance, label)
             if known is None or proved < known.upper:
                 names = [] if known is None else known.names
                 known = _Claim(names, place, label, proved, tree)
@@ -200,7 +200,9 @@ class CertificateBook:
                 _put_proofs(archive, f"tree{i}", claim.tree)
 
 
-def compact(records: Sequence[Record], upper: float, instance: Instance) -> tuple[float, _Tree]:
+def compact(
+    records: Sequence[Record], upper: float, instance: Instance, label: int
+) -> tuple[float, _Tree]:
     """Keep of a search what its bound rests on.
 
     Regions that were taken back are dropped, and so are splits that were interrupted; the node
@@ -212,6 +214,7 @@ def compact(records: Sequence[Record], upper: float, instance: Instance) -> tupl
     upper : float
         What the search found.
     instance : Instance
+    label : int
         The question.
 
     Returns
@@ -236,12 +239,12 @@ def compact(records: Sequence[Record], upper: float, instance: Instance) -> tupl
     found = [_roomy(r, r.value, instance) for r, leaf in zip(kept, leaves, strict=True) if leaf]
     proved = max(found, default=-math.inf)
     proved = max(proved, upper + _ROOM * (1.0 + abs(upper)))
-    return proved, _tree(kept, leaves, proved, instance)
+    return proved, _tree(kept, leaves, proved, instance, label)
 
 
 def _target(record: Record, upper: float) -> float:
     """Return a target that the room of errors leaves the cut where it was."""
-    return min(record.target + _ROOM_OF_ERRORS * record.error, upper)
+    return min(record.target + _ROOM_OF_ERRORS * float(record.errors[0]), upper)
 
 
 def _roomy(record: Record, value: float, instance: Instance) -> float:
@@ -252,7 +255,7 @@ def _roomy(record: Record, value: float, instance: Instance) -> float:
     """
     if not math.isfinite(value):
         return value
-    t = record.proof.t if record.proof is not None else 0.0
+    t = float(record.proof.share[-1]) if record.proof is not None else 0.0
     errors = instance.network_error + t * instance.member_error
     return value + _ROOM * (1.0 + abs(value)) + _ROOM_OF_SUMS * errors
 
@@ -276,7 +279,10 @@ def _last_whole(
     return []
 
 
-def _tree(kept: list[Record], leaves: list[bool], upper: float, instance: Instance) -> _Tree:
+def _tree(
+    kept: list[Record], leaves: list[bool], upper: float, instance: Instance, label: int
+) -> _Tree:
+    rivals = [c for c in range(instance.labels) if c != label]
     row = {record.ident: i for i, record in enumerate(kept)}
     proofs: list[Proof] = []
     sets: list[NDArray[np.int64]] = []
@@ -292,23 +298,28 @@ def _tree(kept: list[Record], leaves: list[bool], upper: float, instance: Instan
         if proves and record.proof is not None:
             proofs.append(record.proof)
     bare = [record.split for record in kept]
+    share = np.zeros((len(proofs), instance.labels))
+    for i, each in enumerate(proofs):
+        share[i, rivals] = each.share[:-1]
     arrays: Arrays = {
         "ident": np.array([record.ident for record in kept], np.int64),
         "parent": np.array([row.get(record.parent, -1) for record in kept], np.int64),
         "kind": np.array([_KINDS.index(split.kind) for split in bare], np.int8),
-        "index": np.array([split.index for split in bare], np.int64),
+        "index": np.array(
+            [rivals[s.index] if s.kind == "root" else s.index for s in bare], np.int64
+        ),
         "side": np.array([split.side for split in bare], np.int64),
         "point": np.array([split.point for split in bare]),
         "target": np.array([_target(record, upper) for record in kept]),
-        "error": np.array([record.error * (1.0 + _ROOM_OF_ERRORS) for record in kept]),
-        "tie": np.array([record.tie * (1.0 + _ROOM_OF_ERRORS) for record in kept]),
+        "error": np.array([record.errors[0] * (1.0 + _ROOM_OF_ERRORS) for record in kept]),
+        "tie": np.array([record.errors[-1] * (1.0 + _ROOM_OF_ERRORS) for record in kept]),
         "claim": np.array(claim),
         "proof": np.array(proof, np.int64),
         "group": np.array(group, np.int64),
         "members": np.concatenate([np.zeros(0, np.int64), *sets]),
         "offsets": np.cumsum([0, *(len(each) for each in sets)]).astype(np.int64),
-        "t": np.array([each.t for each in proofs], np.float32),
-        "share": np.array([each.share for each in proofs], np.float64).reshape(-1, instance.labels),
+        "t": np.array([each.share[-1] for each in proofs], np.float32),
+        "share": share,
     }
     return _Tree(arrays, proofs)
 

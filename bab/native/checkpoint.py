@@ -35,7 +35,7 @@ EVERY = 50.0
 _SHARE = 4.0
 """... and at least this many times as long as the last one took."""
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 class Checkpoints:
@@ -343,7 +343,7 @@ class Checkpoint:
     def _records(self, count: int) -> list[Record]:
         records: list[Record] = []
         for i in range(-(-count // BLOCK)):
-            names = ("rows", "members", "cz", "cd", "t", "share")
+            names = ("rows", "errors", "members", "cz", "cd", "share")
             records += unpack_records({name: self._array(f"records/{i}/{name}") for name in names})
         return records
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from leaveout.bab.native.anchors import Anchors
 from leaveout.bab.native.branching import Brancher
 from leaveout.bab.native.clusters import Clusters
+from leaveout.bab.native.forms import Forms
 from leaveout.bab.native.handoff import Handoff
 from leaveout.bab.native.kernels.batch import CLOSED, EMPTY, OPEN, Kernel, Work
 from leaveout.bab.native.nodes import Node, Split, batch_of, with_bounds
@@ -58,9 +59,9 @@ class Stand:
 
 
 class Explorer:
-    """Owns a frontier; no leak of what it was given is above its value or the targets it met.
+    """Owns a frontier; nothing of what it was given is above its value or the targets it met.
 
-    Confidences are those of float32 evaluation throughout.
+    Values are those of float32 evaluation throughout.
 
     Parameters
     ----------
@@ -68,7 +69,8 @@ class Explorer:
     clusters : Clusters or None
         Needed where there are several members.
     kernel : Kernel
-    label : int
+    forms : Forms
+        As `Forms.over` gives them.
     steps : int
         Of the dual ascent.
     seed : int
@@ -85,7 +87,7 @@ class Explorer:
         pairs: Space,
         clusters: Clusters | None,
         kernel: Kernel,
-        label: int,
+        forms: Forms,
         *,
         steps: int = 60,
         seed: int = 0,
@@ -94,7 +96,7 @@ class Explorer:
         gauge: Gauge | None = None,
     ) -> None:
         self.pairs, self.clusters, self.kernel = pairs, clusters, kernel
-        self.work = Work(label, steps)
+        self.forms, self.work = forms, Work(steps)
         self.brancher = Brancher(pairs.layout.hidden, seed)
         self.records: list[Record] | None = None
         self.handoff: Handoff | None = None
@@ -173,7 +175,7 @@ class Explorer:
         sides = []
         for brancher in (self.brancher.copy(), self.brancher.other()):
             side = Explorer(
-                self.pairs, self.clusters, self.kernel, self.work.label,
+                self.pairs, self.clusters, self.kernel, self.forms,
                 steps=self.work.steps, gauge=self.gauge,
             )  # fmt: skip
             side._names, side.brancher, side.handoff = self._names, brancher, self.handoff
@@ -327,7 +329,7 @@ class Explorer:
             sets = self.pairs.sets(groups)
             many = ~sets.exact[batch.which]
             work = replace(self.work, steps=0) if many.all() else self.work
-            found = self.kernel.bound(self.pairs.numbers, sets, batch, work)
+            found = self.kernel.bound(self.pairs.numbers, self.forms, sets, batch, work)
             self.bounded += len(nodes)
             spread = self._spread(nodes, many, found.value, target)
             for i, node in enumerate(nodes):
@@ -357,7 +359,9 @@ class Explorer:
             slack=np.zeros_like(own.slack),
             exact=np.ones_like(own.exact),
         )
-        found = self.kernel.bound(self.pairs.numbers, bare, batch, replace(self.work, steps=0))
+        found = self.kernel.bound(
+            self.pairs.numbers, self.forms, bare, batch, replace(self.work, steps=0)
+        )
         result[many] = values[many] - np.maximum(found.value, batch.cut)
         return result
 

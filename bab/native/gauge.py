@@ -35,11 +35,12 @@ def gauged(pairs: Pairs, node: Node, label: int, target: float) -> Node:
     most phases above a sum are known (`leaveout.encoders.Evaluation`).
     """
     width = float((node.upper - node.lower).mean())
-    errors = node.error + node.tie
+    # Goals have one error in common; the condition is the last form.
+    known = float(node.errors[0]) + float(node.errors[-1])
     if (
         len(node.members) > 1
         or width > _NARROWER * node.gauged
-        or node.value - target > _MATTERS * errors
+        or node.value - target > _MATTERS * known
     ):
         return node
     instance = pairs.instance
@@ -56,13 +57,10 @@ def gauged(pairs: Pairs, node: Node, label: int, target: float) -> Node:
         other.append(Interval(lower[at] - below[at], upper[at] + above[at]))
     rivals = [c for c in range(instance.labels) if c != label]
     error = pairs.evaluation(None).lead_error(own, box, label, rivals)
-    tie = pairs.evaluation(int(node.members[0])).lead_error(other, box, label, [node.rival])
-    return replace(
-        node,
-        error=min(node.error, ROOM * error),
-        tie=min(node.tie, ROOM * tie),
-        gauged=width,
-    )
+    tie = pairs.evaluation(int(node.members[0])).lead_error(other, box, label, [rivals[node.case]])
+    errors = np.full_like(node.errors, ROOM * error)
+    errors[-1] = ROOM * tie
+    return replace(node, errors=np.minimum(node.errors, errors), gauged=width)
 
 
 def blur_at(instance: Instance, witness: Witness) -> float:

@@ -117,9 +117,9 @@ def root_bounds(explorer: Explorer, pairs: Pairs, parts: list[Members]) -> list[
 
     Nothing is kept of it: the explorer's frontier stays as it is.
     """
-    label = explorer.work.label
-    rivals = [rival for rival in range(pairs.layout.labels) if rival != label]
-    nodes = [root_node(pairs, part, rival, -1) for part in parts for rival in rivals]
+    forms = explorer.forms
+    cases = range(forms.cases)
+    nodes = [root_node(pairs, forms, part, case, -1) for part in parts for case in cases]
     values = np.array([node.bound for node in _bounded(explorer, pairs, nodes)])
     return [float(each) for each in values.reshape(len(parts), -1).max(axis=1)]
 
@@ -129,5 +129,5 @@ def _bounded(explorer: Explorer, pairs: Pairs, nodes: list[Node]) -> list[Node]:
     sets = pairs.sets(groups)
     many = ~sets.exact[batch.which]
     work = replace(explorer.work, steps=0) if many.all() else explorer.work
-    found = explorer.kernel.bound(pairs.numbers, sets, batch, work)
+    found = explorer.kernel.bound(pairs.numbers, explorer.forms, sets, batch, work)
     return [with_bounds(node, found, at, 0.0, 0.0) for at, node in enumerate(nodes)]

@@ -84,8 +84,8 @@ class Handoff:
             whole,
             box=box,
             pair=pair_bounds(whole.network.stack, hyper, bounds, box),
-            network_error=node.error,
-            member_error=node.tie,
+            network_error=float(node.errors[0]),
+            member_error=float(node.errors[-1]),
         )
         task = MemberSet(
             node.members, node.value, Encoding(relax_if_similar=None, tolerance=TIGHT), _LIMIT

@@ -8,10 +8,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.bab.native.forms import Forms
 from leaveout.bab.native.kernels.batch import Batch, Bounded
-from leaveout.bab.native.pairs import Pairs
+from leaveout.bab.native.pairs import Space
 
-__all__ = ["Node", "Split", "batch_of", "exact", "root_node", "with_bounds"]
+__all__ = ["Node", "Split", "batch_of", "root_node", "with_bounds"]
 
 Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
@@ -27,7 +28,7 @@ class Split:
     ----------
     kind : {"root", "input", "members", "phase"}
     index : int
-        Input, or hidden neuron; the rival of a root.
+        Input, or hidden neuron; the case of a root.
     side : int
         0 and 1 for the two children: below and above the point, tied on and off.
     point : float
@@ -50,12 +51,14 @@ class Node:
         The parent of a root is -1.
     split : Split
     members : ndarray of int64
-    error, tie : float
-        How far a float32 confidence of N, and of a member, may be from the exact one here.
+    case : int
+        What is asked of it: see `Forms`.
+    errors : ndarray of float64, shape (rows,)
+        How far float32 evaluation may move each form of the case here.
     gauged : float
         Mean width of the region over which the errors were bounded.
     value : float
-        No leak of the node has a higher float32 confidence, but for those cut away.
+        No counter-example of the node has a higher value, but for those cut away.
     spread : float
         How much of the value comes from the set holding more than its centre; 0 for one member.
     anchor : int
@@ -65,26 +68,24 @@ class Node:
     cap : float
         What was proved of the region otherwise.
     cut_at : float
-        Leaks of at most this confidence may have been cut away; minus infinity if none was.
+        Those of at most this value may have been cut away; minus infinity if none was.
     """
 
     ident: int
     parent: int
     split: Split
     members: Members
-    rival: int
+    case: int
     lower: Floats
     upper: Floats
     state: Floats
     phase: NDArray[np.int8]
     cz: NDArray[np.float32]
     cd: NDArray[np.float32]
-    t: float
     share: Floats
     pull: Floats
     tension: Floats
-    error: float
-    tie: float
+    errors: Floats
     gauged: float
     value: float
     warm: bool
@@ -96,37 +97,36 @@ class Node:
 
     @property
     def bound(self) -> float:
-        """No leak of the node has a higher float32 confidence, not even one cut away."""
+        """No counter-example of the node has a higher value, not even one cut away."""
         return max(self.value, self.cut_at)
 
 
-def root_node(pairs: Pairs, members: Members, rival: int, ident: int) -> Node:
-    """Return the node of all leaks of some members towards one rival."""
-    layout = pairs.layout
-    share = np.zeros(layout.labels)
-    share[rival] = 1.0
+def root_node(space: Space, forms: Forms, members: Members, case: int, ident: int) -> Node:
+    """Return the node of all counter-examples of one case, for some members."""
+    layout, rows = space.layout, forms.case(case)
+    share, errors = np.zeros(forms.width), np.zeros(forms.width)
+    share[int(np.argmax(forms.goal[rows]))] = 1.0
+    errors[: rows.stop - rows.start] = forms.errors[rows]
     nothing = np.zeros(layout.hidden, np.float32)
     return Node(
-        ident,
-        -1,
-        Split("root", rival),
-        members,
-        rival,
-        pairs.lower,
-        pairs.upper,
-        pairs.root,
-        np.zeros(layout.hidden, np.int8),
-        nothing,
-        nothing,
-        0.0,
-        share,
-        np.zeros(layout.inputs),
-        np.full(layout.hidden, -1.0),
-        pairs.instance.network_error,
-        pairs.instance.member_error,
-        float((pairs.upper - pairs.lower).mean()),
-        np.inf,
-        False,
+        ident=ident,
+        parent=-1,
+        split=Split("root", case),
+        members=members,
+        case=case,
+        lower=space.lower,
+        upper=space.upper,
+        state=space.root,
+        phase=np.zeros(layout.hidden, np.int8),
+        cz=nothing,
+        cd=nothing,
+        share=share,
+        pull=np.zeros(layout.inputs),
+        tension=np.full(layout.hidden, -1.0),
+        errors=errors,
+        gauged=float((space.upper - space.lower).mean()),
+        value=np.inf,
+        warm=False,
     )
 
 
@@ -137,7 +137,7 @@ def batch_of(nodes: list[Node], target: float, aim: float) -> tuple[Batch, list[
     ----------
     nodes : list of Node
     target, aim : float
-        What need not be bounded further, and what the ascent stops at: float32 confidences.
+        What need not be bounded further, and what the ascent stops at.
     """
     groups: dict[bytes, int] = {}
     listed: list[Members] = []
@@ -149,27 +149,21 @@ def batch_of(nodes: list[Node], target: float, aim: float) -> tuple[Batch, list[
             listed.append(node.members)
         which[i] = groups[key]
     batch = Batch(
-        which,
-        np.array([node.rival for node in nodes], np.int64),
-        np.stack([node.lower for node in nodes]),
-        np.stack([node.upper for node in nodes]),
-        np.stack([node.state for node in nodes]),
-        np.stack([node.phase for node in nodes]),
-        np.stack([node.cz for node in nodes]).astype(np.float64),
-        np.stack([node.cd for node in nodes]).astype(np.float64),
-        np.array([node.t for node in nodes]),
-        np.stack([node.share for node in nodes]),
-        np.array([node.warm for node in nodes]),
-        np.array([node.tie for node in nodes]),
-        np.array([exact(target, node) for node in nodes]),
-        np.array([exact(aim, node) for node in nodes]),
+        which=which,
+        case=np.array([node.case for node in nodes], np.int64),
+        lower=np.stack([node.lower for node in nodes]),
+        upper=np.stack([node.upper for node in nodes]),
+        state=np.stack([node.state for node in nodes]),
+        phase=np.stack([node.phase for node in nodes]),
+        cz=np.stack([node.cz for node in nodes]).astype(np.float64),
+        cd=np.stack([node.cd for node in nodes]).astype(np.float64),
+        share=np.stack([node.share for node in nodes]),
+        warm=np.array([node.warm for node in nodes]),
+        errors=np.stack([node.errors for node in nodes]),
+        cut=np.full(len(nodes), target),
+        aim=np.full(len(nodes), aim),
     )
     return batch, listed
-
-
-def exact(confidence: float, node: Node) -> float:
-    """Return the exact confidence that a float32 one is surely above, a hair on the safe side."""
-    return confidence - node.error - 1e-12 * (1.0 + abs(confidence))
 
 
 def with_bounds(node: Node, found: Bounded, i: int, spread: float, target: float) -> Node:
@@ -182,11 +176,10 @@ def with_bounds(node: Node, found: Bounded, i: int, spread: float, target: float
         state=found.state[i].copy(),
         cz=found.cz[i].astype(np.float32),
         cd=found.cd[i].astype(np.float32),
-        t=float(found.t[i]),
         share=found.share[i].copy(),
         pull=found.pull[i].copy(),
         tension=found.tension[i].copy(),
-        value=min(float(found.value[i]) + node.error, node.cap),
+        value=min(float(found.value[i]), node.cap),
         warm=True,
         spread=spread,
         cut_at=max(node.cut_at, target) if shrunk else node.cut_at,

@@ -53,6 +53,21 @@ class Space(Protocol):
         ...
 
     @property
+    def lower(self) -> Floats:
+        """Lower bounds of the whole region, shifted, shape (inputs,)."""
+        ...
+
+    @property
+    def upper(self) -> Floats:
+        """Upper bounds of the whole region, shifted, shape (inputs,)."""
+        ...
+
+    @property
+    def root(self) -> Floats:
+        """State of a node that covers everything, shape (6, hidden)."""
+        ...
+
+    @property
     def count(self) -> int:
         """Number of members."""
         ...

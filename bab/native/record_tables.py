@@ -24,15 +24,13 @@ _ROW = np.dtype(
         ("point", "<f8"),
         ("count", "<i8"),
         ("target", "<f8"),
-        ("error", "<f8"),
-        ("tie", "<f8"),
         ("gauged", "<f8"),
         ("status", "<i8"),
         ("value", "<f8"),
         ("proved", "?"),
     ]
 )
-_OWN = ("ident", "parent", "target", "error", "tie", "gauged", "status", "value")
+_OWN = ("ident", "parent", "target", "gauged", "status", "value")
 _SPLIT = ("index", "side", "point")
 
 
@@ -50,9 +48,10 @@ def pack_records(records: list[Record]) -> dict[str, NDArray[np.generic]]:
     proofs = [record.proof for record in records if record.proof is not None]
     packed: dict[str, NDArray[np.generic]] = {
         "rows": rows,
+        "errors": np.stack([record.errors for record in records]),
         "members": np.concatenate([np.zeros(0, np.int64), *members]),
     }
-    for name in ("cz", "cd", "t", "share"):
+    for name in ("cz", "cd", "share"):
         packed[name] = np.array([getattr(proof, name) for proof in proofs])
     return packed
 
@@ -61,13 +60,11 @@ def unpack_records(packed: dict[str, NDArray[np.generic]]) -> list[Record]:
     """Return the records of `pack_records`."""
     rows: NDArray[np.void] = np.asarray(packed["rows"])
     proofs = iter(
-        Proof(cz, cd, float(t), share)
-        for cz, cd, t, share in zip(
-            packed["cz"], packed["cd"], packed["t"], packed["share"], strict=True
-        )
+        Proof(cz, cd, share)
+        for cz, cd, share in zip(packed["cz"], packed["cd"], packed["share"], strict=True)
     )
     records, begin = [], 0
-    for row in rows:
+    for row, errors in zip(rows, np.asarray(packed["errors"], np.float64), strict=True):
         count, own = int(row["count"]), None
         if count >= 0:
             own = np.asarray(packed["members"][begin : begin + count], np.int64)
@@ -75,5 +72,5 @@ def unpack_records(packed: dict[str, NDArray[np.generic]]) -> list[Record]:
         values = {name: row[name].item() for name in _OWN}
         split = Split(_KINDS[row["kind"]], *(row[name].item() for name in _SPLIT))
         proof = next(proofs) if row["proved"] else None
-        records.append(Record(split=split, members=own, proof=proof, **values))
+        records.append(Record(split=split, members=own, errors=errors, proof=proof, **values))
     return records

@@ -14,18 +14,17 @@ __all__ = ["Proof", "Record"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Proof:
-    """Multipliers that bound a node; all are float32 numbers but the shares' last bits.
+    """Multipliers that bound a node; all are float32 numbers but the last bits of goals' shares.
 
     Attributes
     ----------
     cz, cd : ndarray of float32, shape (hidden,)
-    t : float
-    share : ndarray of float64, shape (labels,)
+    share : ndarray of float64, shape (rows,)
+        Of the forms of the node's case.
     """
 
     cz: NDArray[np.float32]
     cd: NDArray[np.float32]
-    t: float
     share: NDArray[np.float64]
 
 
@@ -40,13 +39,14 @@ class Record:
     members : ndarray of int64 or None
         Where they are not the parent's.
     target : float
-        Float32 confidence up to which linear forms were allowed to cut away.
-    error, tie, gauged : float
+        Value up to which linear forms were allowed to cut away.
+    errors : ndarray of float64, shape (rows,)
+    gauged : float
         Of the node.
     status : int
         Of the kernel.
     value : float
-        No leak of the node has a higher float32 confidence.
+        No counter-example of the node has a higher one.
     proof : Proof or None
         None where linear forms, or an empty region, settle the node.
     """
@@ -56,8 +56,7 @@ class Record:
     split: Split
     members: NDArray[np.int64] | None
     target: float
-    error: float
-    tie: float
+    errors: NDArray[np.float64]
     gauged: float
     status: int
     value: float
@@ -73,10 +72,9 @@ class Record:
             node.split,
             node.members if own else None,
             target,
-            node.error,
-            node.tie,
+            node.errors,
             node.gauged,
             status,
             node.bound,
-            Proof(node.cz, node.cd, node.t, node.share) if proved else None,
+            Proof(node.cz, node.cd, node.share) if proved else None,
         )

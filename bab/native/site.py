@@ -15,6 +15,7 @@ from leaveout.bab.instance import Instance
 from leaveout.bab.native.anchors import Held
 from leaveout.bab.native.clusters import make_clusters
 from leaveout.bab.native.explorer import Explorer, Stand
+from leaveout.bab.native.forms import leak_forms
 from leaveout.bab.native.gauge import gauged
 from leaveout.bab.native.groups import Group, capped, grow, root_bounds
 from leaveout.bab.native.handoff import Handoff
@@ -126,12 +127,15 @@ class Site:
         threads: int | None = None,
     ) -> None:
         self.instance, self.label = instance, label
-        self.pairs = make_pairs(instance)
+        self.pairs = pairs = make_pairs(instance)
+        errors = instance.network_error, instance.member_error
+        asked = leak_forms(label, instance.labels, pairs.layout.inputs, *errors)
+        self.forms = asked.over(pairs.numbers, pairs.origin, pairs.lower, pairs.upper)
         self.explorer = Explorer(
-            self.pairs,
+            pairs,
             make_clusters(instance, options.seed),
             make_kernel(options.kernel, threads),
-            label,
+            self.forms,
             steps=options.steps,
             seed=options.seed,
             first=first,
@@ -157,10 +161,12 @@ class Site:
             self.explorer.handoff.end()
 
     def start(self, target: float) -> Report:
-        """Bound the roots: all members, one root a rival."""
+        """Bound the roots: all members, one root a case."""
         everyone = np.arange(len(self.instance.members), dtype=np.int64)
-        rivals = [c for c in range(self.instance.labels) if c != self.label]
-        roots = [root_node(self.pairs, everyone, c, self.explorer.name()) for c in rivals]
+        roots = [
+            root_node(self.pairs, self.forms, everyone, case, self.explorer.name())
+            for case in range(self.forms.cases)
+        ]
         with self._whole():
             self.explorer.start(roots, target)
             return self._report(target)
@@ -313,7 +319,7 @@ class Site:
         return pack([each.node for each in held], self._row_type()), columns
 
     def _example(self) -> Node:
-        return root_node(self.pairs, np.zeros(0, np.int64), 0, 0)
+        return root_node(self.pairs, self.forms, np.zeros(0, np.int64), 0, 0)
 
     def _row_type(self) -> np.dtype[np.void]:
         return row_type(self._example())

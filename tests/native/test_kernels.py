@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from leaveout.bab.native.forms import Forms, leak_forms, stacked
 from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.native.kernels.batch import EMPTY, Batch, MemberSets, Work
 from leaveout.bab.native.options import NativeOptions
@@ -33,6 +34,26 @@ def kernels():
     return {name: make_kernel(name, 1) for name in ("cpu", *ARRAYS)}
 
 
+def random_forms(rng: np.random.Generator, inputs: int, scores: int, size: float) -> Forms:
+    """Return a few cases of random forms, such as claims in the language fall into."""
+    parts = []
+    for _ in range(3):
+        count = int(rng.choice([1, 2, 3, 5, 9]))
+        goal = rng.random(count) < 0.5
+        goal[rng.integers(count)] = True
+        sparse = rng.choice([-1.0, 0.0, 1.0], (3, count, max(inputs, scores)))
+        own = sparse[0, :, :scores] * np.round(rng.uniform(0.5, 2.0, (count, scores)), 2)
+        # Of one network, of how another differs, or of either.
+        kind = rng.choice(3, (count, 1))
+        change = np.where(kind == 0, 0.0, np.where(kind == 1, own, sparse[1, :, :scores]))
+        own = np.where(kind == 2, 0.0, own)
+        features = size * sparse[2, :, :inputs] * (rng.random((count, 1)) < 0.3)
+        constant = size * rng.choice([0.0, -0.5, 1.0], count)
+        errors = size * rng.choice([0.0, 1e-6, 0.05], count)
+        parts.append(Forms.of_case(features, own, change, constant, errors, goal))
+    return stacked(parts)
+
+
 @dataclass(frozen=True)
 class Case:
     """Some random nodes of a random question."""
@@ -41,11 +62,12 @@ class Case:
     pairs: Pairs
     groups: list[np.ndarray]
     sets: MemberSets
+    forms: Forms
     batch: Batch
     work: Work
 
     @staticmethod
-    def of(seed: int, *, scales: bool = True) -> "Case":
+    def of(seed: int, *, scales: bool = True, leaks: bool = True) -> "Case":
         rng = np.random.default_rng(seed)
         scale = 10.0 ** float(rng.integers(-6, 7)) if scales and rng.random() < 0.5 else 1.0
         kind = rng.integers(8)
@@ -60,34 +82,43 @@ class Case:
         members = len(pairs.instance.members)
         groups = [np.array([i]) for i in range(members)] + [np.arange(members)]
         labels, layout = pairs.layout.labels, pairs.layout
-        label = int(rng.integers(labels))
-        rivals = [c for c in range(labels) if c != label]
+        rough = float(pairs.numbers.rough[layout.hidden :].max())
+        if leaks:
+            label = int(rng.integers(labels))
+            asked = leak_forms(label, labels, layout.inputs, 0.0, 0.0)
+        else:
+            asked = random_forms(rng, layout.inputs, labels, rough)
+        forms = asked.over(pairs.numbers, pairs.origin, pairs.lower, pairs.upper)
         width = pairs.upper - pairs.lower
         size = rng.choice([1.0, 0.3, 1e-3, 1e-6], (NODES, 1)) * rng.random((NODES, 1))
         lower = pairs.lower + (1 - size) * rng.random((NODES, layout.inputs)) * width
-        rough = pairs.numbers.rough[layout.hidden :].max()
-        share = np.zeros((NODES, labels))
-        rival = rng.choice(rivals, NODES)
-        share[np.arange(NODES), rival] = 1.0
+        case = rng.integers(forms.cases, size=NODES)
+        share, errors = np.zeros((NODES, forms.width)), np.zeros((NODES, forms.width))
+        for i in range(NODES):
+            rows = forms.case(case[i])
+            share[i, np.argmax(forms.goal[rows])] = 1.0
+            own = rng.choice([0.0, 1e-6, 0.1]) * rough
+            errors[i, : rows.stop - rows.start] = np.where(
+                forms.goal[rows] & leaks, 0.0, forms.errors[rows] + own
+            )
         cold = (NODES, layout.hidden)
         batch = Batch(
             which=rng.integers(len(groups), size=NODES),
-            rival=rival,
+            case=case,
             lower=lower,
             upper=np.minimum(lower + size * width, pairs.upper),
             state=np.repeat(pairs.root[None], NODES, axis=0),
             phase=np.zeros(cold, np.int8),
             cz=np.zeros(cold),
             cd=np.zeros(cold),
-            t=np.zeros(NODES),
             share=share,
             warm=np.zeros(NODES, bool),
-            tie=rng.choice([0.0, 1e-6, 0.1], NODES) * rough,
+            errors=errors,
             cut=rng.choice([-1.0, 0.0, 0.05], NODES) * rough,
             aim=np.full(NODES, -np.inf),
         )
-        work = Work(label, int(rng.choice([0, 3, 20])))
-        return Case(rng, pairs, groups, pairs.sets(groups), batch, work)
+        work = Work(int(rng.choice([0, 3, 20])))
+        return Case(rng, pairs, groups, pairs.sets(groups), forms, batch, work)
 
     def point(self, i: int) -> np.ndarray:
         """Return a point of a node's box: inside, or a corner."""
@@ -113,12 +144,12 @@ class Case:
         batch = replace(
             self.batch,
             lower=found.lower, upper=found.upper, state=found.state, cz=found.cz, cd=found.cd,
-            t=found.t, share=found.share, warm=np.isfinite(found.value) & (found.status < 2),
+            share=found.share, warm=np.isfinite(found.value) & (found.status < 2),
         )  # fmt: skip
         return replace(self, batch=batch)
 
     def bound(self, kernel):
-        return kernel.bound(self.pairs.numbers, self.sets, self.batch, self.work)
+        return kernel.bound(self.pairs.numbers, self.forms, self.sets, self.batch, self.work)
 
 
 class Member:
@@ -184,8 +215,8 @@ class Member:
 
 def holds(case: Case, found, points: int) -> int:
     """Check what was found at random points and members of every node; returns how many."""
-    layout, batch, label = case.pairs.layout, case.batch, case.work.label
-    hidden, numbers = layout.hidden, case.pairs.numbers
+    batch, forms = case.batch, case.forms
+    hidden, numbers = case.pairs.layout.hidden, case.pairs.numbers
     # Evaluating a point rounds too.
     blur, blur_d = 1e-14 * numbers.rough, 1e-14 * numbers.rough_difference
     checked = 0
@@ -198,16 +229,23 @@ def holds(case: Case, found, points: int) -> int:
                 continue
             z, dz = member.run(x, on)
             _, true = member.run(x, np.full((1, hidden), np.nan))
-            lead = z[hidden + label] - np.delete(z[hidden:], label)
-            rival = hidden + batch.rival[i]
-            leads = z[hidden + label] - z[rival] + dz[:, hidden + label] - dz[:, rival]
-            slack = blur[hidden:].max() + blur_d[hidden:].max()
-            leak = leads.min() <= batch.tie[i] - 4 * slack
+            rows = forms.case(batch.case[i])
+            slack = 4 * (1e-14 * forms.sizes[rows].max() + blur[hidden:].max() * forms.width)
+            slack += 4 * blur_d[hidden:].max() * forms.width
+            scores = np.tile(z[hidden:], (len(on), 1))
+            values = forms.values(np.tile(x, (len(on), 1)), scores, dz[:, hidden:])[rows]
+            # Of all ways to pass a difference the best counts; where there are several, one form
+            # at most has to do with it.
+            assert len(on) == 1 or forms.touching[rows].sum() <= 1
+            best = values.max(axis=1) + batch.errors[i, : len(values)]
+            goal = forms.goal[rows]
+            counts = bool((best[~goal] >= slack).all())
+            worst = best[goal].min()
             checked += 1
-            if leak:
-                assert lead.min() <= found.value[i] + 4 * slack
+            if counts:
+                assert worst <= found.value[i] + slack
                 assert found.value[i] >= batch.cut[i]
-            if leak and lead.min() > batch.cut[i] + 4 * slack:
+            if counts and worst > batch.cut[i] + slack:
                 assert found.status[i] < 2
                 assert (found.lower[i] <= x).all() and (x <= found.upper[i]).all()
             if found.status[i] == EMPTY:
@@ -229,7 +267,7 @@ def same(one, other, case: Case) -> None:
     top = numbers.rough[hidden:].max()
     sizes = {
         "status": 1.0, "lower": 1.0, "upper": 1.0, "state": np.stack([z, z, d, d, d, d]),
-        "value": top, "cz": top / z, "cd": top / z, "t": 1.0, "share": 1.0,
+        "value": top, "cz": top / z, "cd": top / z, "share": 1.0,
         "pull": top, "tension": top,
     }  # fmt: skip
     apart = np.zeros(NODES, bool)
@@ -237,7 +275,9 @@ def same(one, other, case: Case) -> None:
         a, b = getattr(one, name) / size, getattr(other, name) / size
         if name == "state":
             a, b = (np.where((one.status == EMPTY)[:, None, None], 0.0, each) for each in (a, b))
-        near = np.isclose(a, b, rtol=1e-9, atol=1e-9).reshape(NODES, -1).all(axis=1)
+        # Multipliers are float32 numbers: the last bit of a sum may round them another way.
+        room = 1e-9 if name in {"status", "lower", "upper", "state"} else 3e-7
+        near = np.isclose(a, b, rtol=room, atol=room).reshape(NODES, -1).all(axis=1)
         if name in {"status", "lower", "upper", "state"} or case.work.steps <= 3:
             assert near.all(), name
         apart |= ~near
@@ -245,24 +285,28 @@ def same(one, other, case: Case) -> None:
     assert apart.sum() <= 1
 
 
+@pytest.mark.parametrize("leaks", (True, False))
 @pytest.mark.parametrize("name", ARRAYS)
 @cheap
 @given(seed=seeds)
-def test_every_kernel_finds_the_same(kernels, name, seed):
-    case = Case.of(seed)
+def test_every_kernel_finds_the_same(kernels, name, leaks, seed):
+    case = Case.of(seed, leaks=leaks)
     for _ in range(2):
         found = case.bound(kernels["cpu"])
         same(found, case.bound(kernels[name]), case)
         case = case.after(found).tied()
 
 
+@pytest.mark.parametrize("leaks", (True, False))
 @pytest.mark.parametrize("name", ("cpu", "numpy"))
 @cheap
 @given(seed=seeds)
-def test_no_leak_is_above_what_was_found(kernels, name, seed):
-    case = Case.of(seed)
+def test_nothing_is_above_what_was_found(kernels, name, leaks, seed):
+    case = Case.of(seed, leaks=leaks)
     found = case.bound(kernels[name])
     assert holds(case, found, 8) == 8 * NODES
+    child = case.after(found)
+    assert holds(child, child.bound(kernels[name]), 8) == 8 * NODES
 
 
 @pytest.mark.parametrize("name", ("cpu", "numpy"))
@@ -303,19 +347,21 @@ def test_a_neuron_that_is_always_zero_hides_nothing(kernels, name):
     case = Case.of(0)
     pairs = make_pairs(question(0, model=model, spread=0.0))
     layout = pairs.layout
+    asked = leak_forms(0, 2, layout.inputs, 0.0, 0.0)
+    forms = asked.over(pairs.numbers, pairs.origin, pairs.lower, pairs.upper)
     batch = replace(
         case.batch,
         which=0 * case.batch.which,
-        rival=0 * case.batch.rival + 1,
+        case=0 * case.batch.case,
         lower=np.tile(pairs.lower, (NODES, 1)), upper=np.tile(pairs.upper, (NODES, 1)),
         state=np.repeat(pairs.root[None], NODES, axis=0),
         phase=np.zeros((NODES, layout.hidden), np.int8),
         cz=np.zeros((NODES, layout.hidden)), cd=np.zeros((NODES, layout.hidden)),
-        share=np.tile([0.0, 1.0], (NODES, 1)),
-        tie=np.full(NODES, 1e6), cut=np.full(NODES, -np.inf),
+        share=np.tile([1.0, 0.0], (NODES, 1)),
+        errors=np.tile([0.0, 1e6], (NODES, 1)), cut=np.full(NODES, -np.inf),
     )  # fmt: skip
     groups = [np.array([0])]
-    case = Case(rng, pairs, groups, pairs.sets(groups), batch, Work(0, 0))
+    case = Case(rng, pairs, groups, pairs.sets(groups), forms, batch, Work(0))
     found = case.bound(kernels[name])
     assert (found.status == 0).all() and np.isfinite(found.value).all()
     assert holds(case, found, 4) == 4 * NODES

@@ -179,11 +179,12 @@ def test_records_of_a_certificate_are_kept(tmp_path):
     for one, two in zip(after, stored):
         assert (one.ident, one.parent, one.split) == (two.ident, two.parent, two.split)
         assert (one.target, one.value, one.status) == (two.target, two.value, two.status)
+        assert np.array_equal(one.errors, two.errors)
         assert (one.members is None) == (two.members is None)
         assert one.members is None or np.array_equal(one.members, two.members)
         assert (one.proof is None) == (two.proof is None)
         if one.proof is not None:
-            for name in ("cz", "cd", "t", "share"):
+            for name in ("cz", "cd", "share"):
                 assert np.array_equal(getattr(one.proof, name), getattr(two.proof, name))
 
 
@@ -193,7 +194,7 @@ def test_nodes_survive_packing_and_bounds_only_widen():
     site.start(0.0)
     site.step(0.0, 0.5)
     nodes = site.nodes()
-    example = root_node(site.pairs, np.zeros(0, np.int64), 0, 0)
+    example = root_node(site.pairs, site.forms, np.zeros(0, np.int64), 0, 0)
     back = unpack(pack(nodes, row_type(example)), example)
     assert len(back) == len(nodes) > 0
     assert unpack(pack([], row_type(example)), example) == []
@@ -202,21 +203,18 @@ def test_nodes_survive_packing_and_bounds_only_widen():
             "ident",
             "parent",
             "split",
-            "rival",
+            "case",
             "value",
-            "error",
-            "tie",
             "gauged",
             "anchor",
             "plain",
             "cap",
             "warm",
             "spread",
-            "t",
         ):
             assert getattr(one, name) == getattr(two, name)
             assert type(getattr(one, name)) is type(getattr(two, name))
-        for name in ("members", "lower", "upper", "phase", "cz", "cd", "share"):
+        for name in ("members", "lower", "upper", "phase", "cz", "cd", "share", "errors"):
             assert np.array_equal(getattr(one, name), getattr(two, name))
             assert getattr(one, name).dtype == getattr(two, name).dtype
         for row in range(6):

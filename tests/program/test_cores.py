@@ -6,11 +6,8 @@ import os
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from leaveout.bab.linear.forms import Forms
-from leaveout.bab.linear.kernel import LinearKernel
 from leaveout.bab.native.kernels import make_kernel
 from leaveout.cores import cores
 from leaveout.models.forest.parameters import threads
@@ -36,10 +33,7 @@ def test_cores_are_those_this_process_may_use(three):
 
 
 def test_whatever_takes_every_core_takes_those(three):
-    empty = np.zeros((1, 1))
-    forms = Forms(empty, empty, empty, empty[0], empty[0], np.ones(1, np.bool_))
     assert make_kernel("cpu")._threads == 3
-    assert LinearKernel(forms)._threads == 3
     assert threads(-1) == 3
     assert VerifyOptions(engine="lucid").lucid(None).workers == 3
 

@@ -95,7 +95,7 @@ def test_what_is_warmed_is_all_that_a_run_uses(tmp_path):
     onnx.save(networks.dense(rng, (3, 5, 2), 1.0), tmp_path / "other.onnx")
     votes, truth = random_ballots(rng, 20, 9, 3)
     write_ballots(Ballots(votes, truth, 3), tmp_path / "v.npz")
-    for name in ("pairs", "forms", "dpa"):
+    for name in ("points", "dpa"):
         KERNELS[name]()
     before = compiled()
     with watched() as found:
@@ -111,9 +111,9 @@ def test_only_what_a_specification_uses_is_warmed(tmp_path, monkeypatch):
     claim = "forall x in X, M in F: confidence(N, x) > {} => label(M, x) == label(N, x)"
     text = BOUND[: BOUND.index("find")] + "guarantee g: "
     texts = {
-        BOUND: ["pairs"],
+        BOUND: ["points"],
         text + claim.format("1e6"): [],
-        text + "forall x in X: score(N, x, 0) <= 1e6": ["forms"],
+        text + "forall x in X: score(N, x, 0) <= 1e6": ["points"],
     }
     for written, expected in texts.items():
         run.verify(write_question(tmp_path, text=written), time=20)

@@ -15,7 +15,7 @@ def warm(
         list[str] | None,
         typer.Argument(
             metavar="[KERNEL]...",
-            help="What to compile: pairs (leaks), forms (other claims over points), guard, forest, "
+            help="What to compile: points (claims over points), guard, forest, "
             "dpa, ss_dpa, finite_aggregation, run_off, collective_accuracy.",
             show_default="everything",
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from leaveout.bab.native.kernels.array_forms import Rows, settled
 from leaveout.bab.native.kernels.array_passes import (
     Array,
     Nodes,
@@ -25,7 +26,6 @@ class Found(NamedTuple):
     best: Array
     cz: Array
     cd: Array
-    t: Array
     share: Array
     pull: Array
     tension: Array
@@ -41,7 +41,12 @@ def _where(nodes: Nodes, chosen: Array, new: list[Array], old: list[Array]) -> l
 
 
 def ascend(
-    nodes: Nodes, work: Work, given: dict[str, Array], start: tuple[Array, ...], running: Array
+    nodes: Nodes,
+    work: Work,
+    rows: Rows,
+    given: dict[str, Array],
+    start: tuple[Array, ...],
+    running: Array,
 ) -> Found:
     """Lower the dual values by Adam, from the better of two starts.
 
@@ -49,29 +54,30 @@ def ascend(
     ----------
     nodes : Nodes
     work : Work
+    rows : Rows
     given : dict of arrays
-        The batch; its ``cz, cd, t, share`` are the second start of the nodes that are ``warm``.
+        The batch; its ``cz, cd, share`` are the second start of the nodes that are ``warm``.
     start : tuple of arrays
         The first start.
     running : array of bool
         The open nodes; the others are left alone.
     """
-    space, layout, label = nodes.space, nodes.layout, work.label
-    xp, count, labels, hidden = space.xp, len(nodes), layout.labels, layout.hidden
-    to_rival, to_label = space.eye(labels)[given["rival"]], space.eye(labels)[label]
+    space, layout = nodes.space, nodes.layout
+    xp, count, hidden = space.xp, len(nodes), layout.hidden
     is_open = running
     best = space.full((count,), math.inf)
     sources = layout.inputs + hidden
-    second = [given["cz"], given["cd"], given["t"], given["share"]]
+    second = [given["cz"], given["cd"], given["share"]]
     kept = [*second, *(space.full((count, sources), 0.0) for _ in range(2))]
-    adam = _Adam(nodes, 2 * hidden + 1 + labels)
+    adam = _Adam(nodes, 2 * hidden + rows.goal.shape[1])
+    several = (rows.goal.sum(-1) > 1)[:, None] & rows.goal
     now: list[Array] = []
     scale = space.full((count, 2 * hidden), 0.0)
     for step in range(-1, work.steps + 1):
         if step <= 0:
             now = second if step < 0 else list(start)
-        now = [space.rounded(now[0]), space.rounded(now[1]), space.rounded(now[2]), now[3]]
-        value, blur, ah, ad, cd_top = _value(nodes, now, given["tie"], to_label, to_rival)
+        now = [space.rounded(now[0]), space.rounded(now[1]), now[2]]
+        value, blur, ah, ad, cd_top = _value(nodes, rows, now)
         # Gains that rounding may have made are none.
         better = running & (best - value > blur)
         if step < 0:
@@ -85,48 +91,49 @@ def ascend(
             break
         if step == 0:
             *now, ah, ad = _where(nodes, ~better, kept, [*now, ah, ad])
-            cd_top = now[2][:, None] * (to_rival - to_label)
+            cd_top = (now[2][:, :, None] * rows.change).sum(1)
             scale = _scale(nodes, ah, ad)
-        gz, gd = _residuals(nodes, now[0], now[1], cd_top, ah, ad)
-        over = gz[:, hidden:], gd[:, hidden:]
-        lead = ((over[0] + over[1]) * (to_label - to_rival)).sum(-1)
-        by_share = over[0][:, label, None] - over[0]
-        slopes = [gz[:, :hidden], gd[:, :hidden], (given["tie"] - lead)[:, None], by_share]
+        gz, gd, x = _residuals(nodes, now[0], now[1], cd_top, ah, ad)
+        over = gz[:, None, hidden:] * rows.scores + gd[:, None, hidden:] * rows.change
+        slope = rows.constant + over.sum(-1) + (rows.inputs * x[:, None, :]).sum(-1)
+        slopes = [gz[:, :hidden], gd[:, :hidden], slope]
         pace = work.rate * (1.02 - step / work.steps)
         move = pace * adam.step(xp.concatenate(slopes, -1))
+        by_share = move[:, 2 * hidden :]
+        simplex = _onto_simplex(xp.where(several, now[2] - by_share, -1e9 + 0.0 * by_share))
+        condition = rows.there & ~rows.goal
+        share = xp.where(several, simplex, now[2])
+        share = xp.where(condition, (now[2] - 0.3 * by_share).clip(0.0, None), share)
         now = [
             now[0] - scale[:, :hidden] * move[:, :hidden],
             now[1] - scale[:, hidden:] * move[:, hidden : 2 * hidden],
-            (now[2] - 0.3 * move[:, 2 * hidden]).clip(0.0, None),
-            now[3],
+            settled(nodes, rows, share),
         ]
-        if labels > 2:
-            moved = xp.where(to_label > 0.0, -1e9, now[3] - move[:, 2 * hidden + 1 :])
-            now[3] = _settled(nodes, _onto_simplex(moved))
     *found, ah, ad = kept
     pull = _sensitivity(nodes, ah, ad) * (nodes.upper - nodes.lower)
     tension = _tension(nodes, found[0], found[1], ah, ad)
     pull = xp.where(is_open[:, None], pull, 0.0 * pull)
     tension = xp.where(is_open[:, None], tension, 0.0 * tension - 1.0)
-    return Found(best, found[0], found[1], found[2], found[3], pull, tension)
+    return Found(best, found[0], found[1], found[2], pull, tension)
 
 
-def _value(
-    nodes: Nodes, now: list[Array], tie: Array, to_label: Array, to_rival: Array
-) -> tuple[Array, Array, Array, Array, Array]:
-    """Dual value of multipliers, its rounding, coefficients on the sources and the scores' dz."""
-    cz, cd, t, share = now
-    lead = to_label - to_rival
-    cd_top = -t[:, None] * lead
-    cz_top = to_label - share + cd_top
-    top = nodes.layout.layers - 1
+def _value(nodes: Nodes, rows: Rows, now: list[Array]) -> tuple[Array, Array, Array, Array, Array]:
+    """Dual value of multipliers, its rounding, coefficients on the sources and the scores' dz.
+
+    The coefficients on the inputs are those of the form in x, features and all.
+    """
+    cz, cd, share = now
+    weight = share[:, :, None]
+    cz_top, cd_top = (weight * rows.scores).sum(1), (weight * rows.change).sum(1)
+    top, inputs = nodes.layout.layers - 1, nodes.layout.inputs
     ah, ad, constant, magnitude, _ = backward(
         nodes, top, cz_top[:, None, :], cd_top[:, None, :], (cz[:, None, :], cd[:, None, :])
     )
-    ah, ad, allowed = ah[:, 0], ad[:, 0], t * tie
-    value = over_box(nodes.space.xp, ah[:, : nodes.layout.inputs], nodes.lower, nodes.upper)
-    blur = nodes.unit * (magnitude[:, 0] + allowed)
-    return value + constant[:, 0] + allowed + blur, blur, ah, ad, cd_top
+    ah, ad = ah[:, 0], ad[:, 0]
+    ah[:, :inputs] += (weight * rows.inputs).sum(1)
+    value = over_box(nodes.space.xp, ah[:, :inputs], nodes.lower, nodes.upper)
+    blur = nodes.unit * (magnitude[:, 0] + (share * rows.sizes).sum(-1))
+    return value + constant[:, 0] + (share * rows.constant).sum(-1) + blur, blur, ah, ad, cd_top
 
 
 def _scale(nodes: Nodes, ah: Array, ad: Array) -> Array:
@@ -143,8 +150,8 @@ def _scale(nodes: Nodes, ah: Array, ad: Array) -> Array:
 
 def _residuals(
     nodes: Nodes, cz: Array, cd: Array, cd_top: Array, ah: Array, ad: Array
-) -> tuple[Array, Array]:
-    """Gradient of the dual: what the maximiser of each part misses of the affine maps."""
+) -> tuple[Array, Array, Array]:
+    """Gradient of the dual: what the maximiser of each part misses of the affine maps; and x."""
     xp, inputs, hidden = nodes.space.xp, nodes.layout.inputs, nodes.layout.hidden
     pair = nodes.pair(slice(0, hidden))
     a, b, c, e = (each[:, None, :] for each in (ah[:, inputs:], ad[:, inputs:], cz, cd))
@@ -168,7 +175,7 @@ def _residuals(
         wide = (nodes.radius[block] @ (was + size[:, onto])[..., None])[..., 0]
         gd[:, rows] += sign[:, rows] * wide
     gz = xp.where(abs(gz) <= NOISE * nodes.rough, 0.0 * gz, gz)
-    return gz, xp.where(abs(gd) <= NOISE * nodes.rough_d, 0.0 * gd, gd)
+    return gz, xp.where(abs(gd) <= NOISE * nodes.rough_d, 0.0 * gd, gd), x
 
 
 class _Adam:
@@ -196,14 +203,6 @@ def _onto_simplex(v: Array) -> Array:
         above = v > level
         level = ((v * above).sum(-1) - 1.0)[:, None] / above.sum(-1)[:, None]
     return (v - level).clip(0.0, None)
-
-
-def _settled(nodes: Nodes, share: Array) -> Array:
-    """Move shares to multiples of 2^-23 whose sum is exactly 1."""
-    xp = nodes.space.xp
-    largest = nodes.space.eye(share.shape[1])[share.argmax(-1)] > 0.0
-    settled = xp.where(largest, 0.0, xp.floor(share * 8388608.0) / 8388608.0)
-    return xp.where(largest, 1.0 - settled.sum(-1)[:, None], settled)
 
 
 def _sensitivity(nodes: Nodes, ah: Array, ad: Array) -> Array:

@@ -259,8 +259,10 @@ def over_box(xp: Any, form: Array, lower: Array, upper: Array) -> Array:
     return (form * xp.where(form > 0.0, upper, lower)).sum(-1)
 
 
-def tighten(nodes: Nodes) -> Array:
+def tighten(nodes: Nodes, differs: bool) -> Array:
     """Refresh the states of nodes; returns which ones are not empty.
+
+    Where nothing asks for differences (``differs``), what is known of them is left as it is.
 
     The band rests on the true difference, so it keeps still above a layer with a tied pair, where
     dz is the virtual difference of the tied pairs below. What was known of dz there may have been
@@ -271,7 +273,7 @@ def tighten(nodes: Nodes) -> Array:
     for k in range(nodes.layout.layers - 1):
         at, width = nodes.rows(k), nodes.starts[k + 1] - nodes.starts[k]
         l, u, p, q, vl, vu = (nodes.state[:, row, at] for row in range(6))
-        phase, fixed = nodes.phase[:, at], (nodes.bottom < k)[:, None]
+        phase, fixed = nodes.phase[:, at], ((nodes.bottom < k) & differs)[:, None]
         vl, vu = xp.where(fixed, -xp.inf, vl), xp.where(fixed, xp.inf, vu)
         # Of a stable pair everything known is good enough; layer 0 costs next to nothing.
         fresh = ((l < q) & (u > -p)) | (k == 0)
@@ -287,10 +289,11 @@ def tighten(nodes: Nodes) -> Array:
         high, low, high_d, low_d = (value[:, i * width : (i + 1) * width] for i in range(4))
         l = xp.where(fresh, xp.maximum(l, -low), l)
         u = xp.where(fresh, xp.minimum(u, high), u)
-        vl = xp.where(fresh | fixed, xp.maximum(vl, -low_d), vl)
-        vu = xp.where(fresh | fixed, xp.minimum(vu, high_d), vu)
-        p = xp.where(fresh & ~fixed, xp.minimum(p, vu.clip(0.0, None)), p)
-        q = xp.where(fresh & ~fixed, xp.minimum(q, (-vl).clip(0.0, None)), q)
+        if differs:
+            vl = xp.where(fresh | fixed, xp.maximum(vl, -low_d), vl)
+            vu = xp.where(fresh | fixed, xp.minimum(vu, high_d), vu)
+            p = xp.where(fresh & ~fixed, xp.minimum(p, vu.clip(0.0, None)), p)
+            q = xp.where(fresh & ~fixed, xp.minimum(q, (-vl).clip(0.0, None)), q)
         for row, values in enumerate((l, u, p, q, vl, vu)):
             nodes.state[:, row, at] = values
         crossed = (l > u) | (vl > vu) | ((phase > 0) & (u < -p)) | ((phase < 0) & (l > q))

@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from leaveout.bab.native.kernels.batch import Floats
 from leaveout.bab.native.kernels.compiled import compiled
-from leaveout.bab.native.kernels.pair import best_pair
+from leaveout.bab.native.kernels.pair import best_pair, branches
 
-__all__ = ["NOISE", "adam", "onto_simplex", "residuals", "sensitivity", "settle"]
+__all__ = ["NOISE", "adam", "narrow", "onto_simplex", "residuals", "sensitivity", "tensions"]
 
 NOISE = 1e-9
 """Slopes this small beside the sums they come from are taken for 0: Adam forgets their size."""
@@ -104,18 +106,10 @@ def onto_simplex(v: Floats) -> None:
 
 
 @compiled
-def settle(share: Floats) -> None:
-    """Move shares to multiples of 2^-23 whose sum is exactly 1."""
-    largest = 0
-    rest = 0.0
-    for c in range(len(share)):
-        if share[c] > share[largest]:
-            largest = c
-    for c in range(len(share)):
-        if c != largest:
-            share[c] = math.floor(share[c] * 8388608.0) / 8388608.0
-            rest += share[c]
-    share[largest] = 1.0 - rest
+def narrow(number: float) -> float:
+    """Round to a float32 number."""
+    rounded: float = np.float64(np.float32(number))
+    return rounded
 
 
 @compiled
@@ -153,3 +147,18 @@ def sensitivity(
                     sums[start + i] += total * abs(weights[row + i])
     for i in range(inputs):
         pull[i] = sums[i]
+
+
+@compiled
+def tensions(
+    state: Floats, phase: Any, cz: Floats, cd: Floats, ah: Floats, ad: Floats, tension: Floats
+) -> None:
+    """How far apart the two tied phases of each neuron are; -1 where there is nothing to split."""
+    for j in range(len(cz)):
+        l, u, p, q = state[0, j], state[1, j], state[2, j], state[3, j]
+        tension[j] = -1.0
+        if phase[j] == 0 and l < q and u > -p:
+            on, _, _, off, _, _ = branches(
+                ah[j], ad[j], cz[j], cd[j], l, u, p, q, state[4, j], state[5, j], phase[j]
+            )
+            tension[j] = abs(on - off)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.native.layout import Layout
+
+if TYPE_CHECKING:
+    from leaveout.bab.native.forms import Forms
 
 __all__ = [
     "CLOSED", "CUT", "EMPTY", "FARTHEST", "OPEN",
@@ -19,10 +22,10 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 OPEN, CLOSED, CUT, EMPTY = 0, 1, 2, 3
-"""Status of a node: above the cut; not, by its multipliers; not, by a linear form; no leak."""
+"""Status of a node: above the cut; not, by its multipliers; not, by a goal; no counter-example."""
 
 FARTHEST = 4.0
-"""Largest first guess of the multiplier t of the member's lead."""
+"""Largest first guess of a condition's multiplier."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +81,8 @@ class Batch:
     ----------
     which : ndarray of int64, shape (n,)
         Position of each node's set of members in `MemberSets`.
-    rival : ndarray of int64, shape (n,)
-        The label its members leak to.
+    case : ndarray of int64, shape (n,)
+        Position of each node's case in `Forms`.
     lower, upper : ndarray of float64, shape (n, inputs)
     state : ndarray of float64, shape (n, 6, hidden)
         Known bounds: z lower, z upper, band below, band above, dz lower, dz upper. Of dz the
@@ -88,31 +91,29 @@ class Batch:
         1 tied on, -1 tied off, 0 free.
     cz, cd : ndarray of float64, shape (n, hidden)
         Multipliers of the affine maps of z and of dz, to start from where ``warm``.
-    t : ndarray of float64, shape (n,)
-        Multiplier of the member's lead.
-    share : ndarray of float64, shape (n, labels)
-        Convex weights of N's leads over the other labels.
+    share : ndarray of float64, shape (n, rows)
+        Multipliers of the forms of each node's case: convex weights of its goals, and what is not
+        negative of its conditions; 0 beyond them.
     warm : ndarray of bool, shape (n,)
-    tie : ndarray of float64, shape (n,)
-        A member's exact lead may be this far above 0 (its float32 evaluation error there).
+    errors : ndarray of float64, shape (n, rows)
+        How far float32 evaluation may move each form in the node.
     cut : ndarray of float64, shape (n,)
-        Leaks of at most this exact confidence do not matter: regions without higher ones are cut.
+        Counter-examples of at most this value do not matter: regions without higher ones are cut.
     aim : ndarray of float64, shape (n,)
         The ascent stops once a node is bounded by this.
     """
 
     which: Integers
-    rival: Integers
+    case: Integers
     lower: Floats
     upper: Floats
     state: Floats
     phase: NDArray[np.int8]
     cz: Floats
     cd: Floats
-    t: Floats
     share: Floats
     warm: NDArray[np.bool_]
-    tie: Floats
+    errors: Floats
     cut: Floats
     aim: Floats
 
@@ -126,12 +127,12 @@ class Bounded:
     status : ndarray of int64, shape (n,)
         `OPEN`, `CLOSED`, `CUT` or `EMPTY`.
     value : ndarray of float64, shape (n,)
-        No leak of the node has a higher exact confidence. Never below the cut, up to which leaks
-        may have been cut away; minus infinity where the node has none at all.
+        No counter-example of the node has a higher value, as computed in float32. Never below the
+        cut, up to which they may have been cut away; minus infinity where it has none at all.
     lower, upper, state
         Never wider than they were, but for dz above a layer with tied phases, which is bounded
         anew. Of a node whose status is `EMPTY` or `CUT`, as far as it got.
-    cz, cd, t, share
+    cz, cd, share
         What proves ``value`` where the status is `OPEN` or `CLOSED`.
     pull : ndarray of float64, shape (n, inputs)
         How much of the value may be due to the width of each input.
@@ -146,10 +147,26 @@ class Bounded:
     state: Floats
     cz: Floats
     cd: Floats
-    t: Floats
     share: Floats
     pull: Floats
     tension: Floats
+
+    @staticmethod
+    def begun(batch: Batch) -> Bounded:
+        """Return what is known before anything was found."""
+        count = len(batch.which)
+        return Bounded(
+            np.zeros(count, np.int64),
+            np.full(count, np.inf),
+            np.array(batch.lower),
+            np.array(batch.upper),
+            np.array(batch.state),
+            np.array(batch.cz),
+            np.array(batch.cd),
+            np.array(batch.share),
+            np.zeros_like(batch.lower),
+            np.full_like(batch.cz, -1.0),
+        )
 
 
 @dataclass(frozen=True)
@@ -158,14 +175,12 @@ class Work:
 
     Attributes
     ----------
-    label : int
     steps : int
         Of the ascent.
     rate : float
         Its first step, relative to the size of the multipliers.
     """
 
-    label: int
     steps: int
     rate: float = 0.1
 
@@ -175,6 +190,8 @@ class Kernel(Protocol):
 
     name: str
 
-    def bound(self, numbers: Numbers, sets: MemberSets, batch: Batch, work: Work) -> Bounded:
+    def bound(
+        self, numbers: Numbers, forms: Forms, sets: MemberSets, batch: Batch, work: Work
+    ) -> Bounded:
         """Bound every node of a batch; nothing given is changed."""
         ...

@@ -14,25 +14,25 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.bab.native.kernels import ascent, compiled, pair, passes
+from leaveout.bab.native.kernels import arguments, ascent, compiled, lines, pair, passes
+from leaveout.bab.native.kernels.arguments import Members
 from leaveout.bab.native.kernels.ascent import (
     adam,
+    narrow,
     onto_simplex,
     residuals,
     sensitivity,
-    settle,
+    tensions,
 )
-from leaveout.bab.native.kernels.batch import CLOSED, CUT, EMPTY, FARTHEST, OPEN, Floats
+from leaveout.bab.native.kernels.batch import CLOSED, CUT, EMPTY, FARTHEST, OPEN
 from leaveout.bab.native.kernels.compiled import OPTIONS
-from leaveout.bab.native.kernels.pair import branches
+from leaveout.bab.native.kernels.lines import case_of, on_top, settle, valued
 from leaveout.bab.native.kernels.passes import (
-    backward,
     blend,
     clear,
     contract,
     first_tied,
     over_box,
-    scores_on_top,
     tighten,
 )
 from leaveout.compiling import kept
@@ -47,249 +47,301 @@ def steps() -> tuple[Any, Any, Any]:
     They are kept on disk between runs. What is kept is told apart by the closure ``stamp``, a
     digest of the passes they are built from, so that an edit there is never overlooked.
     """
-    modules = (compiled, pair, passes, ascent, sys.modules[__name__])
+    modules = (arguments, compiled, pair, passes, lines, ascent, sys.modules[__name__])
     sources = "".join(inspect.getsource(module) for module in modules)
     stamp = int.from_bytes(hashlib.sha256(sources.encode()).digest()[:6], "big")
 
     @kept(nogil=True, **OPTIONS)
     def tighten_nodes(
-        begin: int, end: int, net: Any, numbers: Any, sets: Any, unit: float, which: Any,
-        lower: Floats, upper: Floats, state: Floats, phase: Any, size: Floats, status: Any,
-    ) -> None:  # fmt: skip
+        begin: int, end: int, net: Any, own: Any, sets: Any, effort: Any, nodes: Any
+    ) -> None:
         """Refresh the intermediate bounds of nodes begin to end; status EMPTY where they cross."""
-        inputs, starts, _, _ = net
         _ = stamp
-        centre, radius, shift, slack, exact = sets
-        hidden = starts[len(starts) - 2]
-        ah, ad = np.zeros(inputs + hidden), np.zeros(inputs + hidden)
+        hidden = net.starts[len(net.starts) - 2]
+        ah, ad = np.zeros(net.inputs + hidden), np.zeros(net.inputs + hidden)
         cz, cd = np.zeros(hidden), np.zeros(hidden)
         for i in range(begin, end):
-            s = which[i]
-            members = (centre[s], radius[s], shift[s], slack[s], exact[s])
+            s = nodes.which[i]
+            members = Members(
+                sets.centre[s], sets.radius[s], sets.shift[s], sets.slack[s], sets.exact[s]
+            )
             fine = tighten(
-                net, numbers, members, unit, lower[i], upper[i], state[i], phase[i], size[i],
-                cz, cd, ah, ad,
+                net, own, members, effort.unit, nodes.lower[i], nodes.upper[i], nodes.state[i],
+                nodes.phase[i], nodes.size[i], cz, cd, ah, ad, effort.pair,
             )  # fmt: skip
-            status[i] = OPEN if fine else EMPTY
+            nodes.status[i] = OPEN if fine else EMPTY
 
     @kept(nogil=True, **OPTIONS)
     def form_nodes(
-        begin: int, end: int, net: Any, numbers: Any, sets: Any, unit: float, label: int,
-        tie: Floats, cut: Floats, which: Any, rival: Any, lower: Floats, upper: Floats,
-        state: Floats, phase: Any, size: Floats, status: Any, value: Floats,
-        start_cz: Floats, start_cd: Floats, start_t: Floats, start_share: Floats,
+        begin: int, end: int, net: Any, own: Any, sets: Any, effort: Any, every: Any, nodes: Any,
+        starts: Any,
     ) -> None:  # fmt: skip
-        """Contract the regions of nodes by linear forms, and solve the 1-D Lagrangian over them.
+        """Contract the regions of nodes by linear forms, and blend these to start from.
 
-        On a leak above the cut, N leads every other label by more than the cut; the member leads
-        its rival by at most the tie; and so N leads the rival by at most the difference plus
-        the tie.
+        A counter-example above the cut has every goal above it, and no condition below 0.
         """
-        inputs, starts, _, _ = net
         _ = stamp
-        centre, radius, shift, slack, exact = sets
-        hidden, outputs = starts[len(starts) - 2], starts[len(starts) - 1]
-        labels, last = outputs - hidden, len(starts) - 2
-        ah, ad = np.zeros(inputs + hidden), np.zeros(inputs + hidden)
-        cz, cd = np.zeros((labels + 2, outputs)), np.zeros((labels + 2, outputs))
-        form, constant = np.zeros((labels + 2, inputs)), np.zeros(labels + 2)
-        share = np.zeros(labels)
+        inputs, layers = net.inputs, len(net.starts) - 1
+        hidden, outputs = net.starts[layers - 1], net.starts[layers]
+        sources, width = inputs + hidden, nodes.share.shape[1]
+        ah, ad, x = np.zeros(sources), np.zeros(sources), np.zeros(inputs)
+        cz, cd = np.zeros((width, outputs)), np.zeros((width, outputs))
+        line, shift = np.zeros((width, inputs)), np.zeros(width)
+        both_z, both_d = np.zeros(outputs), np.zeros(outputs)
+        joined, share, tried = np.zeros(inputs), np.zeros(width), np.zeros(width)
+        most = 0
+        for c in range(len(every.sum_starts) - 1):
+            most = max(most, every.sum_starts[c + 1] - every.sum_starts[c])
+        sum_z, sum_d = np.zeros((most, hidden)), np.zeros((most, hidden))
+        sum_line, sum_shift = np.zeros((most, inputs)), np.zeros(most)
         for i in range(begin, end):
-            if status[i] != OPEN:
-                value[i] = -np.inf
+            if nodes.status[i] != OPEN:
+                nodes.value[i] = -np.inf
                 continue
-            s = which[i]
-            members = (centre[s], radius[s], shift[s], slack[s], exact[s])
-            bottom = first_tied(starts, phase[i])
-            # Rows of forms: N's lead over each label, minus the member's lead, and the difference.
-            best = -1
-            for row in range(labels + 2):
-                if row == label:
-                    continue
+            s = nodes.which[i]
+            members = Members(
+                sets.centre[s], sets.radius[s], sets.shift[s], sets.slack[s], sets.exact[s]
+            )
+            rows, errors, cut = case_of(every, nodes.case[i]), nodes.errors[i], nodes.cut[i]
+            lower, upper, state, phase = (
+                nodes.lower[i],
+                nodes.upper[i],
+                nodes.state[i],
+                nodes.phase[i],
+            )
+            count, bottom, best = len(rows.goal), first_tied(net.starts, phase), -1
+            for k in range(count):
                 clear(share)
-                own = row < labels
-                if own:
-                    share[row] = 1.0
-                scores_on_top(net, label, rival[i], share, 0.0 if own else 1.0, cz[row], cd[row])
-                if row == labels:
-                    cz[row, hidden + label] -= 1.0
-                elif row == labels + 1:
-                    for c in range(hidden, outputs):
-                        cz[row, c] = 0.0
-                total, magnitude = backward(
-                    net, numbers, members, state[i], phase[i], bottom, size[i], last,
-                    hidden, outputs, cz[row], cd[row], ah, ad, True, not own,
+                share[k] = 1.0
+                shift[k], _ = valued(
+                    net, own, members, effort.unit, rows, errors, share, state, phase, bottom,
+                    nodes.size[i], cz[k], cd[k], ah, ad, x, True, rows.touching[k],
                 )  # fmt: skip
                 for j in range(inputs):
-                    form[row, j] = ah[j]
-                allowed = 0.0 if own else tie[i]
-                constant[row] = total + allowed + unit * (magnitude + allowed)
-                found = over_box(form[row], constant[row], lower[i], upper[i])
-                least = 0.0 if row == labels else cut[i]
-                if not contract(form[row], constant[row], least, lower[i], upper[i]):
-                    # Rows before this one may have cut leaks away, though none above the cut.
-                    status[i] = EMPTY if row == labels else CUT
-                    value[i] = cut[i] if row == labels else max(found, cut[i])
+                    line[k, j] = ah[j]
+                found = over_box(line[k], shift[k], lower, upper)
+                goal = rows.goal[k]
+                if not contract(line[k], shift[k], cut if goal else 0.0, lower, upper):
+                    # Rows before this one may have cut some away, though none above the cut.
+                    nodes.status[i] = CUT if goal else EMPTY
+                    nodes.value[i] = max(found, cut) if goal else cut
                     break
-                if own and (best < 0 or found < value[i]):
-                    best, value[i] = row, found
-            if status[i] != OPEN:
+                if goal and (best < 0 or found < nodes.value[i]):
+                    best, nodes.value[i] = k, found
+            if nodes.status[i] != OPEN:
                 continue
-            t, found = blend(
-                form[best], constant[best], form[labels], constant[labels], lower[i], upper[i],
-                FARTHEST, 0.0,
-            )  # fmt: skip
-            other, keep = labels, 1.0
-            if best == rival[i]:
-                t_d, found_d = blend(
-                    form[best], constant[best], form[labels + 1], constant[labels + 1],
-                    lower[i], upper[i], 1.0, 1.0,
+            for p in range(len(rows.sums)):
+                k, o = rows.sums[p, 0], rows.sums[p, 1]
+                clear(share)
+                share[k], share[o] = 1.0, 1.0
+                sum_shift[p], _ = valued(
+                    net, own, members, effort.unit, rows, errors, share, state, phase, bottom,
+                    nodes.size[i], both_z, both_d, ah, ad, x, True,
+                    rows.touching[k] or rows.touching[o],
                 )  # fmt: skip
-                if found_d <= found:
-                    t, found, other, keep = t_d, found_d, labels + 1, 1.0 - t_d
-            start_t[i] = t
-            for c in range(labels):
-                start_share[i, c] = 1.0 if c == best else 0.0
-            for j in range(hidden):
-                start_cz[i, j] = keep * cz[best, j] + t * cz[other, j]
-                start_cd[i, j] = keep * cd[best, j] + t * cd[other, j]
+                for j in range(inputs):
+                    sum_line[p, j] = ah[j]
+                for j in range(hidden):
+                    sum_z[p, j], sum_d[p, j] = both_z[j], both_d[j]
+                least = (cut if rows.goal[k] else 0.0) + (cut if rows.goal[o] else 0.0)
+                if not contract(sum_line[p], sum_shift[p], least, lower, upper):
+                    nodes.status[i] = CUT if rows.goal[k] or rows.goal[o] else EMPTY
+                    nodes.value[i] = cut
+                    break
+            if nodes.status[i] != OPEN:
+                continue
+            # One multiplier after the other, over the linear forms.
+            clear(share)
+            share[best] = 1.0
+            constant, blended = shift[best], np.inf
+            for j in range(inputs):
+                joined[j] = line[best, j]
+            for k in range(count):
+                if k == best:
+                    continue
+                mixing = 1.0 if rows.goal[k] else 0.0
+                t, blended = blend(
+                    joined, constant, line[k], shift[k], lower, upper,
+                    1.0 if rows.goal[k] else FARTHEST, mixing,
+                )  # fmt: skip
+                if t == 0.0:
+                    continue
+                keep = 1.0 - mixing * t
+                for j in range(inputs):
+                    joined[j] = keep * joined[j] + t * line[k, j]
+                constant = keep * constant + t * shift[k]
+                for o in range(count):
+                    share[o] *= keep
+                share[k] += t
+            chosen, far = -1, 0.0
+            for p in range(len(rows.sums)):
+                k, o = rows.sums[p, 0], rows.sums[p, 1]
+                if not (rows.goal[k] or rows.goal[o]):
+                    continue
+                half = 0.5 if rows.goal[k] and rows.goal[o] else 1.0
+                for j in range(inputs):
+                    joined[j] = half * sum_line[p, j]
+                t, found = blend(
+                    line[best], shift[best], joined, half * sum_shift[p], lower, upper, 1.0, 1.0
+                )
+                if found <= blended:
+                    blended, chosen, far = found, p, t
+                    clear(tried)
+                    tried[best] = 1.0 - t
+                    tried[k] += half * t
+                    tried[o] += half * t
+            if chosen < 0:
+                for k in range(count):
+                    if share[k] != 0.0:
+                        for j in range(hidden):
+                            starts.cz[i, j] += share[k] * cz[k, j]
+                            starts.cd[i, j] += share[k] * cd[k, j]
+            else:
+                k, o = rows.sums[chosen, 0], rows.sums[chosen, 1]
+                half = 0.5 if rows.goal[k] and rows.goal[o] else 1.0
+                for j in range(hidden):
+                    starts.cz[i, j] = (1.0 - far) * cz[best, j] + far * half * sum_z[chosen, j]
+                    starts.cd[i, j] = (1.0 - far) * cd[best, j] + far * half * sum_d[chosen, j]
+                for k in range(count):
+                    share[k] = tried[k]
+            settle(share, rows.goal)
+            for k in range(count):
+                starts.share[i, k] = share[k]
 
     @kept(nogil=True, **OPTIONS)
     def ascend_nodes(
-        begin: int, end: int, net: Any, numbers: Any, sets: Any, unit: float, label: int,
-        tie: Floats, cut: Floats, aim: Floats, steps: int, rate: float, which: Any, rival: Any,
-        lower: Floats, upper: Floats, state: Floats, phase: Any, size: Floats, status: Any,
-        value: Floats, start_cz: Floats, start_cd: Floats, start_t: Floats, start_share: Floats,
-        cz: Floats, cd: Floats, t: Floats, share: Floats, warm: Any, pull: Floats,
-        tension: Floats,
+        begin: int, end: int, net: Any, own: Any, sets: Any, effort: Any, every: Any, nodes: Any,
+        starts: Any,
     ) -> None:  # fmt: skip
-        """Lower the dual values of nodes by Adam, from the better of two starts; stop at ``aim``.
+        """Lower the dual values of nodes by Adam, from the better of two starts; stop at the aim.
 
-        Multipliers are kept on float32 numbers, so that a certificate can hold them exactly. Given
-        ``warm``, ``cz, cd, t, share`` are the second start; they are left at the best.
+        Multipliers are kept on float32 numbers, so that a certificate can hold them exactly. Of a
+        node that is warm, what is given is the second start; its best is left there.
         """
-        inputs, starts, _, _ = net
-        weights = numbers[0]
         _ = stamp
-        centre, radius, shift, slack, exact = sets
-        last = len(starts) - 2
-        hidden, outputs = starts[last], starts[last + 1]
-        labels, sources = outputs - hidden, inputs + hidden
-        ah, ad, h, after = (
-            np.zeros(sources),
-            np.zeros(sources),
-            np.zeros(sources),
-            np.zeros(sources),
-        )
-        best_h, best_d = np.zeros(sources), np.zeros(sources)
-        gz, gd = np.zeros(outputs), np.zeros(outputs)
-        now, now_d, now_share = np.zeros(outputs), np.zeros(outputs), np.zeros(labels)
-        mean, square = np.zeros(2 * hidden + 1 + labels), np.zeros(2 * hidden + 1 + labels)
+        inputs, layers = net.inputs, len(net.starts) - 1
+        last, steps = layers - 1, effort.steps
+        hidden, outputs = net.starts[last], net.starts[layers]
+        sources, width = inputs + hidden, nodes.share.shape[1]
+        ah, ad, h = np.zeros(sources), np.zeros(sources), np.zeros(sources)
+        after, best_h, best_d = np.zeros(sources), np.zeros(sources), np.zeros(sources)
+        x, gz, gd = np.zeros(inputs), np.zeros(outputs), np.zeros(outputs)
+        now, now_d, share = np.zeros(outputs), np.zeros(outputs), np.zeros(width)
+        simplex = np.zeros(width)
+        mean, square = np.zeros(2 * hidden + width), np.zeros(2 * hidden + width)
         scale = np.zeros(2 * last)
         for i in range(begin, end):
-            if status[i] != OPEN:
+            if nodes.status[i] != OPEN:
                 continue
-            s = which[i]
-            members = (centre[s], radius[s], shift[s], slack[s], exact[s])
-            bottom = first_tied(starts, phase[i])
-            mine, theirs = hidden + label, hidden + rival[i]
+            s = nodes.which[i]
+            members = Members(
+                sets.centre[s], sets.radius[s], sets.shift[s], sets.slack[s], sets.exact[s]
+            )
+            rows, errors = case_of(every, nodes.case[i]), nodes.errors[i]
+            lower, upper, state, phase = (
+                nodes.lower[i],
+                nodes.upper[i],
+                nodes.state[i],
+                nodes.phase[i],
+            )
+            count, bottom, goals = len(rows.goal), first_tied(net.starts, phase), 0
+            for k in range(count):
+                goals += 1 if rows.goal[k] else 0
             best = np.inf
-            now_t = 0.0
             clear(mean)
             clear(square)
             clear(scale)
             p1, p2 = 1.0, 1.0
             # Step -1 looks at the second start, step 0 at the first; the better one goes on.
-            for step in range(-1 if warm[i] else 0, steps + 1):
+            for step in range(-1 if nodes.warm[i] else 0, steps + 1):
                 if step <= 0:
                     for j in range(hidden):
-                        now[j] = cz[i, j] if step < 0 else start_cz[i, j]
-                        now_d[j] = cd[i, j] if step < 0 else start_cd[i, j]
-                    for c in range(labels):
-                        now_share[c] = share[i, c] if step < 0 else start_share[i, c]
-                    now_t = t[i] if step < 0 else start_t[i]
-                now_t = np.float64(np.float32(now_t))
+                        now[j] = nodes.cz[i, j] if step < 0 else starts.cz[i, j]
+                        now_d[j] = nodes.cd[i, j] if step < 0 else starts.cd[i, j]
+                    for k in range(count):
+                        share[k] = nodes.share[i, k] if step < 0 else starts.share[i, k]
                 for j in range(hidden):
-                    now[j] = np.float64(np.float32(now[j]))
-                    now_d[j] = np.float64(np.float32(now_d[j]))
-                scores_on_top(net, label, rival[i], now_share, now_t, now, now_d)
-                total, magnitude = backward(
-                    net, numbers, members, state[i], phase[i], bottom, size[i], last,
-                    hidden, outputs, now, now_d, ah, ad, False, True,
+                    now[j], now_d[j] = narrow(now[j]), narrow(now_d[j])
+                total, blur = valued(
+                    net, own, members, effort.unit, rows, errors, share, state, phase, bottom,
+                    nodes.size[i], now, now_d, ah, ad, x, False, effort.pair,
                 )  # fmt: skip
-                allowed = now_t * tie[i]
-                found = over_box(ah, total + allowed, lower[i], upper[i])
-                blur = unit * (magnitude + allowed)
-                found += blur
+                found = over_box(ah, total, lower, upper)
                 # Gains that rounding may have made are none.
                 better = best - found > blur
                 if better:
                     best = found
-                    t[i] = now_t
                     for j in range(hidden):
-                        cz[i, j], cd[i, j] = now[j], now_d[j]
-                    for c in range(labels):
-                        share[i, c] = now_share[c]
+                        nodes.cz[i, j], nodes.cd[i, j] = now[j], now_d[j]
+                    for k in range(count):
+                        nodes.share[i, k] = share[k]
                     for j in range(sources):
                         best_h[j], best_d[j] = ah[j], ad[j]
                 if step < 0:
                     continue
-                if best <= aim[i] or step == steps:
+                if best <= nodes.aim[i] or step == steps:
                     break
                 if step == 0:
                     if not better:
                         # The second start was better.
-                        now_t = t[i]
                         for j in range(hidden):
-                            now[j], now_d[j] = cz[i, j], cd[i, j]
-                        for c in range(labels):
-                            now_share[c] = share[i, c]
+                            now[j], now_d[j] = nodes.cz[i, j], nodes.cd[i, j]
+                        for k in range(count):
+                            share[k] = nodes.share[i, k]
                         for j in range(sources):
                             ah[j], ad[j] = best_h[j], best_d[j]
-                        scores_on_top(net, label, rival[i], now_share, now_t, now, now_d)
+                        on_top(rows, errors, hidden, share, now, now_d, x)
                     for k in range(last):
-                        count = starts[k + 1] - starts[k]
-                        for j in range(starts[k], starts[k + 1]):
-                            scale[k] += abs(ah[inputs + j]) / count
-                            scale[last + k] += abs(ad[inputs + j]) / count
+                        neurons = net.starts[k + 1] - net.starts[k]
+                        for j in range(net.starts[k], net.starts[k + 1]):
+                            scale[k] += abs(ah[inputs + j]) / neurons
+                            scale[last + k] += abs(ad[inputs + j]) / neurons
                 residuals(
-                    net, numbers, members, lower[i], upper[i], state[i], phase[i], bottom,
-                    size[i], now, now_d, ah, ad, h, after, gz, gd,
+                    net, own, members, lower, upper, state, phase, bottom, nodes.size[i],
+                    now, now_d, ah, ad, h, after, gz, gd,
                 )  # fmt: skip
                 p1 *= 0.9
                 p2 *= 0.99
-                pace = rate * (1.02 - step / steps)
+                pace = effort.rate * (1.02 - step / steps)
                 for k in range(last):
-                    for j in range(starts[k], starts[k + 1]):
+                    for j in range(net.starts[k], net.starts[k + 1]):
                         now[j] -= pace * scale[k] * adam(mean, square, j, gz[j], p1, p2)
-                        now_d[j] -= (
-                            pace * scale[last + k] * adam(mean, square, hidden + j, gd[j], p1, p2)
-                        )
-                o = 2 * hidden
-                slope = tie[i] - (gz[mine] + gd[mine] - gz[theirs] - gd[theirs])
-                now_t = max(0.0, now_t - 0.3 * pace * adam(mean, square, o, slope, p1, p2))
-                if labels > 2:
-                    for c in range(labels):
-                        slope = gz[mine] - gz[hidden + c]
-                        now_share[c] -= pace * adam(mean, square, o + 1 + c, slope, p1, p2)
-                    now_share[label] = -1e9
-                    onto_simplex(now_share)
-                    settle(now_share)
-            # The region may have been cut down to leaks above the cut.
-            value[i] = max(best, cut[i])
-            sensitivity(net, weights, state[i], size[i], best_h, best_d, h, pull[i])
+                        if effort.pair:
+                            move = adam(mean, square, hidden + j, gd[j], p1, p2)
+                            now_d[j] -= pace * scale[last + k] * move
+                for k in range(count):
+                    if rows.goal[k] and goals == 1:
+                        simplex[k] = 1.0
+                        continue
+                    slope = rows.constant[k] + errors[k]
+                    for c in range(outputs - hidden):
+                        slope += rows.scores[k, c] * gz[hidden + c]
+                    if rows.touching[k]:
+                        for c in range(outputs - hidden):
+                            slope += rows.change[k, c] * gd[hidden + c]
+                    if rows.featured[k]:
+                        for j in range(inputs):
+                            slope += rows.inputs[k, j] * h[j]
+                    move = pace * adam(mean, square, 2 * hidden + k, slope, p1, p2)
+                    simplex[k] = share[k] - move if rows.goal[k] else -1e9
+                    if not rows.goal[k]:
+                        share[k] = max(0.0, share[k] - 0.3 * move)
+                if goals > 1:
+                    onto_simplex(simplex[:count])
+                for k in range(count):
+                    if rows.goal[k]:
+                        share[k] = simplex[k]
+                settle(share, rows.goal)
+            # The region may have been cut down to what is above the cut.
+            nodes.value[i] = max(best, nodes.cut[i])
+            sensitivity(net, own.weights, state, nodes.size[i], best_h, best_d, h, nodes.pull[i])
             for j in range(inputs):
-                pull[i, j] *= upper[i, j] - lower[i, j]
-            for j in range(hidden):
-                l, u, p, q = state[i, 0, j], state[i, 1, j], state[i, 2, j], state[i, 3, j]
-                tension[i, j] = -1.0
-                if phase[i, j] == 0 and l < q and u > -p:
-                    on, _, _, off, _, _ = branches(
-                        best_h[inputs + j], best_d[inputs + j], cz[i, j], cd[i, j],
-                        l, u, p, q, state[i, 4, j], state[i, 5, j], phase[i, j],
-                    )  # fmt: skip
-                    tension[i, j] = abs(on - off)
-            if best <= cut[i]:
-                status[i] = CLOSED
+                nodes.pull[i, j] *= upper[j] - lower[j]
+            tensions(
+                state, phase, nodes.cz[i], nodes.cd[i], best_h[inputs:], best_d[inputs:],
+                nodes.tension[i],
+            )  # fmt: skip
+            if best <= nodes.cut[i]:
+                nodes.status[i] = CLOSED
 
     return tighten_nodes, form_nodes, ascend_nodes

@@ -2,7 +2,7 @@
 
 Every function works on the flat arrays of `leaveout.bab.native.layout.Layout`; what they compute
 is derived in ``docs/native.md`` and written over whole arrays in `kernels.array_passes`. ``net``,
-``numbers`` and ``members`` are the tuples that `kernels.cpu` makes.
+``numbers`` and ``members`` are those of `kernels.arguments`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ __all__ = [
     "contract",
     "first_tied",
     "over_box",
-    "scores_on_top",
     "tighten",
 ]  # fmt: skip
 
@@ -161,8 +160,11 @@ def over_box(form: Floats, constant: float, lower: Floats, upper: Floats) -> flo
 def tighten(
     net: Any, numbers: Any, members: Any, unit: float, lower: Floats, upper: Floats,
     state: Floats, phase: Any, size: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
+    differs: bool,
 ) -> bool:  # fmt: skip
     """Bounds of every hidden pair over the box, into ``state``; False if the node is empty.
+
+    Where nothing asks for differences (``differs``), what is known of them is left as it is.
 
     Rows of the state: lower and upper of z, half-widths p and q of the band in which phases may
     differ, lower and upper of dz. The band rests on the true difference, so it keeps still above a
@@ -174,14 +176,14 @@ def tighten(
     layers = len(starts) - 1
     bottom = first_tied(starts, phase)
     for k in range(layers - 1):
-        fixed = k > bottom
+        fixed = differs and k > bottom
         for j in range(starts[k], starts[k + 1]):
             if fixed:
                 state[4, j], state[5, j] = -np.inf, np.inf
             stable = state[0, j] >= state[3, j] or state[1, j] <= -state[2, j]
             # Of a stable pair everything known is good enough; layer 0 costs next to nothing.
             begin = 0 if (k == 0 or not stable) else (2 if fixed else 4)
-            for side in range(begin, 4):
+            for side in range(begin, 4 if differs else 2):
                 sign = 1.0 if side % 2 == 0 else -1.0
                 pair = side >= 2
                 cz[j], cd[j] = (0.0, sign) if pair else (sign, 0.0)
@@ -210,22 +212,6 @@ def tighten(
             on = phase[j] >= 0 and u > -p
             size[j] = max(abs(state[4, j]), abs(state[5, j])) if on else 0.0
     return True
-
-
-@compiled
-def scores_on_top(
-    net: Any, label: int, rival: int, share: Floats, t: float, cz: Floats, cd: Floats
-) -> None:
-    """Set the last layer's multipliers: N's lead, minus ``t`` times the member's lead."""
-    starts = net[1]
-    last = starts[len(starts) - 2]
-    for c in range(len(share)):
-        cz[last + c] = -share[c]
-        cd[last + c] = 0.0
-    cz[last + label] += 1.0 - t
-    cz[last + rival] += t
-    cd[last + label] = -t
-    cd[last + rival] = t
 
 
 @compiled

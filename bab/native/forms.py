@@ -1,0 +1,181 @@
+"""Linear forms in inputs, scores of one network, and how much another's differ: what is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.native.kernels.batch import Numbers
+
+__all__ = ["Forms", "leak_forms", "stacked"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_MOST_SUMMED = 8
+"""Forms of a case of which all sums of two are looked at."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forms:
+    """``inputs u + scores z + change d + constant``, one a row, case after case.
+
+    Of each case the largest value of the least *goal* is wanted where no other form, a
+    *condition*, is negative.
+
+    Attributes
+    ----------
+    inputs : ndarray of float64, shape (r, inputs)
+    scores : ndarray of float64, shape (r, scores)
+        Coefficients of the first network's scores z.
+    change : ndarray of float64, shape (r, scores)
+        Of the second network's scores minus the first's, d.
+    constant, errors : ndarray of float64, shape (r,)
+        Constants, and how far float32 evaluation may move each form over the whole region.
+    goal : ndarray of bool, shape (r,)
+        Every case has at least one.
+    starts : ndarray of int64, shape (cases + 1,)
+        Where the rows of each case start.
+    sums : ndarray of int64, shape (s, 2)
+        Pairs of rows of a case, counted within it, that may cancel where each alone is loose: their
+        sum is bounded on its own.
+    sum_starts : ndarray of int64, shape (cases + 1,)
+    sizes : ndarray of float64, shape (r,)
+        Bounds of the sums of absolute terms over the whole region: rounding is charged against
+        them.
+    """
+
+    inputs: Floats
+    scores: Floats
+    change: Floats
+    constant: Floats
+    errors: Floats
+    goal: NDArray[np.bool_]
+    starts: Integers
+    sums: Integers
+    sum_starts: Integers
+    sizes: Floats
+
+    @staticmethod
+    def of_case(
+        inputs: Floats,
+        scores: Floats,
+        change: Floats,
+        constant: Floats,
+        errors: Floats,
+        goal: NDArray[np.bool_],
+        sums: Integers | None = None,
+    ) -> Forms:
+        """Return the forms of one case; by default all sums are looked at, where they are few."""
+        if sums is None:
+            scored = np.flatnonzero(scores.any(axis=1) | change.any(axis=1))
+            few = scored if len(goal) <= _MOST_SUMMED else scored[:0]
+            pairs = [(k, o) for k in few for o in few if o < k]
+            sums = np.array(pairs, np.int64).reshape(-1, 2)
+        return Forms(
+            inputs, scores, change, constant, errors, goal,
+            np.array([0, len(goal)]), sums, np.array([0, len(sums)]), np.abs(constant),
+        )  # fmt: skip
+
+    @cached_property
+    def featured(self) -> NDArray[np.bool_]:
+        """Which rows have inputs."""
+        return np.asarray(self.inputs.any(axis=1))
+
+    @cached_property
+    def touching(self) -> NDArray[np.bool_]:
+        """Which rows have to do with the difference of the networks."""
+        return np.asarray(self.change.any(axis=1))
+
+    @property
+    def cases(self) -> int:
+        """How many cases there are."""
+        return len(self.starts) - 1
+
+    @property
+    def width(self) -> int:
+        """Most rows of a case."""
+        return int(np.diff(self.starts).max())
+
+    def case(self, number: int) -> slice:
+        """Return where the rows of a case are."""
+        return slice(int(self.starts[number]), int(self.starts[number + 1]))
+
+    def over(self, numbers: Numbers, origin: Floats, lower: Floats, upper: Floats) -> Forms:
+        """Return the same forms, or a hair larger ones, as the kernels read them.
+
+        Parameters
+        ----------
+        numbers : Numbers
+        origin : ndarray of float64, shape (inputs,)
+            What the kernels' inputs are smaller by.
+        lower, upper : ndarray of float64, shape (inputs,)
+            The whole region, so shifted.
+        """
+        size = np.abs(self.constant) + np.abs(self.inputs) @ np.abs(origin)
+        room = 4 * (len(origin) + 1) * np.finfo(float).eps * size
+        top = slice(numbers.layout.hidden, None)
+        sizes = size + np.abs(self.inputs) @ np.maximum(np.abs(lower), np.abs(upper))
+        sizes += np.abs(self.scores) @ numbers.rough[top]
+        sizes += np.abs(self.change) @ numbers.rough_difference[top]
+        constant = self.constant + self.inputs @ origin + room
+        return replace(self, constant=constant, sizes=sizes)
+
+    def values(self, inputs: Floats, scores: Floats, change: Floats) -> Floats:
+        """Evaluate every form at some points, shape (r, n).
+
+        Parameters
+        ----------
+        inputs : ndarray of float64, shape (n, inputs)
+        scores, change : ndarray of float64, shape (n, scores)
+        """
+        linear = self.inputs @ inputs.T + self.scores @ scores.T + self.change @ change.T
+        return np.asarray(linear + self.constant[:, None])
+
+
+def stacked(parts: Sequence[Forms]) -> Forms:
+    """Return the cases of all parts, one after the other."""
+    names = ("inputs", "scores", "change", "constant", "errors", "goal", "sums", "sizes")
+    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    rows = np.concatenate([[0], *(np.diff(part.starts) for part in parts)])
+    sums = np.concatenate([[0], *(np.diff(part.sum_starts) for part in parts)])
+    return Forms(**arrays, starts=np.cumsum(rows), sum_starts=np.cumsum(sums))
+
+
+def leak_forms(label: int, labels: int, inputs: int, error: float, tie: float) -> Forms:
+    """Return what a leak of a label is: one case a rival, in their order.
+
+    The goals are N's margins over every other label; the condition is that the member's margin
+    over the rival is not positive. N's margin over the rival and the condition add up to what the
+    margins differ by.
+
+    Parameters
+    ----------
+    label, labels : int
+    inputs : int
+        Of the network.
+    error, tie : float
+        How far float32 evaluation may move a margin of N, and of any member.
+    """
+    one = np.eye(labels)
+    others = [c for c in range(labels) if c != label]
+    nothing = np.zeros((labels, inputs))
+    parts = []
+    for k, rival in enumerate(others):
+        behind = one[rival] - one[label]
+        parts.append(
+            Forms.of_case(
+                nothing,
+                np.stack([*(one[label] - one[c] for c in others), behind]),
+                np.stack([*(np.zeros(labels) for _ in others), behind]),
+                np.zeros(labels),
+                np.where(np.arange(labels) < labels - 1, error, tie),
+                np.arange(labels) < labels - 1,
+                np.array([[labels - 1, k]]),
+            )
+        )
+    return stacked(parts)
