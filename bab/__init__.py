@@ -8,7 +8,7 @@ from leaveout.bab.instance import Instance, make_instance
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.search import search as search_native
 from leaveout.bab.options import LucidOptions
-from leaveout.bab.result import EngineResult, Progress, ProgressCallback, agree
+from leaveout.bab.result import EngineResult, Progress, ProgressCallback, SearchResult, agree
 from leaveout.bab.variants import VARIANTS, Variant, find_variant
 from leaveout.bab.witness import Replayer, Witness
 
@@ -24,6 +24,7 @@ __all__ = [
     "Progress",
     "ProgressCallback",
     "Replayer",
+    "SearchResult",
     "Variant",
     "Witness",
     "agree",

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterator
 
-from leaveout.bab.linear.space import pair_space
+import numpy as np
+from numpy.typing import NDArray
+
 from leaveout.bab.native.forms import leak_forms
 from leaveout.bab.native.kernels.batch import Work
 from leaveout.bab.native.nodes import batch_of, root_node
+from leaveout.bab.native.pairs import make_space
 from leaveout.encoders.box import Box
 from leaveout.models.stack import Layer, Stack
 
 __all__ = ["rehearse"]
+
+
+class _One:
+    """A single other network."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+
+    def __len__(self) -> int:
+        return 1
+
+    def chunks(self, indices: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Stack]]:
+        yield indices, self._stack
 
 
 def rehearse() -> None:
@@ -28,10 +44,8 @@ def rehearse() -> None:
         )
         for weight in (1.0, 1.5)
     )
-    space, member = (
-        pair_space(first, second, Box(np.full(1, -1.0), np.ones(1))),
-        np.zeros(1, np.int64),
-    )
+    space = make_space(first, _One(second), Box(np.full(1, -1.0), np.ones(1)))
+    member = np.zeros(1, np.int64)
     asked = leak_forms(0, 2, 1, 0.0, 0.0)
     forms = asked.over(space.numbers, space.origin, space.lower, space.upper)
     batch = batch_of([root_node(space, forms, member, 0, 0)], -1.0, -1.0)[0]

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Generic, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.witness import Witness
 
-__all__ = ["EngineResult", "Progress", "ProgressCallback", "Reason", "agree"]
+__all__ = ["EngineResult", "Progress", "ProgressCallback", "Reason", "SearchResult", "agree"]
 
 Reason = Literal["time", "solver", "numerical"]
 
+W = TypeVar("W")
+
 
 @dataclass(frozen=True, eq=False)
-class EngineResult:
-    """Two-sided bounds on the largest confidence of a leak with one label.
+class SearchResult(Generic[W]):
+    """Two-sided bounds on the largest value of a counter-example: of a leak, its confidence.
 
     Attributes
     ----------
     label : int
+        What was asked about; -1 for no label.
     lower : float
-        Confidence of the witness, or 0.
+        Value of the witness; without one 0 for leaks, minus infinity for other claims.
     upper : float
-        No leak over the box and the family has a higher float32 confidence.
-    witness : Witness or None
+        No counter-example has a higher value, as computed in float32.
+    witness : Witness or leaveout.bab.seek.Found or None
     closed : bool
         Whether the bounds agree to the gap asked for, or settle the floor asked about.
     reason : {"time", "solver", "numerical"} or None
@@ -35,20 +38,20 @@ class EngineResult:
     detail : str
         One more sentence on the reason.
     member_upper : ndarray of float64, shape (members,)
-        No leak of this member has a higher confidence.
+        No counter-example of this member has a higher value.
     solved : int
-        Problems given to the solver.
+        Problems given to the solver, or nodes bounded.
     seconds : float
     interrupted : bool
         Whether Ctrl-C ended the search.
     betrayed : bool
-        Whether a replayed leak contradicted a bound of the solver; the bounds are propagation's.
+        Whether a replayed counter-example contradicted a bound; the bounds are propagation's.
     """
 
     label: int
     lower: float
     upper: float
-    witness: Witness | None
+    witness: W | None
     closed: bool
     reason: Reason | None
     detail: str
@@ -58,13 +61,17 @@ class EngineResult:
     interrupted: bool = False
     betrayed: bool = False
 
-    def stopped(self, detail: str, gap: float) -> EngineResult:
+    def stopped(self, detail: str, gap: float) -> Self:
         """Return the same bounds as those of a search that time did not allow to go on."""
         closed = agree(self.lower, self.upper, gap)
         reason: Reason | None = None if closed else "time"
         return replace(
             self, closed=closed, reason=reason, detail="" if closed else detail, seconds=0.0
         )
+
+
+EngineResult = SearchResult[Witness]
+"""Of the leaks of one label."""
 
 
 def agree(lower: float, upper: float, gap: float) -> bool:

@@ -43,6 +43,11 @@ class Witness:
     scores: NDArray[np.float32]
     member_scores: NDArray[np.float32]
 
+    @property
+    def value(self) -> float:
+        """What is bounded: the confidence."""
+        return self.confidence
+
 
 class Replayer:
     """Replays candidates; keeps the runner of each member it has met."""

@@ -10,15 +10,19 @@ first had proved what the second ended with; ``ratio`` how many times longer tha
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from pathlib import Path
 
 import numpy as np
 
-from leaveout.bab.linear import LinearOptions, LinearResult, maximise
-from leaveout.bab.linear.question import Question, question_of
+from leaveout.bab import NativeOptions, Progress, SearchResult
+from leaveout.bab.native.claims import Claims
+from leaveout.bab.native.question import Question, question_of
+from leaveout.bab.native.search import searched
+from leaveout.bab.seek import Found
 from leaveout.encoders import Box
-from leaveout.encoders.query import Application, Form, Query
+from leaveout.encoders.query import Application, Case, Form, Query
 from leaveout.models import Network, load_network
 from leaveout.models.onnx_file import network_from
 from leaveout.models.replay import with_parameters
@@ -38,24 +42,26 @@ def rounded(network: Network) -> Network:
     return network_from(with_parameters(network.model, values), "rounded")
 
 
-def traced(question: Question, seconds: float) -> tuple[LinearResult, list[tuple[float, float]]]:
+def traced(
+    question: Question, seconds: float
+) -> tuple[SearchResult[Found], list[tuple[float, float]]]:
     """Search, and keep when the upper bound was how low."""
     trace: list[tuple[float, float]] = []
     started = time.perf_counter()
 
-    def keep(lower: float, upper: float, nodes: int, passed: float) -> None:
-        trace.append((passed, upper))
+    def keep(progress: Progress) -> None:
+        trace.append((progress.seconds, progress.upper))
 
-    result = maximise(question, LinearOptions(seconds), progress=keep)
+    options = NativeOptions(seconds, steps=40)
+    result = searched(Claims(question), options, floor=-math.inf, progress=keep)
     trace.append((time.perf_counter() - started, result.upper))
     return result, trace
 
 
-def line(name: str, result: LinearResult) -> str:
+def line(name: str, result: SearchResult[Found]) -> str:
     """Format what one search found."""
-    return (
-        f"{name:10s}{result.lower:12.6f}{result.upper:12.6f}{result.seconds:9.1f}{result.nodes:9,d}"
-    )
+    bounds = f"{name:10s}{result.lower:12.6f}{result.upper:12.6f}"
+    return f"{bounds}{result.seconds:9.1f}{result.solved:9,d}"
 
 
 def main() -> None:
@@ -74,13 +80,14 @@ def main() -> None:
     # What is compiled is compiled before anything is timed.
     warm = Form((), ((0, 0, 1.0), (1, 0, -1.0)))
     for apart in (False, True):
-        maximise(question_of(query, (), [warm], apart=apart), LinearOptions(0.5))
+        traced(question_of(query, [Case((), (warm,))], apart=apart), 0.5)
     print(HEAD)
     for label in range(network.labels):
         for sign in (1.0, -1.0):
             goal = Form((), ((0, label, sign), (1, label, -sign)))
-            own, trace = traced(question_of(query, (), [goal]), given.time)
-            other, _ = traced(question_of(query, (), [goal], apart=True), given.time)
+            cases = [Case((), (goal,))]
+            own, trace = traced(question_of(query, cases), given.time)
+            other, _ = traced(question_of(query, cases, apart=True), given.time)
             reached = next((at for at, upper in trace if upper <= other.upper), None)
             shown = "" if reached is None else f"{reached:9.2f}{other.seconds / reached:8.0f}"
             print(f"{label:6d}{sign:5.0f}  {line('pair', own)}", flush=True)

@@ -18,6 +18,7 @@ from svg import Panel, Sheet
 
 from leaveout.bab import EngineResult, Instance
 from leaveout.bab.native.kernels.batch import OPEN
+from leaveout.bab.native.leaks import Leaks
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.records import Record
 from leaveout.bab.native.search import NativeSearch
@@ -48,7 +49,7 @@ def moons(width: int, epochs: int, members: int | None = None) -> Instance:
 def searched(instance: Instance, label: int, gap: float) -> tuple[EngineResult, list[Record]]:
     """Run the native engine and keep its tree."""
     options = NativeOptions(seconds=60.0, gap=gap, certificate=True)
-    search = NativeSearch(instance, label, options, 0.0, False, None, None)
+    search = NativeSearch(Leaks(instance, label), options, 0.0, False, None, None)
     return search.run(), search.records
 
 

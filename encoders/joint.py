@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,12 +12,16 @@ from numpy.typing import NDArray
 
 from leaveout.encoders.box import Box
 from leaveout.encoders.choices import Choices
-from leaveout.encoders.query import Condition, Query
+from leaveout.encoders.query import Case, Condition, Query
 from leaveout.models.stack import Layer, Stack
 
-__all__ = ["Joint", "Place", "join"]
+__all__ = ["Joint", "JointMembers", "Place", "join"]
 
 Floats = NDArray[np.float64]
+Members = NDArray[np.int64]
+
+_CHUNK = 64
+"""Combinations of members that are laid side by side together."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +42,19 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """Two stacks of one network each, over a joint input.
+    """A network and others of its architecture, over a joint input.
 
     Attributes
     ----------
-    first, second : Stack
-        Of the same architecture; the same one where there are no two alike.
+    first : Stack
+        One network.
+    members : JointMembers
+        What the second network is, for every combination of members that is asked about.
     box : Box
         Of the joint input u: of each point its features, or how far they are from those of an
         earlier point of the same network.
+    regions : tuple of (ndarray, ndarray)
+        Lower and upper bounds of the part of the box that each case is about.
     points : tuple of ndarray, shape (features, joint)
         Each point is its matrix times u.
     places : tuple of Place
@@ -53,43 +62,120 @@ class Joint:
     """
 
     first: Stack
-    second: Stack
+    members: JointMembers
     box: Box
+    regions: tuple[tuple[Floats, Floats], ...]
     points: tuple[Floats, ...]
     places: tuple[Place, ...]
 
     @property
     def is_pair(self) -> bool:
         """Whether the two networks differ."""
-        return self.first is not self.second
+        return any(place.second for place in self.places)
 
 
-def join(query: Query, case: Sequence[Condition], *, apart: bool = False) -> Joint:
-    """Lay out what one case of a query is about.
+@dataclass(frozen=True, eq=False)
+class JointMembers:
+    """The second network, some combinations of members at a time.
+
+    Attributes
+    ----------
+    query : Query
+    points : tuple of ndarray
+        As those of the joint.
+    chosen : tuple of int
+        The applications that make it up, side by side.
+    """
+
+    query: Query
+    points: tuple[Floats, ...]
+    chosen: tuple[int, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Members of each family."""
+        return tuple(len(family) for family in self.query.families)
+
+    def __len__(self) -> int:
+        return math.prod(self.sizes)
+
+    def indices(self, members: Members) -> tuple[Members, ...]:
+        """Return which member of each family some combinations are."""
+        return np.unravel_index(members, self.sizes) if self.sizes else ()
+
+    def chunks(self, indices: Members) -> Iterator[tuple[Members, Stack]]:
+        """Go through some combinations, a few at a time: which they are, and their stack."""
+        for start in range(0, len(indices), _CHUNK):
+            part = indices[start : start + _CHUNK]
+            yield part, self.take(part)
+
+    def take(self, members: Members) -> Stack:
+        """Return the stack of some combinations."""
+        own = self.indices(members)
+        stacks = []
+        for a in self.chosen:
+            application = self.query.applications[a]
+            if application.family is None:
+                stack = application.network.stack
+            else:
+                stack = self.query.families[application.family].take(own[application.family])
+            stacks.append(_on_joint(stack, self.points[application.point]))
+        return _side_by_side(stacks, self.points[0].shape[1], len(members))
+
+
+def join(query: Query, cases: Sequence[Case], *, apart: bool = False) -> Joint:
+    """Lay out what some cases of a query are about.
 
     Two applications of one architecture become the two networks, so that their difference is
-    propagated rather than each on its own: over ``(x, y - x)`` where the case bounds the
+    propagated rather than each on its own: over ``(x, y - x)`` where every case bounds the
     difference of the two points, else over ``(x, y)``. Any others are put side by side in one
-    network.
+    network. So are members of families, unless one is compared with a network: the second network
+    then is what the first one is with members in the places of their families.
 
     Parameters
     ----------
     query : Query
-    case : sequence of Condition
+    cases : sequence of Case
     apart : bool
         Put all side by side, as a baseline to measure against.
     """
-    near = _near(query, case)
-    box, points = _joint_box(query, near)
-    stacks = [_on_joint(each.network.stack, points[each.point]) for each in query.applications]
-    if len(stacks) == 2 and not apart and _alike(stacks[0], stacks[1]):
-        return Joint(stacks[0], stacks[1], box, points, (Place(0, False), Place(0, True)))
-    places, start = [], 0
-    for stack in stacks:
-        places.append(Place(start, False))
+    near = [_near(query, case.conditions) for case in cases]
+    known = [each for each in near if each is not None]
+    if len(known) < len(near):
+        known = []
+    hull = None
+    if known:
+        lows, highs = zip(*known, strict=True)
+        hull = np.minimum.reduce(lows), np.maximum.reduce(highs)
+    box, points = _joint_box(query, hull)
+    parts: list[tuple[Floats, Floats] | None] = [*known] or [None] * len(cases)
+    regions = tuple(_region(box, each, query) for each in parts)
+    applications = query.applications
+    stacks = [_on_joint(each.network.stack, points[each.point]) for each in applications]
+    plain = [a for a, each in enumerate(applications) if each.family is None]
+    if len(stacks) == 2 and plain and not apart and _alike(stacks[0], stacks[1]):
+        # The second network is the member, or else the second application.
+        first = plain[0]
+        members = JointMembers(query, points, (1 - first,))
+        places = tuple(Place(0, a != first) for a in range(2))
+        return Joint(stacks[first], members, box, regions, points, places)
+    places_, start = [], 0
+    for stack, each in zip(stacks, applications, strict=True):
+        places_.append(Place(start, each.family is not None))
         start += stack.labels
-    whole = _side_by_side(stacks, box.dimension)
-    return Joint(whole, whole, box, points, tuple(places))
+    whole = _side_by_side(stacks, box.dimension, 1)
+    members = JointMembers(query, points, tuple(range(len(stacks))))
+    return Joint(whole, members, box, regions, points, tuple(places_))
+
+
+def _region(box: Box, near: tuple[Floats, Floats] | None, query: Query) -> tuple[Floats, Floats]:
+    """Return the part of the joint box that a case is about."""
+    lower, upper = box.lower, box.upper
+    if near is not None:
+        start = query.points[0].dimension
+        lower, upper = lower.copy(), upper.copy()
+        lower[start:], upper[start:] = near
+    return lower, upper
 
 
 def _alike(first: Stack, second: Stack) -> bool:
@@ -157,8 +243,13 @@ def _on_joint(stack: Stack, point: Floats) -> Stack:
     return Stack(point.shape[1], tuple(layers))
 
 
-def _side_by_side(stacks: Sequence[Stack], inputs: int) -> Stack:
-    """Return one network of the scores of all; shallow ones pass through ReLUs unchanged."""
+def _side_by_side(stacks: Sequence[Stack], inputs: int, count: int) -> Stack:
+    """Return networks of the scores of all; shallow ones pass through ReLUs unchanged.
+
+    Each stack has ``count`` networks, or one for all.
+    """
+    if len(stacks) == 1 and len(stacks[0]) == count:
+        return stacks[0]
     depth = max(len(stack.layers) for stack in stacks)
     padded = [_deepened(stack, depth) for stack in stacks]
     layers = []
@@ -170,7 +261,7 @@ def _side_by_side(stacks: Sequence[Stack], inputs: int) -> Stack:
         for s in sources:
             widths = [inputs if s == 0 else stack.layers[s - 1].width for stack in padded]
             columns = inputs if s == 0 else sum(widths)
-            matrix = np.zeros((1, rows, columns))
+            matrix = np.zeros((count, rows, columns))
             row = column = 0
             for part, width in zip(parts, widths, strict=True):
                 at = slice(0, inputs) if s == 0 else slice(column, column + width)
@@ -179,7 +270,8 @@ def _side_by_side(stacks: Sequence[Stack], inputs: int) -> Stack:
                 row += part.width
                 column += width
             weights[s] = matrix
-        layers.append(Layer(weights, np.concatenate([part.bias for part in parts], axis=1)))
+        bias = [np.broadcast_to(part.bias, (count, part.width)) for part in parts]
+        layers.append(Layer(weights, np.concatenate(bias, axis=1)))
     return Stack(inputs, tuple(layers))
 
 
@@ -192,5 +284,8 @@ def _deepened(stack: Stack, depth: int) -> Stack:
         layers.append(Layer(both, np.concatenate([last.bias, -last.bias], axis=1)))
         one = np.eye(last.width)[None]
         apart = np.concatenate([one, -one], axis=2)
-        layers.append(Layer({len(layers): apart}, np.zeros((1, last.width))))
+        count = len(last.bias)
+        layers.append(
+            Layer({len(layers): np.repeat(apart, count, axis=0)}, np.zeros((count, last.width)))
+        )
     return Stack(stack.inputs, tuple(layers))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.encoders.box import Box
-from leaveout.models import Network
+from leaveout.models import Members, Network
 
 __all__ = ["Application", "Condition", "Form", "Query"]
 
@@ -17,20 +17,24 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Application:
-    """A network applied to a point.
+    """A network, or any member of a family, applied to a point.
 
     Attributes
     ----------
     network : Network
+        Of a family one network of its architecture.
     point : int
         Position of its input in `Query.points`.
     name : str
         What messages call it.
+    family : int or None
+        Position of the family in `Query.families`; None for the network itself.
     """
 
     network: Network
     point: int
     name: str = ""
+    family: int | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,22 @@ class Condition:
 
 
 @dataclass(frozen=True)
+class Case:
+    """One way to be a counter-example.
+
+    Attributes
+    ----------
+    conditions : tuple of Condition
+        All that hold.
+    goals : tuple of Form
+        How bad it is, where that is asked, is the least of these.
+    """
+
+    conditions: tuple[Condition, ...] = ()
+    goals: tuple[Form, ...] = ()
+
+
+@dataclass(frozen=True)
 class Query:
     """Points, what is computed of them, and what would be a counter-example.
 
@@ -94,6 +114,8 @@ class Query:
     reals : bool
         Whether the claim is about exact arithmetic on the networks' weights, rather than about
         what float32 evaluation gives.
+    families : tuple of Members
+        What is asked is asked of every member of each.
     """
 
     points: tuple[Box, ...]
@@ -101,3 +123,4 @@ class Query:
     cases: tuple[tuple[Condition, ...], ...]
     worst: Form | None = None
     reals: bool = False
+    families: tuple[Members, ...] = ()

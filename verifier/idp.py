@@ -21,6 +21,7 @@ from leaveout.bab import (
 from leaveout.bab.native.certificate import FileFacts
 from leaveout.bab.native.checkpoint import Checkpoint, Checkpoints
 from leaveout.bab.native.groups import Group
+from leaveout.bab.native.leaks import Leaks
 from leaveout.bab.native.records import Record
 from leaveout.specs import Find
 from leaveout.verifier.formula import IdpStatement
@@ -149,11 +150,14 @@ class Decider:
             return
         store = Checkpoints(self._options.resume, leaveout.__version__)
         options = self._options.native(None)
+        digests: dict[int, dict[str, str]] = {}
         for job in jobs:
             name = job.statement.statement.name
+            if id(job.instance) not in digests:
+                digests[id(job.instance)] = Leaks(job.instance, job.labels[0]).digests()
             for label in job.labels:
                 self._checkpoints[name, label] = store.of(
-                    job.instance, label, options, name, _asked(job.statement)
+                    digests[id(job.instance)], label, options, name, _asked(job.statement)
                 )
         store.only(self._checkpoints.values())
 

@@ -242,8 +242,8 @@ def _planned(job: Loaded, resolver: Resolver) -> Planned | PlannedFormula | Plan
 def _formula(job: FormulaJob) -> PlannedFormula:
     applications = {
         (each.name, sum(layer.width for layer in each.network.stack.layers[:-1]))
-        for part in job.parts
-        for each in part.query.applications
+        for asked in job.questions
+        for each in asked.query.applications
     }
     return PlannedFormula(
         name=job.statement.name,
@@ -252,7 +252,7 @@ def _formula(job: FormulaJob) -> PlannedFormula:
             (name, box.dimension) for name, box in zip(job.points, job.boxes, strict=True)
         ),
         applications=tuple(sorted(applications)),
-        cases=len(job.parts),
+        cases=sum(len(asked.cases) for asked in job.questions),
         members=job.members,
     )
 

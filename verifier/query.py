@@ -10,16 +10,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.linear import LinearOptions, maximise
-from leaveout.bab.linear.crude import Crude
-from leaveout.bab.linear.question import question_of
-from leaveout.encoders.query import Form, Query
+from leaveout.bab import NativeOptions, ProgressCallback
+from leaveout.bab.native.claims import Claims
+from leaveout.bab.native.question import question_of
+from leaveout.bab.native.search import searched
+from leaveout.encoders.query import Case, Query
+from leaveout.verifier.formulas.run import BELOW, LEAST_VALUE, STEPS
 from leaveout.verifier.report import Verdict
 
 __all__ = ["Decision", "decide"]
 
 QueryProgress = Callable[[float, float, int, float], None]
-"""Called with lower, upper, open nodes and seconds of the case at hand."""
+"""Called with lower, upper, open nodes and seconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,51 +81,33 @@ def decide(
         If a number of a form is too large to reckon with.
     """
     started = time.perf_counter()
-    goals = () if query.worst is None else (query.worst,)
-    lower = upper = -math.inf
-    best, reasons, interrupted = None, [], False
-    crude: Crude | None = None
-    for i, case in enumerate(query.cases):
-        # Of a case without conditions every point is a counter-example.
-        own = goals or (() if case else (Form(),))
-        left = math.inf if seconds is None else seconds - (time.perf_counter() - started)
-        if interrupted or left <= 0:
-            # Even to look at a case once takes a while, and there may be thousands.
-            crude = crude or Crude(query)
-            bound = crude.upper(case, own)
-            upper = max(upper, bound)
-            if goals or bound >= 0:
-                reasons.append("time")
-            continue
-        share = None if seconds is None else left / (len(query.cases) - i)
-        found = maximise(
-            question_of(query, case, own),
-            LinearOptions(share, gap, seed=seed),
-            decide=None if goals else 0.0,
-            known=lower if goals else None,
-            progress=progress,
-        )
-        interrupted = interrupted or found.interrupted
-        upper = max(upper, found.upper)
-        if found.found is not None and found.lower > lower:
-            lower, best = found.lower, found.found
-        if not found.closed:
-            reasons.append(str(found.reason))
-        if best is not None and not goals:
-            break
-    verdict: Verdict = "unknown" if reasons else "proved"
-    if best is not None and not goals:
+    worst = () if query.worst is None else (query.worst,)
+    cases = [Case(each, worst) for each in query.cases]
+    if not cases:
+        return Decision("proved", None, None, None, -math.inf, -math.inf, 0.0)
+    found = searched(
+        Claims(question_of(query, cases), seed=seed),
+        NativeOptions(seconds, gap, steps=STEPS, seed=seed),
+        floor=-math.inf if worst else BELOW,
+        decide=not worst,
+        progress=None if progress is None else _told(progress),
+    )
+    witness = found.witness
+    verdict: Verdict = "proved" if found.closed else "unknown"
+    if witness is not None and not worst:
         verdict = "refuted"
-    reason = None
-    if verdict == "unknown":
-        reason = "time" if "time" in reasons else "numerical"
+    upper = found.upper if found.upper > LEAST_VALUE else -math.inf
     return Decision(
         verdict,
-        reason,
-        None if best is None else best.points,
-        None if best is None else best.scores,
-        lower if goals else -math.inf,
-        upper if goals else math.inf,
+        None if verdict != "unknown" else found.reason,
+        None if witness is None else witness.points,
+        None if witness is None else witness.scores,
+        found.lower if worst else -math.inf,
+        upper if worst else math.inf,
         time.perf_counter() - started,
-        interrupted,
+        found.interrupted,
     )
+
+
+def _told(progress: QueryProgress) -> ProgressCallback:
+    return lambda each: progress(each.lower, each.upper, each.open_sets, each.seconds)

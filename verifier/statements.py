@@ -161,8 +161,7 @@ class Statements:
         for label in job.labels:
             seconds = clock.next()
             result, interrupted = decide_formula(
-                job, label, 0.0 if stopped else seconds,
-                seed=self._options.seed, gap=self._options.gap, progress=self._progress,
+                job, label, 0.0 if stopped else seconds, self._options, progress=self._progress,
             )  # fmt: skip
             stopped = stopped or interrupted
             results.append(result)

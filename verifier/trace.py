@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from leaveout.bab import EngineResult, Progress
+from leaveout.bab import Progress, SearchResult
 from leaveout.verifier.report import TraceRecord
 
 __all__ = ["Trace"]
@@ -28,7 +29,7 @@ class Trace:
         """Take a report; one that says nothing new is left out."""
         self._add(progress.seconds, progress.lower, progress.upper)
 
-    def record(self, result: EngineResult) -> TraceRecord | None:
+    def record(self, result: SearchResult[Any]) -> TraceRecord | None:
         """Return what is kept, up to the result; None where that is no course at all.
 
         Where an earlier bound turned out to be wrong, none of them is shown.

@@ -140,7 +140,8 @@ def _blurred(node: Node, open_part: float) -> bool:
     Each form is known but for its error, which counts as often as the form. While the region is
     wide enough for more than that to be won, it is still split.
     """
-    blur = float(node.share @ node.errors)
+    used = node.share > 0.0
+    blur = float(node.share[used] @ node.errors[used])
     if len(node.members) > 1 or open_part > blur:
         return False
     return float(node.pull.sum()) <= blur or float((node.upper - node.lower).max()) < _TINY_REGION

@@ -5,29 +5,29 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.instance import Instance
 from leaveout.bab.native.archive import Archive, DamagedError, Writer
-from leaveout.bab.native.digests import box_digest, family_digest, network_digest
 from leaveout.bab.native.options import NativeOptions
+from leaveout.bab.native.quest import Finding, Quest
 from leaveout.bab.native.record_tables import pack_records, unpack_records
 from leaveout.bab.native.records import Record
-from leaveout.bab.native.saved import Question, Saved, Tables
+from leaveout.bab.native.saved import Saved, Tables
 from leaveout.bab.native.site import SiteState
 from leaveout.bab.native.tables import BLOCK, Table
-from leaveout.bab.result import EngineResult
-from leaveout.bab.witness import Replayer, Witness
+from leaveout.bab.result import SearchResult
 from leaveout.errors import CheckpointError
 
 __all__ = ["Checkpoint", "Checkpoints"]
 
 Floats = NDArray[np.float64]
+
+W = TypeVar("W", bound=Finding)
 
 EVERY = 50.0
 """Seconds from one checkpoint to the next, unless it takes long to write one."""
@@ -67,54 +67,44 @@ class Checkpoints:
         index = self._archive.index
         if index and index.get("format") != _FORMAT:
             raise CheckpointError(f"{path}: a checkpoint of another version of leaveout")
-        self._digests: dict[int, tuple[Instance, dict[str, str]]] = {}
 
     def of(
-        self, instance: Instance, label: int, options: NativeOptions, name: str, statement: str
+        self, digests: dict[str, str], label: int, options: NativeOptions, name: str, statement: str
     ) -> Checkpoint:
         """Return the checkpoint of one search.
 
         Parameters
         ----------
-        instance : Instance
+        digests : dict of str to str
+            Of what the search is about: `Quest.digests`.
         label : int
         options : NativeOptions
         name : str
             Of the statement.
         statement : str
-            See `Question`.
+            What is asked, in any words that another question does not have.
 
         Raises
         ------
         CheckpointError
             If the file holds one of this name and label about another question.
         """
-        if id(instance) not in self._digests:
-            # The instance is kept, so that no other one gets its number.
-            self._digests[id(instance)] = (
-                instance,
-                {
-                    "network": network_digest(instance.network),
-                    "family": family_digest(instance.family),
-                    "box": box_digest(instance.box),
-                },
-            )
-        question = Question(
-            version=self._version,
-            statement=statement,
-            gap=options.gap,
-            certificate=options.certificate,
-            **self._digests[id(instance)][1],
-        )
+        # The names are what messages say. What another version has proved is not built upon.
+        question = {
+            "version": self._version,
+            **digests,
+            "statement": statement,
+            "gap": options.gap,
+            "certificate": options.certificate,
+        }
         folder = f"{name}/{label}"
-        known = self._searches.get(folder)
-        if known is not None:
-            for field in fields(Question):
-                if known["question"].get(field.name) != getattr(question, field.name):
-                    raise CheckpointError(
-                        f"{self.path}: a checkpoint of another question: the {field.name} of "
-                        f"{name!r}, label {label}, differs; name another file, or remove this one"
-                    )
+        known = self._searches.get(folder, {}).get("question", question)
+        for field in question:
+            if known.get(field) != question[field]:
+                raise CheckpointError(
+                    f"{self.path}: a checkpoint of another question: the {field} of "
+                    f"{name!r}, label {label}, differs; name another file, or remove this one"
+                )
         return Checkpoint(self, folder, question)
 
     def only(self, wanted: Iterable[Checkpoint]) -> None:
@@ -178,7 +168,7 @@ class Checkpoint:
         Seconds the last one took to write.
     """
 
-    def __init__(self, all_: Checkpoints, folder: str, question: Question) -> None:
+    def __init__(self, all_: Checkpoints, folder: str, question: dict[str, Any]) -> None:
         self._all, self.folder, self._question = all_, folder, question
         self.cost = 0.0
         self._last = -math.inf
@@ -217,7 +207,7 @@ class Checkpoint:
             _write_records(writer, saved.records)
 
         known = {
-            "question": asdict(self._question),
+            "question": self._question,
             "member": saved.member,
             "proved": saved.proved,
             "met": saved.met,
@@ -268,7 +258,7 @@ class Checkpoint:
 
         return Tables(lambda worker, number: self._table(f"{worker}/nodes/{number}"), anchors)
 
-    def finish(self, result: EngineResult, records: list[Record]) -> None:
+    def finish(self, quest: Quest[W], result: SearchResult[W], records: list[Record]) -> None:
         """Save the result of a search that has nothing left to do.
 
         Raises
@@ -281,11 +271,11 @@ class Checkpoint:
         def write(writer: Writer) -> None:
             writer.array("before", result.member_upper)
             if witness is not None:
-                writer.array("point", witness.x)
+                writer.array("point", quest.saved(witness))
             _write_records(writer, records)
 
         known = {
-            "question": asdict(self._question),
+            "question": self._question,
             "member": -1 if witness is None else witness.member,
             "records": len(records),
             "result": {
@@ -299,7 +289,7 @@ class Checkpoint:
         }
         self._all._put(self.folder, known, write)
 
-    def finished(self, label: int, replayer: Replayer) -> tuple[EngineResult, list[Record]] | None:
+    def finished(self, quest: Quest[W]) -> tuple[SearchResult[W], list[Record]] | None:
         """Return the result of a search that has nothing left to do, and its records.
 
         Raises
@@ -310,10 +300,10 @@ class Checkpoint:
         known = self._all._get(self.folder)
         if known is None or "result" not in known:
             return None
-        witness = self.replayed(self._point(known), known["member"], label, replayer)
-        result = EngineResult(
-            label=label,
-            lower=witness.confidence if witness else 0.0,
+        witness = self.replayed(self._point(known), known["member"], quest)
+        result = SearchResult(
+            label=quest.label,
+            lower=witness.value if witness else quest.least,
             witness=witness,
             member_upper=self._array("before"),
             **known["result"],
@@ -321,8 +311,8 @@ class Checkpoint:
         return result, self._records(known["records"])
 
     def replayed(
-        self, point: NDArray[np.float32] | None, member: int, label: int, replayer: Replayer
-    ) -> Witness | None:
+        self, point: NDArray[np.floating] | None, member: int, quest: Quest[W]
+    ) -> W | None:
         """Return a saved witness, replayed again.
 
         Raises
@@ -332,12 +322,14 @@ class Checkpoint:
         """
         if point is None:
             return None
-        witness = replayer.replay(point.astype(np.float64), member, label)
+        witness = quest.replayed(point, member)
         if witness is None:
-            raise self._all._damaged(ValueError(f"its witness for {self.folder} does not leak"))
+            raise self._all._damaged(
+                ValueError(f"its witness for {self.folder} is no counter-example")
+            )
         return witness
 
-    def _point(self, known: dict[str, Any]) -> NDArray[np.float32] | None:
+    def _point(self, known: dict[str, Any]) -> NDArray[np.floating] | None:
         return self._array("point") if known["member"] >= 0 else None
 
     def _records(self, count: int) -> list[Record]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.instance import Instance
 from leaveout.bab.native.layout import layout_of
+from leaveout.bab.native.pairs import Others
+from leaveout.models import Stack
 
 __all__ = ["Clusters", "make_clusters"]
 
@@ -53,17 +54,16 @@ class Clusters:
         return group[side], group[~side]
 
 
-def make_clusters(instance: Instance, seed: int) -> Clusters:
-    """Sketch the parameters of all members, some at a time."""
-    layout = layout_of(instance.network.stack)
+def make_clusters(first: Stack, members: Others, seed: int) -> Clusters:
+    """Sketch the parameters of all members, some at a time, less those of the first network."""
+    layout = layout_of(first)
     rng = np.random.default_rng(seed)
     size = layout.weights + int(layout.starts[-1])
     columns = rng.standard_normal((size, min(_SKETCH, size)))
-    stack = instance.network.stack
-    own = np.concatenate([layout.weights_of(stack), layout.biases_of(stack)], axis=1)
-    count = len(instance.members)
+    own = np.concatenate([layout.weights_of(first), layout.biases_of(first)], axis=1)
+    count = len(members)
     sketch = np.empty((count, columns.shape[1]))
-    for chosen, taken in instance.members.chunks():
+    for chosen, taken in members.chunks(np.arange(count, dtype=np.int64)):
         rows = np.concatenate([layout.weights_of(taken), layout.biases_of(taken)], axis=1)
         sketch[chosen] = (rows - own) @ columns
     return Clusters(sketch)

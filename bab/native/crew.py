@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from typing import Any, Protocol, TypeVar
 
-from leaveout.bab.instance import Instance
 from leaveout.bab.native.lane import Lane
 from leaveout.bab.native.options import NativeOptions
+from leaveout.bab.native.quest import Quest
 from leaveout.bab.native.site import Site
 
 __all__ = ["Crew", "Executor", "InlineExecutor", "OverdueError", "WorkerLostError", "gather"]
@@ -66,7 +66,7 @@ class Crew(Protocol):
 class Executor(Protocol):
     """Starts crews."""
 
-    def crew(self, instance: Instance, label: int, options: NativeOptions) -> Crew:
+    def crew(self, quest: Quest[Any], options: NativeOptions) -> Crew:
         """Start one `Site` a worker; site w of n names its nodes w, w + n, w + 2 n, ..."""
         ...
 
@@ -88,9 +88,9 @@ def gather(futures: Sequence[Future[T]], until: float = math.inf) -> list[T]:
 class InlineExecutor:
     """One site in this process, whose kernel uses every core."""
 
-    def crew(self, instance: Instance, label: int, options: NativeOptions) -> Crew:
+    def crew(self, quest: Quest[Any], options: NativeOptions) -> Crew:
         """See `Executor.crew`."""
-        return _Inline(Site(instance, label, options))
+        return _Inline(Site(quest, options))
 
 
 class _Inline:

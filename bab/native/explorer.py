@@ -65,7 +65,7 @@ class Explorer:
 
     Parameters
     ----------
-    pairs : Space
+    space : Space
     clusters : Clusters or None
         Needed where there are several members.
     kernel : Kernel
@@ -84,7 +84,7 @@ class Explorer:
 
     def __init__(
         self,
-        pairs: Space,
+        space: Space,
         clusters: Clusters | None,
         kernel: Kernel,
         forms: Forms,
@@ -95,15 +95,15 @@ class Explorer:
         stride: int = 1,
         gauge: Gauge | None = None,
     ) -> None:
-        self.pairs, self.clusters, self.kernel = pairs, clusters, kernel
+        self.space, self.clusters, self.kernel = space, clusters, kernel
         self.forms, self.work = forms, Work(steps)
-        self.brancher = Brancher(pairs.layout.hidden, seed)
+        self.brancher = Brancher(space.layout.hidden, seed)
         self.records: list[Record] | None = None
         self.handoff: Handoff | None = None
         self.bounded = 0
         self.stuck = -math.inf
         self.anchors = Anchors()
-        self.closed = np.full(pairs.count, -math.inf)
+        self.closed = np.full(space.count, -math.inf)
         self.gauge = gauge
         self._names = itertools.count(first, stride)
         self._order = itertools.count()
@@ -175,7 +175,7 @@ class Explorer:
         sides = []
         for brancher in (self.brancher.copy(), self.brancher.other()):
             side = Explorer(
-                self.pairs, self.clusters, self.kernel, self.forms,
+                self.space, self.clusters, self.kernel, self.forms,
                 steps=self.work.steps, gauge=self.gauge,
             )  # fmt: skip
             side._names, side.brancher, side.handoff = self._names, brancher, self.handoff
@@ -326,10 +326,10 @@ class Explorer:
             self._settle(empty)
         if nodes:
             batch, groups = batch_of(nodes, target, aim)
-            sets = self.pairs.sets(groups)
+            sets = self.space.sets(groups)
             many = ~sets.exact[batch.which]
             work = replace(self.work, steps=0) if many.all() else self.work
-            found = self.kernel.bound(self.pairs.numbers, self.forms, sets, batch, work)
+            found = self.kernel.bound(self.space.numbers, self.forms, sets, batch, work)
             self.bounded += len(nodes)
             spread = self._spread(nodes, many, found.value, target)
             for i, node in enumerate(nodes):
@@ -352,7 +352,7 @@ class Explorer:
         if not chosen:
             return result
         batch, groups = batch_of(chosen, target, target)
-        own = self.pairs.sets(groups)
+        own = self.space.sets(groups)
         bare = replace(
             own,
             radius=np.zeros_like(own.radius),
@@ -360,14 +360,14 @@ class Explorer:
             exact=np.ones_like(own.exact),
         )
         found = self.kernel.bound(
-            self.pairs.numbers, self.forms, bare, batch, replace(self.work, steps=0)
+            self.space.numbers, self.forms, bare, batch, replace(self.work, steps=0)
         )
         result[many] = values[many] - np.maximum(found.value, batch.cut)
         return result
 
     def _snapped(self, nodes: list[Node]) -> tuple[list[Node], list[Node]]:
         """Shrink regions to what listed inputs can take; returns (the rest, the empty ones)."""
-        listed = self.pairs.listed
+        listed = self.space.listed
         if not listed.tables or not nodes:
             return nodes, []
         lower, upper, empty = listed.shrink(

@@ -125,16 +125,21 @@ class Forms:
         constant = self.constant + self.inputs @ origin + room
         return replace(self, constant=constant, sizes=sizes)
 
-    def values(self, inputs: Floats, scores: Floats, change: Floats) -> Floats:
-        """Evaluate every form at some points, shape (r, n).
+    def values(
+        self, inputs: Floats, scores: Floats, change: Floats, rows: slice = slice(None)
+    ) -> Floats:
+        """Evaluate forms at some points, shape (r, n).
 
         Parameters
         ----------
         inputs : ndarray of float64, shape (n, inputs)
         scores, change : ndarray of float64, shape (n, scores)
+        rows : slice
+            By default all.
         """
-        linear = self.inputs @ inputs.T + self.scores @ scores.T + self.change @ change.T
-        return np.asarray(linear + self.constant[:, None])
+        linear = self.inputs[rows] @ inputs.T + self.scores[rows] @ scores.T
+        linear += self.change[rows] @ change.T
+        return np.asarray(linear + self.constant[rows, None])
 
 
 def stacked(parts: Sequence[Forms]) -> Forms:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import replace
 
 import numpy as np
 
 from leaveout.bab.instance import Instance
 from leaveout.bab.native.nodes import Node
-from leaveout.bab.native.pairs import Pairs
+from leaveout.bab.native.pairs import Space
 from leaveout.bab.witness import Witness
-from leaveout.encoders import Box, Interval, evaluation_of, network_bounds
+from leaveout.encoders import Box, Evaluation, Interval, evaluation_of, network_bounds
 from leaveout.models import lower
 
-__all__ = ["ROOM", "SMALL_REGION", "blur_at", "gauged"]
+__all__ = ["ROOM", "SMALL_REGION", "LeakGauge", "blur_at"]
 
 ROOM = 1.0 + 1e-6
 """Errors are taken so much larger, for a checker whose own analysis rounds in another way."""
@@ -27,40 +28,74 @@ _MATTERS = 8.0
 _NARROWER = 0.7
 """... and the region has shrunk this much since they last were."""
 
+_EVALUATED = 64
+"""Networks whose evaluation is kept at hand."""
 
-def gauged(pairs: Pairs, node: Node, label: int, target: float) -> Node:
-    """Return a node with evaluation errors of its own region, where they may help.
 
-    What rounding may do to a lead there is less than over the box: activations are smaller, and
+class LeakGauge:
+    """Bounds evaluation errors of leaks over a node's own region, where they may help.
+
+    What rounding may do to a margin there is less than over the box: activations are smaller, and
     most phases above a sum are known (`leaveout.encoders.Evaluation`).
+
+    Parameters
+    ----------
+    instance : Instance
+    label : int
+    space : Space
     """
-    width = float((node.upper - node.lower).mean())
-    # Goals have one error in common; the condition is the last form.
-    known = float(node.errors[0]) + float(node.errors[-1])
-    if (
-        len(node.members) > 1
-        or width > _NARROWER * node.gauged
-        or node.value - target > _MATTERS * known
-    ):
-        return node
-    instance = pairs.instance
-    low, high = node.lower + pairs.origin, node.upper + pairs.origin
-    room = 1e-9 * (np.abs(low) + np.abs(high))
-    box = Box(low - room, high + room)
-    lower, upper, above, below = node.state[0], node.state[1], node.state[2], node.state[3]
-    starts = pairs.layout.starts
-    own, other = [], []
-    for k in range(pairs.layout.layers - 1):
-        at = slice(starts[k], starts[k + 1])
-        own.append(Interval(lower[at], upper[at]))
-        # The member's difference lies in the band, whatever phases are tied.
-        other.append(Interval(lower[at] - below[at], upper[at] + above[at]))
-    rivals = [c for c in range(instance.labels) if c != label]
-    error = pairs.evaluation(None).lead_error(own, box, label, rivals)
-    tie = pairs.evaluation(int(node.members[0])).lead_error(other, box, label, [rivals[node.case]])
-    errors = np.full_like(node.errors, ROOM * error)
-    errors[-1] = ROOM * tie
-    return replace(node, errors=np.minimum(node.errors, errors), gauged=width)
+
+    def __init__(self, instance: Instance, label: int, space: Space) -> None:
+        self._instance, self._label, self._space = instance, label, space
+        self._known: OrderedDict[int | None, Evaluation] = OrderedDict()
+
+    def __call__(self, node: Node, target: float) -> Node:
+        """Return the node with errors of its own region, where they may help."""
+        width = float((node.upper - node.lower).mean())
+        # Goals have one error in common; the condition is the last form.
+        known = float(node.errors[0]) + float(node.errors[-1])
+        if (
+            len(node.members) > 1
+            or width > _NARROWER * node.gauged
+            or node.value - target > _MATTERS * known
+        ):
+            return node
+        space, label = self._space, self._label
+        low, high = node.lower + space.origin, node.upper + space.origin
+        room = 1e-9 * (np.abs(low) + np.abs(high))
+        box = Box(low - room, high + room)
+        lower, upper, above, below = node.state[0], node.state[1], node.state[2], node.state[3]
+        starts = space.layout.starts
+        own, other = [], []
+        for k in range(space.layout.layers - 1):
+            at = slice(starts[k], starts[k + 1])
+            own.append(Interval(lower[at], upper[at]))
+            # The member's difference lies in the band, whatever phases are tied.
+            other.append(Interval(lower[at] - below[at], upper[at] + above[at]))
+        rivals = [c for c in range(self._instance.labels) if c != label]
+        member = self._evaluation(int(node.members[0]))
+        errors = np.full_like(
+            node.errors, ROOM * self._evaluation(None).lead_error(own, box, label, rivals)
+        )
+        errors[-1] = ROOM * member.lead_error(other, box, label, [rivals[node.case]])
+        return replace(node, errors=np.minimum(node.errors, errors), gauged=width)
+
+    def _evaluation(self, member: int | None) -> Evaluation:
+        """Return how a runtime evaluates one member, or N."""
+        known = self._known.get(member)
+        if known is None:
+            network = self._instance.network
+            parameters = (
+                {name: value[None] for name, value in network.parameters.items()}
+                if member is None
+                else self._instance.family.take([member])
+            )
+            known = self._known[member] = evaluation_of(network.graph, parameters)
+            while len(self._known) > _EVALUATED:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(member)
+        return known
 
 
 def blur_at(instance: Instance, witness: Witness) -> float:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from leaveout.bab.native.clusters import Clusters
 from leaveout.bab.native.explorer import Explorer
-from leaveout.bab.native.nodes import Node, batch_of, root_node, with_bounds
-from leaveout.bab.native.pairs import Pairs
+from leaveout.bab.native.nodes import Node, batch_of, with_bounds
+from leaveout.bab.native.quest import Prepared
 
 __all__ = ["Group", "capped", "grow", "root_bounds"]
 
@@ -112,22 +112,21 @@ def capped(groups: list[Group], known: Floats) -> list[Group]:
     return [replace(each, upper=upper) for each, upper in zip(groups, uppers, strict=True)]
 
 
-def root_bounds(explorer: Explorer, pairs: Pairs, parts: list[Members]) -> list[float]:
-    """Bound the leaks of sets of members over the whole region, without splitting it.
+def root_bounds(explorer: Explorer, prepared: Prepared, parts: list[Members]) -> list[float]:
+    """Bound sets of members over the whole region, without splitting it.
 
     Nothing is kept of it: the explorer's frontier stays as it is.
     """
-    forms = explorer.forms
-    cases = range(forms.cases)
-    nodes = [root_node(pairs, forms, part, case, -1) for part in parts for case in cases]
-    values = np.array([node.bound for node in _bounded(explorer, pairs, nodes)])
+    cases = range(prepared.forms.cases)
+    nodes = [prepared.root(part, case, -1) for part in parts for case in cases]
+    values = np.array([node.bound for node in _bounded(explorer, nodes)])
     return [float(each) for each in values.reshape(len(parts), -1).max(axis=1)]
 
 
-def _bounded(explorer: Explorer, pairs: Pairs, nodes: list[Node]) -> list[Node]:
+def _bounded(explorer: Explorer, nodes: list[Node]) -> list[Node]:
     batch, groups = batch_of(nodes, 0.0, 0.0)
-    sets = pairs.sets(groups)
+    sets = explorer.space.sets(groups)
     many = ~sets.exact[batch.which]
     work = replace(explorer.work, steps=0) if many.all() else explorer.work
-    found = explorer.kernel.bound(pairs.numbers, explorer.forms, sets, batch, work)
+    found = explorer.kernel.bound(explorer.space.numbers, explorer.forms, sets, batch, work)
     return [with_bounds(node, found, at, 0.0, 0.0) for at, node in enumerate(nodes)]

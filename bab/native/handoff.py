@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from leaveout.bab.instance import Instance
 from leaveout.bab.native.nodes import Node
-from leaveout.bab.native.pairs import Pairs
+from leaveout.bab.native.pairs import Space
 from leaveout.bab.options import TIGHT
 from leaveout.bab.sets import MemberSet, bound_set
 from leaveout.encoders import Box, Encoding, hyper_network, network_bounds, pair_bounds
@@ -35,7 +36,8 @@ class Handoff:
 
     Attributes
     ----------
-    pairs : Pairs
+    space : Space
+    instance : Instance
     label : int
     solver : str
         ``name`` or ``name:option``.
@@ -43,7 +45,8 @@ class Handoff:
         Of `time.perf_counter`.
     """
 
-    pairs: Pairs
+    space: Space
+    instance: Instance
     label: int
     solver: str
     started: float = field(default_factory=time.perf_counter)
@@ -55,7 +58,7 @@ class Handoff:
         if len(node.members) > 1 or node.anchor >= 0:
             return False
         width = float((node.upper - node.lower).mean())
-        if width > _SMALL * float((self.pairs.upper - self.pairs.lower).mean()):
+        if width > _SMALL * float((self.space.upper - self.space.lower).mean()):
             return False
         undecided = (node.state[0] < node.state[3]) & (node.state[1] > -node.state[2])
         if not 0 < int(undecided.sum()) <= _PAIRS:
@@ -74,7 +77,7 @@ class Handoff:
             self._process = SolverProcess(self.solver)
             # Whoever drops the search without ending it drops the solver with it.
             weakref.finalize(self, self._process.kill)
-        whole, origin = self.pairs.instance, self.pairs.origin
+        whole, origin = self.instance, self.space.origin
         low, high = node.lower + origin, node.upper + origin
         room = 1e-9 * (np.abs(low) + np.abs(high))
         box = Box(np.maximum(low - room, whole.box.lower), np.minimum(high + room, whole.box.upper))

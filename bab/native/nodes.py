@@ -101,8 +101,30 @@ class Node:
         return max(self.value, self.cut_at)
 
 
-def root_node(space: Space, forms: Forms, members: Members, case: int, ident: int) -> Node:
-    """Return the node of all counter-examples of one case, for some members."""
+def root_node(
+    space: Space,
+    forms: Forms,
+    members: Members,
+    case: int,
+    ident: int,
+    region: tuple[Floats, Floats] | None = None,
+    *,
+    plain: bool = False,
+) -> Node:
+    """Return the node of all counter-examples of one case, for some members.
+
+    Parameters
+    ----------
+    space : Space
+    forms : Forms
+    members : ndarray of int64
+    case, ident : int
+    region : (ndarray, ndarray), optional
+        Lower and upper bounds of where they are, shifted; by default everywhere.
+    plain : bool
+        Whether phases are not to be tied.
+    """
+    lower, upper = (space.lower, space.upper) if region is None else region
     layout, rows = space.layout, forms.case(case)
     share, errors = np.zeros(forms.width), np.zeros(forms.width)
     share[int(np.argmax(forms.goal[rows]))] = 1.0
@@ -114,8 +136,8 @@ def root_node(space: Space, forms: Forms, members: Members, case: int, ident: in
         split=Split("root", case),
         members=members,
         case=case,
-        lower=space.lower,
-        upper=space.upper,
+        lower=lower,
+        upper=upper,
         state=space.root,
         phase=np.zeros(layout.hidden, np.int8),
         cz=nothing,
@@ -124,9 +146,10 @@ def root_node(space: Space, forms: Forms, members: Members, case: int, ident: in
         pull=np.zeros(layout.inputs),
         tension=np.full(layout.hidden, -1.0),
         errors=errors,
-        gauged=float((space.upper - space.lower).mean()),
+        gauged=float((upper - lower).mean()),
         value=np.inf,
         warm=False,
+        plain=plain,
     )
 
 

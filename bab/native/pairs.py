@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -10,14 +11,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.instance import Instance
 from leaveout.bab.native.kernels.batch import MemberSets, Numbers
 from leaveout.bab.native.layout import Layout, layout_of
 from leaveout.bab.native.listed import Listed
-from leaveout.encoders import Evaluation, evaluation_of
+from leaveout.encoders import Box
 from leaveout.encoders.interval import gamma
+from leaveout.models import Stack
 
-__all__ = ["Difference", "Pairs", "Space", "make_pairs", "propagate", "shifted"]
+__all__ = ["Others", "Space", "make_space"]
 
 Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
@@ -25,55 +26,14 @@ Members = NDArray[np.int64]
 _CACHED = 2**28
 """Bytes of differences of sets kept at hand."""
 
-_EVALUATED = 64
-"""Networks whose evaluation is kept at hand."""
 
+class Others(Protocol):
+    """Networks of the first one's architecture, some at a time."""
 
-class Space(Protocol):
-    """What an explorer searches: pairs of networks over a region."""
+    def __len__(self) -> int: ...
 
-    @property
-    def numbers(self) -> Numbers:
-        """What all nodes share."""
-        ...
-
-    @property
-    def layout(self) -> Layout:
-        """The flat layout."""
-        ...
-
-    @property
-    def origin(self) -> Floats:
-        """The kernels' input is a point minus this."""
-        ...
-
-    @property
-    def listed(self) -> Listed:
-        """Inputs that take listed values only, shifted."""
-        ...
-
-    @property
-    def lower(self) -> Floats:
-        """Lower bounds of the whole region, shifted, shape (inputs,)."""
-        ...
-
-    @property
-    def upper(self) -> Floats:
-        """Upper bounds of the whole region, shifted, shape (inputs,)."""
-        ...
-
-    @property
-    def root(self) -> Floats:
-        """State of a node that covers everything, shape (6, hidden)."""
-        ...
-
-    @property
-    def count(self) -> int:
-        """Number of members."""
-        ...
-
-    def sets(self, groups: list[Members]) -> MemberSets:
-        """Return the differences of some sets of members, side by side."""
+    def chunks(self, indices: Members) -> Iterator[tuple[Members, Stack]]:
+        """Go through some of them, a few at a time: which they are, and their stack."""
         ...
 
 
@@ -89,31 +49,34 @@ class Difference:
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
-    """N and its members in the kernels' form.
+class Space:
+    """A network and others of its architecture over a region, in the kernels' form.
 
     Inputs are shifted by ``origin`` so that none is negative, as interval weights need.
 
     Attributes
     ----------
-    instance : Instance
+    first : Stack
+    members : Others
     numbers : Numbers
     origin : ndarray of float64, shape (inputs,)
         The kernels' input is x minus this: the lower bound where it is negative, else 0.
+    box : Box
     lower, upper : ndarray of float64, shape (inputs,)
         The whole region, shifted.
     root : ndarray of float64, shape (6, hidden)
         State of a node that covers everything: interval arithmetic.
     """
 
-    instance: Instance
+    first: Stack
+    members: Others
     numbers: Numbers
     origin: Floats
+    box: Box
     lower: Floats
     upper: Floats
     root: Floats
     _cache: OrderedDict[bytes, Difference]
-    _evaluations: OrderedDict[int | None, Evaluation]
 
     @property
     def layout(self) -> Layout:
@@ -123,12 +86,12 @@ class Pairs:
     @cached_property
     def listed(self) -> Listed:
         """Inputs that take listed values only, shifted."""
-        return Listed.of(self.instance.box, self.origin)
+        return Listed.of(self.box, self.origin)
 
     @property
     def count(self) -> int:
         """Number of members."""
-        return len(self.instance.members)
+        return len(self.members)
 
     def sets(self, groups: list[Members]) -> MemberSets:
         """Return the differences of some sets of members, side by side."""
@@ -141,28 +104,11 @@ class Pairs:
             np.array([each.exact for each in found]),
         )
 
-    def evaluation(self, member: int | None) -> Evaluation:
-        """Return how a runtime evaluates one member, or N."""
-        known = self._evaluations.get(member)
-        if known is None:
-            network = self.instance.network
-            parameters = (
-                {name: value[None] for name, value in network.parameters.items()}
-                if member is None
-                else self.instance.family.take([member])
-            )
-            known = self._evaluations[member] = evaluation_of(network.graph, parameters)
-            while len(self._evaluations) > _EVALUATED:
-                self._evaluations.popitem(last=False)
-        else:
-            self._evaluations.move_to_end(member)
-        return known
-
     def _difference(self, group: Members) -> Difference:
         key = group.tobytes()
         known = self._cache.get(key)
         if known is None:
-            known = _hull(self.instance, self.numbers, self.origin, group)
+            known = _hull(self.first, self.members, self.numbers, self.origin, group)
             self._cache[key] = known
             each = 16 * (len(known.centre) + len(known.shift))
             while len(self._cache) > max(64, _CACHED // each):
@@ -172,23 +118,29 @@ class Pairs:
         return known
 
 
-def make_pairs(instance: Instance) -> Pairs:
-    """Bring a question into the kernels' form."""
-    network = instance.network.stack
-    layout = layout_of(network)
-    box = instance.box
+def make_space(first: Stack, members: Others, box: Box) -> Space:
+    """Bring networks into the kernels' form.
+
+    Parameters
+    ----------
+    first : Stack
+        Of one network.
+    members : Others
+    box : Box
+    """
+    layout = layout_of(first)
     origin = np.minimum(box.lower, 0.0)
-    weights = layout.weights_of(network)[0]
-    bias = shifted(layout, weights, layout.biases_of(network)[0], origin)
+    weights = layout.weights_of(first)[0]
+    bias = shifted(layout, weights, layout.biases_of(first)[0], origin)
     most = np.nextafter(box.upper - origin, np.inf)
     least = np.maximum(np.nextafter(box.lower - origin, -np.inf), 0.0)
     bare = Numbers(layout, weights, bias, bias, bias, 0.0)
-    everyone = np.arange(len(instance.members), dtype=np.int64)
-    whole = _hull(instance, bare, origin, everyone)
+    everyone = np.arange(len(members), dtype=np.int64)
+    whole = _hull(first, members, bare, origin, everyone)
     unit = gamma(8 * (layout.inputs + 2 * len(bias)) + 256)
     root, rough, rough_difference = propagate(layout, bare, whole, origin, least, most, unit)
     numbers = Numbers(layout, weights, bias, rough, rough_difference, unit)
-    return Pairs(instance, numbers, origin, least, most, root, OrderedDict(), OrderedDict())
+    return Space(first, members, numbers, origin, box, least, most, root, OrderedDict())
 
 
 def shifted(layout: Layout, weights: Floats, bias: Floats, origin: Floats) -> Floats:
@@ -203,11 +155,13 @@ def shifted(layout: Layout, weights: Floats, bias: Floats, origin: Floats) -> Fl
     return result
 
 
-def _hull(instance: Instance, numbers: Numbers, origin: Floats, group: Members) -> Difference:
+def _hull(
+    first: Stack, members: Others, numbers: Numbers, origin: Floats, group: Members
+) -> Difference:
     layout = numbers.layout
-    own = layout.biases_of(instance.network.stack)[0]
+    own = layout.biases_of(first)[0]
     low = high = low_bias = high_bias = None
-    for _, stack in instance.members.chunks(group):
+    for _, stack in members.chunks(group):
         weights = layout.weights_of(stack)
         change = weights - numbers.weights
         # The difference is shifted, not the two sides of it: rounding then is relative to itself.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import onnx
 
@@ -13,15 +14,18 @@ from leaveout.errors import FamilyError
 from leaveout.models import Family, Members, load_family_file
 from leaveout.models.onnx_file import network_from
 
-__all__ = ["Parcel", "wrap"]
+if TYPE_CHECKING:
+    from leaveout.bab.native.leaks import Leaks
+
+__all__ = ["LeakParcel", "wrap"]
 
 _BY_PATH = 2**25
 """Bytes from which on a family travels as the name of its file."""
 
 
 @dataclass(frozen=True, eq=False)
-class Parcel:
-    """An instance without what is large or can be had again.
+class LeakParcel:
+    """Leaks of one label, without what is large or can be had again.
 
     Attributes
     ----------
@@ -35,6 +39,7 @@ class Parcel:
     box : Box
     pair : PairBounds
     network_error, member_error : float
+    label : int
     """
 
     model: bytes
@@ -46,9 +51,10 @@ class Parcel:
     pair: PairBounds
     network_error: float
     member_error: float
+    label: int
 
-    def open(self) -> Instance:
-        """Return the instance.
+    def open(self) -> Leaks:
+        """Return the question.
 
         Raises
         ------
@@ -61,8 +67,10 @@ class Parcel:
             family = load_family_file(self.path)
             if family_digest(family) != self.digest:
                 raise FamilyError(f"{self.path}: the file was changed while it was in use")
+        from leaveout.bab.native.leaks import Leaks
+
         members = Members(network.graph, family)
-        return Instance(
+        instance = Instance(
             network,
             family,
             members,
@@ -71,14 +79,15 @@ class Parcel:
             self.network_error,
             self.member_error,
         )
+        return Leaks(instance, self.label)
 
 
-def wrap(instance: Instance) -> Parcel:
+def wrap(instance: Instance, label: int) -> LeakParcel:
     """Return the parcel of an instance; a large family that lies in a file stays there."""
     family = instance.family
     size = sum(stack.nbytes for stack in family.parameters.values())
     by_path = bool(family.source) and size >= _BY_PATH
-    return Parcel(
+    return LeakParcel(
         instance.network.model.SerializeToString(),
         instance.network.source,
         None if by_path else replace(family, parameters=dict(family.parameters)),
@@ -88,4 +97,5 @@ def wrap(instance: Instance) -> Parcel:
         instance.pair,
         instance.network_error,
         instance.member_error,
+        label,
     )

@@ -12,11 +12,10 @@ import threading
 from concurrent.futures import Future
 from typing import IO, Any
 
-from leaveout.bab.instance import Instance
 from leaveout.bab.native.crew import WorkerLostError
 from leaveout.bab.native.lane import Lane
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.parcels import wrap
+from leaveout.bab.native.quest import Quest
 from leaveout.bab.native.worker import Answer, Call, Setup, Told
 from leaveout.cores import cores
 from leaveout.solvers.frames import read_frame, write_frame
@@ -32,7 +31,7 @@ _NAMES = 2**40
 def later_names(setup: Setup, times: int) -> Setup:
     """Return a setup whose names come after those of so many that were used before."""
     first = setup.first + setup.stride * _NAMES * times
-    return Setup(setup.parcel, setup.label, setup.options, first, setup.stride, setup.threads)
+    return Setup(setup.parcel, setup.options, first, setup.stride, setup.threads)
 
 
 class ProcessExecutor:
@@ -42,11 +41,11 @@ class ProcessExecutor:
     may come from standard input. They end with this process, whatever ends it.
     """
 
-    def crew(self, instance: Instance, label: int, options: NativeOptions) -> _Processes:
+    def crew(self, quest: Quest[Any], options: NativeOptions) -> _Processes:
         """See `Executor.crew`."""
-        parcel, size = wrap(instance), options.workers
+        parcel, size = quest.parcel(), options.workers
         threads = max(1, cores() // size)
-        return _Processes([Setup(parcel, label, options, w, size, threads) for w in range(size)])
+        return _Processes([Setup(parcel, options, w, size, threads) for w in range(size)])
 
 
 class _Processes:

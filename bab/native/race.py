@@ -55,10 +55,15 @@ class Race:
     Gains of single splits say too little of whole trees: those of tied phases fade, those of
     narrower inputs grow. Both sides hold all of the nodes raced on, so that what either proves is
     true; what the winner has left takes their place.
+
+    Parameters
+    ----------
+    held : bool
+        Whether there is anything to compare: phases may be tied somewhere.
     """
 
-    def __init__(self) -> None:
-        self._next = _FIRST
+    def __init__(self, held: bool = True) -> None:
+        self._next: float = _FIRST if held else math.inf
         self._heat: _Heat | None = None
         self._target = -math.inf
 

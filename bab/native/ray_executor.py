@@ -8,12 +8,11 @@ import sys
 from concurrent.futures import Future
 from typing import Any
 
-from leaveout.bab.instance import Instance
 from leaveout.bab.native.crew import WorkerLostError
 from leaveout.bab.native.lane import Lane
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.parcels import wrap
 from leaveout.bab.native.processes import later_names
+from leaveout.bab.native.quest import Quest
 from leaveout.bab.native.site import Site
 from leaveout.bab.native.worker import Setup
 from leaveout.cores import cores
@@ -42,7 +41,7 @@ class RayExecutor:
             raise SolverError("executor 'ray' needs ray: pip install 'leaveout[ray]'") from None
         self._ray: Any = ray
 
-    def crew(self, instance: Instance, label: int, options: NativeOptions) -> _Actors:
+    def crew(self, quest: Quest[Any], options: NativeOptions) -> _Actors:
         """See `Executor.crew`."""
         ray, size = self._ray, options.workers
         own = not ray.is_initialized()
@@ -56,8 +55,8 @@ class RayExecutor:
                 runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}},
             )
         total = int(ray.cluster_resources().get("CPU", 1))
-        parcel, threads = wrap(instance), max(1, min(total, cores()) // size)
-        setups = [Setup(parcel, label, options, w, size, threads) for w in range(size)]
+        parcel, threads = quest.parcel(), max(1, min(total, cores()) // size)
+        setups = [Setup(parcel, options, w, size, threads) for w in range(size)]
         return _Actors(ray, own, setups, 1 if total >= size else 0)
 
 
@@ -82,7 +81,6 @@ class _Actor:
 
         self._site = Site(
             setup.parcel.open(),
-            setup.label,
             setup.options,
             setup.first,
             setup.stride,

@@ -1,4 +1,4 @@
-"""What a checkpoint holds: what is asked, and where a search stood."""
+"""What a checkpoint holds: where a search stood."""
 
 from __future__ import annotations
 
@@ -12,34 +12,9 @@ from leaveout.bab.native.records import Record
 from leaveout.bab.native.site import SiteState
 from leaveout.bab.native.tables import Table
 
-__all__ = ["Question", "Saved", "Tables"]
+__all__ = ["Saved", "Tables"]
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Question:
-    """What a search is about; the names of the fields are what messages say.
-
-    Attributes
-    ----------
-    version : str
-        Of leaveout: what another one has proved is not built upon.
-    network, family, box : str
-        Digests.
-    statement : str
-        What is asked, in any words that another question does not have.
-    gap : float
-    certificate : bool
-    """
-
-    version: str
-    network: str
-    family: str
-    box: str
-    statement: str
-    gap: float
-    certificate: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +23,7 @@ class Saved:
 
     Attributes
     ----------
-    point : ndarray of float32, shape (d,), or None
+    point : ndarray of float, shape (d,), or None
     member : int
         The witness; -1 for none.
     before : ndarray of float64, shape (members,)
@@ -63,7 +38,7 @@ class Saved:
     records : list of Record
     """
 
-    point: NDArray[np.float32] | None
+    point: NDArray[np.floating] | None
     member: int
     before: Floats
     proved: float

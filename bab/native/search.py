@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +16,21 @@ from leaveout.bab.instance import Instance
 from leaveout.bab.native.checkpoint import Checkpoint
 from leaveout.bab.native.crew import OverdueError, WorkerLostError
 from leaveout.bab.native.executors import make_executor
-from leaveout.bab.native.gauge import blur_at
 from leaveout.bab.native.groups import Group
+from leaveout.bab.native.leaks import Leaks
 from leaveout.bab.native.options import NativeOptions
+from leaveout.bab.native.quest import Finding, Hint, Quest
 from leaveout.bab.native.records import Record
 from leaveout.bab.native.saved import Saved
-from leaveout.bab.native.site import Hint, SiteState, TornError
+from leaveout.bab.native.site import SiteState, TornError
 from leaveout.bab.native.team import Team
-from leaveout.bab.result import EngineResult, Progress, ProgressCallback, Reason, agree
-from leaveout.bab.scout import better, improve_many, scout
-from leaveout.bab.witness import Replayer, Witness
+from leaveout.bab.result import EngineResult, Progress, ProgressCallback, Reason, SearchResult
 
-__all__ = ["NativeSearch", "search"]
+__all__ = ["NativeSearch", "search", "searched"]
 
 Floats = NDArray[np.float64]
+
+W = TypeVar("W", bound=Finding)
 
 _ROUND = 1.0
 """Seconds explorers go on before they report."""
@@ -48,6 +50,9 @@ _GRACE = 0.02
 
 _BLURRED = 0.01
 """Largest relative gap that is put down to float32 evaluation and still called closed."""
+
+_NOTHING = -1e300
+"""No goal is below this: coefficients and scores are far smaller."""
 
 _CLOSED, _ENOUGH = 4.0, 2.0
 """How many times what float32 evaluation blurs still counts as closed, and ends a search."""
@@ -73,8 +78,27 @@ def search(
     certificate needs, where the options ask for one; and ``groups``: called with the members in
     groups, each with its bound, where there was something to search.
     """
+    return searched(
+        Leaks(instance, label), options, floor=floor, decide=decide, known=known,
+        progress=progress, checkpoint=checkpoint, proofs=proofs, groups=groups,
+    )  # fmt: skip
+
+
+def searched(
+    quest: Quest[W],
+    options: NativeOptions,
+    *,
+    floor: float,
+    decide: bool = False,
+    known: SearchResult[W] | None = None,
+    progress: ProgressCallback | None = None,
+    checkpoint: Checkpoint | None = None,
+    proofs: Callable[[list[Record]], None] | None = None,
+    groups: Callable[[list[Group]], None] | None = None,
+) -> SearchResult[W]:
+    """Bound the largest value of a counter-example, from both sides; see `search`."""
     given = (floor, decide, known, progress, checkpoint)
-    made = NativeSearch(instance, label, options, *given)
+    made = NativeSearch(quest, options, *given)
     made.grouping = groups is not None
     result = made.run()
     if groups is not None:
@@ -92,7 +116,7 @@ class _Spent:
     improving: float = 0.0
 
 
-class NativeSearch:
+class NativeSearch(Generic[W]):
     """The state of one search.
 
     The upper bound rests on the explorers' open nodes and on the cuts under which the others were
@@ -102,22 +126,20 @@ class NativeSearch:
 
     def __init__(
         self,
-        instance: Instance,
-        label: int,
+        quest: Quest[W],
         options: NativeOptions,
         floor: float,
         decide: bool,
-        known: EngineResult | None,
+        known: SearchResult[W] | None,
         progress: ProgressCallback | None,
         checkpoint: Checkpoint | None = None,
     ) -> None:
-        self.instance, self.label, self.options = instance, label, options
+        self.quest, self.label, self.options = quest, quest.label, options
         self.asked, self.decide, self.progress = floor, decide, progress
         self.checkpoint = checkpoint
         self.started = time.perf_counter()
         self.deadline = math.inf if options.seconds is None else self.started + options.seconds
-        self.replayer = Replayer(instance)
-        self.witness: Witness | None = None
+        self.witness: W | None = None
         self.interrupted = self.betrayed = self.late = self.spent_nodes = self.overdue = False
         self.failed = ""
         self.grouping = False
@@ -126,9 +148,9 @@ class NativeSearch:
         self.earlier_seconds = 0.0
         self.team: Team | None = None
         self.proved, self.met = math.inf, -math.inf
-        self.most = instance.most(label)
-        self.before = np.full(len(instance.family), self.most)
-        self.values = np.full(len(instance.family), math.inf)
+        self.most = quest.most
+        self.before = np.full(quest.members, self.most)
+        self.values = np.full(quest.members, math.inf)
         self.spent = _Spent()
         self._near: float | None = None
         if known is not None:
@@ -137,23 +159,22 @@ class NativeSearch:
 
     @property
     def lower(self) -> float:
-        """Confidence of the best leak, or 0."""
-        return self.witness.confidence if self.witness else 0.0
+        """Value of the best counter-example, or what is known without one."""
+        return self.witness.value if self.witness else self.quest.least
 
     @property
     def blur(self) -> float:
-        """How far float32 evaluation of N and of a member may shift a bound."""
-        if self._near is None:
-            return self.instance.network_error + self.instance.member_error
-        return self._near
+        """How far float32 evaluation may shift a bound."""
+        return self.quest.blur if self._near is None else self._near
 
     @property
     def target(self) -> float:
-        """Float32 confidence that need not be bounded any further."""
+        """Value, as computed in float32, that need not be bounded any further."""
         if self.decide:
-            return self.asked
+            return max(self.asked, _NOTHING)
         # A hair below, so that a bound by the target does agree with the lower one.
-        return max(self.asked, self.lower / (1.0 - self.options.gap) * (1.0 - 1e-12))
+        enough = self.quest.enough(self.lower, self.options.gap)
+        return max(self.asked, enough - 1e-12 * abs(enough), _NOTHING)
 
     @property
     def records(self) -> list[Record]:
@@ -162,12 +183,12 @@ class NativeSearch:
 
     @property
     def upper(self) -> float:
-        """No leak has a higher float32 confidence."""
+        """No counter-example has a higher value, as computed in float32."""
         # A certificate does not hold what was proved before or otherwise.
         before = math.inf if self.options.certificate else float(self.before.max())
         return max(self.lower, min(self.proved, before))
 
-    def run(self) -> EngineResult:
+    def run(self) -> SearchResult[W]:
         """Search until the question is settled, the time is over, or Ctrl-C.
 
         Raises
@@ -176,7 +197,7 @@ class NativeSearch:
             If an option or the checkpoint cannot be used.
         """
         if self.checkpoint is not None:
-            finished = self.checkpoint.finished(self.label, self.replayer)
+            finished = self.checkpoint.finished(self.quest)
             if finished is not None:
                 result, self.earlier = finished
                 return result
@@ -206,26 +227,25 @@ class NativeSearch:
         if saved is not None:
             self._recall(saved)
         self._tell()
-        if saved is None and not self._settled():
+        if saved is None and self.quest.seeks_first:
             self._scout()
-            self._tell()
         if self._settled():
             return
-        crew = make_executor(self.options).crew(self.instance, self.label, self.options)
         self.team = Team(
-            crew,
-            len(self.instance.family),
+            make_executor(self.options).crew(self.quest, self.options),
+            self.quest.members,
             self.checkpoint,
             self.options.certificate,
             self.deadline + max(_LEAST_GRACE, _GRACE * (self.options.seconds or 0.0)),
         )
         if saved is None:
             self.team.start(self.target)
-            self._prove(self.team)
-            self._tell()
         else:
             self.team.resume(saved, self.target)
-            self._prove(self.team)
+        self._prove(self.team)
+        self._tell()
+        if saved is None and not self.quest.seeks_first:
+            self._scout()
         self._explore(self.team)
 
     def _recall(self, saved: Saved) -> None:
@@ -233,16 +253,17 @@ class NativeSearch:
         self.before = np.minimum(self.before, saved.before)
         self.proved, self.met = saved.proved, saved.met
         self.earlier, self.earlier_seconds = saved.records, saved.seconds
-        found = self.checkpoint.replayed(saved.point, saved.member, self.label, self.replayer)
+        found = self.checkpoint.replayed(saved.point, saved.member, self.quest)
         self._keep(found)
 
     def _scout(self) -> None:
+        if self._settled():
+            return
         limit = self.deadline
         if self.options.seconds is not None:
             limit = self.started + _SCOUTING * self.options.seconds
-        self._keep(
-            scout(self.instance, self.label, self.replayer, seed=self.options.seed, deadline=limit)
-        )
+        self._keep(self.quest.first(self.options, limit))
+        self._tell()
 
     def _explore(self, team: Team) -> None:
         rounds = 0
@@ -283,7 +304,7 @@ class NativeSearch:
 
         def make(states: list[SiteState], records: list[Record]) -> Saved:
             return Saved(
-                witness.x if witness else None,
+                self.quest.saved(witness) if witness else None,
                 witness.member if witness else -1,
                 self.before,
                 self.proved,
@@ -309,38 +330,34 @@ class NativeSearch:
         hints: list[Hint] = [hint for report in team.reports for hint in report.hints]
         hints = [hint for hint in hints if hint.value > self.target]
         if hints:
-            found = improve_many(
-                self.instance,
-                self.label,
-                self.replayer,
-                np.stack([hint.point for hint in hints]),
-                np.array([hint.member for hint in hints], np.int64),
-                at_least=self.lower,
-            )
-            self._keep(found)
+            self._keep(self.quest.follow(hints, self.lower, self.deadline))
         self.spent.improving += time.perf_counter() - begun
 
-    def _keep(self, found: Witness | None) -> None:
-        if found is not None and found.confidence > self.before[found.member]:
+    def _keep(self, found: W | None) -> None:
+        if found is None:
+            return
+        if found.value > self.before[found.member]:
             # Something proved earlier is wrong; nothing of it is used any more.
             self.betrayed = True
             self.before[:] = self.most
             self.proved = math.inf
-        best = better(self.witness, found)
-        if best is not None and best is not self.witness:
-            self.witness, self._near = best, blur_at(self.instance, best)
+        if self.witness is None or found.value > self.witness.value:
+            self.witness, self._near = found, self.quest.blur_near(found)
 
     def _settled(self) -> bool:
         if self.decide and self.witness is not None and self.lower > self.asked:
             return True
-        return self.upper <= max(self.asked, 0.0) or self._agree(self.upper, _ENOUGH)
+        return self.upper <= max(self.asked, self.quest.least, _NOTHING) or self._agree(
+            self.upper, _ENOUGH
+        )
 
     def _agree(self, upper: float, times: float) -> bool:
         """Whether the bounds agree, to the gap or so many times what float32 evaluation blurs."""
         if self.decide or self.witness is None or math.isinf(upper):
             return False
-        blurred = min(_BLURRED, times * self.blur / upper)
-        return agree(self.lower, upper, max(self.options.gap, blurred))
+        blurred = min(_BLURRED * abs(upper), times * self.blur)
+        enough = self.quest.enough(self.lower, self.options.gap)
+        return upper <= enough or upper - self.lower <= blurred
 
     def _over(self, team: Team) -> bool:
         saving = self.checkpoint.cost if self.checkpoint is not None else 0.0
@@ -363,20 +380,20 @@ class NativeSearch:
         except (WorkerLostError, MemoryError) as error:
             self.failed = str(error) or "out of memory"
 
-    def _conclude(self, result: EngineResult) -> None:
+    def _conclude(self, result: SearchResult[W]) -> None:
         """Save the result, or how far it got."""
         if self.checkpoint is None:
             return
         if self.betrayed:
             self.checkpoint.discard()
         elif result.closed or result.reason == "numerical":
-            self.checkpoint.finish(result, self.records)
+            self.checkpoint.finish(self.quest, result, self.records)
         elif self.team is not None and self.team.reports and not (self.failed or self.overdue):
             self.team.until = math.inf
             with contextlib.suppress(TornError):
                 self._save(self.team, at_once=True)
 
-    def _group(self, result: EngineResult) -> None:
+    def _group(self, result: SearchResult[W]) -> None:
         """Ask which members the bound rests on; where that cannot be told, do without."""
         team = self.team
         if not self.grouping or team is None or not team.reports or len(self.before) < 2:
@@ -404,21 +421,21 @@ class NativeSearch:
             )
         )
 
-    def _result(self) -> EngineResult:
+    def _result(self) -> SearchResult[W]:
         member_upper = np.minimum(np.minimum(self.before, self.values), self.proved)
-        member_upper = np.maximum(member_upper, 0.0)
+        member_upper = np.maximum(member_upper, self.quest.least)
         if self.witness is not None:
             worst = self.witness.member
-            if self.witness.confidence > member_upper[worst]:
+            if self.witness.value > member_upper[worst]:
                 self.betrayed = True
         if self.betrayed:
-            member_upper[:] = max(self.most, 0.0)
+            member_upper[:] = max(self.most, self.quest.least)
         upper = max(self.lower, float(member_upper.max()))
         if self.options.certificate:
             # Workers may know more than they reported in time; a certificate holds reports only.
             upper = max(upper, min(self.proved, float(self.before.max())))
         closed, reason, detail = self._verdict(upper)
-        return EngineResult(
+        return SearchResult(
             self.label,
             self.lower,
             upper,
@@ -435,10 +452,11 @@ class NativeSearch:
 
     def _verdict(self, upper: float) -> tuple[bool, Reason | None, str]:
         if self.betrayed:
-            return False, "numerical", "a replayed leak exceeds a bound; please report this"
+            what = "a replayed counter-example exceeds a bound; please report this"
+            return False, "numerical", what
         if self.decide and self.lower > self.asked:
             return True, None, ""
-        if upper <= max(self.asked, 0.0):
+        if upper <= max(self.asked, self.quest.least, _NOTHING):
             return True, None, ""
         if self._agree(upper, _CLOSED):
             return True, None, ""
@@ -450,7 +468,7 @@ class NativeSearch:
             return False, "time", f"stopped after its share of {self.options.seconds:.4g} s"
         if self.spent_nodes:
             return False, "time", f"stopped after {self.options.nodes} nodes"
-        return False, "numerical", f"float32 evaluation blurs confidences by {self.blur:.2g}"
+        return False, "numerical", f"float32 evaluation blurs what is asked by {self.blur:.2g}"
 
 
 def _nothing() -> None:

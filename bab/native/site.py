@@ -11,24 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.instance import Instance
 from leaveout.bab.native.anchors import Held
-from leaveout.bab.native.clusters import make_clusters
 from leaveout.bab.native.explorer import Explorer, Stand
-from leaveout.bab.native.forms import leak_forms
-from leaveout.bab.native.gauge import gauged
 from leaveout.bab.native.groups import Group, capped, grow, root_bounds
-from leaveout.bab.native.handoff import Handoff
 from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.native.learnt import learnt, relearn
-from leaveout.bab.native.nodes import Node, root_node
+from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.pairs import make_pairs
+from leaveout.bab.native.quest import Hint, Quest
 from leaveout.bab.native.race import Race
 from leaveout.bab.native.records import Record
 from leaveout.bab.native.tables import BLOCK, Table, pack, row_type, unpack
 
-__all__ = ["Hint", "Report", "Site", "SiteState", "TornError"]
+__all__ = ["Report", "Site", "SiteState", "TornError"]
 
 Floats = NDArray[np.float64]
 
@@ -40,15 +35,6 @@ _SLICE = 0.25
 
 class TornError(Exception):
     """A site that failed in the middle of something was asked what it knows."""
-
-
-@dataclass(frozen=True, eq=False)
-class Hint:
-    """Where a leak may be: the middle of an urgent node, and one of its members."""
-
-    point: Floats
-    member: int
-    value: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,12 +85,11 @@ class SiteState:
 
 
 class Site:
-    """A worker's part of a search for one label.
+    """A worker's part of a search.
 
     Parameters
     ----------
-    instance : Instance
-    label : int
+    quest : Quest
     options : NativeOptions
     first, stride : int
         Which names its nodes have.
@@ -119,33 +104,30 @@ class Site:
 
     def __init__(
         self,
-        instance: Instance,
-        label: int,
+        quest: Quest[Any],
         options: NativeOptions,
         first: int = 0,
         stride: int = 1,
         threads: int | None = None,
     ) -> None:
-        self.instance, self.label = instance, label
-        self.pairs = pairs = make_pairs(instance)
-        errors = instance.network_error, instance.member_error
-        asked = leak_forms(label, instance.labels, pairs.layout.inputs, *errors)
-        self.forms = asked.over(pairs.numbers, pairs.origin, pairs.lower, pairs.upper)
+        self.prepared = prepared = quest.prepare(options)
+        self.space = prepared.space
         self.explorer = Explorer(
-            pairs,
-            make_clusters(instance, options.seed),
+            prepared.space,
+            prepared.clusters,
             make_kernel(options.kernel, threads),
-            self.forms,
+            prepared.forms,
             steps=options.steps,
             seed=options.seed,
             first=first,
             stride=stride,
-            gauge=lambda node, target: gauged(self.pairs, node, label, target),
+            gauge=prepared.gauge,
         )
         self.explorer.records = [] if options.certificate else None
         if not options.certificate:
-            self.explorer.handoff = Handoff(self.pairs, label, options.solver)
-        self.race = Race()
+            self.explorer.handoff = prepared.handoff
+        self.explorer.brancher.ties = prepared.may_tie
+        self.race = Race(prepared.may_tie)
         self._first, self._stride = first, stride
         self.listen: Callable[[], float] | None = None
         self._told = -np.inf
@@ -162,11 +144,8 @@ class Site:
 
     def start(self, target: float) -> Report:
         """Bound the roots: all members, one root a case."""
-        everyone = np.arange(len(self.instance.members), dtype=np.int64)
-        roots = [
-            root_node(self.pairs, self.forms, everyone, case, self.explorer.name())
-            for case in range(self.forms.cases)
-        ]
+        everyone = np.arange(self.space.count, dtype=np.int64)
+        roots = self.prepared.roots(everyone, self.explorer.name)
         with self._whole():
             self.explorer.start(roots, target)
             return self._report(target)
@@ -259,10 +238,10 @@ class Site:
         def bound(parts: list[NDArray[np.int64]]) -> list[float]:
             if late:
                 return [float(known[part].max()) for part in parts]
-            return root_bounds(explorer, self.pairs, parts)
+            return root_bounds(explorer, self.prepared, parts)
 
-        size = self.pairs.layout.weights + self.pairs.layout.hidden
-        return capped(grow(clusters, self.pairs.count, bound, enough, size), known)
+        size = self.space.layout.weights + self.space.layout.hidden
+        return capped(grow(clusters, self.space.count, bound, enough, size), known)
 
     def save(self) -> SiteState:
         """Return what this site knows; its nodes can then be had by `block` and `anchored`."""
@@ -319,7 +298,7 @@ class Site:
         return pack([each.node for each in held], self._row_type()), columns
 
     def _example(self) -> Node:
-        return root_node(self.pairs, self.forms, np.zeros(0, np.int64), 0, 0)
+        return self.prepared.root(np.zeros(0, np.int64), 0, 0)
 
     def _row_type(self) -> np.dtype[np.void]:
         return row_type(self._example())
@@ -339,8 +318,8 @@ class Site:
             self.explorer.records = []
         hints = []
         for node in self.explorer.urgent(_HINTS):
-            point = (node.lower + node.upper) / 2 + self.pairs.origin
-            hints.append(Hint(point, int(node.members[0]), node.value))
+            point = (node.lower + node.upper) / 2 + self.space.origin
+            hints.append(Hint(point, int(node.members[0]), node.case, node.value))
         number = self._last.number + 1 if self._last else 0
         self._last = Report(self.explorer.stand(target), hints, records, number)
         return self._last

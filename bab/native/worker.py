@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.parcels import Parcel
+from leaveout.bab.native.quest import Parcel
 from leaveout.bab.native.site import Site
 from leaveout.errors import LeaveoutError
 from leaveout.solvers.frames import read_frame, write_frame
@@ -23,7 +23,6 @@ class Setup:
     """What a worker's site is made of."""
 
     parcel: Parcel
-    label: int
     options: NativeOptions
     first: int
     stride: int
@@ -89,7 +88,6 @@ class _Server:
         if isinstance(call, Setup):
             self._site = Site(
                 call.parcel.open(),
-                call.label,
                 call.options,
                 call.first,
                 call.stride,

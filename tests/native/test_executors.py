@@ -19,6 +19,7 @@ from leaveout.bab.native import parcels
 from leaveout.bab.native import search as searching
 from leaveout.bab.native.executors import make_executor
 from leaveout.bab.native.lane import Lane
+from leaveout.bab.native.leaks import Leaks
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.search import NativeSearch, search
 from leaveout.bab.native.site import Site, TornError
@@ -209,9 +210,9 @@ def test_a_large_family_is_read_from_its_file(tmp_path, monkeypatch):
     save_family_file(tmp_path / "family.npz", given.family)
     family = load_family_file(tmp_path / "family.npz")
     instance = make_instance(given.network, family, given.box)
-    parcel = parcels.wrap(instance)
+    parcel = parcels.wrap(instance, 0)
     assert parcel.family is None
-    opened = parcel.open()
+    opened = parcel.open().instance
     for name, stack in family.parameters.items():
         assert np.array_equal(opened.family.parameters[name], stack)
     save_family_file(tmp_path / "family.npz", many(4).family)
@@ -267,7 +268,7 @@ def test_an_interrupt_at_any_line_costs_no_soundness(monkeypatch, start):
                     raise KeyboardInterrupt
             return trace
 
-        run = NativeSearch(instance, 1, ONE, 0.0, False, None, lambda progress: None)
+        run = NativeSearch(Leaks(instance, 1), ONE, 0.0, False, None, lambda progress: None)
         sys.settrace(trace)
         try:
             result = run.run()
@@ -295,7 +296,7 @@ def test_an_interrupt_while_nodes_change_hands_costs_no_soundness(monkeypatch, c
         size = 2
 
         def __init__(self) -> None:
-            self.sites = [Site(instance, 1, ONE, w, 2, 1) for w in range(2)]
+            self.sites = [Site(Leaks(instance, 1), ONE, w, 2, 1) for w in range(2)]
             self.lane = Lane("pair")
 
         def call(self, worker, method, *arguments):
@@ -339,7 +340,7 @@ def test_a_search_that_is_over_keeps_no_solver(monkeypatch):
     alone = lambda self, node: len(node.members) == 1 and node.anchor < 0
     monkeypatch.setattr("leaveout.bab.native.handoff.Handoff.wants", alone)
     instance, label = leaky()
-    held = NativeSearch(instance, label, ONE, 0.0, False, None, None)
+    held = NativeSearch(Leaks(instance, label), ONE, 0.0, False, None, None)
     result = held.run()
     assert solvers
     children.wait_until_gone(solvers)
@@ -348,7 +349,7 @@ def test_a_search_that_is_over_keeps_no_solver(monkeypatch):
 
 def test_a_site_that_failed_says_nothing_any_more(monkeypatch):
     instance, label = leaky()
-    site = Site(instance, label, ONE)
+    site = Site(Leaks(instance, label), ONE)
     site.start(0.0)
 
     def fail(*args):

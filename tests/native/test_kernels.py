@@ -12,7 +12,7 @@ from leaveout.bab.native.forms import Forms, leak_forms, stacked
 from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.native.kernels.batch import EMPTY, Batch, MemberSets, Work
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.pairs import Pairs, make_pairs
+from leaveout.bab.native.pairs import Space, make_space
 from leaveout.bab.native.search import search
 from leaveout.errors import SolverError
 
@@ -32,6 +32,10 @@ def kernels():
     pytest.importorskip("numba")
     pytest.importorskip("torch")
     return {name: make_kernel(name, 1) for name in ("cpu", *ARRAYS)}
+
+
+def space_of(instance) -> Space:
+    return make_space(instance.network.stack, instance.members, instance.box)
 
 
 def random_forms(rng: np.random.Generator, inputs: int, scores: int, size: float) -> Forms:
@@ -59,7 +63,7 @@ class Case:
     """Some random nodes of a random question."""
 
     rng: np.random.Generator
-    pairs: Pairs
+    pairs: Space
     groups: list[np.ndarray]
     sets: MemberSets
     forms: Forms
@@ -78,8 +82,8 @@ class Case:
         else:
             model = networks.dense(rng, SHAPES[rng.integers(len(SHAPES))], scale)
         spread = scale * 10.0 ** float(rng.uniform(-7, -0.5))
-        pairs = make_pairs(question(seed, model=model, spread=spread))
-        members = len(pairs.instance.members)
+        pairs = space_of(question(seed, model=model, spread=spread))
+        members = pairs.count
         groups = [np.array([i]) for i in range(members)] + [np.arange(members)]
         labels, layout = pairs.layout.labels, pairs.layout
         rough = float(pairs.numbers.rough[layout.hidden :].max())
@@ -345,7 +349,7 @@ def test_a_neuron_that_is_always_zero_hides_nothing(kernels, name):
             value[: len(value) // 3] = 0.0
             part.raw_data = value.tobytes()
     case = Case.of(0)
-    pairs = make_pairs(question(0, model=model, spread=0.0))
+    pairs = space_of(question(0, model=model, spread=0.0))
     layout = pairs.layout
     asked = leak_forms(0, 2, layout.inputs, 0.0, 0.0)
     forms = asked.over(pairs.numbers, pairs.origin, pairs.lower, pairs.upper)

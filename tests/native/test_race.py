@@ -8,6 +8,7 @@ import pytest
 from leaveout.bab import NativeOptions, search_native
 from leaveout.bab.native import race
 from leaveout.bab.native.explorer import Explorer
+from leaveout.bab.native.leaks import Leaks
 from leaveout.bab.native.race import Race
 from leaveout.bab.native.site import Site
 from leaveout.verifier.checker import check
@@ -62,7 +63,7 @@ def test_a_certificate_holds_what_the_winners_proved(often, monkeypatch, tmp_pat
 
 def test_the_side_that_is_lower_wins(often):
     instance, label = leaky()
-    site = Site(instance, label, NativeOptions(), 0, 1)
+    site = Site(Leaks(instance, label), NativeOptions(), 0, 1)
     site.start(0.0)
     contest = Race()
     while not often:
@@ -75,7 +76,7 @@ def test_a_race_that_is_stopped_keeps_what_its_leader_did(often, monkeypatch):
     monkeypatch.setattr(race, "_LENGTH", 10**6)
     instance, label = leaky()
     worst = BruteForce.of(instance, 4000)
-    site = Site(instance, label, NativeOptions(), 0, 1)
+    site = Site(Leaks(instance, label), NativeOptions(), 0, 1)
     site.start(0.0)
     for _ in range(4):
         site.step(0.0, 0.05)
@@ -93,7 +94,7 @@ def test_members_and_neighbours_of_the_nodes_raced_on_keep_their_bounds(often):
     for seed in range(6):
         instance = question(seed)
         worst = BruteForce.of(instance, 4000)
-        site = Site(instance, 0, NativeOptions(), 0, 1)
+        site = Site(Leaks(instance, 0), NativeOptions(), 0, 1)
         site.start(0.0)
         for _ in range(30):
             site.step(0.0, 0.01)

@@ -21,7 +21,7 @@ from leaveout.bab.native import checkpoint as checkpoints
 from leaveout.bab.native import processes
 from leaveout.bab.native import search as searching
 from leaveout.bab.native.checkpoint import Checkpoints
-from leaveout.bab.native.nodes import root_node
+from leaveout.bab.native.leaks import Leaks
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.search import NativeSearch, search
 from leaveout.bab.native.site import Site
@@ -162,7 +162,7 @@ def test_records_of_a_certificate_are_kept(tmp_path):
 
     def run(progress):
         checkpoint = opened(file, instance, options)
-        one = NativeSearch(instance, 1, options, 0.0, False, None, progress, checkpoint)
+        one = NativeSearch(Leaks(instance, 1), options, 0.0, False, None, progress, checkpoint)
         return one.run(), one.records
 
     first, before = run(stop_after(4))
@@ -190,11 +190,11 @@ def test_records_of_a_certificate_are_kept(tmp_path):
 
 def test_nodes_survive_packing_and_bounds_only_widen():
     instance = many()
-    site = Site(instance, 1, OPTIONS)
+    site = Site(Leaks(instance, 1), OPTIONS)
     site.start(0.0)
     site.step(0.0, 0.5)
     nodes = site.nodes()
-    example = root_node(site.pairs, site.forms, np.zeros(0, np.int64), 0, 0)
+    example = site.prepared.root(np.zeros(0, np.int64), 0, 0)
     back = unpack(pack(nodes, row_type(example)), example)
     assert len(back) == len(nodes) > 0
     assert unpack(pack([], row_type(example)), example) == []
@@ -227,7 +227,7 @@ def test_nodes_survive_packing_and_bounds_only_widen():
 def test_an_explorer_goes_on_as_it_would_have(monkeypatch):
     """What steers the search is restored: the same nodes are split in the same order."""
     instance = many()
-    site = Site(instance, 1, OPTIONS)
+    site = Site(Leaks(instance, 1), OPTIONS)
     site.start(0.0)
     site.step(0.0, 0.3)
     state = site.save()
@@ -235,7 +235,7 @@ def test_an_explorer_goes_on_as_it_would_have(monkeypatch):
     anchors = [site.anchored(i) for i in range(state.anchored)]
     others = []
     for _ in range(2):
-        other = Site(instance, 1, OPTIONS)
+        other = Site(Leaks(instance, 1), OPTIONS)
         other.load(state, state.names)
         for each in anchors:
             other.add_anchored(*each)

@@ -79,7 +79,7 @@ def write(folder: Path, seed: int, *, ties: bool, nodes: int = 300) -> Written:
     # Regions are taken back early, so that small trees have such too. What scouting would find, the
     # search's own hints find: it would take most of the time.
     with (
-        mock.patch("leaveout.bab.native.search.scout", lambda *args, **more: None),
+        mock.patch("leaveout.bab.native.leaks.scout", lambda *args, **more: None),
         mock.patch("leaveout.bab.native.search._FIRST", 0.01),
         mock.patch("leaveout.bab.native.search._ROUND", 0.05),
         mock.patch.object(Brancher, "choose", choose),

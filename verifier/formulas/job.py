@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Condition, Form, Query
-from leaveout.models import Network
+from leaveout.encoders.query import Case as QueryCase
+from leaveout.models import Family, Members, Network
 from leaveout.models.replay import with_parameters
 from leaveout.specs import Binder, Call, Expression, Find, ForAll, Guarantee, Name, Node
 from leaveout.specs.arguments import bind
@@ -23,7 +24,7 @@ from leaveout.verifier.formulas.reading import ClaimReader
 from leaveout.verifier.inputs import InputReader
 from leaveout.verifier.resolve import Resolver
 
-__all__ = ["FormulaJob", "Part", "load_formula"]
+__all__ = ["Asked", "FormulaJob", "load_formula"]
 
 _LEAST, _MOST = Fraction(1e-150), Fraction(1e150)
 """What is multiplied by scores and features is to stay far from where float64 ends."""
@@ -31,28 +32,28 @@ _LEAST, _MOST = Fraction(1e-150), Fraction(1e150)
 _APPLIED = {"score", "confidence", "label", "difference"}
 
 
-@dataclass(frozen=True)
-class Part:
-    """One question of a statement: one case, for some members.
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """One question of a statement: cases over one set of networks.
 
     Attributes
     ----------
     query : Query
-    case : tuple of Condition
-        What a counter-example meets.
-    goals : tuple of Form
-        What is wanted of the worst one is the least of these; empty for a guarantee.
-    members : tuple of (str, int, int)
-        Name, position and removed row of each member it is about.
+    cases : tuple of Case
+        Ways to be a counter-example; of a guarantee they have no goals.
     label : int or None
         Of ``per label``.
+    members : tuple of (str, int, int)
+        Name, position and removed row of each member it is about, where they are copied.
+    shared : tuple of (str, Family)
+        Name and family of those that the query asks about at once.
     """
 
     query: Query
-    case: tuple[Condition, ...]
-    goals: tuple[Form, ...]
-    members: tuple[tuple[str, int, int], ...]
+    cases: tuple[QueryCase, ...]
     label: int | None
+    members: tuple[tuple[str, int, int], ...] = ()
+    shared: tuple[tuple[str, Family], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class FormulaJob:
         Names of the points.
     boxes : tuple of Box
         Of each.
-    parts : tuple of Part
+    questions : tuple of Asked
     labels : tuple of (int or None)
         One result each.
     members : int
@@ -79,7 +80,7 @@ class FormulaJob:
     statement: Guarantee | Find
     points: tuple[str, ...]
     boxes: tuple[Box, ...]
-    parts: tuple[Part, ...]
+    questions: tuple[Asked, ...]
     labels: tuple[int | None, ...]
     members: int
     sign: float
@@ -117,30 +118,59 @@ class _Loader:
 
     def load(self) -> FormulaJob:
         others = [each for each in self.binders if each not in self.spots]
-        families = [self._family(each) for each in others]
+        families = {each.name: self._family(each) for each in others}
         boxes = [self._box(each) for each in self.spots]
         labels = self._labels()
-        parts: list[Part] = []
-        for chosen in itertools.product(*families):
-            networks = {
-                each.name: network for each, (network, *_) in zip(others, chosen, strict=True)
-            }
-            members = tuple(
-                (each.name, index, removed)
-                for each, (_, index, removed) in zip(others, chosen, strict=True)
-            )
-            for label in labels:
-                parts += self._parts(boxes, networks, members, label)
+        questions: list[Asked] = []
+        for label in labels:
+            questions += self._questions(boxes, families, label)
+        sizes = [len(family) for _, family in families.values()]
         return FormulaJob(
             self.statement,
             tuple(each.name for each in self.spots),
             tuple(boxes),
-            tuple(parts),
+            tuple(questions),
             tuple(labels),
-            math.prod(len(family) for family in families) if families else 0,
+            math.prod(sizes) if sizes else 0,
             -1.0 if self._is_greatest else 1.0,
             tuple(self.notes),
         )
+
+    def _questions(
+        self,
+        boxes: list[Box],
+        families: dict[str, tuple[Network, Family]],
+        label: int | None,
+    ) -> list[Asked]:
+        """Ask about all members at once where one is applied once, else about each by itself."""
+        standing = {
+            name: Network(f"a member of {network.source}", network.model, network.graph)
+            for name, (network, _) in families.items()
+        }
+        whole = self._asked(boxes, standing, label)
+        where = {id(network): name for name, network in standing.items()}
+        applied = [where.get(id(each.network)) for each in whole.query.applications]
+        if not families:
+            return [whole]
+        if len(families) == 1 and len(applied) - applied.count(None) == 1:
+            ((name, (network, family)),) = families.items()
+            applications = tuple(
+                replace(each, family=None if at is None else 0)
+                for each, at in zip(whole.query.applications, applied, strict=True)
+            )
+            query = replace(
+                whole.query,
+                applications=applications,
+                families=(Members(network.graph, family),),
+            )
+            return [replace(whole, query=query, shared=((name, family),))]
+        found = []
+        copies = [self._members(name, *each) for name, each in families.items()]
+        for chosen in itertools.product(*copies):
+            networks = {name: network for name, network, _, _ in chosen}
+            members = tuple((name, index, removed) for name, _, index, removed in chosen)
+            found.append(replace(self._asked(boxes, networks, label), members=members))
+        return found
 
     @property
     def _is_greatest(self) -> bool:
@@ -194,19 +224,23 @@ class _Loader:
             'name it before: let N = network("full.onnx")',
         )
 
-    def _family(self, binder: Binder) -> list[tuple[Network, int, int]]:
+    def _family(self, binder: Binder) -> tuple[Network, Family]:
         network = self._example(binder)
-        family = self.resolver.family(binder.domain, network)
+        return network, self.resolver.family(binder.domain, network)
+
+    def _members(
+        self, name: str, network: Network, family: Family
+    ) -> list[tuple[str, Network, int, int]]:
+        """Return every member as a network of its own: name, network, position, removed row."""
         found = []
         for index in range(len(family)):
-            removed = int(family.removed[index])
-            taken = {name: value[0] for name, value in family.take([index]).items()}
+            taken = {key: value[0] for key, value in family.take([index]).items()}
             own = Network(
                 f"member {index} of {network.source}",
                 with_parameters(network.model, taken),
                 network.graph,
             )
-            found.append((own, index, removed))
+            found.append((name, own, index, int(family.removed[index])))
         return found
 
     def _box(self, binder: Binder) -> Box:
@@ -224,13 +258,7 @@ class _Loader:
             binder.domain, f"no network is applied to '{binder.name}', so it has no features"
         )
 
-    def _parts(
-        self,
-        boxes: list[Box],
-        networks: dict[str, Network],
-        members: tuple[tuple[str, int, int], ...],
-        label: int | None,
-    ) -> list[Part]:
+    def _asked(self, boxes: list[Box], networks: dict[str, Network], label: int | None) -> Asked:
         statement = self.statement
         reader = ClaimReader(
             self.resolver,
@@ -248,11 +276,7 @@ class _Loader:
             ) from None
         applications = tuple(Application(*each) for each in reader.applications)
         query = Query(tuple(boxes), applications, ())
-        parts = []
-        for case in cases:
-            conditions, goals = self._goals(case)
-            parts.append(Part(query, conditions, goals, members, label))
-        return parts
+        return Asked(query, tuple(QueryCase(*self._goals(case)) for case in cases), label)
 
     def _goals(self, case: Case) -> tuple[tuple[Condition, ...], tuple[Form, ...]]:
         """Take the unknown out of a case: it is at most the least of the goals."""

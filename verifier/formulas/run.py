@@ -5,47 +5,69 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import structs
 
-from leaveout.bab import Progress
-from leaveout.bab.linear import LinearOptions, LinearResult, maximise
-from leaveout.bab.linear.crude import Crude
-from leaveout.bab.linear.question import question_of
-from leaveout.bab.linear.seek import Seeker
-from leaveout.encoders.query import Form
+from leaveout.bab import Progress, SearchResult
+from leaveout.bab.native.checkpoint import Checkpoint
+from leaveout.bab.native.claims import Claims
+from leaveout.bab.native.question import question_of
+from leaveout.bab.native.search import searched
+from leaveout.bab.seek import Found
 from leaveout.specs import Guarantee
-from leaveout.verifier.formulas.job import FormulaJob, Part
-from leaveout.verifier.report import ExampleRecord, Result
+from leaveout.verifier.formulas.job import Asked, FormulaJob
+from leaveout.verifier.options import VerifyOptions
+from leaveout.verifier.report import ExampleRecord, Result, TraceRecord
+from leaveout.verifier.trace import Trace
 from leaveout.verifier.words import box_record
 
-__all__ = ["decide_formula"]
+__all__ = ["BELOW", "LEAST_VALUE", "STEPS", "Claimed", "claimed", "decide_formula"]
 
 StatementProgress = Callable[[str, Progress], None]
 
-_ENGINE = "native"
+STEPS = 40
+"""Of the dual ascent of one node."""
+
+BELOW = math.nextafter(0.0, -math.inf)
+"""What a guarantee's counter-examples must be bounded by: of exactly 0 there may be some."""
+
+LEAST_VALUE = -1e299
+"""Below this an upper bound says that there is no counter-example at all."""
 
 _SAME = 1e-9
 """Bounds so close are equal, also where both are about 0."""
 
-_TRIED = 16
-"""Cases of which samples are replayed, whatever the time: one point that counts is a bound."""
+
+@dataclass(frozen=True, eq=False)
+class Claimed:
+    """A question of a statement as the engine takes it, and where its search goes on from."""
+
+    asked: Asked
+    quest: Claims
+    checkpoint: Checkpoint | None = None
 
 
-@dataclass(frozen=True)
-class _Answer:
-    part: Part
-    result: LinearResult
+def claimed(asked: Asked, seed: int) -> Claimed:
+    """Prepare a question.
+
+    Raises
+    ------
+    SpecError
+        If a number of a form is too large to reckon with.
+    """
+    label = -1 if asked.label is None else asked.label
+    return Claimed(asked, Claims(question_of(asked.query, asked.cases), label, seed))
 
 
 def decide_formula(
     job: FormulaJob,
     label: int | None,
     seconds: float | None,
+    options: VerifyOptions,
     *,
-    seed: int = 0,
-    gap: float = 1e-3,
+    checkpoints: Callable[[Claimed], Checkpoint | None] = lambda _: None,
     progress: StatementProgress | None = None,
 ) -> tuple[Result, bool]:
     """Return a result of one statement, and whether Ctrl-C ended it.
@@ -56,12 +78,12 @@ def decide_formula(
     label : int or None
         One of the job's labels.
     seconds : float or None
-    seed : int
-    gap : float
-        Relative gap at which the bounds of a find count as closed.
+    options : VerifyOptions
+    checkpoints : callable
+        Says where the search of a question goes on from.
     progress : callable, optional
     """
-    decision = _Decision(job, label, seconds, seed, gap, progress)
+    decision = _Decision(job, label, seconds, options, checkpoints, progress)
     return decision.result(), decision.interrupted
 
 
@@ -71,19 +93,19 @@ class _Decision:
         job: FormulaJob,
         label: int | None,
         seconds: float | None,
-        seed: int,
-        gap: float,
+        options: VerifyOptions,
+        checkpoints: Callable[[Claimed], Checkpoint | None],
         progress: StatementProgress | None,
     ) -> None:
-        self.job, self.label = job, label
-        self.parts = [part for part in job.parts if part.label == label]
+        self.job, self.label, self.options = job, label, options
+        self.questions = [asked for asked in job.questions if asked.label == label]
         self.started = time.perf_counter()
         self.deadline = None if seconds is None else self.started + seconds
-        self.seed, self.gap, self.progress = seed, gap, progress
+        self.checkpoints, self.progress = checkpoints, progress
         self.lower, self.upper = -math.inf, -math.inf
-        self.best: _Answer | None = None
-        self.crude: dict[int, float] = {}
-        self.open: list[_Answer] = []
+        self.best: tuple[Asked, Found] | None = None
+        self.open: list[SearchResult[Found]] = []
+        self.traces: list[TraceRecord] = []
         self.interrupted = False
 
     @property
@@ -91,103 +113,91 @@ class _Decision:
         return isinstance(self.job.statement, Guarantee)
 
     def result(self) -> Result:
-        self._look()
-        for i, part in enumerate(self.parts):
-            self._solve(part, len(self.parts) - i)
+        for i, asked in enumerate(self.questions):
+            self._solve(asked, len(self.questions) - i)
             if self.decides and self.best is not None:
                 break
         return self._record()
 
-    def _look(self) -> None:
-        """Bound every case from both sides before any is searched: the time may end at once."""
-        if self.deadline is None:
+    def _solve(self, asked: Asked, left: int) -> None:
+        if not asked.cases:
             return
-        try:
-            known: Crude | None = None
-            for part in self.parts:
-                if known is None or known.query is not part.query:
-                    known = Crude(part.query)
-                self.crude[id(part)] = known.upper(part.case, _goals(part))
-            for i, part in enumerate(self.parts if not self.decides else ()):
-                if self.best or (i >= _TRIED and time.perf_counter() >= self.deadline):
-                    break
-                question = question_of(part.query, part.case, _goals(part))
-                found = Seeker(question, seed=self.seed).first(self.started)
-                if found is not None:
-                    answer = LinearResult(found.value, math.inf, found, False, "time", 0, 0.0)
-                    self.lower, self.best = found.value, _Answer(part, answer)
-        except KeyboardInterrupt:
-            self.interrupted = True
-
-    def _left(self, part: Part) -> None:
-        """Record what is known of a case that is not searched."""
-        upper = self.crude.get(id(part), math.inf)
-        self.upper = max(self.upper, upper)
-        if upper >= 0.0 if self.decides else upper > self.lower:
-            late = LinearResult(-math.inf, upper, None, False, "time", 0, 0.0)
-            self.open.append(_Answer(part, late))
-
-    def _solve(self, part: Part, left: int) -> None:
+        own = claimed(asked, self.options.seed)
         share = None
-        now = time.perf_counter()
-        if self.interrupted or (self.deadline is not None and now >= self.deadline):
-            self._left(part)
-            return
         if self.deadline is not None:
-            share = max(0.0, self.deadline - now) / left
-        question = question_of(part.query, part.case, _goals(part))
-        found = maximise(
-            question,
-            LinearOptions(share, self.gap, seed=self.seed),
-            decide=0.0 if self.decides else None,
-            known=None if self.decides else self.lower,
-            progress=self._tell,
-        )
-        self.interrupted = self.interrupted or found.interrupted
-        answer = _Answer(part, found)
-        if found.found is not None and found.lower > self.lower:
-            self.lower, self.best = found.lower, answer
-        self.upper = max(self.upper, found.upper)
-        if not found.closed:
-            self.open.append(answer)
+            share = max(0.0, self.deadline - time.perf_counter()) / left
+        if self.interrupted or (share == 0.0 and left < len(self.questions)):
+            self._left(own)
+            return
+        trace = Trace()
 
-    def _tell(self, lower: float, upper: float, open_nodes: int, seconds: float) -> None:
+        def report(progress: Progress) -> None:
+            low, high = max(progress.lower, self.lower), max(progress.upper, self.upper)
+            trace.add(replace(progress, lower=low, upper=high))
+            self._tell(progress, low, high)
+
+        floor = BELOW if self.decides else self.lower
+        options = replace(self.options.native(share), steps=STEPS, certificate=False)
+        found = searched(
+            own.quest, options, floor=floor, decide=self.decides, progress=report,
+            checkpoint=self.checkpoints(own),
+        )  # fmt: skip
+        if left == len(self.questions) == 1:
+            course = trace.record(found)
+            self.traces += [course] if course is not None and not self.decides else []
+        self._take(asked, found)
+
+    def _take(self, asked: Asked, found: SearchResult[Found]) -> None:
+        self.interrupted = self.interrupted or found.interrupted
+        if found.witness is not None and found.lower > self.lower:
+            self.lower, self.best = found.lower, (asked, found.witness)
+        upper = found.upper if found.upper > LEAST_VALUE else -math.inf
+        self.upper = max(self.upper, upper)
+        if not found.closed:
+            self.open.append(found)
+
+    def _left(self, own: Claimed) -> None:
+        """Record what is known of a question that is not searched."""
+        upper = own.quest.most
+        closed = upper < 0.0 if self.decides else upper <= self.lower
+        self._take(
+            own.asked,
+            SearchResult(
+                label=-1,
+                lower=-math.inf,
+                upper=upper,
+                witness=None,
+                closed=closed,
+                reason=None if closed else "time",
+                detail="no time was left to search",
+                member_upper=np.full(own.quest.members, upper),
+                solved=0,
+                seconds=0.0,
+            ),
+        )
+
+    def _tell(self, progress: Progress, lower: float, upper: float) -> None:
         if self.progress is None:
             return
-        passed = time.perf_counter() - self.started
-        left = None
-        if self.deadline is not None:
-            left = max(0.0, self.deadline - time.perf_counter())
-        low, high = max(lower, self.lower), max(upper, self.upper)
-        self.progress(
-            self.job.statement.name,
-            Progress(self.label or 0, low, high, open_nodes, 0, passed, left),
-        )
+        now = time.perf_counter()
+        left = None if self.deadline is None else max(0.0, self.deadline - now)
+        shown = replace(
+            progress, label=self.label or 0, lower=lower, upper=upper,
+            seconds=now - self.started, remaining=left,
+        )  # fmt: skip
+        self.progress(self.job.statement.name, shown)
 
     def _record(self) -> Result:
-        job, decides = self.job, self.decides
+        job, decides, gap = self.job, self.decides, self.options.gap
         lower, upper = self.lower, max(self.upper, self.lower)
         if decides:
             verdict = "refuted" if self.best else "unknown" if self.open else "proved"
         else:
             closed = not self.open or (
-                math.isfinite(lower) and upper - lower <= max(_SAME, self.gap * abs(lower))
+                math.isfinite(lower) and upper - lower <= max(_SAME, gap * abs(lower))
             )
             verdict = "proved" if closed else "unknown"
-        reason = None
-        if verdict == "unknown":
-            reasons = {str(each.result.reason) for each in self.open}
-            kind = "time" if "time" in reasons else "numerical"
-            detail = (
-                "interrupted"
-                if self.interrupted
-                else f"{len(self.open):,} of {len(self.parts):,} cases open"
-            )
-            if not decides and not math.isfinite(lower):
-                detail += "; no point that counts was found, so one side has no bound"
-            elif not decides and not math.isfinite(upper):
-                detail += "; propagation gives no finite bound"
-            reason = f"{kind}: {detail}"
+        reason = self._reason(lower, upper) if verdict == "unknown" else None
         if job.sign < 0:
             lower, upper = -upper, -lower
         return Result(
@@ -200,42 +210,56 @@ class _Decision:
             witness=None,
             example=self._example(),
             seconds=round(time.perf_counter() - self.started, 3),
-            engine=_ENGINE,
+            engine="native",
             solver=None,
             reason=reason,
             box=box_record(job.boxes[0]),
             members=job.members,
+            traces=tuple(_signed(each, job.sign) for each in self.traces),
         )
 
+    def _reason(self, lower: float, upper: float) -> str:
+        reasons = [str(each.reason) for each in self.open]
+        kind = next((each for each in ("time", "solver") if each in reasons), "numerical")
+        first = self.open[reasons.index(kind)] if kind in reasons else self.open[0]
+        detail = "interrupted" if self.interrupted else first.detail
+        if len(self.questions) > 1:
+            detail = f"{len(self.open):,} of {len(self.questions):,} questions open; {detail}"
+        if not self.decides and not math.isfinite(lower):
+            detail += "; no point that counts was found, so one side has no bound"
+        elif not self.decides and not math.isfinite(upper):
+            detail += "; propagation gives no finite bound"
+        return f"{kind}: {detail}"
+
     def _example(self) -> ExampleRecord | None:
-        if self.best is None or self.best.result.found is None:
+        if self.best is None:
             return None
-        found, part = self.best.result.found, self.best.part
+        asked, found = self.best
+        applications = asked.query.applications
         points = {
             name: tuple(float(v) for v in point)
             for name, point in zip(self.job.points, found.points, strict=True)
         }
-        scores = {
-            each.name: tuple(float(v) for v in score)
-            for each, score in zip(part.query.applications, found.scores, strict=True)
-        }
-        labels = {
-            each.name: int(np.argmax(score))
-            for each, score in zip(part.query.applications, found.scores, strict=True)
-        }
-        members = {name: index for name, index, _ in part.members}
-        removed = {name: row for name, _, row in part.members}
+        pairs = list(zip(applications, found.scores, strict=True))
+        scores = {each.name: tuple(float(v) for v in score) for each, score in pairs}
+        labels = {each.name: int(np.argmax(score)) for each, score in pairs}
+        known = list(asked.members)
+        for name, family in asked.shared:
+            known.append((name, found.member, int(family.removed[found.member])))
+        members = {name: index for name, index, _ in known}
+        removed = {name: row for name, _, row in known}
         return ExampleRecord(
             points=points, scores=scores, labels=labels, members=members, removed=removed,
             words=_words(points, scores, labels, removed),
         )  # fmt: skip
 
 
-def _goals(part: Part) -> tuple[Form, ...]:
-    if not part.case and not part.goals:
-        # Whatever the point, it is a counter-example.
-        return (Form(),)
-    return part.goals
+def _signed(trace: TraceRecord, sign: float) -> TraceRecord:
+    """Return a course of bounds of what was asked, where its negative was searched."""
+    if sign > 0:
+        return trace
+    lower = tuple(-value for value in trace.upper)
+    return structs.replace(trace, lower=lower, upper=tuple(-value for value in trace.lower))
 
 
 def _words(

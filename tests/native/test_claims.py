@@ -10,22 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leaveout.bab.linear import LinearOptions, maximise
-from leaveout.bab.linear.gauge import Gauge
-from leaveout.bab.linear.question import question_of
-from leaveout.bab.linear.space import pair_space
+from leaveout.bab import NativeOptions
+from leaveout.bab.native.claims import Claims
 from leaveout.bab.native.kernels.lines import settle
-from leaveout.bab.native.nodes import root_node
+from leaveout.bab.native.search import NativeSearch
 from leaveout.encoders import Box, Choices
 from leaveout.encoders.joint import join
-from leaveout.encoders.query import Application, Condition, Form, Query
+from leaveout.encoders.query import Application, Case, Condition, Form, Query
 from leaveout.errors import SpecError
 from leaveout.models.onnx_file import network_from
 from leaveout.models.replay import with_parameters
 
 from support import networks
+from support.claims import asked, maximise
 
-OPTIONS = LinearOptions(seconds=0.7)
+OPTIONS = NativeOptions(seconds=0.7)
 """Bounds hold whenever a search ends; where they are to meet, it is given what that takes."""
 
 
@@ -122,12 +121,12 @@ def sampled(query, case, goals, rng, count=20_000):
 def test_no_sample_is_above_the_upper_bound(seed):
     query, case, goals, rng = random_query(seed)
     best = sampled(query, case, goals, rng)
-    found = maximise(question_of(query, case, goals), OPTIONS)
+    found = maximise(asked(query, case, goals), OPTIONS)
     assert found.upper >= best
     assert found.lower <= found.upper
-    if found.found is not None:
-        points = [each.astype(np.float64) for each in found.found.points]
-        scores = [each.astype(np.float64) for each in found.found.scores]
+    if found.witness is not None:
+        points = [each.astype(np.float64) for each in found.witness.points]
+        scores = [each.astype(np.float64) for each in found.witness.scores]
         assert all(each.holds(points, scores) for each in case)
         assert found.lower == min(form.value(points, scores) for form in goals)
         assert all(
@@ -141,10 +140,10 @@ def test_no_sample_is_above_the_upper_bound(seed):
 def test_what_is_proved_impossible_has_no_sample(seed):
     query, case, goals, rng = random_query(seed)
     case = (*case, *(Condition(form) for form in goals))
-    found = maximise(question_of(query, case), OPTIONS, decide=0.0)
-    if found.closed and found.found is None:
+    found = maximise(asked(query, case), OPTIONS, decide=True)
+    if found.closed and found.witness is None:
         assert sampled(query, case, [Form()], rng) == -np.inf
-    if found.found is not None:
+    if found.witness is not None:
         assert found.lower >= 0
 
 
@@ -153,7 +152,7 @@ def test_bounds_meet_where_there_is_time():
     for seed in range(24):
         query, case, goals, _ = random_query(seed)
         found = maximise(
-            question_of(replace(query, reals=True), case, goals), LinearOptions(nodes=20_000)
+            asked(replace(query, reals=True), case, goals), NativeOptions(nodes=20_000)
         )
         met += found.closed
     assert met >= 20
@@ -164,9 +163,9 @@ def test_two_alike_networks_are_a_pair_and_others_lie_side_by_side():
     first = network_from(networks.dense(rng, (2, 4, 2)), "first")
     near, deep = other_of(rng, first, 0.1), network_from(networks.dense(rng, (2, 3, 3, 2)), "deep")
     box = Box(np.zeros(2), np.ones(2))
-    pair = join(Query((box,), (Application(first, 0), Application(near, 0)), ()), ())
+    pair = join(Query((box,), (Application(first, 0), Application(near, 0)), ()), [Case()])
     assert pair.is_pair
-    whole = join(Query((box,), (Application(first, 0), Application(deep, 0)), ()), ())
+    whole = join(Query((box,), (Application(first, 0), Application(deep, 0)), ()), [Case()])
     assert not whole.is_pair
     points = rng.random((50, 2))
     joined = whole.first.scores(points)[0]
@@ -184,13 +183,14 @@ def test_points_that_must_be_near_are_read_by_their_difference():
         for i in range(2)
         for sign in (1, -1)
     )
-    near = join(query, case)
+    near = join(query, [Case(case)])
     assert near.box.lower[2:] == pytest.approx([-0.1, -0.1])
     assert near.box.upper[2:] == pytest.approx([0.1, 0.1])
     joint = np.array([0.5, 0.25, 0.05, -0.1])
     assert near.points[1] @ joint == pytest.approx([0.55, 0.15])
     np.testing.assert_allclose(
-        near.second.scores(joint[None])[0], network.stack.scores(np.array([[0.55, 0.15]]))[0]
+        near.members.take(np.zeros(1, np.int64)).scores(joint[None])[0],
+        network.stack.scores(np.array([[0.55, 0.15]]))[0],
     )
 
 
@@ -200,19 +200,19 @@ def test_listed_values_and_several_points_are_kept():
     box = Box(np.zeros(2), np.ones(2), (Choices(np.array([1]), np.array([0.0, 0.5, 1.0])),))
     query = Query((box,), (Application(network, 0),), ())
     goal = Form((), ((0, 0, 1.0), (0, 1, -1.0)))
-    found = maximise(question_of(query, (), [goal]), LinearOptions())
+    found = maximise(asked(query, (), [goal]), NativeOptions())
     grid = np.stack(np.meshgrid(np.linspace(0, 1, 2001), [0.0, 0.5, 1.0]), -1).reshape(-1, 2)
     scores = network.runner().scores(grid.astype(np.float32)).astype(np.float64)
     best = float((scores[:, 0] - scores[:, 1]).max())
     assert found.closed
     assert best - 1e-3 * abs(best) - 1e-5 <= found.lower <= found.upper
     assert found.upper >= best
-    assert found.found is not None and found.found.points[0][1] in (0.0, 0.5, 1.0)
+    assert found.witness is not None and found.witness.points[0][1] in (0.0, 0.5, 1.0)
 
 
 def test_an_interrupt_keeps_what_is_known(monkeypatch):
     query, case, goals, _ = random_query(1)
-    question = question_of(query, case, goals)
+    question = asked(query, case, goals)
     seen = []
 
     def stop(*_):
@@ -221,7 +221,7 @@ def test_an_interrupt_keeps_what_is_known(monkeypatch):
 
     monkeypatch.setattr("leaveout.bab.native.explorer.Explorer.step", stop)
     monkeypatch.setattr("leaveout.bab.native.race.Race.step", stop)
-    found = maximise(question, LinearOptions(gap=1e-12))
+    found = maximise(question, NativeOptions(gap=1e-12))
     assert found.interrupted == bool(seen)
     assert found.lower <= found.upper
 
@@ -232,9 +232,9 @@ def test_goals_far_below_zero_are_not_lost():
     query = Query((Box(np.zeros(2), np.ones(2)),), (Application(network, 0),), ())
     goal = Form((), ((0, 0, 1e33),), -1e36)
     best = sampled(query, (), [goal], rng)
-    found = maximise(question_of(query, (), [goal]), LinearOptions())
+    found = maximise(asked(query, (), [goal]), NativeOptions())
     assert best <= found.upper < 0
-    assert found.found is not None
+    assert found.witness is not None
 
 
 def test_an_example_holds_without_rounding():
@@ -247,8 +247,8 @@ def test_an_example_holds_without_rounding():
     query = Query((Box(point, point),), (Application(network, 0),), ())
     missed = Form(((0, 0, -factor),), (), factor * at)
     assert Condition(missed).holds([point], [np.zeros(2)])
-    found = maximise(question_of(query, (Condition(missed),)), OPTIONS, decide=0.0)
-    assert found.found is None
+    found = maximise(asked(query, (Condition(missed),)), OPTIONS, decide=True)
+    assert found.witness is None
 
 
 @pytest.mark.parametrize("number", [np.inf, np.nan, 1e250])
@@ -261,20 +261,19 @@ def test_numbers_near_the_end_of_float64_are_refused(number):
         Form((), ((0, 0, 1.0),), number),
     ):
         with pytest.raises(SpecError, match="too large"):
-            question_of(query, (Condition(form),))
+            asked(query, (Condition(form),))
 
 
 def test_scores_that_may_overflow_prove_nothing():
     network = network_from(networks.dense(np.random.default_rng(0), (2, 4, 4, 2)), "first")
     query = Query((Box(np.zeros(2), np.full(2, 3e38)),), (Application(network, 0),), ())
-    question = question_of(query, (), [Form((), ((0, 0, 1.0), (0, 1, -1.0)))])
+    question = asked(query, (), [Form((), ((0, 0, 1.0), (0, 1, -1.0)))])
     found = maximise(question, OPTIONS)
     assert found.upper == np.inf and not found.closed
-    space = pair_space(question.joint.first, question.joint.second, question.joint.box)
-    forms = question.forms.over(space.numbers, space.origin, space.lower, space.upper)
-    root = root_node(space, forms, np.zeros(1, np.int64), 0, 0)
+    prepared = Claims(question).prepare(OPTIONS)
+    root = prepared.root(np.zeros(1, np.int64), 0, 0)
     half = replace(root, upper=root.upper / 1e30, value=np.inf)
-    assert np.isinf(Gauge(question, space)(half, 0.0).errors).all()
+    assert np.isinf(prepared.gauge(half, 0.0).errors).all()
 
 
 def test_shares_of_goals_are_one_together():
@@ -297,7 +296,8 @@ def test_the_difference_of_near_points_is_not_rounded_inwards():
         sides = np.sort(rng.normal(size=(2, 2)), axis=1)
         boxes = tuple(Box(side[:1], side[1:]) for side in sides)
         query = Query(boxes, (Application(network, 0), Application(network, 1)), ())
-        near = join(query, (Condition(Form(((0, 0, -1.0), (1, 0, 1.0)), (), 9.0)),)).box
+        case = Case((Condition(Form(((0, 0, -1.0), (1, 0, 1.0)), (), 9.0)),))
+        near = join(query, [case]).box
         least = Fraction(sides[1, 0]) - Fraction(sides[0, 1])
         most = Fraction(sides[1, 1]) - Fraction(sides[0, 0])
         assert Fraction(near.lower[1]) <= least and most <= Fraction(near.upper[1])
@@ -308,7 +308,8 @@ def test_a_counter_example_above_a_bound_takes_the_bound_back(monkeypatch):
     query = Query((Box(np.zeros(2), np.ones(2)),), (Application(network, 0),), ())
     goal = Form((), ((0, 0, 1.0), (0, 1, -1.0)))
     monkeypatch.setattr("leaveout.bab.native.explorer.Explorer.value", -1e3)
-    monkeypatch.setattr("leaveout.bab.linear.search._Search._over", lambda self: bool(self.found))
-    found = maximise(question_of(query, (), [goal]), LinearOptions())
-    assert found.found is not None
-    assert (found.closed, found.reason, found.upper) == (False, "numerical", np.inf)
+    monkeypatch.setattr(NativeSearch, "_over", lambda self, team: bool(self.witness))
+    found = maximise(asked(query, (), [goal]), NativeOptions())
+    assert found.witness is not None
+    assert (found.closed, found.reason, found.betrayed) == (False, "numerical", True)
+    assert found.upper >= found.lower

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.linear.question import Question
+from leaveout.bab.native.question import Question
 from leaveout.encoders.query import Condition
 from leaveout.models import Stack
 from leaveout.models.replay import Runner
@@ -22,6 +22,12 @@ _SAMPLES = 4000
 _STARTS = 12
 _PROGRAMS = 25
 """Linear programs a climb solves at most."""
+
+_MEMBERS = 16
+"""Members that are sampled."""
+
+_KEPT = 64
+"""Networks of members that are kept at hand."""
 
 _MARGIN = 1e-7
 """By how much a climb wants conditions to hold, relative to their terms: float32 rounds later."""
@@ -38,11 +44,29 @@ class Found:
     points : tuple of ndarray of float32, shape (features,)
     scores : tuple of ndarray of float32, shape (labels,)
         Of every application, as onnxruntime gives them.
+    member : int
+        Which combination of members it is one of; 0 where there is no family.
+    case : int
+    place : ndarray of float64, shape (joint,)
+        The joint point that it came of.
     """
 
     value: float
     points: tuple[NDArray[np.float32], ...]
     scores: tuple[NDArray[np.float32], ...]
+    member: int
+    case: int
+    place: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Start:
+    """Where to climb from."""
+
+    merit: float
+    case: int
+    member: int
+    point: Floats
 
 
 class Seeker:
@@ -58,67 +82,93 @@ class Seeker:
         self.question = question
         self.joint = question.joint
         self.rng = np.random.default_rng(seed)
-        self._runners: list[Runner] = [
-            each.network.runner() for each in question.query.applications
-        ]
+        self._runners: dict[tuple[int, int | None], Runner] = {}
+        self._stacks: dict[int, Stack] = {}
         forms = question.forms
         self._size = np.abs(forms.constant) + np.abs(forms.inputs) @ np.maximum(
             np.abs(self.joint.box.lower), np.abs(self.joint.box.upper)
         )
 
     def first(self, deadline: float) -> Found | None:
-        """Seek from samples of the whole box."""
-        box = self.joint.box
+        """Seek from samples of the whole box, in every case and some members."""
+        box, cases = self.joint.box, self.question.forms.cases
         samples = box.sample(self.rng, _SAMPLES)
         corners = np.where(
             self.rng.random((_SAMPLES // 4, box.dimension)) < 0.5, box.lower, box.upper
         )
         points = np.concatenate([samples, box.nearest(corners), (box.lower + box.upper)[None] / 2])
-        score = self._merit(points)
-        order = np.argsort(-score)
-        # Some of the best, not all of one place.
-        starts = points[order[: 4 * _STARTS : 4]]
-        best = None
-        for each in points[order[:4]]:
-            best = _better(best, self.replay(each))
-        return _better(best, self.climb(starts, deadline))
-
-    def climb(self, starts: Floats, deadline: float) -> Found | None:
-        """Climb from some points and replay where they end."""
-        best = None
-        for start in starts:
+        count = len(self.joint.members)
+        members = [0] if count == 1 else self.rng.permutation(count)[:_MEMBERS].tolist()
+        starts: list[_Start] = []
+        for member in members:
+            scores = self._scores(points, member)
+            for case in range(cases):
+                merit = self._merit(points, scores, case)
+                order = np.argsort(-merit)
+                # Some of the best, not all of one place.
+                starts += [
+                    _Start(float(merit[i]), case, member, points[i])
+                    for i in order[: max(1, 4 * _STARTS // (cases * len(members))) : 4]
+                ]
             if time.perf_counter() >= deadline:
                 break
-            for point in self._path(start, deadline):
-                best = _better(best, self.replay(point))
+        starts.sort(key=lambda start: -start.merit)
+        best = None
+        for start in starts[: max(4, 2 * cases)]:
+            best = _better(best, self.replay(start.point, start.case, start.member))
+        for start in starts[:_STARTS]:
+            best = _better(best, self.climb(start.point, start.case, start.member, deadline))
         return best
 
-    def replay(self, joint: Floats) -> Found | None:
-        """Round a joint point to float32 and return it if it is a counter-example."""
-        query = self.question.query
+    def climb(self, start: Floats, case: int, member: int, deadline: float) -> Found | None:
+        """Climb from a point and replay where that ends."""
+        best = None
+        if time.perf_counter() < deadline:
+            for point in self._path(start, case, member, deadline):
+                best = _better(best, self.replay(point, case, member))
+        return best
+
+    def replay(self, joint: Floats, case: int, member: int) -> Found | None:
+        """Round a joint point to float32 and return it if it is a counter-example of a case."""
+        query, asked = self.question.query, self.question.cases[case]
         points = self._rounded(joint)
         if points is None:
             return None
         wide = [each.astype(np.float64) for each in points]
-        scores = [
-            runner.scores(points[each.point][None])[0]
-            for runner, each in zip(self._runners, query.applications, strict=True)
-        ]
-        exact = [each.astype(np.float64) for each in scores]
-        if query.reals:
-            exact = [
-                each.network.stack.scores(wide[each.point][None])[0, 0]
-                for each in query.applications
-            ]
+        own = [int(index[0]) for index in self.joint.members.indices(np.array([member]))]
+        scores, exact = [], []
+        for a, each in enumerate(query.applications):
+            chosen = None if each.family is None else own[each.family]
+            scores.append(self._runner(a, chosen).scores(points[each.point][None])[0])
+            if not query.reals:
+                exact.append(scores[-1].astype(np.float64))
+                continue
+            stack = each.network.stack
+            if each.family is not None and chosen is not None:
+                stack = query.families[each.family].member(chosen)
+            exact.append(stack.scores(wide[each.point][None])[0, 0])
         if not all(np.isfinite(each).all() for each in exact):
             return None
-        if not all(each.holds(wide, exact) for each in self.question.case):
+        if not all(each.holds(wide, exact) for each in asked.conditions):
             return None
         # On the edge float64 may say so of what is not quite one.
-        if not all(_holds_exactly(each, wide, exact) for each in self.question.case):
+        if not all(_holds_exactly(each, wide, exact) for each in asked.conditions):
             return None
-        value = min(form.value(wide, exact) for form in self.question.goals)
-        return Found(value, tuple(points), tuple(scores))
+        value = min(form.value(wide, exact) for form in asked.goals)
+        return Found(value, tuple(points), tuple(scores), member, case, joint)
+
+    def _runner(self, application: int, member: int | None) -> Runner:
+        """Return what runs an application; a few of many members are kept."""
+        key = (application, member)
+        if key not in self._runners:
+            each, parameters = self.question.query.applications[application], None
+            if each.family is not None and member is not None:
+                taken = self.question.query.families[each.family].family.take([member])
+                parameters = {name: value[0] for name, value in taken.items()}
+            while len(self._runners) >= _KEPT:
+                self._runners.pop(next(iter(self._runners)))
+            self._runners[key] = each.network.runner(parameters)
+        return self._runners[key]
 
     def _rounded(self, joint: Floats) -> list[NDArray[np.float32]] | None:
         """Return the points as float32 numbers in their boxes; None if that cannot be."""
@@ -138,41 +188,48 @@ class Seeker:
             points.append(point.astype(np.float32))
         return points
 
-    def _merit(self, points: Floats) -> Floats:
-        """Return the least goal, less what conditions miss."""
-        forms = self.question.forms
-        values = forms.values(points, *self._scores(points))
-        goal = values[forms.goal].min(axis=0)
-        if forms.goal.all():
-            return np.asarray(goal)
-        missed = np.minimum(values[~forms.goal], 0.0).sum(axis=0)
-        return np.asarray(goal + 1e3 * missed)
+    def _merit(self, points: Floats, scores: tuple[Floats, Floats], case: int) -> Floats:
+        """Return the least goal, less what conditions miss, shape (n,)."""
+        forms, rows = self.question.forms, self.question.forms.case(case)
+        values = forms.values(points, *scores, rows)
+        goal = forms.goal[rows]
+        missed = np.minimum(values[~goal], 0.0).sum(axis=0)
+        return np.asarray(values[goal].min(axis=0) + 1e3 * missed)
 
-    def _scores(self, points: Floats) -> tuple[Floats, Floats]:
+    def _scores(self, points: Floats, member: int) -> tuple[Floats, Floats]:
         first = self.joint.first.scores(points)[0]
         if not self.joint.is_pair:
             return first, np.zeros_like(first)
-        return first, self.joint.second.scores(points)[0] - first
+        return first, self._second(member).scores(points)[0] - first
 
-    def _path(self, start: Floats, deadline: float) -> list[Floats]:
+    def _second(self, member: int) -> Stack:
+        if member not in self._stacks:
+            while len(self._stacks) >= _KEPT:
+                self._stacks.pop(next(iter(self._stacks)))
+            self._stacks[member] = self.joint.members.take(np.array([member], np.int64))
+        return self._stacks[member]
+
+    def _path(self, start: Floats, case: int, member: int, deadline: float) -> list[Floats]:
         """Return points on the way up: a linear program on the affine piece at each."""
-        box, forms = self.joint.box, self.question.forms
-        width = np.maximum(box.upper - box.lower, 0.0)
-        point, radius = box.clip(start), 0.25
-        merit = float(self._merit(point[None])[0])
+        rows = self.question.forms.case(case)
+        goal, size = self.question.forms.goal[rows], self._size[rows]
+        lower, upper = self.joint.regions[case]
+        width = np.maximum(upper - lower, 0.0)
+        point, radius = self.joint.box.clip(np.clip(start, lower, upper)), 0.25
+        merit = float(self._merit(point[None], self._scores(point[None], member), case)[0])
         path = [point]
         for _ in range(_PROGRAMS):
             if time.perf_counter() >= deadline or radius < 1e-6:
                 break
-            slopes, constants = self._piece(point)
-            low = np.maximum(box.lower, point - radius * width)
-            high = np.minimum(box.upper, point + radius * width)
-            step = _program(slopes, constants - _MARGIN * (1 + self._size), forms.goal, low, high)
+            slopes, constants = self._piece(point, case, member)
+            low = np.maximum(lower, point - radius * width)
+            high = np.minimum(upper, point + radius * width)
+            step = _program(slopes, constants - _MARGIN * (1 + size), goal, low, high)
             if step is None:
                 radius *= 0.4
                 continue
-            there = box.clip(step)
-            gained = float(self._merit(there[None])[0])
+            there = self.joint.box.clip(step)
+            gained = float(self._merit(there[None], self._scores(there[None], member), case)[0])
             if gained > merit + 1e-12 * (1 + abs(merit)):
                 point, merit = there, gained
                 path.append(point)
@@ -181,14 +238,15 @@ class Seeker:
                 radius *= 0.4
         return path[-3:]
 
-    def _piece(self, point: Floats) -> tuple[Floats, Floats]:
+    def _piece(self, point: Floats, case: int, member: int) -> tuple[Floats, Floats]:
         """Return slopes, shape (k, inputs), and constants of every form on the piece at a point."""
-        forms = self.question.forms
+        forms, rows = self.question.forms, self.question.forms.case(case)
         jacobian = _jacobian(self.joint.first, point)
-        slopes = forms.inputs + forms.scores @ jacobian
+        slopes = forms.inputs[rows] + forms.scores[rows] @ jacobian
         if self.joint.is_pair:
-            slopes = slopes + forms.change @ (_jacobian(self.joint.second, point) - jacobian)
-        values = forms.values(point[None], *self._scores(point[None]))[:, 0]
+            change = _jacobian(self._second(member), point) - jacobian
+            slopes = slopes + forms.change[rows] @ change
+        values = forms.values(point[None], *self._scores(point[None], member), rows)[:, 0]
         return slopes, values - slopes @ point
 
 

@@ -1,0 +1,77 @@
+"""Bounds of linear forms by propagation alone: what is known of a case before it is searched."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from leaveout.bab.native.question import FormErrors
+from leaveout.encoders import Interval, hyper_network, network_bounds
+from leaveout.encoders.bounds import hyper_bounds
+from leaveout.encoders.query import Application, Case, Form, Query
+
+__all__ = ["Crude"]
+
+
+class Crude:
+    """Upper bounds over the counter-examples of cases of one query.
+
+    Each network is propagated once.
+
+    Parameters
+    ----------
+    query : Query
+    errors : FormErrors
+        Of the query.
+    """
+
+    def __init__(self, query: Query, errors: FormErrors) -> None:
+        self._query, self._errors = query, errors
+        self._scores = [self._bounded(each) for each in query.applications]
+
+    def _bounded(self, application: Application) -> Interval:
+        box = self._query.points[application.point]
+        if application.family is None:
+            return network_bounds(application.network.stack, box)[-1]
+        return hyper_bounds(hyper_network(self._query.families[application.family]), box)[-1]
+
+    def upper(self, case: Case) -> float:
+        """Bound the least goal over the counter-examples of a case; infinite if nothing is known.
+
+        Of scores as the query takes them: computed in float32, or over the reals.
+
+        Parameters
+        ----------
+        case : Case
+            Without goals, its conditions' own forms.
+
+        Returns
+        -------
+        float
+            Minus infinity where a condition holds nowhere.
+        """
+        conditions = [self._upper(each.form) for each in case.conditions]
+        if case.goals and any(bound < 0.0 for bound in conditions):
+            return -math.inf
+        return min([self._upper(form) for form in case.goals] or conditions, default=math.inf)
+
+    def _upper(self, form: Form) -> float:
+        total = Fraction(form.constant)
+        for point, feature, c in form.features:
+            box = self._query.points[point]
+            total += Fraction(c) * Fraction(float((box.upper if c > 0 else box.lower)[feature]))
+        for application, label, c in form.scores:
+            scores = self._scores[application]
+            end = float((scores.upper if c > 0 else scores.lower)[label])
+            if not math.isfinite(end):
+                return math.inf
+            total += Fraction(c) * Fraction(end)
+        error = self._errors.over(form, self._query.points)
+        if not math.isfinite(error):
+            return math.inf
+        try:
+            value = float(total + Fraction(error))
+        except OverflowError:
+            return math.inf
+        # Above what is summed exactly, by more than adding the errors up may have lost.
+        return value + 1e-12 * (abs(value) + error)

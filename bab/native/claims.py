@@ -1,0 +1,205 @@
+"""Claims over points as a question: robustness, equivalence, fairness, monotonicity and others."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.crude import Crude
+from leaveout.bab.native.clusters import make_clusters
+from leaveout.bab.native.digests import box_digest, family_digest, network_digest
+from leaveout.bab.native.nodes import Node
+from leaveout.bab.native.options import NativeOptions
+from leaveout.bab.native.pairs import Space, make_space
+from leaveout.bab.native.quest import Hint, Prepared
+from leaveout.bab.native.question import FormErrors, Question
+from leaveout.bab.seek import Found, Seeker
+from leaveout.encoders import Box
+
+__all__ = ["Claims"]
+
+Floats = NDArray[np.float64]
+
+_SAME = 1e-9
+"""Bounds so close are equal, also where both are about 0."""
+
+_MATTERS = 8.0
+"""Errors are bounded anew where they are more than one in so many of what keeps a node open."""
+
+_NARROWER = 0.7
+"""... and the region has shrunk this much since they last were."""
+
+
+class Claims:
+    """A `Quest`: the largest least goal over the counter-examples of some cases.
+
+    Parameters
+    ----------
+    question : Question
+    label : int
+        What is shown beside its progress; -1 for nothing.
+    seed : int
+    """
+
+    least = -math.inf
+    # Float32 errors are charged to every form, and lowered where that helps.
+    blur = 0.0
+    # The roots often settle the question.
+    seeks_first = False
+
+    def __init__(self, question: Question, label: int = -1, seed: int = 0) -> None:
+        self.question, self.label, self.seed = question, label, seed
+        self.members = len(question.joint.members)
+
+    @cached_property
+    def most(self) -> float:
+        """What propagation proves of all cases."""
+        known = Crude(self.question.query, FormErrors(self.question.query))
+        return max((known.upper(case) for case in self.question.cases), default=-math.inf)
+
+    @cached_property
+    def seeker(self) -> Seeker:
+        """What seeks counter-examples."""
+        return Seeker(self.question, self.seed)
+
+    def prepare(self, options: NativeOptions) -> Prepared:
+        """See `Quest.prepare`."""
+        joint, forms = self.question.joint, self.question.forms
+        space = make_space(joint.first, joint.members, joint.box)
+        clusters = None
+        if self.members > 1:
+            clusters = make_clusters(joint.first, joint.members, options.seed)
+        # Tied phases cover every way to pass a difference for one form of it, not for several.
+        touching = [int(forms.touching[forms.case(i)].sum()) for i in range(forms.cases)]
+        return Prepared(
+            space,
+            forms.over(space.numbers, space.origin, space.lower, space.upper),
+            clusters,
+            ClaimGauge(self.question, space),
+            None,
+            tuple(_shifted(space, *region) for region in joint.regions),
+            tuple(not joint.is_pair or count <= 1 for count in touching),
+        )
+
+    def parcel(self) -> ClaimParcel:
+        """See `Quest.parcel`."""
+        return ClaimParcel(self.question, self.label, self.seed)
+
+    def first(self, options: NativeOptions, deadline: float) -> Found | None:
+        """See `Quest.first`."""
+        return self.seeker.first(deadline)
+
+    def follow(self, hints: list[Hint], at_least: float, deadline: float) -> Found | None:
+        """See `Quest.follow`."""
+        best: Found | None = None
+        for hint in hints:
+            found = self.seeker.climb(hint.point, hint.case, hint.member, deadline)
+            if found is not None and (best is None or found.value > best.value):
+                best = found
+        return best
+
+    def blur_near(self, found: Found) -> float:
+        """See `Quest.blur_near`."""
+        return 0.0
+
+    def enough(self, lower: float, gap: float) -> float:
+        """See `Quest.enough`."""
+        return lower + max(_SAME, gap * abs(lower)) if math.isfinite(lower) else lower
+
+    def saved(self, found: Found) -> NDArray[np.floating]:
+        """See `Quest.saved`."""
+        return found.place
+
+    def replayed(self, point: NDArray[np.floating], member: int) -> Found | None:
+        """See `Quest.replayed`."""
+        every = [
+            self.seeker.replay(np.asarray(point, np.float64), case, member)
+            for case in range(self.question.forms.cases)
+        ]
+        return max(filter(None, every), key=lambda each: each.value, default=None)
+
+    def digests(self) -> dict[str, str]:
+        """See `Quest.digests`."""
+        query = self.question.query
+        networks = [network_digest(each.network) for each in query.applications]
+        facts = (
+            [(each.point, each.family) for each in query.applications],
+            query.reals,
+            self.question.cases,
+        )
+        return {
+            "network": _digest(networks),
+            "family": _digest([family_digest(each.family) for each in query.families]),
+            "box": _digest([box_digest(box) for box in query.points]),
+            "claim": _digest([repr(facts)]),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class ClaimParcel:
+    """Claims as they travel to another process."""
+
+    question: Question
+    label: int
+    seed: int
+
+    def open(self) -> Claims:
+        """Return the question."""
+        return Claims(self.question, self.label, self.seed)
+
+
+class ClaimGauge:
+    """Bounds evaluation errors of forms over a node's own region, where they may help.
+
+    Parameters
+    ----------
+    question : Question
+    space : Space
+    """
+
+    def __init__(self, question: Question, space: Space) -> None:
+        self._question, self._space = question, space
+        self._errors = FormErrors(question.query)
+
+    def __call__(self, node: Node, target: float) -> Node:
+        """Return the node with errors of its own region, where they may help."""
+        question, rows = self._question, self._question.rows[node.case]
+        count, goals = len(rows), len(question.cases[node.case].goals)
+        width = float((node.upper - node.lower).mean())
+        if (
+            len(node.members) > 1
+            or not node.errors[:count].any()
+            or not np.isfinite(node.errors).all()
+            or width > _NARROWER * node.gauged
+            or node.value - target > _MATTERS * float(node.errors[:goals].max())
+        ):
+            return node
+        low, high = node.lower + self._space.origin, node.upper + self._space.origin
+        boxes = []
+        for matrix, whole in zip(question.joint.points, question.query.points, strict=True):
+            up, down = np.maximum(matrix, 0.0), np.minimum(matrix, 0.0)
+            least, most = up @ low + down @ high, up @ high + down @ low
+            # Of the terms, which may cancel.
+            room = 1e-9 * (np.abs(matrix) @ np.maximum(np.abs(low), np.abs(high)))
+            least = np.minimum(np.maximum(least - room, whole.lower), whole.upper)
+            boxes.append(Box(least, np.maximum(np.minimum(most + room, whole.upper), least)))
+        own = [int(i[0]) for i in question.joint.members.indices(node.members)]
+        errors = node.errors.copy()
+        for k, form in enumerate(rows):
+            errors[k] = min(errors[k], self._errors.over(form, boxes, own))
+        return replace(node, errors=errors, gauged=width)
+
+
+def _shifted(space: Space, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    """Return a part of the region as the kernels read it, a hair wider."""
+    least = np.maximum(np.nextafter(lower - space.origin, -np.inf), space.lower)
+    return least, np.minimum(np.nextafter(upper - space.origin, np.inf), space.upper)
+
+
+def _digest(parts: list[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -1,0 +1,178 @@
+"""What a search needs of a question: what bounds it from above, and what seeks from below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.native.clusters import Clusters
+from leaveout.bab.native.forms import Forms
+from leaveout.bab.native.handoff import Handoff
+from leaveout.bab.native.nodes import Node, root_node
+from leaveout.bab.native.options import NativeOptions
+from leaveout.bab.native.pairs import Space
+
+__all__ = ["Finding", "Hint", "Parcel", "Prepared", "Quest"]
+
+Floats = NDArray[np.float64]
+Members = NDArray[np.int64]
+
+W = TypeVar("W", bound="Finding")
+
+
+class Finding(Protocol):
+    """A replayed counter-example."""
+
+    @property
+    def value(self) -> float:
+        """Its least goal, as computed in float32."""
+        ...
+
+    @property
+    def member(self) -> int:
+        """Of which member of the family it is one."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Hint:
+    """Where a counter-example may be: the middle of an urgent node, and one of its members.
+
+    Attributes
+    ----------
+    point : ndarray of float64, shape (inputs,)
+    member, case : int
+    value : float
+        Of the node.
+    """
+
+    point: Floats
+    member: int
+    case: int
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A question as an explorer reads it.
+
+    Attributes
+    ----------
+    space : Space
+    forms : Forms
+        As `Forms.over` gives them.
+    clusters : Clusters or None
+        Needed where there are several members.
+    gauge : callable
+        Bounds evaluation errors of a node anew, given the target, where that may help.
+    handoff : Handoff or None
+    regions : tuple of (ndarray, ndarray) or None
+        Lower and upper bounds of each case's part of the region, shifted; None for the whole.
+    ties : tuple of bool or None
+        Whether phases may be tied in each case; None for all.
+    """
+
+    space: Space
+    forms: Forms
+    clusters: Clusters | None
+    gauge: Callable[[Node, float], Node]
+    handoff: Handoff | None = None
+    regions: tuple[tuple[Floats, Floats], ...] | None = None
+    ties: tuple[bool, ...] | None = None
+
+    @property
+    def may_tie(self) -> bool:
+        """Whether phases may be tied in any case."""
+        return self.ties is None or any(self.ties)
+
+    def root(self, members: Members, case: int, ident: int) -> Node:
+        """Return the node of all counter-examples of one case, for some members."""
+        region = None if self.regions is None else self.regions[case]
+        plain = self.ties is not None and not self.ties[case]
+        return root_node(self.space, self.forms, members, case, ident, region, plain=plain)
+
+    def roots(self, members: Members, name: Callable[[], int]) -> list[Node]:
+        """Return one root a case."""
+        return [self.root(members, case, name()) for case in range(self.forms.cases)]
+
+
+class Parcel(Protocol):
+    """A question as it travels to another process."""
+
+    def open(self) -> Quest[Any]:
+        """Return the question."""
+        ...
+
+
+class Quest(Protocol[W]):
+    """A question: the largest least goal over the counter-examples of its cases."""
+
+    @property
+    def label(self) -> int:
+        """What it is about, for those who follow the search; -1 for nothing."""
+        ...
+
+    @property
+    def members(self) -> int:
+        """How many there are; 1 where no family is asked about."""
+        ...
+
+    @property
+    def least(self) -> float:
+        """What is known from below without a counter-example."""
+        ...
+
+    @property
+    def most(self) -> float:
+        """What propagation alone proves of all members."""
+        ...
+
+    @property
+    def blur(self) -> float:
+        """How far float32 evaluation may shift a bound anywhere."""
+        ...
+
+    @property
+    def seeks_first(self) -> bool:
+        """Whether to seek before anything is bounded: a good witness saves many nodes."""
+        ...
+
+    def prepare(self, options: NativeOptions) -> Prepared:
+        """Bring the question into the kernels' form."""
+        ...
+
+    def parcel(self) -> Parcel:
+        """Return the question as it travels to another process."""
+        ...
+
+    def first(self, options: NativeOptions, deadline: float) -> W | None:
+        """Seek a counter-example before anything is explored."""
+        ...
+
+    def follow(self, hints: list[Hint], at_least: float, deadline: float) -> W | None:
+        """Seek a better counter-example from where the explorers see the highest bounds."""
+        ...
+
+    def blur_near(self, found: W) -> float:
+        """Return how far float32 evaluation may shift a bound near a counter-example."""
+        ...
+
+    def enough(self, lower: float, gap: float) -> float:
+        """Return the largest upper bound that agrees with a lower one to a relative gap."""
+        ...
+
+    def saved(self, found: W) -> NDArray[np.floating]:
+        """Return the point of a counter-example, as a checkpoint holds it."""
+        ...
+
+    def replayed(self, point: NDArray[np.floating], member: int) -> W | None:
+        """Return a saved counter-example, replayed again; None if it is none any more."""
+        ...
+
+    def digests(self) -> dict[str, str]:
+        """Return digests of what the question is about, by what messages call them."""
+        ...

@@ -1,0 +1,33 @@
+"""Claims over points, searched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from leaveout.bab import NativeOptions, SearchResult
+from leaveout.bab.native.claims import Claims
+from leaveout.bab.native.question import Question, question_of
+from leaveout.bab.native.search import searched
+from leaveout.bab.seek import Found
+from leaveout.encoders.query import Case, Condition, Form, Query
+
+STEPS = 40
+
+BELOW = math.nextafter(0.0, -math.inf)
+
+
+def asked(
+    query: Query, case: Sequence[Condition], goals: Sequence[Form] = (), *, apart: bool = False
+) -> Question:
+    """Return the question of one case."""
+    return question_of(query, [Case(tuple(case), tuple(goals))], apart=apart)
+
+
+def maximise(
+    question: Question, options: NativeOptions, *, decide: bool = False
+) -> SearchResult[Found]:
+    """Bound the largest least goal; or decide whether one is at least 0."""
+    floor = BELOW if decide else -math.inf
+    return searched(Claims(question), replace(options, steps=STEPS), floor=floor, decide=decide)
