@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from msgspec import structs
 
-import leaveout
 from leaveout.bab import (
     EngineResult,
     Instance,
@@ -138,17 +137,14 @@ class Decider:
         pair = resolver.is_network(statement.family)
         return Job(statement, instance, tuple(labels), pair)
 
-    def resume(self, jobs: list[Job]) -> None:
-        """Go on from the checkpoint that the options name, if any.
+    def resume(self, jobs: list[Job], store: Checkpoints) -> list[Checkpoint]:
+        """Go on from checkpoints; returns those of these statements.
 
         Raises
         ------
         CheckpointError
             If the file is damaged, or of other statements.
         """
-        if self._options.resume is None:
-            return
-        store = Checkpoints(self._options.resume, leaveout.__version__)
         options = self._options.native(None)
         digests: dict[int, dict[str, str]] = {}
         for job in jobs:
@@ -159,7 +155,7 @@ class Decider:
                 self._checkpoints[name, label] = store.of(
                     digests[id(job.instance)], label, options, name, _asked(job.statement)
                 )
-        store.only(self._checkpoints.values())
+        return list(self._checkpoints.values())
 
     def explores(self, job: Job) -> bool:
         """Whether the compiled kernel is needed: interval propagation alone does not do."""

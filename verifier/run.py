@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 import leaveout
+from leaveout.bab.native.checkpoint import Checkpoints
 from leaveout.bab.native.executors import make_executor
 from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.options import LOOSE
@@ -110,7 +111,9 @@ def verify(
     statements = Statements(checked, resolver, reading.folder, options, decider, progress)
     if guarded is not None:
         guarded.begin(statements.leaks)
-    decider.resume(statements.leaks)
+    if file is not None:
+        store = Checkpoints(file, leaveout.__version__)
+        store.only([*decider.resume(statements.leaks, store), *statements.resume(store)])
     # What is done once for all runs is not charged to the first.
     started += warmed(statements.kernels, say)
     clock = Clock(time, started, statements.results)

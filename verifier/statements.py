@@ -6,10 +6,11 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from leaveout.bab.native.checkpoint import Checkpoint, Checkpoints
 from leaveout.errors import LeaveoutError
 from leaveout.specs import CheckedSpec, Find, Guarantee
 from leaveout.verifier.formula import IdpStatement, recognise
-from leaveout.verifier.formulas import FormulaJob, decide_formula, load_formula
+from leaveout.verifier.formulas import Asked, FormulaJob, claimed, decide_formula, load_formula
 from leaveout.verifier.idp import Decider, Job, StatementProgress
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.report import Result
@@ -67,6 +68,7 @@ class Statements:
             checked, resolver, folder, seed=options.seed, solver=options.solver
         )
         self._own_notes: list[str] = []
+        self._checkpoints: dict[Asked, Checkpoint] = {}
         self._found: list[list[Result]] = []
         self.jobs: list[Loaded] = [self._loaded(each, checked) for each in checked.statements]
 
@@ -136,6 +138,28 @@ class Statements:
         self._own_notes += [note for note in job.notes if note not in self._own_notes]
         return job
 
+    def resume(self, store: Checkpoints) -> list[Checkpoint]:
+        """Go on from checkpoints of claims about points that are no leaks; returns these.
+
+        Raises
+        ------
+        CheckpointError
+            If the file is damaged, or of other statements.
+        """
+        options = self._options.native(None)
+        for job in self.jobs:
+            if not isinstance(job, FormulaJob):
+                continue
+            for number, asked in enumerate(job.questions):
+                quest = claimed(asked, self._options.seed)
+                place = asked.label or 0
+                # Several questions of one statement, each with a search of its own.
+                name = job.statement.name + (f" {number}" if len(job.questions) > 1 else "")
+                self._checkpoints[asked] = store.of(
+                    quest.digests(), place, options, name, str(job.statement)
+                )
+        return list(self._checkpoints.values())
+
     def decide(self, clock: Clock) -> list[Result]:
         """Decide every statement, in order."""
         self._found = [self._decided(job, clock) for job in self.jobs]
@@ -161,7 +185,8 @@ class Statements:
         for label in job.labels:
             seconds = clock.next()
             result, interrupted = decide_formula(
-                job, label, 0.0 if stopped else seconds, self._options, progress=self._progress,
+                job, label, 0.0 if stopped else seconds, self._options,
+                checkpoints=self._checkpoints.get, progress=self._progress,
             )  # fmt: skip
             stopped = stopped or interrupted
             results.append(result)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from msgspec import structs
@@ -23,7 +23,7 @@ from leaveout.verifier.report import ExampleRecord, Result, TraceRecord
 from leaveout.verifier.trace import Trace
 from leaveout.verifier.words import box_record
 
-__all__ = ["BELOW", "LEAST_VALUE", "STEPS", "Claimed", "claimed", "decide_formula"]
+__all__ = ["BELOW", "LEAST_VALUE", "STEPS", "claimed", "decide_formula"]
 
 StatementProgress = Callable[[str, Progress], None]
 
@@ -40,17 +40,8 @@ _SAME = 1e-9
 """Bounds so close are equal, also where both are about 0."""
 
 
-@dataclass(frozen=True, eq=False)
-class Claimed:
-    """A question of a statement as the engine takes it, and where its search goes on from."""
-
-    asked: Asked
-    quest: Claims
-    checkpoint: Checkpoint | None = None
-
-
-def claimed(asked: Asked, seed: int) -> Claimed:
-    """Prepare a question.
+def claimed(asked: Asked, seed: int) -> Claims:
+    """Return a question of a statement as the engine takes it.
 
     Raises
     ------
@@ -58,7 +49,7 @@ def claimed(asked: Asked, seed: int) -> Claimed:
         If a number of a form is too large to reckon with.
     """
     label = -1 if asked.label is None else asked.label
-    return Claimed(asked, Claims(question_of(asked.query, asked.cases), label, seed))
+    return Claims(question_of(asked.query, asked.cases), label, seed)
 
 
 def decide_formula(
@@ -67,7 +58,7 @@ def decide_formula(
     seconds: float | None,
     options: VerifyOptions,
     *,
-    checkpoints: Callable[[Claimed], Checkpoint | None] = lambda _: None,
+    checkpoints: Callable[[Asked], Checkpoint | None] = lambda _: None,
     progress: StatementProgress | None = None,
 ) -> tuple[Result, bool]:
     """Return a result of one statement, and whether Ctrl-C ended it.
@@ -94,7 +85,7 @@ class _Decision:
         label: int | None,
         seconds: float | None,
         options: VerifyOptions,
-        checkpoints: Callable[[Claimed], Checkpoint | None],
+        checkpoints: Callable[[Asked], Checkpoint | None],
         progress: StatementProgress | None,
     ) -> None:
         self.job, self.label, self.options = job, label, options
@@ -127,7 +118,7 @@ class _Decision:
         if self.deadline is not None:
             share = max(0.0, self.deadline - time.perf_counter()) / left
         if self.interrupted or (share == 0.0 and left < len(self.questions)):
-            self._left(own)
+            self._left(asked, own)
             return
         trace = Trace()
 
@@ -139,8 +130,8 @@ class _Decision:
         floor = BELOW if self.decides else self.lower
         options = replace(self.options.native(share), steps=STEPS, certificate=False)
         found = searched(
-            own.quest, options, floor=floor, decide=self.decides, progress=report,
-            checkpoint=self.checkpoints(own),
+            own, options, floor=floor, decide=self.decides, progress=report,
+            checkpoint=self.checkpoints(asked),
         )  # fmt: skip
         if left == len(self.questions) == 1:
             course = trace.record(found)
@@ -156,12 +147,12 @@ class _Decision:
         if not found.closed:
             self.open.append(found)
 
-    def _left(self, own: Claimed) -> None:
+    def _left(self, asked: Asked, own: Claims) -> None:
         """Record what is known of a question that is not searched."""
-        upper = own.quest.most
+        upper = own.most
         closed = upper < 0.0 if self.decides else upper <= self.lower
         self._take(
-            own.asked,
+            asked,
             SearchResult(
                 label=-1,
                 lower=-math.inf,
@@ -170,7 +161,7 @@ class _Decision:
                 closed=closed,
                 reason=None if closed else "time",
                 detail="no time was left to search",
-                member_upper=np.full(own.quest.members, upper),
+                member_upper=np.full(own.members, upper),
                 solved=0,
                 seconds=0.0,
             ),
