@@ -238,14 +238,15 @@ class NativeSearch(Generic[W]):
             self.options.certificate,
             self.deadline + max(_LEAST_GRACE, _GRACE * (self.options.seconds or 0.0)),
         )
-        if saved is None:
-            self.team.start(self.target)
-        else:
+        if saved is not None:
             self.team.resume(saved, self.target)
-        self._prove(self.team)
-        self._tell()
-        if saved is None and not self.quest.seeks_first:
-            self._scout()
+            self._prove(self.team)
+        else:
+            self.team.start(self.target)
+            self._prove(self.team)
+            self._tell()
+            if not self.quest.seeks_first:
+                self._scout()
         self._explore(self.team)
 
     def _recall(self, saved: Saved) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from leaveout.bab import make_instance
 from leaveout.bab.native import crew as crews
-from leaveout.bab.native import parcels
+from leaveout.bab.native import leaks, parcels
 from leaveout.bab.native import search as searching
 from leaveout.bab.native.executors import make_executor
 from leaveout.bab.native.lane import Lane
@@ -243,7 +243,7 @@ def test_an_error_anywhere_in_the_explorer_costs_no_soundness(monkeypatch, metho
             raise KeyboardInterrupt
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(searching, "scout", lambda *args, **kwargs: None)
+    monkeypatch.setattr(leaks, "scout", lambda *args, **kwargs: None)
     monkeypatch.setattr(target, name, interrupt)
     result = search(instance, label, ONE)
     sound(result, instance, truth)
@@ -255,7 +255,7 @@ def test_an_interrupt_at_any_line_costs_no_soundness(monkeypatch, start):
     """Ctrl-C strikes the main thread between any two lines of the engine."""
     instance = many(members=4, widths=(2, 6, 6, 2))
     truth = _KNOWN.setdefault(0, search(instance, 1, ONE))
-    monkeypatch.setattr(searching, "scout", lambda *args, **kwargs: None)
+    monkeypatch.setattr(leaks, "scout", lambda *args, **kwargs: None)
     for count in range(11 * (start + 1), 1200, 88):
         left = [count]
 

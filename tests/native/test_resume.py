@@ -53,7 +53,8 @@ def _short_rounds(monkeypatch):
 
 
 def opened(path, instance, options=OPTIONS, label=1, statement="find", version="1"):
-    return Checkpoints(path, version).of(instance, label, options, "bound", statement)
+    digests = Leaks(instance, label).digests()
+    return Checkpoints(path, version).of(digests, label, options, "bound", statement)
 
 
 def stop_after(count: int):
@@ -140,13 +141,14 @@ def test_time_that_ran_out_goes_on_with_more(tmp_path):
 def test_other_searches_of_the_file_stay(tmp_path):
     instance, file = many(), tmp_path / "run.checkpoint"
     store = Checkpoints(file, "1")
-    both = [store.of(instance, label, OPTIONS, "bound", "find") for label in (0, 1)]
+    digests = Leaks(instance, 0).digests()
+    both = [store.of(digests, label, OPTIONS, "bound", "find") for label in (0, 1)]
     results = [
         search(instance, label, OPTIONS, progress=stop_after(4), checkpoint=both[label])
         for label in (0, 1)
     ]
     again = Checkpoints(file, "1")
-    both = [again.of(instance, label, OPTIONS, "bound", "find") for label in (0, 1)]
+    both = [again.of(digests, label, OPTIONS, "bound", "find") for label in (0, 1)]
     again.only(both)
     for label in (1, 0):
         result = search(instance, label, OPTIONS, checkpoint=both[label])
