@@ -72,7 +72,7 @@ def vnnlib(
     reading = load_query(query, network)
     seconds = None if time is None else max(1e-3, time - since_start())
     # What is done once for all runs is not charged to the first.
-    warmed(["forms"], _say)
+    warmed(["points"], _say)
     with _progress() as progress:
         decision = decide(reading.query, seconds=seconds, seed=seed, progress=progress)
     status, witness = _answer(reading, decision)
