@@ -26,6 +26,12 @@ _PROGRAMS = 25
 _MEMBERS = 16
 """Members that are sampled."""
 
+_SCORED = 256
+"""Points by which they are chosen."""
+
+_PRODUCTS = 2**22
+"""Values of forms that are looked at together."""
+
 _KEPT = 64
 """Networks of members that are kept at hand."""
 
@@ -97,9 +103,8 @@ class Seeker:
             self.rng.random((_SAMPLES // 4, box.dimension)) < 0.5, box.lower, box.upper
         )
         points = np.concatenate([samples, box.nearest(corners), (box.lower + box.upper)[None] / 2])
-        count = len(self.joint.members)
-        members = [0] if count == 1 else self.rng.permutation(count)[:_MEMBERS].tolist()
         starts: list[_Start] = []
+        members = self._promising(samples[:_SCORED], deadline)
         for member in members:
             scores = self._scores(points, member)
             for case in range(cases):
@@ -118,6 +123,32 @@ class Seeker:
             best = _better(best, self.replay(start.point, start.case, start.member))
         for start in starts[:_STARTS]:
             best = _better(best, self.climb(start.point, start.case, start.member, deadline))
+        return best
+
+    def _promising(self, points: Floats, deadline: float) -> list[int]:
+        """Return the members whose best of some points are the best."""
+        count, forms = len(self.joint.members), self.question.forms
+        if count <= _MEMBERS:
+            return list(range(count))
+        first = self.joint.first.scores(points)[0]
+        alone = forms.values(points, first, np.zeros_like(first))
+        merit = np.full(count, -np.inf)
+        step = max(1, _PRODUCTS // (len(alone) * len(points)))
+        order = self.rng.permutation(count).astype(np.int64)
+        for start in range(0, count, step):
+            for chosen, stack in self.joint.members.chunks(order[start : start + step]):
+                change = stack.scores(points) - first
+                values = alone + np.matmul(forms.change, change.transpose(0, 2, 1))
+                merit[chosen] = np.max(
+                    [
+                        self._least(values[:, forms.case(case)], case).max(axis=1)
+                        for case in range(forms.cases)
+                    ],
+                    axis=0,
+                )
+            if time.perf_counter() >= deadline:
+                break
+        best: list[int] = np.argsort(-merit, kind="stable")[:_MEMBERS].tolist()
         return best
 
     def climb(self, start: Floats, case: int, member: int, deadline: float) -> Found | None:
@@ -190,11 +221,20 @@ class Seeker:
 
     def _merit(self, points: Floats, scores: tuple[Floats, Floats], case: int) -> Floats:
         """Return the least goal, less what conditions miss, shape (n,)."""
-        forms, rows = self.question.forms, self.question.forms.case(case)
-        values = forms.values(points, *scores, rows)
-        goal = forms.goal[rows]
-        missed = np.minimum(values[~goal], 0.0).sum(axis=0)
-        return np.asarray(values[goal].min(axis=0) + 1e3 * missed)
+        rows = self.question.forms.case(case)
+        return self._least(self.question.forms.values(points, *scores, rows), case)
+
+    def _least(self, values: Floats, case: int) -> Floats:
+        """Return the least goal of a case's forms, less what its conditions miss.
+
+        Parameters
+        ----------
+        values : ndarray of float64, shape (..., rows of the case, n)
+        case : int
+        """
+        goal = self.question.forms.goal[self.question.forms.case(case)]
+        missed = np.minimum(values[..., ~goal, :], 0.0).sum(axis=-2)
+        return np.asarray(values[..., goal, :].min(axis=-2) + 1e3 * missed)
 
     def _scores(self, points: Floats, member: int) -> tuple[Floats, Floats]:
         first = self.joint.first.scores(points)[0]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from leaveout.bab.crude import Crude
 from leaveout.bab.native.clusters import make_clusters
 from leaveout.bab.native.digests import box_digest, family_digest, network_digest
+from leaveout.bab.native.gauge import SMALL_REGION
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.pairs import Space, make_space
@@ -47,8 +48,6 @@ class Claims:
     """
 
     least = -math.inf
-    # Float32 errors are charged to every form, and lowered where that helps.
-    blur = 0.0
     # The roots often settle the question.
     seeks_first = False
 
@@ -59,8 +58,18 @@ class Claims:
     @cached_property
     def most(self) -> float:
         """What propagation proves of all cases."""
-        known = Crude(self.question.query, FormErrors(self.question.query))
+        known = Crude(self.question.query, self._errors)
         return max((known.upper(case) for case in self.question.cases), default=-math.inf)
+
+    @cached_property
+    def blur(self) -> float:
+        """How far float32 evaluation may shift a bound anywhere."""
+        forms = self.question.forms
+        return float(forms.errors[forms.goal].max())
+
+    @cached_property
+    def _errors(self) -> FormErrors:
+        return FormErrors(self.question.query)
 
     @cached_property
     def seeker(self) -> Seeker:
@@ -105,7 +114,18 @@ class Claims:
 
     def blur_near(self, found: Found) -> float:
         """See `Quest.blur_near`."""
-        return 0.0
+        boxes = []
+        for point, whole in zip(found.points, self.question.query.points, strict=True):
+            near = point.astype(np.float64)
+            boxes.append(
+                Box(
+                    np.maximum(near - SMALL_REGION / 2, whole.lower),
+                    np.minimum(near + SMALL_REGION / 2, whole.upper),
+                )
+            )
+        own = [int(i[0]) for i in self.question.joint.members.indices(np.array([found.member]))]
+        goals = self.question.cases[found.case].goals
+        return max(self._errors.over(form, boxes, own) for form in goals)
 
     def enough(self, lower: float, gap: float) -> float:
         """See `Quest.enough`."""
