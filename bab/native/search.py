@@ -229,6 +229,9 @@ class NativeSearch(Generic[W]):
         self._tell()
         if saved is None and self.quest.seeks_first:
             self._scout()
+        elif saved is None and not self._settled():
+            # Samples alone take no time, and some bound from below is better than none.
+            self._keep(self.quest.first(self.options, self.started))
         if self._settled():
             return
         self.team = Team(
