@@ -26,6 +26,9 @@ _PROGRAMS = 25
 _MEMBERS = 16
 """Members that are sampled."""
 
+_CASES = 64
+"""Cases that are looked at with all samples, whatever the time."""
+
 _SCORED = 256
 """Points by which they are chosen."""
 
@@ -103,11 +106,15 @@ class Seeker:
             self.rng.random((_SAMPLES // 4, box.dimension)) < 0.5, box.lower, box.upper
         )
         points = np.concatenate([samples, box.nearest(corners), (box.lower + box.upper)[None] / 2])
+        # Of many cases each is looked at with fewer points.
+        points = points[:: -(-cases // _CASES)]
         starts: list[_Start] = []
         members = self._promising(samples[:_SCORED], deadline)
         for member in members:
             scores = self._scores(points, member)
             for case in range(cases):
+                if case >= _CASES and time.perf_counter() >= deadline:
+                    break
                 merit = self._merit(points, scores, case)
                 order = np.argsort(-merit)
                 # Some of the best, not all of one place.

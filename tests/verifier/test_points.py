@@ -1,0 +1,151 @@
+"""Claims over points have what leaks have: workers, kernels, checkpoints, all members at once."""
+
+from __future__ import annotations
+
+import math
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+
+from leaveout.bab.native.claims import Claims
+from leaveout.bab.native.options import NativeOptions
+from leaveout.bab.native.question import question_of
+from leaveout.bab.native.search import searched
+from leaveout.encoders import Box
+from leaveout.encoders.query import Application, Case, Condition, Form, Query
+from leaveout.models import Members
+from leaveout.models.onnx_file import network_from
+from leaveout.models.replay import with_parameters
+from leaveout.verifier.run import verify
+
+from support import children, networks
+from support.cases import family_of
+from support.files import BOUND, write_question
+
+HEAD = BOUND[: BOUND.index("find")]
+CLAIMS = {
+    "robust": "find d: least d such that forall x in X, y in X: distance(x, y) <= 0.1 => "
+    "abs(score(N, x, 0) - score(N, y, 0)) <= d",
+    "equal": 'let K = network("other.onnx")\n'
+    "find d: least d such that forall x in X: difference(N, K, x) <= d",
+    "fair": "guarantee g: forall x in X, y in X: feature(x, 0) == feature(y, 0) => "
+    "abs(score(N, x, 1) - score(N, y, 1)) <= 0.5",
+    "members": "find d: least d such that forall x in X, M in F: difference(N, M, x) <= d",
+}
+
+
+def written(folder, claim: str):
+    onnx.save(networks.dense(np.random.default_rng(7), (3, 5, 2), 1.0), folder / "other.onnx")
+    return write_question(folder, text=HEAD + CLAIMS[claim] + "\n")
+
+
+def overlap(one, two) -> bool:
+    """Whether two results can both be true."""
+    if one.kind == "guarantee":
+        return {one.verdict, two.verdict} != {"proved", "refuted"}
+    return one.lower <= two.upper and two.lower <= one.upper
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+@pytest.mark.parametrize("given", [{"workers": 2}, {"kernel": "torch:cpu"}, {"kernel": "numpy"}])
+def test_workers_and_kernels_answer_alike(tmp_path, claim, given):
+    if "torch" in given.get("kernel", ""):
+        pytest.importorskip("torch")
+    spec = written(tmp_path, claim)
+    (one,), (two,) = (verify(spec, time=20.0).results, verify(spec, time=20.0, **given).results)
+    assert overlap(one, two)
+    assert two.kind == "guarantee" or (two.lower is not None and two.upper is not None)
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_killed_and_resumed_it_ends_as_it_would_have(tmp_path, claim, monkeypatch):
+    spec = written(tmp_path, claim)
+    (whole,) = verify(spec, time=60.0).results
+    program = (
+        "import sys; from leaveout.bab.native import checkpoint; checkpoint.EVERY = 0.0; "
+        "checkpoint._SHARE = 0.0; from leaveout.verifier.run import verify; "
+        "verify(sys.argv[1], resume=sys.argv[2])"
+    )
+    state = tmp_path / "state"
+    running = children.start(
+        [sys.executable, "-c", program, spec, state], stderr=subprocess.PIPE, cwd=tmp_path
+    )
+    children.wait_until(
+        lambda: state.exists() or running.poll() is not None, "a checkpoint", running
+    )
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    (again,) = verify(spec, time=60.0, resume=state).results
+    assert overlap(whole, again)
+    assert again.verdict == whole.verdict
+    # What is finished is answered from the file.
+    with monkeypatch.context() as patch:
+        patch.setattr("leaveout.bab.native.search.make_executor", None)
+        (last,) = verify(spec, resume=state).results
+    assert (last.verdict, last.lower, last.upper) == (again.verdict, again.lower, again.upper)
+
+
+def test_a_checkpoint_of_another_claim_is_refused(tmp_path):
+    spec = written(tmp_path, "robust")
+    verify(spec, time=20.0, resume=tmp_path / "state")
+    other = spec.read_text().replace("<= 0.1", "<= 0.2")
+    spec.write_text(other)
+    with pytest.raises(Exception, match="checkpoint of another question"):
+        verify(spec, time=20.0, resume=tmp_path / "state")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_all_members_at_once_are_bounded_as_one_by_one(seed):
+    rng = np.random.default_rng(seed)
+    network = network_from(networks.dense(rng, (2, 4, 3), 1.0), "N")
+    family = family_of(rng, network, 7, 0.1)
+    box = Box(np.zeros(2), np.ones(2))
+    members = Members(network.graph, family)
+    query = Query(
+        (box,), (Application(network, 0), Application(network, 0, family=0)), (),
+        families=(members,),
+    )  # fmt: skip
+    cases = [
+        Case((), (Form((), ((0, label, sign), (1, label, -sign))),))
+        for label in range(3)
+        for sign in (1.0, -1.0)
+    ]
+    points = np.stack(np.meshgrid(*[np.linspace(0, 1, 60)] * 2), -1).reshape(-1, 2)
+    points = points.astype(np.float32)
+    own = network.runner().scores(points).astype(np.float64)
+    worst, most = -math.inf, -math.inf
+    for index in range(7):
+        taken = {name: value[0] for name, value in family.take([index]).items()}
+        scores = network.runner(taken).scores(points).astype(np.float64)
+        worst = max(worst, float(np.abs(scores - own).max()))
+        most = max(most, float(scores[scores[:, 0] >= scores[:, 1], 2].max(initial=-math.inf)))
+    options = NativeOptions(nodes=20_000, steps=40)
+    found = searched(Claims(question_of(query, cases)), options, floor=-math.inf)
+    assert found.upper >= worst
+    assert found.closed and found.lower >= worst - 0.02 * abs(worst)
+    one = Query((box,), (Application(network, 0, family=0),), (), families=(members,))
+    # Of the members alone, under a condition of their own.
+    ahead = Condition(Form((), ((0, 0, 1.0), (0, 1, -1.0))))
+    alone = [Case((ahead,), (Form((), ((0, 2, 1.0),)),))]
+    found = searched(Claims(question_of(one, alone)), options, floor=-math.inf)
+    assert found.upper >= most
+    assert found.lower <= found.upper
+
+
+def test_ten_cases_are_one_tree_with_two_sided_bounds(tmp_path):
+    rng = np.random.default_rng(0)
+    first = networks.dense(rng, (5, 20, 20, 20, 5), 1.0)
+    onnx.save(first, tmp_path / "n.onnx")
+    network = network_from(first, "N")
+    other = {name: value + np.float32(1e-3) for name, value in network.parameters.items()}
+    onnx.save(with_parameters(network.model, other), tmp_path / "m.onnx")
+    (tmp_path / "s.spec").write_text(
+        'let N = network("n.onnx")\nlet M = network("m.onnx")\nlet X = box(-1, 1)\n'
+        "find d: least d such that forall x in X: difference(N, M, x) <= d\n"
+    )
+    (found,) = verify(tmp_path / "s.spec", time=1.0).results
+    assert 0 < found.lower <= found.upper < math.inf
