@@ -104,7 +104,7 @@ def run(instance: Instance, ask: Case, engine: str) -> EngineResult:
     given = {"floor": ask["floor"], "decide": ask["decide"]}
     with contextlib.ExitStack() as stack:
         if not ask["scout"]:
-            for module in ("leaveout.bab.native.search", "leaveout.bab.lucid"):
+            for module in ("leaveout.bab.native.leaks", "leaveout.bab.lucid"):
                 stack.enter_context(mock.patch(f"{module}.scout", lambda *a, **k: None))
         if engine == "lucid":
             stack.enter_context(mock.patch("leaveout.bab.lucid.SolverPool", WarmPool))
