@@ -362,7 +362,9 @@ class Explorer:
         found = self.kernel.bound(
             self.space.numbers, self.forms, bare, batch, replace(self.work, steps=0)
         )
-        result[many] = values[many] - np.maximum(found.value, batch.cut)
+        bounded = np.maximum(found.value, batch.cut)
+        known = np.isfinite(bounded)
+        result[np.flatnonzero(many)[known]] = values[many][known] - bounded[known]
         return result
 
     def _snapped(self, nodes: list[Node]) -> tuple[list[Node], list[Node]]:
