@@ -309,6 +309,11 @@ def test_a_counter_example_above_a_bound_takes_the_bound_back(monkeypatch):
     goal = Form((), ((0, 0, 1.0), (0, 1, -1.0)))
     monkeypatch.setattr("leaveout.bab.native.explorer.Explorer.value", -1e3)
     monkeypatch.setattr(NativeSearch, "_over", lambda self, team: bool(self.witness))
+    seek, calls = Claims.first, iter(range(9))
+    # Nothing is found before the roots are bounded, from above by far too little.
+    monkeypatch.setattr(
+        Claims, "first", lambda self, *given: seek(self, *given) if next(calls) else None
+    )
     found = maximise(asked(query, (), [goal]), NativeOptions())
     assert found.witness is not None
     assert (found.closed, found.reason, found.betrayed) == (False, "numerical", True)
