@@ -21,7 +21,7 @@ from leaveout.encoders import (
 from leaveout.errors import FamilyError, SpecError
 from leaveout.models import Family, Members, Network
 
-__all__ = ["Instance", "make_instance"]
+__all__ = ["Instance", "expect_finite", "make_instance"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +113,7 @@ def make_instance(network: Network, family: Family, box: Box) -> Instance:
         )
     with np.errstate(all="ignore"):
         members = Members(network.graph, family)
-        hyper = hyper_network(members)
-        if not _finite(hyper):
-            raise _infinite(members, network)
+        hyper = expect_finite(members, network)
         bounds = network_bounds(network.stack, box)
         pair = pair_bounds(network.stack, hyper, bounds, box)
         own = {name: value[None] for name, value in network.parameters.items()}
@@ -130,6 +128,21 @@ def make_instance(network: Network, family: Family, box: Box) -> Instance:
             "nothing can be proved of them"
         )
     return Instance(network, family, members, box, pair, *errors)
+
+
+def expect_finite(members: Members, network: Network) -> HyperNetwork:
+    """Return the hyper-network of a family.
+
+    Raises
+    ------
+    FamilyError
+        If a member's folded weights are not finite (a division by zero, a negative variance).
+    """
+    with np.errstate(all="ignore"):
+        hyper = hyper_network(members)
+        if not _finite(hyper):
+            raise _infinite(members, network)
+    return hyper
 
 
 def _finite(hyper: HyperNetwork) -> bool:

@@ -8,8 +8,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.bab.instance import expect_finite
 from leaveout.bab.native.forms import Forms, stacked
-from leaveout.encoders import Box, Evaluation, Interval, evaluation_of, network_bounds
+from leaveout.encoders import (
+    Box,
+    Evaluation,
+    Interval,
+    confidence_error,
+    evaluation_of,
+    hyper_network,
+    network_bounds,
+)
+from leaveout.encoders.bounds import hyper_bounds
 from leaveout.encoders.joint import Joint, join
 from leaveout.encoders.query import Case, Form, Query
 from leaveout.errors import SpecError
@@ -70,7 +80,12 @@ def question_of(query: Query, cases: Sequence[Case], *, apart: bool = False) -> 
     ------
     SpecError
         If a number of a form is not finite, or so large that float64 ends near.
+    FamilyError
+        If a member's folded weights are not finite.
     """
+    for each in query.applications:
+        if each.family is not None:
+            expect_finite(query.families[each.family], each.network)
     joint = join(query, cases, apart=apart)
     errors = FormErrors(query)
     whole, parts, rows = [], [], []
@@ -145,6 +160,7 @@ class FormErrors:
         self._known: dict[tuple[int, int | None], Evaluation] = {}
         self._bounds: dict[tuple[int, int | None, bytes], tuple[Interval, ...]] = {}
         self._found: dict[tuple[int, int | None, bytes, bytes], float] = {}
+        self._any: dict[tuple[int, bytes], float] = {}
 
     def over(self, form: Form, boxes: Sequence[Box], members: Sequence[int] | None = None) -> float:
         """Bound how far rounding may move a form.
@@ -169,12 +185,31 @@ class FormErrors:
             if not row.any():
                 continue
             each = query.applications[a]
-            own: Sequence[int | None] = (None,)
-            if each.family is not None:
-                own = range(len(query.families[each.family]))
-                own = own if members is None else [members[each.family]]
-            total += max(self._error(a, member, boxes[each.point], row) for member in own)
+            box = boxes[each.point]
+            if each.family is None:
+                total += self._error(a, None, box, row)
+            elif members is None:
+                total += self._of_any(a, box, row)
+            else:
+                total += self._error(a, members[each.family], box, row)
         return total
+
+    def _of_any(self, application: int, box: Box, row: Floats) -> float:
+        """Bound what rounding may do to a form of any member's scores.
+
+        No score is off by more than a confidence may be, and no two together are.
+        """
+        each = self._query.applications[application]
+        assert each.family is not None
+        members = self._query.families[each.family]
+        key = (application, box.lower.tobytes() + box.upper.tobytes())
+        if key not in self._any:
+            bounds = hyper_bounds(hyper_network(members), box)
+            found = confidence_error(each.network.graph, members.family.parameters, bounds, box)
+            self._any[key] = found
+        sizes = np.abs(row)
+        often = sizes.max() if np.count_nonzero(sizes) <= 2 else sizes.sum()
+        return float(self._any[key] * often * (1.0 + 1e-12))
 
     def _error(self, application: int, member: int | None, box: Box, row: Floats) -> float:
         place = box.lower.tobytes() + box.upper.tobytes()

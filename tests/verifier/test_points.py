@@ -10,14 +10,16 @@ import sys
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
 from leaveout.bab.native.claims import Claims
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.question import question_of
+from leaveout.bab.native.question import FormErrors, question_of
 from leaveout.bab.native.search import searched
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Condition, Form, Query
-from leaveout.models import Members
+from leaveout.errors import FamilyError
+from leaveout.models import Family, Members
 from leaveout.models.onnx_file import network_from
 from leaveout.models.replay import with_parameters
 from leaveout.verifier.run import verify
@@ -134,6 +136,38 @@ def test_all_members_at_once_are_bounded_as_one_by_one(seed):
     found = searched(Claims(question_of(one, alone)), options, floor=-math.inf)
     assert found.upper >= most
     assert found.lower <= found.upper
+
+
+def test_a_member_that_divides_by_zero_is_refused_by_number():
+    nodes = [
+        helper.make_node("Div", ["x", "d"], ["z"]),
+        helper.make_node("MatMul", ["z", "W"], ["y"]),
+    ]
+    constants = {"d": np.ones(2, np.float32), "W": np.eye(2, dtype=np.float32)}
+    network = network_from(networks.model(nodes, constants, ["n", 2], ["n", 2]), "div.onnx")
+    stacked = {name: np.stack([value, value]) for name, value in network.parameters.items()}
+    stacked["d"][1] = 0
+    members = Members(network.graph, Family(stacked, np.asarray([4, 7])))
+    box = Box(np.zeros(2), np.ones(2))
+    query = Query((box,), (Application(network, 0, family=0),), (), families=(members,))
+    with pytest.raises(FamilyError, match=r"member 1 \(row 7\).*divides by zero"):
+        question_of(query, [Case((), (Form((), ((0, 0, 1.0),)),))])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_rounding_may_do_to_any_member_holds_of_each(seed):
+    rng = np.random.default_rng(seed)
+    network = network_from(networks.dense(rng, (2, 6, 3), 3.0), "N")
+    family = family_of(rng, network, 5, 0.2)
+    box = Box(np.zeros(2), np.ones(2))
+    members = Members(network.graph, family)
+    query = Query((box,), (Application(network, 0, family=0),), (), families=(members,))
+    errors = FormErrors(query)
+    for _ in range(10):
+        row = np.where(rng.random(3) < 0.7, rng.normal(size=3), 0.0)
+        form = Form((), tuple((0, j, float(c)) for j, c in enumerate(row) if c))
+        any_of = errors.over(form, [box])
+        assert all(errors.over(form, [box], [index]) <= any_of * (1 + 1e-9) for index in range(5))
 
 
 def test_ten_cases_are_one_tree_with_two_sided_bounds(tmp_path):
