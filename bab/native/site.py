@@ -29,6 +29,9 @@ Floats = NDArray[np.float64]
 
 _HINTS = 6
 
+_ROOTS = 64
+"""Roots bounded at once."""
+
 _SLICE = 0.25
 """Seconds between looks at what the others found."""
 
@@ -147,7 +150,12 @@ class Site:
         everyone = np.arange(self.space.count, dtype=np.int64)
         roots = self.prepared.roots(everyone, self.explorer.name)
         with self._whole():
-            self.explorer.start(roots, target)
+            for i in range(0, len(roots), _ROOTS):
+                if self._halted:
+                    # Nobody waits any more.
+                    self.explorer.add(roots[i:])
+                    break
+                self.explorer.start(roots[i : i + _ROOTS], target)
             return self._report(target)
 
     def step(self, target: float, seconds: float) -> Report:

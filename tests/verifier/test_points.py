@@ -170,6 +170,17 @@ def test_what_rounding_may_do_to_any_member_holds_of_each(seed):
         assert all(errors.over(form, [box], [index]) <= any_of * (1 + 1e-9) for index in range(5))
 
 
+@pytest.mark.parametrize("place", ["question_of", "searched"])
+def test_ctrl_c_before_a_search_leaves_a_result(tmp_path, monkeypatch, place):
+    def stop(*given, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"leaveout.verifier.formulas.run.{place}", stop)
+    (found,) = verify(written(tmp_path, "equal")).results
+    assert (found.verdict, found.reason.split("; ")[0]) == ("unknown", "time: interrupted")
+    assert found.upper is None
+
+
 def test_ten_cases_are_one_tree_with_two_sided_bounds(tmp_path):
     rng = np.random.default_rng(0)
     first = networks.dense(rng, (5, 20, 20, 20, 5), 1.0)

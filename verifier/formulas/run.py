@@ -105,7 +105,12 @@ class _Decision:
 
     def result(self) -> Result:
         for i, asked in enumerate(self.questions):
-            self._solve(asked, len(self.questions) - i)
+            try:
+                self._solve(asked, len(self.questions) - i)
+            except KeyboardInterrupt:
+                # Before its search began: nothing is known of it.
+                self.interrupted = True
+                self._take(asked, _unsearched(math.inf, closed=False))
             if self.decides and self.best is not None:
                 break
         return self._record()
@@ -151,21 +156,7 @@ class _Decision:
         """Record what is known of a question that is not searched."""
         upper = own.most
         closed = upper < 0.0 if self.decides else upper <= self.lower
-        self._take(
-            asked,
-            SearchResult(
-                label=-1,
-                lower=-math.inf,
-                upper=upper,
-                witness=None,
-                closed=closed,
-                reason=None if closed else "time",
-                detail="no time was left to search",
-                member_upper=np.full(own.members, upper),
-                solved=0,
-                seconds=0.0,
-            ),
-        )
+        self._take(asked, _unsearched(upper, closed=closed))
 
     def _tell(self, progress: Progress, lower: float, upper: float) -> None:
         if self.progress is None:
@@ -243,6 +234,22 @@ class _Decision:
             points=points, scores=scores, labels=labels, members=members, removed=removed,
             words=_words(points, scores, labels, removed),
         )  # fmt: skip
+
+
+def _unsearched(upper: float, *, closed: bool) -> SearchResult[Found]:
+    """Return what is known of a question without a search."""
+    return SearchResult(
+        label=-1,
+        lower=-math.inf,
+        upper=upper,
+        witness=None,
+        closed=closed,
+        reason=None if closed else "time",
+        detail="no time was left to search",
+        member_upper=np.array([upper]),
+        solved=0,
+        seconds=0.0,
+    )
 
 
 def _signed(trace: TraceRecord, sign: float) -> TraceRecord:
