@@ -142,18 +142,19 @@ class CurveRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TraceRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The bounds of one label while it was searched; of a long search some moments only.
+    """The bounds of one question while it was searched; of a long search some moments only.
 
     Attributes
     ----------
-    label : int
+    label : int or None
+        Of leaks, or of ``per label``.
     seconds : tuple of float
         Since the search began, ascending.
     lower, upper : tuple of float
         Known at each moment; the one never falls, the other never rises.
     """
 
-    label: int
+    label: int | None
     seconds: tuple[float, ...]
     lower: tuple[float, ...]
     upper: tuple[float, ...]

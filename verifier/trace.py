@@ -41,7 +41,8 @@ class Trace:
         if len(kept) < 2:
             return None
         seconds, lower, upper = zip(*kept, strict=True)
-        return TraceRecord(label=result.label, seconds=seconds, lower=lower, upper=upper)
+        label = None if result.label < 0 else result.label
+        return TraceRecord(label=label, seconds=seconds, lower=lower, upper=upper)
 
     def _add(self, seconds: float, lower: float, upper: float, last: bool = False) -> None:
         if not (math.isfinite(lower) and math.isfinite(upper)):

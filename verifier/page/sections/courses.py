@@ -39,7 +39,8 @@ def courses(page: Page) -> Html | None:
 
 def _named(name: str, trace: TraceRecord, file: str) -> Html:
     where = f" ({file})" if file else ""
-    return joined(code(name), f", label {trace.label}{where}")
+    label = "" if trace.label is None else f", label {trace.label}"
+    return joined(code(name), f"{label}{where}")
 
 
 def _chart(name: Html, trace: TraceRecord) -> Html:
@@ -48,7 +49,7 @@ def _chart(name: Html, trace: TraceRecord) -> Html:
     high = max(trace.lower[-1], trace.upper[-1])
     least = min(0.0, *trace.lower)
     top = min(max(trace.upper), _HIGH * high) if high > 0 else max(trace.upper)
-    y = linear(least, max(top, least), "confidence")
+    y = linear(least, max(top, least), "value" if trace.label is None else "confidence")
     times = [max(each, x.low) for each in trace.seconds]
     lower, upper = steps(times, trace.lower), steps(times, trace.upper)
     ends = span(trace.lower[-1], trace.upper[-1])
@@ -104,5 +105,6 @@ def _numbers(trace: TraceRecord) -> Html:
         [plain(round(seconds, 3)), bound(lower), bound(upper, up=True)]
         for seconds, lower, upper in zip(trace.seconds, trace.lower, trace.upper, strict=True)
     ]
-    title = f"Bounds of label {trace.label} over time"
+    of = "" if trace.label is None else f" of label {trace.label}"
+    title = f"Bounds{of} over time"
     return folded("The numbers", table(title, columns, rows))
