@@ -6,9 +6,7 @@ import math
 from fractions import Fraction
 
 from leaveout.bab.native.question import FormErrors
-from leaveout.encoders import Interval, hyper_network, network_bounds
-from leaveout.encoders.bounds import hyper_bounds
-from leaveout.encoders.query import Application, Case, Form, Query
+from leaveout.encoders.query import Case, Form, Query
 
 __all__ = ["Crude"]
 
@@ -27,13 +25,10 @@ class Crude:
 
     def __init__(self, query: Query, errors: FormErrors) -> None:
         self._query, self._errors = query, errors
-        self._scores = [self._bounded(each) for each in query.applications]
-
-    def _bounded(self, application: Application) -> Interval:
-        box = self._query.points[application.point]
-        if application.family is None:
-            return network_bounds(application.network.stack, box)[-1]
-        return hyper_bounds(hyper_network(self._query.families[application.family]), box)[-1]
+        self._scores = [
+            errors.bounds(number, query.points[each.point])[-1]
+            for number, each in enumerate(query.applications)
+        ]
 
     def upper(self, case: Case) -> float:
         """Bound the least goal over the counter-examples of a case; infinite if nothing is known.

@@ -29,7 +29,8 @@ class SearchResult(Generic[W]):
     lower : float
         Value of the witness; without one 0 for leaks, minus infinity for other claims.
     upper : float
-        No counter-example has a higher value, as computed in float32.
+        No counter-example has a higher value, as computed in float32; minus infinity where there
+        is none at all.
     witness : Witness or leaveout.bab.seek.Found or None
     closed : bool
         Whether the bounds agree to the gap asked for, or settle the floor asked about.

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from leaveout.bab import NativeOptions, Progress, SearchResult
-from leaveout.bab.native.claims import Claims
+from leaveout.bab.native.claims import STEPS, Claims
 from leaveout.bab.native.question import Question, question_of
 from leaveout.bab.native.search import searched
 from leaveout.bab.seek import Found
@@ -52,7 +52,7 @@ def traced(
     def keep(progress: Progress) -> None:
         trace.append((progress.seconds, progress.upper))
 
-    options = NativeOptions(seconds, steps=40)
+    options = NativeOptions(seconds, steps=STEPS)
     result = searched(Claims(question), options, floor=-math.inf, progress=keep)
     trace.append((time.perf_counter() - started, result.upper))
     return result, trace

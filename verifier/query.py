@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab import NativeOptions, ProgressCallback
-from leaveout.bab.native.claims import Claims
+from leaveout.bab.native.claims import BELOW, STEPS, Claims
 from leaveout.bab.native.question import question_of
 from leaveout.bab.native.search import searched
 from leaveout.encoders.query import Case, Query
-from leaveout.verifier.formulas.run import BELOW, LEAST_VALUE, STEPS
 from leaveout.verifier.report import Verdict
 
 __all__ = ["Decision", "decide"]
@@ -96,14 +95,13 @@ def decide(
     verdict: Verdict = "proved" if found.closed else "unknown"
     if witness is not None and not worst:
         verdict = "refuted"
-    upper = found.upper if found.upper > LEAST_VALUE else -math.inf
     return Decision(
         verdict,
         None if verdict != "unknown" else found.reason,
         None if witness is None else witness.points,
         None if witness is None else witness.scores,
         found.lower if worst else -math.inf,
-        upper if worst else math.inf,
+        found.upper if worst else math.inf,
         time.perf_counter() - started,
         found.interrupted,
     )

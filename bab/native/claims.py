@@ -22,9 +22,15 @@ from leaveout.bab.native.question import FormErrors, Question
 from leaveout.bab.seek import Found, Seeker
 from leaveout.encoders import Box
 
-__all__ = ["Claims"]
+__all__ = ["BELOW", "STEPS", "Claims"]
 
 Floats = NDArray[np.float64]
+
+STEPS = 40
+"""Of the dual ascent of one node."""
+
+BELOW = math.nextafter(0.0, -math.inf)
+"""What a guarantee's counter-examples must be bounded by: of exactly 0 there may be some."""
 
 _SAME = 1e-9
 """Bounds so close are equal, also where both are about 0."""
@@ -58,7 +64,7 @@ class Claims:
     @cached_property
     def most(self) -> float:
         """What propagation proves of all cases."""
-        known = Crude(self.question.query, self._errors)
+        known = Crude(self.question.query, self.question.errors)
         return max((known.upper(case) for case in self.question.cases), default=-math.inf)
 
     @cached_property
@@ -66,10 +72,6 @@ class Claims:
         """How far float32 evaluation may shift a bound anywhere."""
         forms = self.question.forms
         return float(forms.errors[forms.goal].max())
-
-    @cached_property
-    def _errors(self) -> FormErrors:
-        return FormErrors(self.question.query)
 
     @cached_property
     def seeker(self) -> Seeker:
@@ -125,7 +127,7 @@ class Claims:
             )
         own = [int(i[0]) for i in self.question.joint.members.indices(np.array([found.member]))]
         goals = self.question.cases[found.case].goals
-        return max(self._errors.over(form, boxes, own) for form in goals)
+        return max(self.question.errors.over(form, boxes, own) for form in goals)
 
     def enough(self, lower: float, gap: float) -> float:
         """See `Quest.enough`."""
@@ -184,6 +186,7 @@ class ClaimGauge:
 
     def __init__(self, question: Question, space: Space) -> None:
         self._question, self._space = question, space
+        # Of its own: explorers run beside whoever seeks.
         self._errors = FormErrors(question.query)
 
     def __call__(self, node: Node, target: float) -> Node:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,9 +38,16 @@ class Leaks:
     def __init__(self, instance: Instance, label: int) -> None:
         self.instance, self.label = instance, label
         self.members = len(instance.family)
-        self.most = instance.most(label)
         self.blur = instance.network_error + instance.member_error
-        self._replayer = Replayer(instance)
+
+    @cached_property
+    def most(self) -> float:
+        """What propagation proves of all members."""
+        return self.instance.most(self.label)
+
+    @cached_property
+    def _replayer(self) -> Replayer:
+        return Replayer(self.instance)
 
     def prepare(self, options: NativeOptions) -> Prepared:
         """See `Quest.prepare`."""

@@ -13,10 +13,10 @@ from leaveout.bab.native.forms import Forms, stacked
 from leaveout.encoders import (
     Box,
     Evaluation,
+    HyperNetwork,
     Interval,
     confidence_error,
     evaluation_of,
-    hyper_network,
     network_bounds,
 )
 from leaveout.encoders.bounds import hyper_bounds
@@ -54,6 +54,8 @@ class Question:
         Of each case the goals, then the rest.
     rows : tuple of tuple of Form
         What the forms of each case were made from.
+    errors : FormErrors
+        Of the query.
     """
 
     query: Query
@@ -61,6 +63,7 @@ class Question:
     joint: Joint
     forms: Forms
     rows: tuple[tuple[Form, ...], ...]
+    errors: FormErrors
 
 
 def question_of(query: Query, cases: Sequence[Case], *, apart: bool = False) -> Question:
@@ -83,11 +86,12 @@ def question_of(query: Query, cases: Sequence[Case], *, apart: bool = False) -> 
     FamilyError
         If a member's folded weights are not finite.
     """
-    for each in query.applications:
-        if each.family is not None:
-            expect_finite(query.families[each.family], each.network)
-    joint = join(query, cases, apart=apart)
     errors = FormErrors(query)
+    for number, each in enumerate(query.applications):
+        if each.family is not None:
+            # Looked at before anything else: members that are no numbers prove anything.
+            errors.of_family(number)
+    joint = join(query, cases, apart=apart)
     whole, parts, rows = [], [], []
     for number, case in enumerate(cases):
         others = [each.form for each in case.conditions]
@@ -103,7 +107,7 @@ def question_of(query: Query, cases: Sequence[Case], *, apart: bool = False) -> 
         rows.append(own)
         bound = np.array([errors.over(form, query.points) for form in own])
         parts.append(_forms(own, joint, bound, len(goals)))
-    return Question(query, tuple(whole), joint, stacked(parts), tuple(rows))
+    return Question(query, tuple(whole), joint, stacked(parts), tuple(rows), errors)
 
 
 def _expect_moderate(forms: Sequence[Form]) -> None:
@@ -161,6 +165,7 @@ class FormErrors:
         self._bounds: dict[tuple[int, int | None, bytes], tuple[Interval, ...]] = {}
         self._found: dict[tuple[int, int | None, bytes, bytes], float] = {}
         self._any: dict[tuple[int, bytes], float] = {}
+        self._hyper: dict[int, HyperNetwork] = {}
 
     def over(self, form: Form, boxes: Sequence[Box], members: Sequence[int] | None = None) -> float:
         """Bound how far rounding may move a form.
@@ -194,6 +199,28 @@ class FormErrors:
                 total += self._error(a, members[each.family], box, row)
         return total
 
+    def of_family(self, application: int) -> HyperNetwork:
+        """Return the hyper-network of the family that an application is of.
+
+        Raises
+        ------
+        FamilyError
+            If a member's folded weights are not finite.
+        """
+        if application not in self._hyper:
+            each = self._query.applications[application]
+            assert each.family is not None
+            members = self._query.families[each.family]
+            self._hyper[application] = expect_finite(members, each.network)
+        return self._hyper[application]
+
+    def bounds(self, application: int, box: Box) -> tuple[Interval, ...]:
+        """Bound the layers of an application, of any member where it is of a family."""
+        each = self._query.applications[application]
+        if each.family is None:
+            return network_bounds(each.network.stack, box)
+        return hyper_bounds(self.of_family(application), box)
+
     def _of_any(self, application: int, box: Box, row: Floats) -> float:
         """Bound what rounding may do to a form of any member's scores.
 
@@ -204,7 +231,7 @@ class FormErrors:
         members = self._query.families[each.family]
         key = (application, box.lower.tobytes() + box.upper.tobytes())
         if key not in self._any:
-            bounds = hyper_bounds(hyper_network(members), box)
+            bounds = self.bounds(application, box)
             found = confidence_error(each.network.graph, members.family.parameters, bounds, box)
             self._any[key] = found
         sizes = np.abs(row)

@@ -417,7 +417,7 @@ class NativeSearch(Generic[W]):
             Progress(
                 self.label,
                 self.lower,
-                self.upper,
+                _bound(self.upper),
                 team.open_nodes if team else 0,
                 team.bounded if team else 0,
                 self._seconds,
@@ -442,7 +442,7 @@ class NativeSearch(Generic[W]):
         return SearchResult(
             self.label,
             self.lower,
-            upper,
+            _bound(upper),
             self.witness,
             closed,
             reason,
@@ -473,6 +473,11 @@ class NativeSearch(Generic[W]):
         if self.spent_nodes:
             return False, "time", f"stopped after {self.options.nodes} nodes"
         return False, "numerical", f"float32 evaluation blurs what is asked by {self.blur:.2g}"
+
+
+def _bound(upper: float) -> float:
+    """Return an upper bound; minus infinity where it says that there is nothing at all."""
+    return upper if upper > _NOTHING else -math.inf
 
 
 def _nothing() -> None:

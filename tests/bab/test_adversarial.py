@@ -14,6 +14,7 @@ from leaveout.models.onnx_file import Network, network_from
 from leaveout.solvers import available
 
 from support import networks
+from support.cases import dividing
 from support.children import HANGS
 
 Matrices = list[np.ndarray]
@@ -114,15 +115,7 @@ def test_overflowing_members_are_refused_and_never_proved():
 
 
 def test_a_member_that_divides_by_zero_is_refused_by_number():
-    nodes = [
-        helper.make_node("Div", ["x", "d"], ["z"]),
-        helper.make_node("MatMul", ["z", "W"], ["y"]),
-    ]
-    constants = {"d": np.ones(2, np.float32), "W": np.eye(2, dtype=np.float32)}
-    network = network_from(networks.model(nodes, constants, ["n", 2], ["n", 2]), "div.onnx")
-    stacked = {k: np.stack([v, v]) for k, v in network.parameters.items()}
-    stacked["d"][1] = 0
-    family = Family(stacked, np.asarray([4, 7]))
+    network, family = dividing()
     with pytest.raises(FamilyError, match=r"member 1 \(row 7\).*divides by zero"):
         make_instance(network, family, Box(np.zeros(2), np.ones(2)))
 

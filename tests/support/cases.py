@@ -29,6 +29,19 @@ def shaken(
     }
 
 
+def dividing() -> tuple[Network, Family]:
+    """Return a network that divides, and two members of which the second divides by zero."""
+    nodes = [
+        onnx.helper.make_node("Div", ["x", "d"], ["z"]),
+        onnx.helper.make_node("MatMul", ["z", "W"], ["y"]),
+    ]
+    constants = {"d": np.ones(2, np.float32), "W": np.eye(2, dtype=np.float32)}
+    network = network_from(networks.model(nodes, constants, ["n", 2], ["n", 2]), "div.onnx")
+    stacked = {name: np.stack([value, value]) for name, value in network.parameters.items()}
+    stacked["d"][1] = 0
+    return network, Family(stacked, np.asarray([4, 7]))
+
+
 def family_of(
     rng: np.random.Generator, network: Network, members: int, spread: float = 0.1
 ) -> Family:

@@ -7,15 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from leaveout.bab import NativeOptions, SearchResult
-from leaveout.bab.native.claims import Claims
+from leaveout.bab.native.claims import BELOW, STEPS, Claims
 from leaveout.bab.native.question import Question, question_of
 from leaveout.bab.native.search import searched
 from leaveout.bab.seek import Found
 from leaveout.encoders.query import Case, Condition, Form, Query
-
-STEPS = 40
-
-BELOW = math.nextafter(0.0, -math.inf)
 
 
 def asked(

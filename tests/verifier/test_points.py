@@ -10,7 +10,6 @@ import sys
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
 
 from leaveout.bab.native.claims import Claims
 from leaveout.bab.native.options import NativeOptions
@@ -19,13 +18,13 @@ from leaveout.bab.native.search import searched
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Condition, Form, Query
 from leaveout.errors import FamilyError
-from leaveout.models import Family, Members
+from leaveout.models import Members
 from leaveout.models.onnx_file import network_from
 from leaveout.models.replay import with_parameters
 from leaveout.verifier.run import verify
 
 from support import children, networks
-from support.cases import family_of
+from support.cases import dividing, family_of
 from support.files import BOUND, write_question
 
 HEAD = BOUND[: BOUND.index("find")]
@@ -139,15 +138,8 @@ def test_all_members_at_once_are_bounded_as_one_by_one(seed):
 
 
 def test_a_member_that_divides_by_zero_is_refused_by_number():
-    nodes = [
-        helper.make_node("Div", ["x", "d"], ["z"]),
-        helper.make_node("MatMul", ["z", "W"], ["y"]),
-    ]
-    constants = {"d": np.ones(2, np.float32), "W": np.eye(2, dtype=np.float32)}
-    network = network_from(networks.model(nodes, constants, ["n", 2], ["n", 2]), "div.onnx")
-    stacked = {name: np.stack([value, value]) for name, value in network.parameters.items()}
-    stacked["d"][1] = 0
-    members = Members(network.graph, Family(stacked, np.asarray([4, 7])))
+    network, family = dividing()
+    members = Members(network.graph, family)
     box = Box(np.zeros(2), np.ones(2))
     query = Query((box,), (Application(network, 0, family=0),), (), families=(members,))
     with pytest.raises(FamilyError, match=r"member 1 \(row 7\).*divides by zero"):

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from leaveout.bab import Progress, SearchResult
 from leaveout.bab.native.checkpoint import Checkpoint
-from leaveout.bab.native.claims import Claims
+from leaveout.bab.native.claims import BELOW, STEPS, Claims
 from leaveout.bab.native.question import question_of
 from leaveout.bab.native.search import searched
 from leaveout.bab.seek import Found
@@ -23,18 +23,9 @@ from leaveout.verifier.report import ExampleRecord, Result, TraceRecord
 from leaveout.verifier.trace import Trace
 from leaveout.verifier.words import box_record
 
-__all__ = ["BELOW", "LEAST_VALUE", "STEPS", "claimed", "decide_formula"]
+__all__ = ["claimed", "decide_formula"]
 
 StatementProgress = Callable[[str, Progress], None]
-
-STEPS = 40
-"""Of the dual ascent of one node."""
-
-BELOW = math.nextafter(0.0, -math.inf)
-"""What a guarantee's counter-examples must be bounded by: of exactly 0 there may be some."""
-
-LEAST_VALUE = -1e299
-"""Below this an upper bound says that there is no counter-example at all."""
 
 _SAME = 1e-9
 """Bounds so close are equal, also where both are about 0."""
@@ -122,6 +113,7 @@ class _Decision:
         share = None
         if self.deadline is not None:
             share = max(0.0, self.deadline - time.perf_counter()) / left
+        # The first is looked at even where there is no time: one point that counts is a bound.
         if self.interrupted or (share == 0.0 and left < len(self.questions)):
             self._left(asked, own)
             return
@@ -147,8 +139,7 @@ class _Decision:
         self.interrupted = self.interrupted or found.interrupted
         if found.witness is not None and found.lower > self.lower:
             self.lower, self.best = found.lower, (asked, found.witness)
-        upper = found.upper if found.upper > LEAST_VALUE else -math.inf
-        self.upper = max(self.upper, upper)
+        self.upper = max(self.upper, found.upper)
         if not found.closed:
             self.open.append(found)
 
