@@ -25,10 +25,7 @@ class Crude:
 
     def __init__(self, query: Query, errors: FormErrors) -> None:
         self._query, self._errors = query, errors
-        self._scores = [
-            errors.bounds(number, query.points[each.point])[-1]
-            for number, each in enumerate(query.applications)
-        ]
+        self._scores = [errors.bounds(number)[-1] for number in range(len(query.applications))]
 
     def upper(self, case: Case) -> float:
         """Bound the least goal over the counter-examples of a case; infinite if nothing is known.
@@ -61,7 +58,7 @@ class Crude:
             if not math.isfinite(end):
                 return math.inf
             total += Fraction(c) * Fraction(end)
-        error = self._errors.over(form, self._query.points)
+        error = float(self._errors.over([form])[0])
         if not math.isfinite(error):
             return math.inf
         try:

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from leaveout.encoders import (
+    Applied,
     Box,
-    HyperNetwork,
     Interval,
     PairBounds,
     confidence_error,
     confidence_upper,
-    hyper_network,
     network_bounds,
     pair_bounds,
+    rounding_error,
 )
-from leaveout.errors import FamilyError, SpecError
+from leaveout.errors import SpecError
 from leaveout.models import Family, Members, Network
 
-__all__ = ["Instance", "expect_finite", "make_instance"]
+__all__ = ["Instance", "make_instance"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,16 @@ class Instance:
     def labels(self) -> int:
         """Number of labels."""
         return self.network.labels
+
+    @cached_property
+    def own(self) -> Applied:
+        """N, as it is applied."""
+        return Applied(self.network)
+
+    @cached_property
+    def others(self) -> Applied:
+        """Members in its place."""
+        return Applied(self.network, self.members)
 
     def most(self, label: int, *, matching: bool = True) -> float:
         """Upper bound of the float32 confidence of any leak, by propagation alone.
@@ -113,13 +124,13 @@ def make_instance(network: Network, family: Family, box: Box) -> Instance:
         )
     with np.errstate(all="ignore"):
         members = Members(network.graph, family)
-        hyper = expect_finite(members, network)
+        others = Applied(network, members)
         bounds = network_bounds(network.stack, box)
-        pair = pair_bounds(network.stack, hyper, bounds, box)
+        pair = pair_bounds(network.stack, others.hyper, bounds, box)
         own = {name: value[None] for name, value in network.parameters.items()}
         errors = (
             confidence_error(network.graph, own, bounds, box),
-            confidence_error(network.graph, family.parameters, pair.hyper, box),
+            rounding_error(others.evaluation(), pair.hyper, box).of_confidence(),
         )
     known = (*bounds, *pair.hyper, *pair.before, *pair.after)
     if not (np.isfinite(errors).all() and all(np.isfinite(b.width).all() for b in known)):
@@ -128,42 +139,3 @@ def make_instance(network: Network, family: Family, box: Box) -> Instance:
             "nothing can be proved of them"
         )
     return Instance(network, family, members, box, pair, *errors)
-
-
-def expect_finite(members: Members, network: Network) -> HyperNetwork:
-    """Return the hyper-network of a family.
-
-    Raises
-    ------
-    FamilyError
-        If a member's folded weights are not finite (a division by zero, a negative variance).
-    """
-    with np.errstate(all="ignore"):
-        hyper = hyper_network(members)
-        if not _finite(hyper):
-            raise _infinite(members, network)
-    return hyper
-
-
-def _finite(hyper: HyperNetwork) -> bool:
-    """Whether all parameters of all members are: what is not shows in the extremes."""
-    return all(
-        bool(np.isfinite(interval.lower).all() and np.isfinite(interval.upper).all())
-        for layer in hyper.layers
-        for interval in (*layer.weights.values(), layer.bias)
-    )
-
-
-def _infinite(members: Members, network: Network) -> FamilyError:
-    """Return the error that names the first member that is not finite."""
-    first = next(
-        int(chosen[np.argmin(finite)])
-        for chosen, finite in (
-            (chosen, np.isfinite(stack.flat()).all(axis=1)) for chosen, stack in members.chunks()
-        )
-        if not finite.all()
-    )
-    return FamilyError(
-        f"member {first} (row {int(members.family.removed[first])}) of the family of "
-        f"{network.source} divides by zero, or has a negative variance"
-    )

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from leaveout.bab.native.question import Question
 from leaveout.encoders.query import Condition
 from leaveout.models import Stack
-from leaveout.models.replay import Runner
 
 __all__ = ["Found", "Seeker"]
 
@@ -91,7 +90,6 @@ class Seeker:
         self.question = question
         self.joint = question.joint
         self.rng = np.random.default_rng(seed)
-        self._runners: dict[tuple[int, int | None], Runner] = {}
         self._stacks: dict[int, Stack] = {}
         forms = question.forms
         self._size = np.abs(forms.constant) + np.abs(forms.inputs) @ np.maximum(
@@ -177,14 +175,12 @@ class Seeker:
         scores, exact = [], []
         for a, each in enumerate(query.applications):
             chosen = None if each.family is None else own[each.family]
-            scores.append(self._runner(a, chosen).scores(points[each.point][None])[0])
+            applied = self.question.errors.applied[a]
+            scores.append(applied.runner(chosen).scores(points[each.point][None])[0])
             if not query.reals:
                 exact.append(scores[-1].astype(np.float64))
                 continue
-            stack = each.network.stack
-            if each.family is not None and chosen is not None:
-                stack = query.families[each.family].member(chosen)
-            exact.append(stack.scores(wide[each.point][None])[0, 0])
+            exact.append(applied.stack(chosen).scores(wide[each.point][None])[0, 0])
         if not all(np.isfinite(each).all() for each in exact):
             return None
         if not all(each.holds(wide, exact) for each in asked.conditions):
@@ -194,19 +190,6 @@ class Seeker:
             return None
         value = min(form.value(wide, exact) for form in asked.goals)
         return Found(value, tuple(points), tuple(scores), member, case, joint)
-
-    def _runner(self, application: int, member: int | None) -> Runner:
-        """Return what runs an application; a few of many members are kept."""
-        key = (application, member)
-        if key not in self._runners:
-            each, parameters = self.question.query.applications[application], None
-            if each.family is not None and member is not None:
-                taken = self.question.query.families[each.family].family.take([member])
-                parameters = {name: value[0] for name, value in taken.items()}
-            while len(self._runners) >= _KEPT:
-                self._runners.pop(next(iter(self._runners)))
-            self._runners[key] = each.network.runner(parameters)
-        return self._runners[key]
 
     def _rounded(self, joint: Floats) -> list[NDArray[np.float32]] | None:
         """Return the points as float32 numbers in their boxes; None if that cannot be."""

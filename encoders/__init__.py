@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from leaveout.encoders.applied import Applied
 from leaveout.encoders.bounds import PairBounds, confidence_upper, network_bounds, pair_bounds
 from leaveout.encoders.box import Box
 from leaveout.encoders.choices import Choices
-from leaveout.encoders.evaluation import confidence_error
+from leaveout.encoders.evaluation import Evaluation, evaluation_of, evaluation_of_any
 from leaveout.encoders.hyper import HyperNetwork, hyper_network
 from leaveout.encoders.idp import Encoding, IdpProblem, encode_idp
 from leaveout.encoders.interval import Interval
-from leaveout.encoders.lead_error import Evaluation, evaluation_of
+from leaveout.encoders.rounding import RoundingError, confidence_error, rounding_error
 from leaveout.solvers import Problem
 
 __all__ = [
+    "Applied",
     "Box",
     "Choices",
     "Encoding",
@@ -22,11 +24,14 @@ __all__ = [
     "Interval",
     "PairBounds",
     "Problem",
+    "RoundingError",
     "confidence_error",
     "confidence_upper",
     "encode_idp",
     "evaluation_of",
+    "evaluation_of_any",
     "hyper_network",
     "network_bounds",
     "pair_bounds",
+    "rounding_error",
 ]

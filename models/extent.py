@@ -19,7 +19,7 @@ class Extent:
 
     Between the input, or a ReLU, and any later tensor up to the next ReLU there is one dense matrix
     (`leaveout.models.lower`), and the analysis of rounding has one a linear operator
-    (`leaveout.encoders.Rounding`), each made from the identity. So a convolution takes as much
+    (`leaveout.encoders.Evaluation`), each made from the identity. So a convolution takes as much
     as the dense layer with the same inputs and outputs.
 
     Parameters

@@ -18,7 +18,7 @@ from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.pairs import Space, make_space
 from leaveout.bab.native.quest import Hint, Prepared
-from leaveout.bab.native.question import FormErrors, Question
+from leaveout.bab.native.question import Question
 from leaveout.bab.seek import Found, Seeker
 from leaveout.encoders import Box
 
@@ -127,7 +127,7 @@ class Claims:
             )
         own = [int(i[0]) for i in self.question.joint.members.indices(np.array([found.member]))]
         goals = self.question.cases[found.case].goals
-        return max(self.question.errors.over(form, boxes, own) for form in goals)
+        return float(self.question.errors.over(goals, boxes, own).max())
 
     def enough(self, lower: float, gap: float) -> float:
         """See `Quest.enough`."""
@@ -186,8 +186,6 @@ class ClaimGauge:
 
     def __init__(self, question: Question, space: Space) -> None:
         self._question, self._space = question, space
-        # Of its own: explorers run beside whoever seeks.
-        self._errors = FormErrors(question.query)
 
     def __call__(self, node: Node, target: float) -> Node:
         """Return the node with errors of its own region, where they may help."""
@@ -213,8 +211,7 @@ class ClaimGauge:
             boxes.append(Box(least, np.maximum(np.minimum(most + room, whole.upper), least)))
         own = [int(i[0]) for i in question.joint.members.indices(node.members)]
         errors = node.errors.copy()
-        for k, form in enumerate(rows):
-            errors[k] = min(errors[k], self._errors.over(form, boxes, own))
+        errors[:count] = np.minimum(errors[:count], question.errors.over(rows, boxes, own))
         return replace(node, errors=errors, gauged=width)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +10,7 @@ from leaveout.bab.instance import Instance
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.pairs import Space
 from leaveout.bab.witness import Witness
-from leaveout.encoders import Box, Evaluation, Interval, evaluation_of, network_bounds
-from leaveout.models import lower
+from leaveout.encoders import Box, Interval, rounding_error
 
 __all__ = ["ROOM", "SMALL_REGION", "LeakGauge", "blur_at"]
 
@@ -28,15 +26,12 @@ _MATTERS = 8.0
 _NARROWER = 0.7
 """... and the region has shrunk this much since they last were."""
 
-_EVALUATED = 64
-"""Networks whose evaluation is kept at hand."""
-
 
 class LeakGauge:
     """Bounds evaluation errors of leaks over a node's own region, where they may help.
 
     What rounding may do to a margin there is less than over the box: activations are smaller, and
-    most phases above a sum are known (`leaveout.encoders.Evaluation`).
+    most phases above a sum are known (`leaveout.encoders.RoundingError`).
 
     Parameters
     ----------
@@ -47,7 +42,6 @@ class LeakGauge:
 
     def __init__(self, instance: Instance, label: int, space: Space) -> None:
         self._instance, self._label, self._space = instance, label, space
-        self._known: OrderedDict[int | None, Evaluation] = OrderedDict()
 
     def __call__(self, node: Node, target: float) -> Node:
         """Return the node with errors of its own region, where they may help."""
@@ -73,29 +67,12 @@ class LeakGauge:
             # The member's difference lies in the band, whatever phases are tied.
             other.append(Interval(lower[at] - below[at], upper[at] + above[at]))
         rivals = [c for c in range(self._instance.labels) if c != label]
-        member = self._evaluation(int(node.members[0]))
-        errors = np.full_like(
-            node.errors, ROOM * self._evaluation(None).lead_error(own, box, label, rivals)
-        )
-        errors[-1] = ROOM * member.lead_error(other, box, label, [rivals[node.case]])
+        instance = self._instance
+        found = rounding_error(instance.own.evaluation(), own, box)
+        errors = np.full_like(node.errors, ROOM * found.of_margins(label, rivals))
+        found = rounding_error(instance.others.evaluation(int(node.members[0])), other, box)
+        errors[-1] = ROOM * found.of_margins(label, [rivals[node.case]])
         return replace(node, errors=np.minimum(node.errors, errors), gauged=width)
-
-    def _evaluation(self, member: int | None) -> Evaluation:
-        """Return how a runtime evaluates one member, or N."""
-        known = self._known.get(member)
-        if known is None:
-            network = self._instance.network
-            parameters = (
-                {name: value[None] for name, value in network.parameters.items()}
-                if member is None
-                else self._instance.family.take([member])
-            )
-            known = self._known[member] = evaluation_of(network.graph, parameters)
-            while len(self._known) > _EVALUATED:
-                self._known.popitem(last=False)
-        else:
-            self._known.move_to_end(member)
-        return known
 
 
 def blur_at(instance: Instance, witness: Witness) -> float:
@@ -105,13 +82,8 @@ def blur_at(instance: Instance, witness: Witness) -> float:
         np.maximum(near - SMALL_REGION / 2, instance.box.lower),
         np.minimum(near + SMALL_REGION / 2, instance.box.upper),
     )
-    network = instance.network
     label, rivals = witness.label, [c for c in range(instance.labels) if c != witness.label]
-    leads = np.array([witness.member_scores[c] for c in rivals])
-    own = {name: value[None] for name, value in network.parameters.items()}
-    other = instance.family.take([witness.member])
-    total = 0.0
-    for parameters, over in ((own, rivals), (other, [rivals[int(np.argmax(leads))]])):
-        bounds = network_bounds(lower(network.graph, parameters), box)
-        total += evaluation_of(network.graph, parameters).lead_error(bounds, box, label, over)
-    return total
+    second = max(rivals, key=lambda c: float(witness.member_scores[c]))
+    return instance.own.rounding(box).of_margins(label, rivals) + instance.others.rounding(
+        box, witness.member
+    ).of_margins(label, [second])

@@ -8,22 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.instance import expect_finite
 from leaveout.bab.native.forms import Forms, stacked
-from leaveout.encoders import (
-    Box,
-    Evaluation,
-    HyperNetwork,
-    Interval,
-    confidence_error,
-    evaluation_of,
-    network_bounds,
-)
-from leaveout.encoders.bounds import hyper_bounds
+from leaveout.encoders import Applied, Box, Interval, RoundingError, rounding_error
 from leaveout.encoders.joint import Joint, join
 from leaveout.encoders.query import Case, Form, Query
 from leaveout.errors import SpecError
-from leaveout.models import Stack
 
 __all__ = ["FormErrors", "Question", "question_of"]
 
@@ -31,12 +20,6 @@ Floats = NDArray[np.float64]
 
 _MOST = 1e200
 """Largest coefficient: sums of products with float32 numbers then stay far below 1e300."""
-
-_EVALUATED = 64
-"""Networks whose evaluation is kept at hand."""
-
-_KEPT = 4096
-"""Errors that are remembered."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,10 +70,10 @@ def question_of(query: Query, cases: Sequence[Case], *, apart: bool = False) -> 
         If a member's folded weights are not finite.
     """
     errors = FormErrors(query)
-    for number, each in enumerate(query.applications):
-        if each.family is not None:
+    for each in errors.applied:
+        if each.members is not None:
             # Looked at before anything else: members that are no numbers prove anything.
-            errors.of_family(number)
+            _ = each.hyper
     joint = join(query, cases, apart=apart)
     whole, parts, rows = [], [], []
     for number, case in enumerate(cases):
@@ -105,8 +88,7 @@ def question_of(query: Query, cases: Sequence[Case], *, apart: bool = False) -> 
         _expect_moderate(own)
         whole.append(replace(case, goals=goals))
         rows.append(own)
-        bound = np.array([errors.over(form, query.points) for form in own])
-        parts.append(_forms(own, joint, bound, len(goals)))
+        parts.append(_forms(own, joint, errors.over(own), len(goals)))
     return Question(query, tuple(whole), joint, stacked(parts), tuple(rows), errors)
 
 
@@ -157,117 +139,76 @@ class FormErrors:
     Parameters
     ----------
     query : Query
+
+    Attributes
+    ----------
+    applied : tuple of Applied
+        The query's applications.
     """
 
     def __init__(self, query: Query) -> None:
         self._query = query
-        self._known: dict[tuple[int, int | None], Evaluation] = {}
-        self._bounds: dict[tuple[int, int | None, bytes], tuple[Interval, ...]] = {}
-        self._found: dict[tuple[int, int | None, bytes, bytes], float] = {}
-        self._any: dict[tuple[int, bytes], float] = {}
-        self._hyper: dict[int, HyperNetwork] = {}
+        self.applied = tuple(
+            Applied(each.network, None if each.family is None else query.families[each.family])
+            for each in query.applications
+        )
+        self._bounds: dict[int, tuple[Interval, ...]] = {}
+        self._anywhere: dict[int, RoundingError] = {}
 
-    def over(self, form: Form, boxes: Sequence[Box], members: Sequence[int] | None = None) -> float:
-        """Bound how far rounding may move a form.
+    def __reduce__(self) -> tuple[type[FormErrors], tuple[Query]]:
+        return FormErrors, (self._query,)
+
+    def over(
+        self,
+        forms: Sequence[Form],
+        boxes: Sequence[Box] | None = None,
+        members: Sequence[int] | None = None,
+    ) -> Floats:
+        """Bound how far rounding may move some forms.
 
         Parameters
         ----------
-        form : Form
-        boxes : sequence of Box
-            Where each point lies.
+        forms : sequence of Form
+        boxes : sequence of Box, optional
+            Where each point lies; by default anywhere, and members are any.
         members : sequence of int, optional
-            One of each family; by default all of them.
+            One of each family.
+
+        Returns
+        -------
+        ndarray of float64, shape (forms,)
         """
-        query = self._query
-        if query.reals:
-            return 0.0
-        rows: dict[int, Floats] = {}
-        for application, label, coefficient in form.scores:
-            labels = query.applications[application].network.labels
-            rows.setdefault(application, np.zeros(labels))[label] += coefficient
-        total = 0.0
-        for a, row in rows.items():
-            if not row.any():
+        total = np.zeros(len(forms))
+        if self._query.reals:
+            return total
+        rows = [np.zeros((len(forms), each.network.labels)) for each in self.applied]
+        for k, form in enumerate(forms):
+            for application, label, coefficient in form.scores:
+                rows[application][k, label] += coefficient
+        for a, (each, row) in enumerate(zip(self._query.applications, rows, strict=True)):
+            asked = row.any(axis=1)
+            if not asked.any():
                 continue
-            each = query.applications[a]
-            box = boxes[each.point]
-            if each.family is None:
-                total += self._error(a, None, box, row)
-            elif members is None:
-                total += self._of_any(a, box, row)
+            if boxes is None:
+                found = self._over_all(a)
             else:
-                total += self._error(a, members[each.family], box, row)
+                member = members[each.family] if members and each.family is not None else None
+                found = self.applied[a].rounding(boxes[each.point], member)
+            total[asked] += found.of_forms(row[asked])
         return total
 
-    def of_family(self, application: int) -> HyperNetwork:
-        """Return the hyper-network of the family that an application is of.
+    def bounds(self, application: int) -> tuple[Interval, ...]:
+        """Bound the layers of an application anywhere, of any member where it is of a family."""
+        if application not in self._bounds:
+            box = self._query.points[self._query.applications[application].point]
+            self._bounds[application] = self.applied[application].bounds(box)
+        return self._bounds[application]
 
-        Raises
-        ------
-        FamilyError
-            If a member's folded weights are not finite.
-        """
-        if application not in self._hyper:
-            each = self._query.applications[application]
-            assert each.family is not None
-            members = self._query.families[each.family]
-            self._hyper[application] = expect_finite(members, each.network)
-        return self._hyper[application]
-
-    def bounds(self, application: int, box: Box) -> tuple[Interval, ...]:
-        """Bound the layers of an application, of any member where it is of a family."""
-        each = self._query.applications[application]
-        if each.family is None:
-            return network_bounds(each.network.stack, box)
-        return hyper_bounds(self.of_family(application), box)
-
-    def _of_any(self, application: int, box: Box, row: Floats) -> float:
-        """Bound what rounding may do to a form of any member's scores.
-
-        No score is off by more than a confidence may be, and no two together are.
-        """
-        each = self._query.applications[application]
-        assert each.family is not None
-        members = self._query.families[each.family]
-        key = (application, box.lower.tobytes() + box.upper.tobytes())
-        if key not in self._any:
-            bounds = self.bounds(application, box)
-            found = confidence_error(each.network.graph, members.family.parameters, bounds, box)
-            self._any[key] = found
-        sizes = np.abs(row)
-        often = sizes.max() if np.count_nonzero(sizes) <= 2 else sizes.sum()
-        return float(self._any[key] * often * (1.0 + 1e-12))
-
-    def _error(self, application: int, member: int | None, box: Box, row: Floats) -> float:
-        place = box.lower.tobytes() + box.upper.tobytes()
-        key = (application, member, place, row.tobytes())
-        if key not in self._found:
-            if len(self._found) > _KEPT:
-                self._found.clear()
-                self._bounds.clear()
-            evaluation = self._evaluation(application, member)
-            known = self._bounds.get((application, member, place))
-            if known is None:
-                known = network_bounds(self._stack(application, member), box)
-                self._bounds[application, member, place] = known
-            self._found[key] = evaluation.form_error(known, box, row)
-        return self._found[key]
-
-    def _stack(self, application: int, member: int | None) -> Stack:
-        each = self._query.applications[application]
-        if member is None or each.family is None:
-            return each.network.stack
-        return self._query.families[each.family].member(member)
-
-    def _evaluation(self, application: int, member: int | None) -> Evaluation:
-        key = (application, member)
-        if key not in self._known:
-            each = self._query.applications[application]
-            network = each.network
-            parameters = {name: value[None] for name, value in network.parameters.items()}
-            if member is not None and each.family is not None:
-                parameters = self._query.families[each.family].family.take([member])
-            while len(self._known) >= _EVALUATED:
-                self._known.pop(next(iter(self._known)))
-            self._known[key] = evaluation_of(network.graph, parameters)
-        return self._known[key]
+    def _over_all(self, application: int) -> RoundingError:
+        if application not in self._anywhere:
+            self._anywhere[application] = rounding_error(
+                self.applied[application].evaluation(),
+                self.bounds(application),
+                self._query.points[self._query.applications[application].point],
+            )
+        return self._anywhere[application]

@@ -16,8 +16,13 @@ import onnx
 from google.protobuf.message import EncodeError
 from numpy.typing import NDArray
 
-from leaveout.encoders import Box, confidence_error, network_bounds
-from leaveout.encoders.lead_error import evaluation_of
+from leaveout.encoders import (
+    Box,
+    confidence_error,
+    evaluation_of,
+    network_bounds,
+    rounding_error,
+)
 from leaveout.errors import LeaveoutError, ModelError
 from leaveout.models import Network, load_network, lower
 from leaveout.models.onnx_file import network_from
@@ -203,10 +208,9 @@ def _agrees(
     ours = stack.scores(exact)[0]
     box = Box(exact.min(axis=0), exact.max(axis=0))
     bounds = network_bounds(stack, box)
-    evaluation = evaluation_of(read.graph, parameters)
-    units = np.eye(stack.labels)
-    allowed = np.array([evaluation.form_error(bounds, box, unit) for unit in units])
-    pairs = np.array([evaluation.lead_error(bounds, box, 0, [c]) for c in range(1, stack.labels)])
+    error = rounding_error(evaluation_of(read.graph, parameters), bounds, box)
+    allowed = error.of_forms(np.eye(stack.labels))
+    pairs = np.array([error.of_margins(0, [c]) for c in range(1, stack.labels)])
     confidence = confidence_error(read.graph, parameters, bounds, box)
     if not (np.isfinite(ours).all() and np.isfinite(allowed).all()):
         return None, False

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from leaveout.encoders import RoundingError
 from leaveout.models import onnx_operators as readers
 from leaveout.models.operators.dense import Gemm
 from leaveout.models.operators.shape import Identity
@@ -40,10 +41,8 @@ def test_a_reader_that_errs_is_seen(monkeypatch, operator, reader):
 
 
 def test_a_bound_on_rounding_that_charges_too_little_is_seen(monkeypatch):
-    from leaveout.encoders.lead_error import Evaluation
-
-    whole = Evaluation.form_error
-    monkeypatch.setattr(Evaluation, "form_error", lambda *given: 1e-3 * whole(*given))
+    whole = RoundingError.of_forms
+    monkeypatch.setattr(RoundingError, "of_forms", lambda *given: 1e-3 * whole(*given))
     assert "scores" in wrongs(200)
 
 

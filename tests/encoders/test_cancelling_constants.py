@@ -11,8 +11,13 @@ from onnx import helper
 
 import leaveout
 from leaveout.bab import make_instance
-from leaveout.encoders import Box, evaluation_of, network_bounds
-from leaveout.encoders.evaluation import Rounding
+from leaveout.encoders import (
+    Box,
+    confidence_error,
+    evaluation_of,
+    network_bounds,
+    rounding_error,
+)
 from leaveout.errors import LeaveoutError
 from leaveout.models import load_family, load_network
 from leaveout.models.onnx_file import network_from
@@ -37,8 +42,10 @@ def charged(network, box):
     region = Region(np.maximum(box.upper, 0)[None], np.maximum(-box.lower, 0)[None], low, known)
     first = np.zeros(1, np.int64)
     return {
-        "engine, whole": Rounding.of(network.graph, own).over(size, bounds),
-        "engine, slopes": evaluation_of(network.graph, own).lead_error(bounds, box, 0, [1]),
+        "engine, whole": confidence_error(network.graph, own, bounds, box),
+        "engine, slopes": rounding_error(evaluation_of(network.graph, own), bounds, box).of_margins(
+            0, [1]
+        ),
         "checker, whole": float(program_of(network.graph, own).errors(first, size[None], known)[0]),
         "checker, slopes": float(
             lead_program(network.graph, own).errors(first, region, 0, [first + 1])[0]

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from leaveout.bab import make_instance
-from leaveout.encoders import Box, confidence_error, evaluation_of, network_bounds
+from leaveout.encoders import (
+    Box,
+    confidence_error,
+    evaluation_of,
+    network_bounds,
+    rounding_error,
+)
 from leaveout.errors import LeaveoutError
 from leaveout.models import Family
 from leaveout.models.onnx_file import network_from
@@ -109,7 +115,7 @@ def bounded(network, box):
         rivals = [np.ones(1, np.int64)]
         return [
             confidence_error(network.graph, own, bounds, box),
-            evaluation_of(network.graph, own).lead_error(bounds, box, 0, [1]),
+            rounding_error(evaluation_of(network.graph, own), bounds, box).of_margins(0, [1]),
             program_of(network.graph, own).errors(which, inputs[None], known)[0],
             lead_program(network.graph, own).errors(which, region, 0, rivals)[0],
         ]

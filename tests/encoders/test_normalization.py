@@ -7,7 +7,13 @@ import onnxruntime
 import pytest
 from onnx import helper
 
-from leaveout.encoders import Box, confidence_error, evaluation_of, network_bounds
+from leaveout.encoders import (
+    Box,
+    confidence_error,
+    evaluation_of,
+    network_bounds,
+    rounding_error,
+)
 from leaveout.models.onnx_file import network_from
 
 from support.networks import model
@@ -57,7 +63,7 @@ def test_normalisations_of_any_variance_are_within_what_is_charged(variance, eps
         own = {name: value[None] for name, value in network.parameters.items()}
         allowed = min(
             confidence_error(network.graph, own, bounds, box),
-            evaluation_of(network.graph, own).lead_error(bounds, box, 0, [1]),
+            rounding_error(evaluation_of(network.graph, own), bounds, box).of_margins(0, [1]),
         )
         points = rng.uniform(-1, 1, (200, 4)).astype(F32)
         exact = network.stack.scores(points.astype(np.float64))[0]

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab import Instance
-from leaveout.encoders import Interval
-from leaveout.encoders.evaluation import Rounding
+from leaveout.encoders import Box, Interval, rounding_error
 from leaveout.models import Layer, confidence
 from leaveout.models.replay import Runner
 from leaveout.verifier.guard.kernels import leads
@@ -67,7 +66,7 @@ class Crowd:
         self._instance = instance
         self._packed = _pack(instance)
         self._labels = instance.labels
-        self._rounding = Rounding.of(instance.network.graph, instance.family.parameters)
+        self._evaluation = instance.others.evaluation()
         scale = float(instance.pair.hyper[-1].magnitude.max())
         self._margin = instance.member_error * (1.0 + _SPARE) + _ROUNDING * (1.0 + scale)
         self._suspects: dict[int, tuple[int, ...]] = {}
@@ -141,7 +140,10 @@ class Crowd:
             padding = _ROUNDING * (1.0 + np.abs(layer).max())
             low, high = layer.min(axis=(0, 1)) - padding, layer.max(axis=(0, 1)) + padding
             bounds.append(Interval(low, high))
-        local = self._rounding.over(np.abs(x).astype(np.float64), bounds)
+        at = x.astype(np.float64)
+        local = rounding_error(
+            self._instance.others.evaluation(), bounds, Box(at, at)
+        ).of_confidence()
         scale = max(float(np.abs(layer).max()) for layer in activations)
         return min(local * (1.0 + _SPARE) + _ROUNDING * (1.0 + scale), self._margin)
 

@@ -1,0 +1,266 @@
+"""How far float32 scores may be from the exact ones: one analysis, of any linear form of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.encoders.box import Box
+from leaveout.encoders.evaluation import Evaluation, Step, evaluation_of_any
+from leaveout.encoders.interval import Interval, gamma
+from leaveout.models.graph import Graph
+
+__all__ = ["RoundingError", "confidence_error", "rounding_error"]
+
+Floats = NDArray[np.float64]
+
+_UNIT32 = 2.0**-24
+_LARGEST32 = float(np.finfo(np.float32).max)
+_TINY32 = float(np.finfo(np.float32).tiny)
+
+_SLACK = 8
+"""Roundings allowed for beyond the terms of a sum: scalings, folds and fusions of a runtime."""
+
+_SLACK_EACH = 6
+"""The same beyond the product of each term, where signs are told apart."""
+
+_CLEARLY = 1e-6
+"""A phase is known only if it is by so much: whoever rounds in another way then knows it too."""
+
+_NEGATED = np.array([1, 0, 2])
+"""What is above 0, what is below, and the error, of minus a value."""
+
+
+@dataclass(frozen=True, eq=False)
+class RoundingError:
+    """What rounding may do in a region.
+
+    Attributes
+    ----------
+    evaluation : Evaluation
+    values : dict of str to ndarray of float64, shape (2 or 3, width)
+        Of each tensor: no computed value is more than this above 0; nor, where signs are told
+        apart, more than this below 0, else the first row is of absolute values; and how far
+        computed values may be from exact ones.
+    local : dict of str to ndarray of float64, shape (width,)
+        What the operator that makes the tensor may add to its error.
+    slope : dict of str to (ndarray, ndarray)
+        Of each ReLU: the least and greatest change of its output a unit of its input.
+    finite : bool
+        Whether no sum may overflow float32; else nothing is known, and every bound is infinite.
+    """
+
+    evaluation: Evaluation
+    values: dict[str, Floats]
+    local: dict[str, Floats]
+    slope: dict[str, tuple[Floats, Floats]]
+    finite: bool
+
+    def of_forms(self, forms: Floats) -> Floats:
+        """Bound how far rounding moves ``forms @ scores``, taken exactly of computed scores.
+
+        Parameters
+        ----------
+        forms : ndarray of float64, shape (n, labels)
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+        """
+        if not self.finite:
+            return np.full(len(forms), np.inf)
+        return self._padded(self._moved(forms))
+
+    def of_margins(self, label: int, rivals: Sequence[int]) -> float:
+        """Bound ``|float32 margin - exact margin|`` of a label over each of some rivals."""
+        if not self.finite:
+            return math.inf
+        size = self._size
+        forms = np.zeros((len(rivals), len(size)))
+        forms[:, label] = 1.0
+        forms[np.arange(len(rivals)), rivals] = -1.0
+        # The margin itself is one more subtraction of two computed scores.
+        last = _UNIT32 * (np.abs(forms) @ size) + _TINY32
+        return float(self._padded(self._moved(forms) + last).max(initial=0.0))
+
+    def of_confidence(self) -> float:
+        """Bound ``|float32 confidence - exact confidence|``, for any label."""
+        if not self.finite:
+            return math.inf
+        error = self.values[self.evaluation.graph.output][-1]
+        two, sizes = np.sort(error)[-2:].sum(), np.sort(self._size)[-2:].sum()
+        return float(self._padded(two + _UNIT32 * sizes))
+
+    @property
+    def _size(self) -> Floats:
+        """Largest absolute value of each computed score."""
+        return np.asarray(self.values[self.evaluation.graph.output][:-1].max(axis=0))
+
+    def _padded(self, found: Floats) -> Floats:
+        # All that was rounded here are sums of non-negative numbers.
+        longest = self.values[self.evaluation.graph.input].shape[1]
+        longest += sum(s.sums.constant.size + 4 for s in self.evaluation.steps if s.sums)
+        return found * (1.0 + gamma(8 * longest + 64)) + _TINY32
+
+    def _moved(self, forms: Floats) -> Floats:
+        """Bound how far forms of computed scores are from those of exact ones.
+
+        A form moves by what is added to each sum, times its slope on the way up. That is exact
+        where the phases of both exact and computed neurons above are known. Of networks that have
+        no slopes in common the errors of scores are summed: the same with absolute values.
+        """
+        graph = self.evaluation.graph
+        if not self.evaluation.signed:
+            return np.asarray(np.abs(forms) @ self.values[graph.output][-1])
+        slopes: dict[str, tuple[Floats, Floats]] = {graph.output: (forms, forms)}
+        total = np.zeros(len(forms))
+        for step in reversed(self.evaluation.steps):
+            if step.output not in slopes:
+                continue
+            low, high = slopes.pop(step.output)
+            if step.output in self.local:
+                total += np.maximum(np.abs(low), np.abs(high)) @ self.local[step.output]
+            if step.sums and step.inputs[0] == graph.input:
+                continue
+            for source, pulled in zip(step.inputs, self._pulled(step, low, high), strict=True):
+                known = slopes.get(source)
+                slopes[source] = (
+                    pulled if known is None else (known[0] + pulled[0], known[1] + pulled[1])
+                )
+        return total
+
+    def _pulled(self, step: Step, low: Floats, high: Floats) -> list[tuple[Floats, Floats]]:
+        """Slopes of forms in the inputs of an operator, from those in its output."""
+        if step.sign:
+            return [(low, high), (low, high) if step.sign > 0 else (-high, -low)]
+        if not step.sums:
+            least, most = self.slope[step.output]
+            return [(low * np.where(low < 0, most, least), high * np.where(high > 0, most, least))]
+        up, down = step.sums.sides
+        size = np.maximum(np.abs(low), np.abs(high))
+        rows, turned = np.concatenate([low, high, size]), np.concatenate([-high, -low, size])
+        below, above, spread = np.split(rows @ up.T + turned @ down.T, 3)
+        pad = gamma(2 * low.shape[1] + 4) * spread
+        return [(below - pad, above + pad)]
+
+
+def rounding_error(evaluation: Evaluation, bounds: Sequence[Interval], box: Box) -> RoundingError:
+    """Follow float32 evaluation forward through a region.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    bounds : sequence of Interval
+        Of the exact pre-activations of each layer, of every network, wherever in the box the
+        answer matters.
+    box : Box
+
+    Notes
+    -----
+    What is computed is the exact network with every sum moved by what its own operations round,
+    whatever their order: running error analysis (Higham, *Accuracy and Stability of Numerical
+    Algorithms*, sections 3.1 and 3.3). The activations' known bounds keep magnitudes small.
+    """
+    source, signed = evaluation.graph.input, evaluation.signed
+    above, below = np.maximum(box.upper, 0.0), np.maximum(-box.lower, 0.0)
+    sides = [above, below] if signed else [np.maximum(above, below)]
+    values = {source: np.stack([*sides, np.zeros(box.dimension)])}
+    local: dict[str, Floats] = {}
+    slope: dict[str, tuple[Floats, Floats]] = {}
+    layer = 0
+    for step in evaluation.steps:
+        first, out = values[step.inputs[0]], step.output
+        if step.sums or step.sign:
+            value, local[out] = _summed(step, values, signed)
+            value += local[out]
+        else:
+            exact, error = bounds[layer], first[-1]
+            layer += 1
+            value = np.zeros_like(first)
+            value[0] = np.minimum(first[0], np.maximum(exact.upper, 0.0) + error)
+            value[-1] = error
+            if signed:
+                room = _CLEARLY * (np.abs(exact.lower) + np.abs(exact.upper) + error)
+                off = exact.upper + error <= -room
+                value[:, off] = 0.0
+                slope[out] = (exact.lower - error > room).astype(float), (~off).astype(float)
+        values[out] = value
+        if not (value[:-1].sum(axis=0) < _LARGEST32).all():
+            return RoundingError(evaluation, values, local, slope, False)
+    return RoundingError(evaluation, values, local, slope, True)
+
+
+def _summed(step: Step, values: Mapping[str, Floats], signed: bool) -> tuple[Floats, Floats]:
+    """Return what an operator gives without rounding, and what rounding may add."""
+    first, sums = values[step.inputs[0]], step.sums
+    if sums is None:
+        second = values[step.inputs[1]]
+        if not signed:
+            value = first + second
+            return value, _unsigned(value[0], 1, 1.0)
+        value = first + (second if step.sign > 0 else second.take(_NEGATED, axis=0))
+        return value, _signed(value[0], value[1], np.ones(1), 1.0)
+    value = first @ sums.sides[0]
+    if signed:
+        value += first.take(_NEGATED, axis=0) @ sums.sides[1]
+    value[:-1] += sums.constant
+    if not sums.rounds:
+        return value, np.zeros(value.shape[1])
+    reach = sums.chain.reach(values[sums.chain.head][:-1].sum(axis=0))
+    if not reach < _LARGEST32:
+        return value, np.full(value.shape[1], np.inf)
+    if not signed:
+        return value, _unsigned(value[0], sums.terms + _SLACK, reach)
+    live = (first[0] + first[1] > 0).astype(np.float32) @ sums.present
+    return value, _signed(value[0], value[1], live.astype(np.float64), reach)
+
+
+def _unsigned(size: Floats, roundings: int, reach: float) -> Floats:
+    """Bound what so many roundings may add to sums of products of this size.
+
+    What underflows is lost whole, once a rounding, times what it would have met, also where
+    denormals are flushed.
+    """
+    return np.asarray(gamma(roundings, _UNIT32) * size + roundings * _TINY32 * reach)
+
+
+def _signed(above: Floats, below: Floats, terms: Floats, reach: float) -> Floats:
+    """Bound what rounding may add to sums of so many products that are not 0.
+
+    Each product and what a runtime may fold into it rounds relative to itself; each addition
+    relative to a partial sum, which is at most all that is above 0, or all that is below, plus
+    what was rounded before; what is added to 0 is not rounded. What underflows is lost as above.
+    """
+    absolute = (1 + _SLACK_EACH) * (above + below) + terms * np.maximum(above, below)
+    operations = 2 * (terms + 2 + 2 * _SLACK_EACH)
+    lost = operations * _TINY32 * reach
+    return np.asarray((_UNIT32 * absolute + lost) / (1.0 - operations * _UNIT32))
+
+
+def confidence_error(
+    graph: Graph,
+    parameters: Mapping[str, NDArray[np.floating]],
+    bounds: Sequence[Interval],
+    box: Box,
+) -> float:
+    """Bound ``|float32 confidence - exact confidence|`` over the box, of any network and label.
+
+    Parameters
+    ----------
+    graph : Graph
+    parameters : mapping of str to ndarray, shape (m, *shape)
+        Of all the networks the bound must hold for.
+    bounds : sequence of Interval
+        Bounds of the pre-activations of each layer that hold for all of them.
+    box : Box
+
+    Returns
+    -------
+    float
+        In units of the scores; infinite where a sum may overflow float32.
+    """
+    return rounding_error(evaluation_of_any(graph, parameters), bounds, box).of_confidence()

@@ -1,0 +1,178 @@
+"""What rounding is charged is what the checker finds, no more, and covers what is computed."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper
+
+from leaveout.encoders import (
+    Applied,
+    Box,
+    confidence_error,
+    evaluation,
+    evaluation_of,
+    hyper_network,
+    network_bounds,
+    pair_bounds,
+    rounding_error,
+)
+from leaveout.models import Members
+from leaveout.models.onnx_file import network_from
+from leaveout.models.replay import with_parameters
+from leaveout.verifier.checker.evaluation import largest_program
+from leaveout.verifier.checker.leads import Region, lead_program
+
+from attacks.onnx_cases import Runtime
+from support import networks
+from support.cases import family_of
+
+SEEDS = st.integers(0, 2**32 - 1)
+FIRST = np.zeros(1, np.int64)
+
+
+def random_graph(rng):
+    """Convolutions, scalings, normalisations, ReLUs and residual sums in any order, then dense."""
+    normal = lambda *shape: (
+        rng.normal(size=shape) * 2.0 ** rng.choice([-10, 0, 0, 0, 10]) / 2
+    ).astype(np.float32)
+    c = {"first": normal(2, 1, 3), "W": normal(6, 3), "b": normal(3)}
+    nodes = [helper.make_node("Conv", ["x", "first"], ["t0"], pads=[1, 1])]
+    for i in range(1, int(rng.integers(2, 9))):
+        given, out = [f"t{i - 1}"], [f"t{i}"]
+        kind = str(rng.choice(["Conv", "Mul", "BatchNormalization", "Relu", "Add", "Sub"]))
+        attributes = {"pads": [1, 1]} if kind == "Conv" else {}
+        if kind == "Conv":
+            c |= {f"k{i}": normal(2, 2, 3), f"d{i}": normal(2)}
+            given += [f"k{i}", f"d{i}"]
+        elif kind == "Mul":
+            c[f"s{i}"] = normal(2, 1)
+            given.append(f"s{i}")
+        elif kind == "BatchNormalization":
+            c |= {f"s{i}": normal(2), f"m{i}": normal(2), f"n{i}": normal(2)}
+            c[f"v{i}"] = (0.1 + rng.random(2)).astype(np.float32)
+            given += [f"{letter}{i}" for letter in "smnv"]
+        elif kind in {"Add", "Sub"}:
+            given.append(f"t{int(rng.integers(0, i))}")
+        nodes.append(helper.make_node(kind, given, out, **attributes))
+    nodes.append(helper.make_node("Flatten", [nodes[-1].output[0]], ["f"]))
+    nodes.append(helper.make_node("Gemm", ["f", "W", "b"], ["y"]))
+    return networks.model(nodes, c, ["n", 1, 3], ["n", 3])
+
+
+def random_case(seed):
+    """Return a random network, a family of it, and a box."""
+    rng = np.random.default_rng(seed)
+    kind = str(rng.choice([*networks.ALL, *["random"] * 6]))
+    network = network_from({**networks.ALL, "random": random_graph}[kind](rng), kind)
+    family = family_of(rng, network, int(rng.integers(1, 4)), float(rng.choice([0, 1e-4, 0.02])))
+    centre = rng.uniform(-2, 2, network.inputs) * (rng.random(network.inputs) < 0.8)
+    half = rng.choice([0.0, 1e-4, 0.05, 1.0], network.inputs)
+    low, high = np.float32(centre - half), np.float32(centre + half)
+    box = Box(low.astype(np.float64), high.astype(np.float64))
+    return rng, network, Members(network.graph, family), box
+
+
+def own_parameters(network):
+    return {name: value[None] for name, value in network.parameters.items()}
+
+
+def margins(labels, label):
+    """Forms of a label's margins over all others."""
+    return np.delete(np.eye(labels)[label] - np.eye(labels), label, axis=0)
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=SEEDS)
+def test_errors_of_confidences_are_the_checkers(seed):
+    _, network, members, box = random_case(seed)
+    own = network_bounds(network.stack, box)
+    hyper = pair_bounds(network.stack, hyper_network(members), own, box).hyper
+    size = np.maximum(np.abs(box.lower), np.abs(box.upper))[None]
+    for parameters, bounds in (
+        (own_parameters(network), own), (members.family.parameters, hyper),
+    ):  # fmt: skip
+        program = largest_program(network.graph, parameters)
+        theirs = program.errors(FIRST, size, [each.upper[None] for each in bounds])[0]
+        for chunk in (1, 64):
+            with mock.patch.object(evaluation, "_CHUNK", chunk):
+                found = confidence_error(network.graph, parameters, bounds, box)
+            assert theirs * (1 - 1e-9) <= found <= theirs * (1 + 1e-9) + 1e-20
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=SEEDS)
+def test_errors_of_margins_are_the_checkers_where_phases_are_known_by_a_millionth(seed):
+    _, network, _, box = random_case(seed)
+    own, bounds = own_parameters(network), network_bounds(network.stack, box)
+    found = rounding_error(evaluation_of(network.graph, own), bounds, box)
+    program = lead_program(network.graph, own)
+    theirs = []
+    for room in (0.0, 2e-6):
+        off = [room * (np.abs(each.lower) + np.abs(each.upper)) for each in bounds]
+        region = Region(
+            np.maximum(box.upper, 0)[None],
+            np.maximum(-box.lower, 0)[None],
+            [(each.lower - by)[None] for each, by in zip(bounds, off)],
+            [(each.upper + by)[None] for each, by in zip(bounds, off)],
+        )
+        rivals = [FIRST + rival for rival in range(1, network.labels)]
+        theirs.append(program.errors(FIRST, region, 0, rivals)[0])
+    margin = found.of_margins(0, range(1, network.labels))
+    assert theirs[0] * (1 - 1e-9) <= margin <= theirs[1] * (1 + 1e-9)
+    forms = found.of_forms(margins(network.labels, 0))
+    assert (forms <= margin).all()
+    np.testing.assert_allclose(
+        found.of_forms(-2 * margins(network.labels, 0)), 2 * forms, atol=1e-30
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=SEEDS)
+def test_a_form_of_any_member_is_charged_no_more_than_a_confidence(seed):
+    rng, network, members, box = random_case(seed)
+    anyone = Applied(network, members)
+    rounding, bounds = anyone.rounding(box), anyone.bounds(box)
+    whole = confidence_error(network.graph, members.family.parameters, bounds, box)
+    for label in range(network.labels):
+        assert (rounding.of_forms(margins(network.labels, label)) <= whole).all()
+    alone = Applied(network).rounding(box)
+    forms = rng.normal(size=(5, network.labels))
+    assert (alone.of_forms(forms) >= 0).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=SEEDS)
+def test_onnxruntime_is_within_it_with_optimisations_and_without(seed):
+    rng, network, members, box = random_case(seed)
+    points = np.clip(box.sample(rng, 100).astype(np.float32), *np.float32((box.lower, box.upper)))
+    forms = np.concatenate([np.eye(network.labels), rng.normal(size=(4, network.labels))])
+    alone, anyone = Applied(network).rounding(box), Applied(network, members).rounding(box)
+    taken = {name: value[0] for name, value in members.family.take([0]).items()}
+    for model, stack, rounding in (
+        (network.model, network.stack, alone),
+        (with_parameters(network.model, taken), members.take([0]), anyone),
+    ):
+        exact = stack.scores(points.astype(np.float64))[0]
+        allowed = rounding.of_forms(forms)
+        margin = [rounding.of_margins(0, [rival]) for rival in range(1, network.labels)]
+        samples = points.reshape(-1, *network.graph.input_shape)
+        first = model.graph.input[0].type.tensor_type.shape.dim[0]
+        for is_optimised in (True, False):
+            runtime = Runtime(model, network.graph.output, is_optimised)
+            batched = [] if first.dim_value == 1 else [runtime.together(samples)]
+            for scores in (runtime.scores(samples[:20]), *batched):
+                off = scores - exact[: len(scores)]
+                assert (np.abs(off @ forms.T).max(axis=0) <= allowed).all()
+                assert (np.abs(off[:, :1] - off[:, 1:]).max(axis=0) <= margin).all()
+
+
+def test_several_networks_are_not_told_apart_by_sign():
+    _, network, members, _ = random_case(0)
+    twice = {name: np.repeat(v[:1], 2, axis=0) for name, v in members.family.parameters.items()}
+    with pytest.raises(ValueError, match="several networks"):
+        evaluation_of(network.graph, twice)
