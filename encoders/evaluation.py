@@ -32,7 +32,7 @@ class Sums:
 
     Attributes
     ----------
-    sides : tuple of ndarray of float64, shape (inputs, outputs)
+    sides : ndarray of float64, shape (2 or 1, inputs, outputs)
         The matrix's positive part and its negative part, both at least 0; of any network one
         matrix, of the largest absolute values.
     constant : ndarray of float64, shape (outputs,)
@@ -43,7 +43,7 @@ class Sums:
         With the linear operators before it.
     """
 
-    sides: tuple[Floats, ...]
+    sides: Floats
     constant: Floats
     rounds: bool
     chain: Chain
@@ -51,7 +51,7 @@ class Sums:
     @cached_property
     def present(self) -> NDArray[np.float32]:
         """1 where there is a term, shape (inputs, outputs)."""
-        return (np.maximum(self.sides[0], self.sides[-1]) > 0).astype(np.float32)
+        return np.asarray((self.sides > 0).any(axis=0), np.float32)
 
     @cached_property
     def terms(self) -> int:
@@ -131,7 +131,7 @@ def _evaluation(graph: Graph, parameters: Parameters, *, signed: bool) -> Evalua
             before = chains.get(first)
             chains[out] = (
                 # Of one network one side of each number is 0.
-                extended(before, first, np.maximum(sides[0], sides[-1]), constant, regrouped)
+                extended(before, first, sides.max(axis=0), constant, regrouped)
                 if rounds
                 else before or Chain(first)
             )
@@ -145,25 +145,25 @@ def _evaluation(graph: Graph, parameters: Parameters, *, signed: bool) -> Evalua
 
 def _largest(
     operator: Affine, graph: Graph, parameters: Parameters, shape: tuple[int, ...], *, signed: bool
-) -> tuple[tuple[Floats, ...], Floats, tuple[int, ...], float]:
+) -> tuple[Floats, Floats, tuple[int, ...], float]:
     """Return the largest of an operator's numbers over the networks, and the shape it gives."""
     count = max((len(parameters[name]) for name in graph.parameters), default=1)
     width = math.prod(shape)
     basis = np.eye(width).reshape(1, width, *shape)
     widest = max(width, operator.widest(shape, graph.shapes))
     step = max(1, min(_CHUNK, _NUMBERS // (width * widest)))
-    sides: list[Floats] = []
-    constant, regrouped = np.zeros(1), 1.0
+    sides, constant, regrouped = np.zeros(1), np.zeros(1), 1.0
     after: tuple[int, ...] = ()
     for start in range(0, count, step):
         chunk = {name: parameters[name][start : start + step] for name in graph.parameters}
         constants = stacked_constants(graph, chunk)
         linear = operator.apply(basis, constants, False)
         after = linear.shape[2:]
-        parts = [linear, -linear] if signed else [np.abs(linear)]
-        found = [np.maximum(part.max(axis=0), 0.0).reshape(width, -1) for part in parts]
-        sides = [np.maximum(*pair) for pair in zip(sides or found, found, strict=True)]
+        most = linear.max(axis=0), -linear.min(axis=0)
+        found = np.stack(most if signed else [np.maximum(*most)])
+        found = found.reshape(len(found), width, -1)
+        sides = np.maximum(found, sides, out=found)
         fixed = operator.constant_magnitude(shape, constants).max(axis=0).reshape(-1)
         constant = np.maximum(constant, fixed)
         regrouped = max(regrouped, operator.regrouped(constants))
-    return tuple(sides), constant, after, regrouped
+    return sides, constant, after, regrouped

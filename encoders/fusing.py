@@ -47,7 +47,8 @@ class Chain:
         Parameters
         ----------
         head : ndarray of float64
-            Largest absolute values of the tensor that the first operator reads.
+            Largest absolute values of the tensor that the first operator reads, or how far it
+            may be above 0 and how far below.
         """
         return max(1.0, float(head.sum()) + self.constant) * self.factor
 

@@ -79,12 +79,12 @@ class RoundingError:
         """Bound ``|float32 margin - exact margin|`` of a label over each of some rivals."""
         if not self.finite:
             return math.inf
-        size = self._size
-        forms = np.zeros((len(rivals), len(size)))
+        size, others = self._size, np.asarray(rivals, np.int64)
+        forms = np.zeros((len(others), len(size)))
         forms[:, label] = 1.0
-        forms[np.arange(len(rivals)), rivals] = -1.0
+        forms[np.arange(len(others)), others] = -1.0
         # The margin itself is one more subtraction of two computed scores.
-        last = _UNIT32 * (np.abs(forms) @ size) + _TINY32
+        last = _UNIT32 * (size[label] + size[others]) + _TINY32
         return float(self._padded(self._moved(forms) + last).max(initial=0.0))
 
     def of_confidence(self) -> float:
@@ -93,7 +93,7 @@ class RoundingError:
             return math.inf
         error = self.values[self.evaluation.graph.output][-1]
         two, sizes = np.sort(error)[-2:].sum(), np.sort(self._size)[-2:].sum()
-        return float(self._padded(two + _UNIT32 * sizes))
+        return float(self._padded(two + _UNIT32 * sizes + _TINY32))
 
     @property
     def _size(self) -> Floats:
@@ -114,10 +114,11 @@ class RoundingError:
         no slopes in common the errors of scores are summed: the same with absolute values.
         """
         graph = self.evaluation.graph
+        # A score may be a denormal that is flushed where it is read.
+        total = _TINY32 * np.abs(forms).sum(axis=1)
         if not self.evaluation.signed:
-            return np.asarray(np.abs(forms) @ self.values[graph.output][-1])
+            return total + np.abs(forms) @ self.values[graph.output][-1]
         slopes: dict[str, tuple[Floats, Floats]] = {graph.output: (forms, forms)}
-        total = np.zeros(len(forms))
         for step in reversed(self.evaluation.steps):
             if step.output not in slopes:
                 continue
@@ -140,11 +141,11 @@ class RoundingError:
         if not step.sums:
             least, most = self.slope[step.output]
             return [(low * np.where(low < 0, most, least), high * np.where(high > 0, most, least))]
-        up, down = step.sums.sides
-        size = np.maximum(np.abs(low), np.abs(high))
-        rows, turned = np.concatenate([low, high, size]), np.concatenate([-high, -low, size])
-        below, above, spread = np.split(rows @ up.T + turned @ down.T, 3)
-        pad = gamma(2 * low.shape[1] + 4) * spread
+        count = len(low)
+        rows = np.concatenate([low, high, np.maximum(np.abs(low), np.abs(high))])
+        up, down = rows @ step.sums.sides.transpose(0, 2, 1)
+        pad = gamma(2 * low.shape[1] + 4) * (up[2 * count :] + down[2 * count :])
+        below, above = up[:count] - down[count : 2 * count], up[count : 2 * count] - down[:count]
         return [(below - pad, above + pad)]
 
 
@@ -180,7 +181,7 @@ def rounding_error(evaluation: Evaluation, bounds: Sequence[Interval], box: Box)
         else:
             exact, error = bounds[layer], first[-1]
             layer += 1
-            value = np.zeros_like(first)
+            value = np.zeros(first.shape)
             value[0] = np.minimum(first[0], np.maximum(exact.upper, 0.0) + error)
             value[-1] = error
             if signed:
@@ -189,7 +190,7 @@ def rounding_error(evaluation: Evaluation, bounds: Sequence[Interval], box: Box)
                 value[:, off] = 0.0
                 slope[out] = (exact.lower - error > room).astype(float), (~off).astype(float)
         values[out] = value
-        if not (value[:-1].sum(axis=0) < _LARGEST32).all():
+        if not value[:-1].sum(axis=0).max() < _LARGEST32:
             return RoundingError(evaluation, values, local, slope, False)
     return RoundingError(evaluation, values, local, slope, True)
 
@@ -201,16 +202,18 @@ def _summed(step: Step, values: Mapping[str, Floats], signed: bool) -> tuple[Flo
         second = values[step.inputs[1]]
         if not signed:
             value = first + second
-            return value, _unsigned(value[0], 1, 1.0)
+            # Where denormals are flushed, what is read may be one, as what is given.
+            return value, gamma(1, _UNIT32) * value[0] + 3 * _TINY32
         value = first + (second if step.sign > 0 else second.take(_NEGATED, axis=0))
         return value, _signed(value[0], value[1], np.ones(1), 1.0)
-    value = first @ sums.sides[0]
+    parts = first @ sums.sides
+    value = parts[0]
     if signed:
-        value += first.take(_NEGATED, axis=0) @ sums.sides[1]
+        value += parts[1].take(_NEGATED, axis=0)
     value[:-1] += sums.constant
     if not sums.rounds:
         return value, np.zeros(value.shape[1])
-    reach = sums.chain.reach(values[sums.chain.head][:-1].sum(axis=0))
+    reach = sums.chain.reach(values[sums.chain.head][:-1])
     if not reach < _LARGEST32:
         return value, np.full(value.shape[1], np.inf)
     if not signed:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from unittest import mock
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +24,7 @@ from leaveout.encoders import (
     pair_bounds,
     rounding_error,
 )
-from leaveout.models import Members
+from leaveout.models import Family, Members
 from leaveout.models.onnx_file import network_from
 from leaveout.models.replay import with_parameters
 from leaveout.verifier.checker.evaluation import largest_program
@@ -169,6 +172,50 @@ def test_onnxruntime_is_within_it_with_optimisations_and_without(seed):
                 off = scores - exact[: len(scores)]
                 assert (np.abs(off @ forms.T).max(axis=0) <= allowed).all()
                 assert (np.abs(off[:, :1] - off[:, 1:]).max(axis=0) <= margin).all()
+
+
+FLUSHED = """
+import sys
+import numpy as np
+import onnxruntime
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads = 1
+options.add_session_config_entry("session.set_denormal_as_zero", "1")
+found = onnxruntime.InferenceSession(sys.argv[1], options).run(None, {"x": np.load(sys.argv[2])})
+print(*found[0].view(np.uint32).ravel())
+"""
+
+
+@pytest.mark.parametrize("kind", ["Relu", "Add", "Sub"])
+@pytest.mark.parametrize("doublings", [0, 1, 3])
+def test_denormals_that_are_flushed_before_and_after_joins_are_within_it(tmp_path, kind, doublings):
+    last = {"Relu": ("Relu", ["a"]), "Add": ("Add", ["x", "a"]), "Sub": ("Sub", ["a", "x"])}[kind]
+    nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node(*last, ["t0"])]
+    for i in range(doublings):
+        nodes.append(helper.make_node("Add", [f"t{i}", f"t{i}"], [f"t{i + 1}"]))
+    nodes.append(helper.make_node("Identity", [f"t{doublings}"], ["y"]))
+    network = network_from(networks.model(nodes, {}, ["n", 2], ["n", 2]), "joins")
+    tiny = np.finfo(np.float32).tiny
+    grid = np.linspace(-1.2, 1.2, 25) * tiny
+    points = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2).astype(np.float32)
+    onnx.save(network.model, tmp_path / "n.onnx")
+    np.save(tmp_path / "x.npy", points)
+    # Flushing is set for a process.
+    command = [sys.executable, "-c", FLUSHED, tmp_path / "n.onnx", tmp_path / "x.npy"]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    scores = np.array(told, np.uint32).view(np.float32).reshape(-1, 2).astype(np.float64)
+    exact = network.stack.scores(points.astype(np.float64))[0]
+    off = scores - exact
+    assert off.any()
+    box = Box(np.full(2, grid[0]), np.full(2, grid[-1]))
+    family = Family({}, np.zeros(1, np.int64))
+    forms = np.array([[1.0, 0.0], [1e6, -1e6], [1e6, 1e6]])
+    for each in (Applied(network), Applied(network, Members(network.graph, family))):
+        found = each.rounding(box)
+        assert (np.abs(off @ forms.T).max(axis=0) <= found.of_forms(forms)).all()
+        margin = np.abs(off[:, 0] - off[:, 1]).max()
+        assert margin <= found.of_margins(0, [1])
+        assert margin <= found.of_confidence()
 
 
 def test_several_networks_are_not_told_apart_by_sign():
