@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from leaveout.bab.instance import Instance
 from leaveout.models import confidence
-from leaveout.models.replay import Runner
 
 __all__ = ["Replayer", "Witness"]
 
@@ -50,12 +49,10 @@ class Witness:
 
 
 class Replayer:
-    """Replays candidates; keeps the runner of each member it has met."""
+    """Replays candidates."""
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
-        self._network = instance.network.runner()
-        self._members: dict[int, Runner] = {}
 
     def replay(self, point: Floats, member: int, label: int) -> Witness | None:
         """Round a candidate to float32 and return a witness if it is a leak, else None.
@@ -69,19 +66,12 @@ class Replayer:
         x = self._instance.box.float32(point)
         if not self._instance.box.contains(x.astype(np.float64)):
             return None
-        scores = self._network.scores(x[None])[0]
+        scores = self._instance.own.runner().scores(x[None])[0]
         own = float(confidence(scores.astype(np.float64), label))
         if not own > 0:
             return None
-        member_scores = self._runner(member).scores(x[None])[0]
+        member_scores = self._instance.others.runner(member).scores(x[None])[0]
         if not float(confidence(member_scores.astype(np.float64), label)) <= 0:
             return None
         removed = int(self._instance.family.removed[member])
         return Witness(x, member, removed, label, own, scores, member_scores)
-
-    def _runner(self, member: int) -> Runner:
-        if member not in self._members:
-            taken = self._instance.family.take([member])
-            parameters = {name: stack[0] for name, stack in taken.items()}
-            self._members[member] = self._instance.network.runner(parameters)
-        return self._members[member]

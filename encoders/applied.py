@@ -18,8 +18,11 @@ from leaveout.models.replay import Runner
 
 __all__ = ["Applied"]
 
-_KEPT = 64
-"""Members of which what is prepared is kept at hand."""
+_EVALUATIONS = 64
+"""Members whose evaluation is kept at hand."""
+
+_RUNNERS = 256
+"""Members that are kept loaded in onnxruntime."""
 
 
 class Applied:
@@ -36,8 +39,8 @@ class Applied:
 
     def __init__(self, network: Network, members: Members | None = None) -> None:
         self.network, self.members = network, members
-        self._evaluations = lru_cache(_KEPT)(self._evaluation)
-        self._runners = lru_cache(_KEPT)(self._runner)
+        self._evaluations = lru_cache(_EVALUATIONS)(self._evaluation)
+        self._runners = lru_cache(_RUNNERS)(self._runner)
 
     def __reduce__(self) -> tuple[type[Applied], tuple[Network, Members | None]]:
         return Applied, (self.network, self.members)

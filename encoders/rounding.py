@@ -115,9 +115,9 @@ class RoundingError:
         """
         graph = self.evaluation.graph
         # A score may be a denormal that is flushed where it is read.
-        total = _TINY32 * np.abs(forms).sum(axis=1)
+        total: Floats = _TINY32 * np.abs(forms).sum(axis=1)
         if not self.evaluation.signed:
-            return total + np.abs(forms) @ self.values[graph.output][-1]
+            return np.asarray(total + np.abs(forms) @ self.values[graph.output][-1])
         slopes: dict[str, tuple[Floats, Floats]] = {graph.output: (forms, forms)}
         for step in reversed(self.evaluation.steps):
             if step.output not in slopes:

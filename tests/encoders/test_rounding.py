@@ -16,6 +16,7 @@ from onnx import helper
 from leaveout.encoders import (
     Applied,
     Box,
+    Interval,
     confidence_error,
     evaluation,
     evaluation_of,
@@ -73,11 +74,23 @@ def random_case(seed):
     kind = str(rng.choice([*networks.ALL, *["random"] * 6]))
     network = network_from({**networks.ALL, "random": random_graph}[kind](rng), kind)
     family = family_of(rng, network, int(rng.integers(1, 4)), float(rng.choice([0, 1e-4, 0.02])))
-    centre = rng.uniform(-2, 2, network.inputs) * (rng.random(network.inputs) < 0.8)
-    half = rng.choice([0.0, 1e-4, 0.05, 1.0], network.inputs)
-    low, high = np.float32(centre - half), np.float32(centre + half)
-    box = Box(low.astype(np.float64), high.astype(np.float64))
+    box = random_box(rng, network.inputs)
     return rng, network, Members(network.graph, family), box
+
+
+def margin_error(network, box, label, rivals):
+    bounds = network_bounds(network.stack, box)
+    error = rounding_error(evaluation_of(network.graph, own_parameters(network)), bounds, box)
+    return error.of_margins(label, rivals), bounds
+
+
+def random_box(rng, inputs):
+    """Return a box of random size: somewhere, at the origin, or a point; also negative."""
+    centre = rng.uniform(-2, 2, inputs) * (rng.random(inputs) < 0.8)
+    half = rng.choice([0.0, 1e-4, 0.05, 1.0], inputs)
+    # Points of the box are float32 numbers.
+    low, high = np.float32(centre - half), np.float32(centre + half)
+    return Box(low.astype(np.float64), high.astype(np.float64))
 
 
 def own_parameters(network):
@@ -126,7 +139,7 @@ def test_errors_of_margins_are_the_checkers_where_phases_are_known_by_a_milliont
         rivals = [FIRST + rival for rival in range(1, network.labels)]
         theirs.append(program.errors(FIRST, region, 0, rivals)[0])
     margin = found.of_margins(0, range(1, network.labels))
-    assert theirs[0] * (1 - 1e-9) <= margin <= theirs[1] * (1 + 1e-9)
+    assert theirs[0] * (1 - 1e-9) <= margin <= theirs[1] * (1 + 1e-9) + 1e-36
     forms = found.of_forms(margins(network.labels, 0))
     assert (forms <= margin).all()
     np.testing.assert_allclose(
@@ -223,3 +236,82 @@ def test_several_networks_are_not_told_apart_by_sign():
     twice = {name: np.repeat(v[:1], 2, axis=0) for name, v in members.family.parameters.items()}
     with pytest.raises(ValueError, match="several networks"):
         evaluation_of(network.graph, twice)
+
+
+def in_any_order(rng, network, points):
+    """Scores of a dense network in float32, every sum in another random order."""
+    values = points
+    for layer, last in zip(
+        range(len(network.stack.layers)), [False] * (len(network.stack.layers) - 1) + [True]
+    ):
+        weight = network.parameters[f"layers.{layer}.weight"]
+        bias = network.parameters[f"layers.{layer}.bias"]
+        columns = []
+        for row, constant in zip(weight, bias, strict=True):
+            terms = np.concatenate(
+                [values * row, np.full((len(values), 1), constant, np.float32)], axis=1
+            )
+            order = rng.permutation(terms.shape[1])
+            total = np.zeros(len(values), np.float32)
+            for i in order:
+                total = total + terms[:, i]
+            columns.append(total)
+        values = np.stack(columns, axis=1)
+        if not last:
+            values = np.maximum(values, np.float32(0))
+    assert values.dtype == np.float32
+    return values.astype(np.float64)
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=SEEDS)
+def test_no_order_of_summation_exceeds_it(seed):
+    rng = np.random.default_rng(seed)
+    widths = (int(rng.integers(1, 4)), *rng.integers(3, 40, int(rng.integers(1, 4))), 3)
+    scale = float(rng.choice([1e-6, 0.3, 1.0, 1e3]))
+    network = network_from(networks.dense(rng, tuple(int(w) for w in widths), scale), "random")
+    box = random_box(rng, network.inputs)
+    points = box.sample(rng, 200).astype(np.float32)
+    points = np.clip(points, box.lower.astype(np.float32), box.upper.astype(np.float32))
+    exact = network.stack.scores(points.astype(np.float64))[0]
+    for computed in (
+        in_any_order(rng, network, points),
+        network.runner().scores(points).astype(np.float64),
+    ):
+        for label in range(3):
+            rivals = [c for c in range(3) if c != label]
+            for rival in rivals:
+                error, _ = margin_error(network, box, label, [rival])
+                off = (computed[:, label] - computed[:, rival]) - (
+                    exact[:, label] - exact[:, rival]
+                )
+                assert np.abs(off).max() <= error
+            both, _ = margin_error(network, box, label, rivals)
+            assert both >= error * (1 - 1e-12)
+
+
+def test_it_is_far_below_what_holds_for_any_network_and_phase():
+    rng = np.random.default_rng(1)
+    network = network_from(networks.dense(rng, (8, 50, 50, 2), 0.3), "random")
+    for half, less in ((0.5, 0.9), (0.001, 0.6)):
+        box = Box(np.full(8, 0.5 - half), np.full(8, 0.5 + half))
+        error, bounds = margin_error(network, box, 0, [1])
+        assert error < less * confidence_error(network.graph, own_parameters(network), bounds, box)
+
+
+def test_sums_that_may_overflow_have_no_bound():
+    network = network_from(networks.dense(np.random.default_rng(0), (2, 4, 4, 2), 1e15), "random")
+    box = Box(np.zeros(2), np.full(2, 1e20))
+    assert margin_error(network, box, 0, [1])[0] == np.inf
+
+
+def test_a_wrong_phase_would_be_noticed():
+    """A neuron just below 0 exactly, whose computed value may be just above, passes its error."""
+    network = network_from(networks.dense(np.random.default_rng(3), (2, 3, 2)), "random")
+    box = Box(np.full(2, 0.3), np.full(2, 0.3))
+    alone = own_parameters(network)
+    evaluation = evaluation_of(network.graph, alone)
+    clearly = [Interval(np.full(3, -5.0), np.full(3, -4.0))]
+    barely = [Interval(np.full(3, -5.0), np.full(3, -1e-9))]
+    unknown, known = (rounding_error(evaluation, each, box) for each in (barely, clearly))
+    assert unknown.of_margins(0, [1]) > known.of_margins(0, [1])

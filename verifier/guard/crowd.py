@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from threading import Lock
 
 import numpy as np
@@ -12,13 +11,9 @@ from numpy.typing import NDArray
 from leaveout.bab import Instance
 from leaveout.encoders import Box, Interval, rounding_error
 from leaveout.models import Layer, confidence
-from leaveout.models.replay import Runner
 from leaveout.verifier.guard.kernels import leads
 
 __all__ = ["Crowd"]
-
-_RUNNERS = 256
-"""Members that are kept loaded in onnxruntime."""
 
 _SUSPECTS = 8
 """Members that disagreed last, which are asked first: few members leak in many places."""
@@ -70,7 +65,6 @@ class Crowd:
         scale = float(instance.pair.hyper[-1].magnitude.max())
         self._margin = instance.member_error * (1.0 + _SPARE) + _ROUNDING * (1.0 + scale)
         self._suspects: dict[int, tuple[int, ...]] = {}
-        self._runner = lru_cache(_RUNNERS)(self._load)
         self._loading = Lock()
 
     def __len__(self) -> int:
@@ -127,7 +121,7 @@ class Crowd:
             return int(members[np.argmin(lead)])
         for member in members[lead <= blur][np.argsort(lead[lead <= blur])].tolist():
             with self._loading:
-                runner = self._runner(member)
+                runner = self._instance.others.runner(member)
             scores = runner.scores(x[None])[0].astype(np.float64)
             if not float(confidence(scores, label)) > 0:
                 return int(member)
@@ -146,11 +140,6 @@ class Crowd:
         ).of_confidence()
         scale = max(float(np.abs(layer).max()) for layer in activations)
         return min(local * (1.0 + _SPARE) + _ROUNDING * (1.0 + scale), self._margin)
-
-    def _load(self, member: int) -> Runner:
-        family = self._instance.family
-        own = {name: stack[0] for name, stack in family.take([member]).items()}
-        return self._instance.network.runner(own)
 
 
 def _pack(instance: Instance) -> _Packed:
