@@ -25,7 +25,10 @@ class Crude:
 
     def __init__(self, query: Query, errors: FormErrors) -> None:
         self._query, self._errors = query, errors
-        self._scores = [errors.bounds(number)[-1] for number in range(len(query.applications))]
+        self._scores = [
+            applied.bounds(query.points[each.point])[-1]
+            for applied, each in zip(errors.applied, query.applications, strict=True)
+        ]
 
     def upper(self, case: Case) -> float:
         """Bound the least goal over the counter-examples of a case; infinite if nothing is known.

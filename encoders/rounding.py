@@ -31,6 +31,9 @@ _SLACK_EACH = 6
 _CLEARLY = 1e-6
 """A phase is known only if it is by so much: whoever rounds in another way then knows it too."""
 
+_TOGETHER = 256
+"""Most forms whose slopes are found together."""
+
 _NEGATED = np.array([1, 0, 2])
 """What is above 0, what is below, and the error, of minus a value."""
 
@@ -73,7 +76,9 @@ class RoundingError:
         """
         if not self.finite:
             return np.full(len(forms), np.inf)
-        return self._padded(self._moved(forms))
+        parts = range(0, max(1, len(forms)), _TOGETHER)
+        moved = [self._moved(forms[start : start + _TOGETHER]) for start in parts]
+        return self._padded(np.concatenate(moved))
 
     def of_margins(self, label: int, rivals: Sequence[int]) -> float:
         """Bound ``|float32 margin - exact margin|`` of a label over each of some rivals."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,9 @@ _MATTERS = 8.0
 
 _NARROWER = 0.7
 """... and the region has shrunk this much since they last were."""
+
+_REMEMBERED = 256
+"""Boxes of which errors are."""
 
 
 class Claims:
@@ -186,6 +189,8 @@ class ClaimGauge:
 
     def __init__(self, question: Question, space: Space) -> None:
         self._question, self._space = question, space
+        # Nodes that differ in phases alone have a box in common.
+        self._found = lru_cache(_REMEMBERED)(self._errors)
 
     def __call__(self, node: Node, target: float) -> Node:
         """Return the node with errors of its own region, where they may help."""
@@ -200,7 +205,15 @@ class ClaimGauge:
             or node.value - target > _MATTERS * float(node.errors[:goals].max())
         ):
             return node
-        low, high = node.lower + self._space.origin, node.upper + self._space.origin
+        own = tuple(int(i[0]) for i in question.joint.members.indices(node.members))
+        found = self._found(node.case, node.lower.tobytes(), node.upper.tobytes(), own)
+        errors = node.errors.copy()
+        errors[:count] = np.minimum(errors[:count], found)
+        return replace(node, errors=errors, gauged=width)
+
+    def _errors(self, case: int, lower: bytes, upper: bytes, members: tuple[int, ...]) -> Floats:
+        question = self._question
+        low, high = (np.frombuffer(end) + self._space.origin for end in (lower, upper))
         boxes = []
         for matrix, whole in zip(question.joint.points, question.query.points, strict=True):
             up, down = np.maximum(matrix, 0.0), np.minimum(matrix, 0.0)
@@ -209,10 +222,7 @@ class ClaimGauge:
             room = 1e-9 * (np.abs(matrix) @ np.maximum(np.abs(low), np.abs(high)))
             least = np.minimum(np.maximum(least - room, whole.lower), whole.upper)
             boxes.append(Box(least, np.maximum(np.minimum(most + room, whole.upper), least)))
-        own = [int(i[0]) for i in question.joint.members.indices(node.members)]
-        errors = node.errors.copy()
-        errors[:count] = np.minimum(errors[:count], question.errors.over(rows, boxes, own))
-        return replace(node, errors=errors, gauged=width)
+        return question.errors.over(question.rows[case], boxes, members)
 
 
 def _shifted(space: Space, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.native.forms import Forms, stacked
-from leaveout.encoders import Applied, Box, Interval, RoundingError, rounding_error
+from leaveout.encoders import Applied, Box
 from leaveout.encoders.joint import Joint, join
 from leaveout.encoders.query import Case, Form, Query
 from leaveout.errors import SpecError
@@ -88,7 +88,10 @@ def question_of(query: Query, cases: Sequence[Case], *, apart: bool = False) -> 
         _expect_moderate(own)
         whole.append(replace(case, goals=goals))
         rows.append(own)
-        parts.append(_forms(own, joint, errors.over(own), len(goals)))
+    # Of all forms together; what is bounded once is remembered.
+    errors.over([form for own in rows for form in own])
+    for case, own in zip(whole, rows, strict=True):
+        parts.append(_forms(own, joint, errors.over(own), len(case.goals)))
     return Question(query, tuple(whole), joint, stacked(parts), tuple(rows), errors)
 
 
@@ -152,8 +155,7 @@ class FormErrors:
             Applied(each.network, None if each.family is None else query.families[each.family])
             for each in query.applications
         )
-        self._bounds: dict[int, tuple[Interval, ...]] = {}
-        self._anywhere: dict[int, RoundingError] = {}
+        self._anywhere: dict[tuple[tuple[int, int, float], ...], float] = {}
 
     def __reduce__(self) -> tuple[type[FormErrors], tuple[Query]]:
         return FormErrors, (self._query,)
@@ -178,6 +180,17 @@ class FormErrors:
         -------
         ndarray of float64, shape (forms,)
         """
+        if boxes is not None:
+            return self._bounded(forms, boxes, members)
+        new = {form.scores: form for form in forms if form.scores not in self._anywhere}
+        if new:
+            found = self._bounded([*new.values()], None, None)
+            self._anywhere.update(zip(new, found.tolist(), strict=True))
+        return np.array([self._anywhere[form.scores] for form in forms])
+
+    def _bounded(
+        self, forms: Sequence[Form], boxes: Sequence[Box] | None, members: Sequence[int] | None
+    ) -> Floats:
         total = np.zeros(len(forms))
         if self._query.reals:
             return total
@@ -189,26 +202,7 @@ class FormErrors:
             asked = row.any(axis=1)
             if not asked.any():
                 continue
-            if boxes is None:
-                found = self._over_all(a)
-            else:
-                member = members[each.family] if members and each.family is not None else None
-                found = self.applied[a].rounding(boxes[each.point], member)
+            member = members[each.family] if members and each.family is not None else None
+            found = self.applied[a].rounding((boxes or self._query.points)[each.point], member)
             total[asked] += found.of_forms(row[asked])
         return total
-
-    def bounds(self, application: int) -> tuple[Interval, ...]:
-        """Bound the layers of an application anywhere, of any member where it is of a family."""
-        if application not in self._bounds:
-            box = self._query.points[self._query.applications[application].point]
-            self._bounds[application] = self.applied[application].bounds(box)
-        return self._bounds[application]
-
-    def _over_all(self, application: int) -> RoundingError:
-        if application not in self._anywhere:
-            self._anywhere[application] = rounding_error(
-                self.applied[application].evaluation(),
-                self.bounds(application),
-                self._query.points[self._query.applications[application].point],
-            )
-        return self._anywhere[application]

@@ -25,6 +25,7 @@ from leaveout.encoders import (
     pair_bounds,
     rounding_error,
 )
+from leaveout.encoders import rounding as rounding_module
 from leaveout.models import Family, Members
 from leaveout.models.onnx_file import network_from
 from leaveout.models.replay import with_parameters
@@ -158,7 +159,11 @@ def test_a_form_of_any_member_is_charged_no_more_than_a_confidence(seed):
         assert (rounding.of_forms(margins(network.labels, label)) <= whole).all()
     alone = Applied(network).rounding(box)
     forms = rng.normal(size=(5, network.labels))
-    assert (alone.of_forms(forms) >= 0).all()
+    found = alone.of_forms(forms)
+    assert (found >= 0).all()
+    with mock.patch.object(rounding_module, "_TOGETHER", 2):
+        np.testing.assert_allclose(alone.of_forms(forms), found, rtol=1e-12)
+    assert alone.of_forms(forms[:0]).shape == (0,)
 
 
 @settings(max_examples=60, deadline=None)
