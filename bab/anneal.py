@@ -7,7 +7,6 @@ phases, that is what leads out of them.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab.climb import Ascent, Pairs, ascend
 from leaveout.bab.pairs import Nets
+from leaveout.deadline import NEVER, Deadline
 
 __all__ = ["COARSE", "FINE", "PLAIN", "QUICK", "Pass", "anneal", "layer_sizes"]
 
@@ -90,7 +90,7 @@ def anneal(
     sizes: tuple[float, ...],
     *,
     hopeless: float = 0.0,
-    deadline: float = float("inf"),
+    deadline: Deadline = NEVER,
 ) -> Ascent:
     """Run the climbs of a schedule one after the other.
 
@@ -104,11 +104,11 @@ def anneal(
         Of `layer_sizes`.
     hopeless : float
         Give up where no climb of the first pass is worth more.
-    deadline : float
-        Of `time.perf_counter`; what rounding is left is skipped then.
+    deadline : Deadline
+        What rounding is left is skipped then.
     """
     for each in schedule[:-1]:
-        if time.perf_counter() > deadline:
+        if deadline.over:
             break
         found = ascend(
             pairs,

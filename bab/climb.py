@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.pairs import Nets, Sloped, evaluate
+from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders import Box
 from leaveout.models import Stack
 
@@ -101,7 +101,7 @@ def ascend(
     radius: float = _FARTHEST,
     penalty: float = _PENALTY,
     widths: tuple[float, ...] | None = None,
-    deadline: float = float("inf"),
+    deadline: Deadline = NEVER,
 ) -> Ascent:
     """Climb from many points at once.
 
@@ -121,8 +121,7 @@ def ascend(
     widths : tuple of float, optional
         How far ReLUs are rounded off; see `evaluate`. What leaks is then as little a leak of the
         networks themselves.
-    deadline : float
-        Of `time.perf_counter`.
+    deadline : Deadline
     """
     sides = pairs.upper - pairs.lower
     nearest = max(_NEAREST, 2.0 * float(np.finfo(pairs.network.dtype).eps))
@@ -135,7 +134,7 @@ def ascend(
     value = np.where(leak, own.value, -np.inf)
     reach = np.full(worth.shape, radius, points.dtype)
     for _ in range(steps):
-        if (reach < nearest).all() or time.perf_counter() > deadline:
+        if (reach < nearest).all() or deadline.over:
             break
         move = reach[..., None] * sides
         below = np.maximum(pairs.lower - points, -move)

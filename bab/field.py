@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from leaveout.bab.anneal import layer_sizes
 from leaveout.bab.climb import Pairs
 from leaveout.bab.instance import Instance
 from leaveout.bab.pairs import Nets, evaluate, leads
+from leaveout.deadline import Deadline
 
 __all__ = ["Field", "make_field"]
 
@@ -94,14 +94,14 @@ class Field:
         away = np.abs(self.values(points))
         return points[np.argsort(away, kind="stable")]
 
-    def leads(self, points: Floats, members: Indices, deadline: float) -> Floats:
+    def leads(self, points: Floats, members: Indices, deadline: Deadline) -> Floats:
         """Confidence of members at points they share.
 
         Parameters
         ----------
         points : ndarray of float32, shape (p, d)
         members : ndarray of int64, shape (m,)
-        deadline : float
+        deadline : Deadline
             Members not reached by then get ``inf``: they do not leak.
 
         Returns
@@ -110,7 +110,7 @@ class Field:
         """
         found = np.full((len(members), len(points)), np.inf, np.float32)
         for start, nets in self._blocks(members, len(points)):
-            if time.perf_counter() > deadline:
+            if deadline.over:
                 break
             scores = nets.activations(points[None])[-1]
             found[start : start + len(nets)] = leads(scores, self.label)

@@ -22,6 +22,7 @@ from leaveout.bab.result import EngineResult, Progress, ProgressCallback, Reason
 from leaveout.bab.scout import better, improve, scout
 from leaveout.bab.sets import Bounded, MemberSet, bound_set
 from leaveout.bab.witness import Replayer, Witness
+from leaveout.deadline import Deadline
 from leaveout.models import confidence
 
 __all__ = ["search"]
@@ -89,7 +90,7 @@ class _Search:
         self.instance, self.label, self.options = instance, label, options
         self.asked, self.decide, self.progress = floor, decide, progress
         self.started = time.perf_counter()
-        self.deadline = math.inf if options.seconds is None else self.started + options.seconds
+        self.deadline = Deadline.after(options.seconds, self.started)
         self.replayer = Replayer(instance)
         self.witness: Witness | None = None
         self.solved = 0
@@ -152,7 +153,7 @@ class _Search:
             if self.options.witnesses:
                 limit = self.deadline
                 if self.options.seconds is not None:
-                    limit = self.started + 0.2 * self.options.seconds
+                    limit = Deadline.after(0.2 * self.options.seconds, self.started)
                 self._keep(
                     scout(
                         self.instance,
@@ -173,7 +174,7 @@ class _Search:
         return self._result()
 
     def _done(self) -> bool:
-        over = self.betrayed or time.perf_counter() >= self.deadline
+        over = self.betrayed or self.deadline.over
         return over or self._refuted() or self._closed()
 
     def _refuted(self) -> bool:
@@ -206,9 +207,8 @@ class _Search:
             if task.upper <= self.bar:
                 self.final.append(task)
                 continue
-            left = self.deadline - time.perf_counter()
             # A little less than what is left, so that the dual bound still arrives.
-            timed = replace(task, limit=max(0.1, min(task.limit, _USED * left)))
+            timed = replace(task, limit=max(0.1, min(task.limit, _USED * self.deadline.left)))
             call = partial(bound_set, self.instance, timed, self.label, self.floor)
             self.running[pool.submit(call)] = task
 
@@ -244,7 +244,7 @@ class _Search:
         return []
 
     def _collect(self) -> None:
-        tick = max(0.0, min(_TICK, self.deadline - time.perf_counter()))
+        tick = min(_TICK, self.deadline.left)
         finished, _ = wait(self.running, timeout=tick, return_when=FIRST_COMPLETED)
         for future in finished:
             task = self.running.pop(future)
@@ -296,11 +296,10 @@ class _Search:
             self.progress(self._moment())
 
     def _moment(self) -> Progress:
-        now = time.perf_counter()
         open_sets = sum(entry.upper > self.bar for entry in self.sets())
-        left = None if math.isinf(self.deadline) else max(0.0, self.deadline - now)
+        seconds = time.perf_counter() - self.started
         return Progress(
-            self.label, self.lower, self.upper, open_sets, self.solved, now - self.started, left
+            self.label, self.lower, self.upper, open_sets, self.solved, seconds, self.deadline.limit
         )
 
     def _result(self) -> EngineResult:
@@ -326,7 +325,7 @@ class _Search:
             return "numerical", f"a replayed leak exceeds a bound that {self.options.solver} gave"
         if self.interrupted:
             return "time", "interrupted"
-        if time.perf_counter() >= self.deadline:
+        if self.deadline.over:
             return "time", f"stopped after its share of {self.options.seconds:.4g} s"
         worst = max(self.sets(), key=lambda entry: entry.upper)
         if worst.state == "numerical":

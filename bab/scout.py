@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +17,7 @@ from leaveout.bab.instance import Instance
 from leaveout.bab.pairs import Nets
 from leaveout.bab.polish import better, improve, improve_many, polish
 from leaveout.bab.witness import Replayer, Witness
+from leaveout.deadline import NEVER, Deadline
 
 __all__ = ["better", "improve", "improve_many", "scout"]
 
@@ -54,7 +54,7 @@ def scout(
     *,
     seed: int = 0,
     climbs: int = 12,
-    deadline: float = float("inf"),
+    deadline: Deadline = NEVER,
 ) -> Witness | None:
     """Search for a leak of high confidence in ``label`` over all members.
 
@@ -66,15 +66,15 @@ def scout(
     seed : int
     climbs : int
         How many members' best leaks are polished and replayed at most.
-    deadline : float
-        Of `time.perf_counter`; kept within about a second.
+    deadline : Deadline
+        Kept within about a second.
 
     Returns
     -------
     Witness or None
         The best leak found and replayed.
     """
-    if time.perf_counter() > deadline:
+    if deadline.over:
         return None
     # Thousands of small products: a second thread costs more than it gives, the more so where
     # other programs share the cores.
@@ -115,7 +115,7 @@ class _Search:
     """One search: rounds that explore, cross members with points, and hop about the best."""
 
     def __init__(
-        self, instance: Instance, label: int, rng: np.random.Generator, deadline: float
+        self, instance: Instance, label: int, rng: np.random.Generator, deadline: Deadline
     ) -> None:
         self.instance, self.rng, self.deadline = instance, rng, deadline
         self.box = instance.box
@@ -139,7 +139,7 @@ class _Search:
         for number in range(_ROUNDS):
             before = self.elite.value
             rounds[number % len(rounds)]()
-            if time.perf_counter() > self.deadline:
+            if self.deadline.over:
                 return
             if self.box.choices:
                 self._swap()
@@ -164,10 +164,9 @@ class _Search:
             for schedule in schedules:
                 self._climb(everyone, points, score, schedule)
 
-    def _soon(self) -> float:
+    def _soon(self) -> Deadline:
         """When to stop scoring, so that time is left to climb."""
-        now = time.perf_counter()
-        return now + _SCORING * (self.deadline - now)
+        return Deadline.after(_SCORING * self.deadline.left)
 
     def _cross(self) -> None:
         """Try the points of the best leaks on all promising members."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.native.question import Question
+from leaveout.deadline import Deadline
 from leaveout.encoders.query import Condition
 from leaveout.models import Stack
 
@@ -96,7 +96,7 @@ class Seeker:
             np.abs(self.joint.box.lower), np.abs(self.joint.box.upper)
         )
 
-    def first(self, deadline: float) -> Found | None:
+    def first(self, deadline: Deadline) -> Found | None:
         """Seek from samples of the whole box, in every case and some members."""
         box, cases = self.joint.box, self.question.forms.cases
         samples = box.sample(self.rng, _SAMPLES)
@@ -111,7 +111,7 @@ class Seeker:
         for member in members:
             scores = self._scores(points, member)
             for case in range(cases):
-                if case >= _CASES and time.perf_counter() >= deadline:
+                if case >= _CASES and deadline.over:
                     break
                 merit = self._merit(points, scores, case)
                 order = np.argsort(-merit)
@@ -120,7 +120,7 @@ class Seeker:
                     _Start(float(merit[i]), case, member, points[i])
                     for i in order[: max(1, 4 * _STARTS // (cases * len(members))) : 4]
                 ]
-            if time.perf_counter() >= deadline:
+            if deadline.over:
                 break
         starts.sort(key=lambda start: -start.merit)
         best = None
@@ -130,7 +130,7 @@ class Seeker:
             best = _better(best, self.climb(start.point, start.case, start.member, deadline))
         return best
 
-    def _promising(self, points: Floats, deadline: float) -> list[int]:
+    def _promising(self, points: Floats, deadline: Deadline) -> list[int]:
         """Return the members whose best of some points are the best."""
         count, forms = len(self.joint.members), self.question.forms
         if count <= _MEMBERS:
@@ -151,15 +151,15 @@ class Seeker:
                     ],
                     axis=0,
                 )
-            if time.perf_counter() >= deadline:
+            if deadline.over:
                 break
         best: list[int] = np.argsort(-merit, kind="stable")[:_MEMBERS].tolist()
         return best
 
-    def climb(self, start: Floats, case: int, member: int, deadline: float) -> Found | None:
+    def climb(self, start: Floats, case: int, member: int, deadline: Deadline) -> Found | None:
         """Climb from a point and replay where that ends."""
         best = None
-        if time.perf_counter() < deadline:
+        if not deadline.over:
             for point in self._path(start, case, member, deadline):
                 best = _better(best, self.replay(point, case, member))
         return best
@@ -239,7 +239,7 @@ class Seeker:
             self._stacks[member] = self.joint.members.take(np.array([member], np.int64))
         return self._stacks[member]
 
-    def _path(self, start: Floats, case: int, member: int, deadline: float) -> list[Floats]:
+    def _path(self, start: Floats, case: int, member: int, deadline: Deadline) -> list[Floats]:
         """Return points on the way up: a linear program on the affine piece at each."""
         rows = self.question.forms.case(case)
         goal, size = self.question.forms.goal[rows], self._size[rows]
@@ -249,7 +249,7 @@ class Seeker:
         merit = float(self._merit(point[None], self._scores(point[None], member), case)[0])
         path = [point]
         for _ in range(_PROGRAMS):
-            if time.perf_counter() >= deadline or radius < 1e-6:
+            if deadline.over or radius < 1e-6:
                 break
             slopes, constants = self._piece(point, case, member)
             low = np.maximum(lower, point - radius * width)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.instance import Instance
+from leaveout.deadline import Deadline
 from leaveout.encoders import Encoding, IdpProblem, encode_idp, hyper_network, pair_bounds
 from leaveout.encoders.bounds import hyper_bounds
 from leaveout.encoders.scaling import ScaledPair, scaled
@@ -79,7 +79,7 @@ def bound_set(
     Bounded
         With an upper bound that is never above the task's own.
     """
-    started = time.perf_counter()
+    deadline = Deadline.after(task.limit)
     network, box = instance.network.stack, instance.box
     hyper = hyper_network(instance.members, task.members)
     pair = pair_bounds(network, hyper, instance.bounds, box)
@@ -94,7 +94,7 @@ def bound_set(
     if not both.largest <= _LARGEST:
         detail = f"sums of weights cancel almost wholly (scaled weights up to {both.largest:.0e})"
         return Bounded(replace(task, state="numerical", detail=detail), None, 0)
-    return _Attempt(instance, task, label, floor, worker, both, started).run()
+    return _Attempt(instance, task, label, floor, worker, both, deadline).run()
 
 
 @dataclass(eq=False)
@@ -107,7 +107,7 @@ class _Attempt:
     floor: float
     worker: SolverProcess
     pair: ScaledPair
-    started: float
+    deadline: Deadline
     solved: int = 0
 
     def run(self) -> Bounded:
@@ -143,7 +143,7 @@ class _Attempt:
             tie=instance.member_error,
             elastic=elastic,
         )
-        left = max(0.1, self.task.limit - (time.perf_counter() - self.started))
+        left = max(0.1, self.deadline.left)
         # To confirm, a dual bound above zero is enough.
         settings = Settings(
             time_limit=left,

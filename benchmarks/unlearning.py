@@ -14,13 +14,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from leaveout.deadline import Deadline
 from leaveout.errors import LeaveoutError
 from leaveout.models.onnx_file import network_from
 from leaveout.models.train import Recipe, parse_layers
@@ -111,14 +111,14 @@ def trials_of(data: TrainingData, percent: float, given: argparse.Namespace) -> 
         return play(original, deletion, game, schedule, seed).model
 
     plan = Plan(forget=max(1, round(percent / 100 * len(data.X))), rows=given.rows, seed=given.seed)
-    end = None if given.seconds is None else time.monotonic() + given.seconds
+    deadline = Deadline.after(given.seconds)
     done: list[Trial] = []
     model = architecture(data, given.layers)
     for trial in run_trials(model, data, schedule, unlearner, plan, given.trials):
         done.append(trial)
         if sys.stderr.isatty():
             sys.stderr.write(f"\r{percent:g} %: {len(done)}/{given.trials} trials ")
-        if end is not None and time.monotonic() > end:
+        if deadline.over:
             break
     if sys.stderr.isatty():
         sys.stderr.write("\r\033[K")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from leaveout.deadline import Deadline
+
 __all__ = ["Clock"]
 
 _MOSTLY = 0.5
@@ -22,7 +24,7 @@ class Clock:
     """
 
     def __init__(self, seconds: float | None, started: float, jobs: int) -> None:
-        self._deadline = None if seconds is None else started + seconds
+        self._deadline = Deadline.after(seconds, started)
         self._jobs = jobs
         self._seconds, self._loading = seconds, time.perf_counter() - started
 
@@ -41,6 +43,4 @@ class Clock:
     def next(self) -> float | None:
         """Seconds for the next job; called once a job."""
         share, self._jobs = max(1, self._jobs), self._jobs - 1
-        if self._deadline is None:
-            return None
-        return max(0.0, self._deadline - time.perf_counter()) / share
+        return self._deadline.share(share)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import NoReturn, TypeAlias
 
 import onnx
 
+from leaveout.deadline import NEVER, Deadline
 from leaveout.models import Family, Network
 from leaveout.models.replay import with_parameters
 from leaveout.specs import (
@@ -65,8 +65,7 @@ class Valuation:
     seed : int
     solver : str
         Name of the back end for what needs one.
-    deadline : float or None
-        Of `time.perf_counter`.
+    deadline : Deadline
     confidence : float or None
         What each estimate from samples must hold with.
     """
@@ -77,7 +76,7 @@ class Valuation:
     folder: Path
     seed: int = 0
     solver: str = "highs"
-    deadline: float | None = None
+    deadline: Deadline = NEVER
     confidence: float | None = None
     calls: DeciderCalls = field(init=False)
     _kept: dict[tuple[str, float | None], object] = field(default_factory=dict, init=False)
@@ -295,8 +294,8 @@ class Valuation:
             else:
                 features = self._features(argument, values.values())
                 values[name] = InputReader(self.resolver, features).read(argument)
-        left = None if self.deadline is None else max(0.0, self.deadline - time.perf_counter())
-        return Arguments(values, self.folder, left, self.confidence, self.seed, self.solver)
+        seconds = self.deadline.limit
+        return Arguments(values, self.folder, seconds, self.confidence, self.seed, self.solver)
 
     def _is_file(self, node: Expression, bound: Bindings, *kinds: object) -> bool:
         """Whether an expression is a built-in family or set of inputs, read beside a network."""
@@ -339,7 +338,7 @@ class Valuation:
             raise self.resolver.fail(node, f"{what} is too large a number") from None
 
     def _refuse_late(self, where: str) -> None:
-        if self.deadline is not None and time.perf_counter() >= self.deadline:
+        if self.deadline.over:
             raise StoppedError(f"time: the time was over {where}")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from leaveout.deadline import Deadline
 from leaveout.specs import (
     Call,
     CheckedSpec,
@@ -176,7 +177,7 @@ class ValueDecider:
             If a decider fails, or a file cannot be used.
         """
         started = time.perf_counter()
-        self._valuation.deadline = None if seconds is None else started + seconds
+        self._valuation.deadline = Deadline.after(seconds, started)
         self._valuation.confidence = self._confidence(statement.claim)
         known = {text: len(facts) for text, facts in self._valuation.calls.facts.items()}
         try:

@@ -20,6 +20,7 @@ from leaveout.bab.native.pairs import Space, make_space
 from leaveout.bab.native.quest import Hint, Prepared
 from leaveout.bab.native.question import Question
 from leaveout.bab.seek import Found, Seeker
+from leaveout.deadline import Deadline
 from leaveout.encoders import Box
 
 __all__ = ["BELOW", "STEPS", "Claims"]
@@ -104,11 +105,11 @@ class Claims:
         """See `Quest.parcel`."""
         return ClaimParcel(self.question, self.label, self.seed)
 
-    def first(self, options: NativeOptions, deadline: float) -> Found | None:
+    def first(self, options: NativeOptions, deadline: Deadline) -> Found | None:
         """See `Quest.first`."""
         return self.seeker.first(deadline)
 
-    def follow(self, hints: list[Hint], at_least: float, deadline: float) -> Found | None:
+    def follow(self, hints: list[Hint], at_least: float, deadline: Deadline) -> Found | None:
         """See `Quest.follow`."""
         best: Found | None = None
         for hint in hints:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from typing import Any, Protocol, TypeVar
@@ -12,6 +10,7 @@ from leaveout.bab.native.lane import Lane
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.quest import Quest
 from leaveout.bab.native.site import Site
+from leaveout.deadline import NEVER, Deadline
 
 __all__ = ["Crew", "Executor", "InlineExecutor", "OverdueError", "WorkerLostError", "gather"]
 
@@ -71,16 +70,16 @@ class Executor(Protocol):
         ...
 
 
-def gather(futures: Sequence[Future[T]], until: float = math.inf) -> list[T]:
+def gather(futures: Sequence[Future[T]], deadline: Deadline = NEVER) -> list[T]:
     """Wait for all, open to Ctrl-C; raises what the first of them raised.
 
     Raises
     ------
     OverdueError
-        If they are not done by a moment of `time.perf_counter`.
+        If they are not done by then.
     """
     while wait(futures, _WAKE).not_done:
-        if time.perf_counter() > until:
+        if deadline.over:
             raise OverdueError
     return [future.result() for future in futures]
 

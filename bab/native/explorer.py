@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -21,6 +20,7 @@ from leaveout.bab.native.kernels.batch import CLOSED, EMPTY, OPEN, Kernel, Work
 from leaveout.bab.native.nodes import Node, Split, batch_of, with_bounds
 from leaveout.bab.native.pairs import Space
 from leaveout.bab.native.records import Record
+from leaveout.deadline import Deadline
 
 __all__ = ["Explorer", "Stand"]
 
@@ -219,8 +219,8 @@ class Explorer:
 
     def step(self, target: float, seconds: float) -> Stand:
         """Split the most urgent nodes for some seconds, or until none is above the target."""
-        end = time.perf_counter() + seconds
-        while time.perf_counter() < end:
+        deadline = Deadline.after(seconds)
+        while not deadline.over:
             bar = max(target, self.stuck)
             if self.value <= bar:
                 self._drop()

@@ -19,6 +19,7 @@ from leaveout.bab.native.parcels import LeakParcel, wrap
 from leaveout.bab.native.quest import Hint, Prepared
 from leaveout.bab.scout import improve_many, scout
 from leaveout.bab.witness import Replayer, Witness
+from leaveout.deadline import Deadline
 
 __all__ = ["Leaks"]
 
@@ -67,12 +68,12 @@ class Leaks:
         """See `Quest.parcel`."""
         return wrap(self.instance, self.label)
 
-    def first(self, options: NativeOptions, deadline: float) -> Witness | None:
+    def first(self, options: NativeOptions, deadline: Deadline) -> Witness | None:
         """See `Quest.first`."""
         given = (self.instance, self.label, self._replayer)
         return scout(*given, seed=options.seed, deadline=deadline)
 
-    def follow(self, hints: list[Hint], at_least: float, deadline: float) -> Witness | None:
+    def follow(self, hints: list[Hint], at_least: float, deadline: Deadline) -> Witness | None:
         """See `Quest.follow`."""
         return improve_many(
             self.instance,

@@ -15,6 +15,7 @@ from leaveout.bab.native.handoff import Handoff
 from leaveout.bab.native.nodes import Node, root_node
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.pairs import Space
+from leaveout.deadline import Deadline
 
 __all__ = ["Finding", "Hint", "Parcel", "Prepared", "Quest"]
 
@@ -149,11 +150,11 @@ class Quest(Protocol[W]):
         """Return the question as it travels to another process."""
         ...
 
-    def first(self, options: NativeOptions, deadline: float) -> W | None:
+    def first(self, options: NativeOptions, deadline: Deadline) -> W | None:
         """Seek a counter-example before anything is explored."""
         ...
 
-    def follow(self, hints: list[Hint], at_least: float, deadline: float) -> W | None:
+    def follow(self, hints: list[Hint], at_least: float, deadline: Deadline) -> W | None:
         """Seek a better counter-example from where the explorers see the highest bounds."""
         ...
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 
 from leaveout.bab.native.explorer import Explorer, Stand
 from leaveout.bab.native.nodes import Node
+from leaveout.deadline import Deadline
 
 __all__ = ["Race"]
 
@@ -84,10 +84,10 @@ class Race:
 
     def step(self, explorer: Explorer, target: float, seconds: float) -> Stand:
         """Explore for some seconds."""
-        end = time.perf_counter() + seconds
+        deadline = Deadline.after(seconds)
         self._target = target
         while True:
-            left = end - time.perf_counter()
+            left = deadline.left
             if self._heat is None:
                 if explorer.bounded < self._next or not explorer.is_at_single_members:
                     return explorer.step(target, left)

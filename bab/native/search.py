@@ -25,6 +25,7 @@ from leaveout.bab.native.saved import Saved
 from leaveout.bab.native.site import SiteState, TornError
 from leaveout.bab.native.team import Team
 from leaveout.bab.result import EngineResult, Progress, ProgressCallback, Reason, SearchResult
+from leaveout.deadline import NEVER, Deadline
 
 __all__ = ["NativeSearch", "search", "searched"]
 
@@ -138,7 +139,7 @@ class NativeSearch(Generic[W]):
         self.asked, self.decide, self.progress = floor, decide, progress
         self.checkpoint = checkpoint
         self.started = time.perf_counter()
-        self.deadline = math.inf if options.seconds is None else self.started + options.seconds
+        self.deadline = Deadline.after(options.seconds, self.started)
         self.witness: W | None = None
         self.interrupted = self.betrayed = self.late = self.spent_nodes = self.overdue = False
         self.failed = ""
@@ -231,7 +232,7 @@ class NativeSearch(Generic[W]):
             self._scout()
         elif saved is None and not self._settled():
             # Samples alone take no time, and some bound from below is better than none.
-            self._keep(self.quest.first(self.options, self.started))
+            self._keep(self.quest.first(self.options, Deadline.after(0.0)))
         if self._settled():
             return
         self.team = Team(
@@ -239,7 +240,7 @@ class NativeSearch(Generic[W]):
             self.quest.members,
             self.checkpoint,
             self.options.certificate,
-            self.deadline + max(_LEAST_GRACE, _GRACE * (self.options.seconds or 0.0)),
+            self.deadline.later(max(_LEAST_GRACE, _GRACE * (self.options.seconds or 0.0))),
         )
         if saved is not None:
             self.team.resume(saved, self.target)
@@ -265,7 +266,7 @@ class NativeSearch(Generic[W]):
             return
         limit = self.deadline
         if self.options.seconds is not None:
-            limit = self.started + _SCOUTING * self.options.seconds
+            limit = Deadline.after(_SCOUTING * self.options.seconds, self.started)
         self._keep(self.quest.first(self.options, limit))
         self._tell()
 
@@ -273,7 +274,7 @@ class NativeSearch(Generic[W]):
         rounds = 0
         while not self._over(team):
             begun = time.perf_counter()
-            seconds = min(_FIRST * (1 + rounds), _ROUND, max(0.0, self.deadline - begun))
+            seconds = min(_FIRST * (1 + rounds), _ROUND, self.deadline.left)
             together = team.crew.size > 1 and rounds > 0
             team.step(self.target, seconds, self._inform if together else _nothing)
             self._prove(team)
@@ -365,7 +366,7 @@ class NativeSearch(Generic[W]):
 
     def _over(self, team: Team) -> bool:
         saving = self.checkpoint.cost if self.checkpoint is not None else 0.0
-        self.late = time.perf_counter() + saving >= self.deadline
+        self.late = self.deadline.left <= saving
         self.spent_nodes = self.options.nodes is not None and team.bounded >= self.options.nodes
         given_up = self.late or self.spent_nodes or self.betrayed
         return given_up or self._settled() or not team.worth_going_on
@@ -393,7 +394,7 @@ class NativeSearch(Generic[W]):
         elif result.closed or result.reason == "numerical":
             self.checkpoint.finish(self.quest, result, self.records)
         elif self.team is not None and self.team.reports and not (self.failed or self.overdue):
-            self.team.until = math.inf
+            self.team.deadline = NEVER
             with contextlib.suppress(TornError):
                 self._save(self.team, at_once=True)
 
@@ -410,8 +411,6 @@ class NativeSearch(Generic[W]):
     def _tell(self) -> None:
         if self.progress is None:
             return
-        now = time.perf_counter()
-        left = None if math.isinf(self.deadline) else max(0.0, self.deadline - now)
         team = self.team
         self.progress(
             Progress(
@@ -421,7 +420,7 @@ class NativeSearch(Generic[W]):
                 team.open_nodes if team else 0,
                 team.bounded if team else 0,
                 self._seconds,
-                left,
+                self.deadline.limit,
             )
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from leaveout.bab.native.quest import Hint, Quest
 from leaveout.bab.native.race import Race
 from leaveout.bab.native.records import Record
 from leaveout.bab.native.tables import BLOCK, Table, pack, row_type, unpack
+from leaveout.deadline import Deadline
 
 __all__ = ["Report", "Site", "SiteState", "TornError"]
 
@@ -160,13 +160,13 @@ class Site:
 
     def step(self, target: float, seconds: float) -> Report:
         """Explore for some seconds."""
-        end = time.perf_counter() + seconds
+        deadline = Deadline.after(seconds)
         with self._whole():
             while True:
                 target = max(target, self._told)
                 if self.listen is not None:
                     target = max(target, self.listen())
-                left = end - time.perf_counter()
+                left = deadline.left
                 stand = self.race.step(self.explorer, target, min(left, _SLICE))
                 if left <= _SLICE or self._halted or not stand.worth_going_on:
                     return self._report(target)

@@ -18,6 +18,7 @@ from leaveout.bab.native.records import Record
 from leaveout.bab.native.saved import Saved, Tables
 from leaveout.bab.native.site import Report, SiteState
 from leaveout.bab.native.tables import Table
+from leaveout.deadline import Deadline
 
 __all__ = ["Team"]
 
@@ -46,8 +47,8 @@ class Team:
     checkpoint : Checkpoint or None
     records : bool
         Whether records are kept. They hold no second tree, so nothing is then done twice.
-    until : float
-        Of `time.perf_counter`: workers are waited for so long, then `OverdueError` is raised.
+    deadline : Deadline
+        Workers are waited for so long, then `OverdueError` is raised.
 
     Attributes
     ----------
@@ -62,9 +63,9 @@ class Team:
         members: int,
         checkpoint: Checkpoint | None,
         records: bool,
-        until: float,
+        deadline: Deadline,
     ) -> None:
-        self.crew, self.checkpoint, self.until = crew, checkpoint, until
+        self.crew, self.checkpoint, self.deadline = crew, checkpoint, deadline
         self.reports: list[Report] = []
         self._lives = 0 if records else _LIVES
         self._in_hand: list[list[Deed]] = [[] for _ in range(crew.size)]
@@ -125,7 +126,7 @@ class Team:
         reports = []
         for worker, future in enumerate(futures):
             try:
-                reports += gather([future], self.until)
+                reports += gather([future], self.deadline)
             except WorkerLostError as lost:
                 self._replace(lost)
                 reports.append(self._ask(worker, "step", target, 0.0))
@@ -230,7 +231,7 @@ class Team:
                 self._ask_once(worker, "add", tables.nodes(source, number))
 
     def _ask_once(self, worker: int, method: str, *arguments: Any) -> Any:
-        return gather([self.crew.call(worker, method, *arguments)], self.until)[0]
+        return gather([self.crew.call(worker, method, *arguments)], self.deadline)[0]
 
     def _ask(self, worker: int, method: str, *arguments: Any) -> Any:
         """Ask a worker, or the one in its place."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
+from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders.votes.collective import CollectiveAttack, Stakes
 from leaveout.encoders.votes.collective_problem import collective_problem
 from leaveout.encoders.votes.collective_search import search
@@ -50,9 +50,7 @@ class CollectiveBounds:
         return len(self.attack.lost)
 
 
-def worst_attack(
-    stakes: Stakes, solver: CanSolve, deadline: float | None = None
-) -> CollectiveBounds:
+def worst_attack(stakes: Stakes, solver: CanSolve, deadline: Deadline = NEVER) -> CollectiveBounds:
     """Return bounds of the loss from one attack on all points; exact if there is time.
 
     Parameters
@@ -60,12 +58,11 @@ def worst_attack(
     stakes : Stakes
     solver : CanSolve
         With dual bounds. It is asked only where the search does not end in half the time.
-    deadline : float or None
-        Of `time.perf_counter`.
+    deadline : Deadline
     """
-    now = time.perf_counter()
-    spell = _SEARCH_SECONDS if deadline is None else _SEARCH_SHARE * (deadline - now)
-    found = search(stakes, now + spell)
+    left = deadline.limit
+    spell = _SEARCH_SECONDS if left is None else _SEARCH_SHARE * left
+    found = search(stakes, Deadline.after(spell))
     if found.upper == found.lost:
         return _bounds(stakes, found.units, found.upper, "", "a search of all attacks")
     reason, proof = "time: the search of all attacks did not end", "what single points survive"
@@ -77,8 +74,8 @@ def worst_attack(
     except MemoryError:
         reason += ", and the MILP does not fit into memory"
         return _bounds(stakes, found.units, found.upper, reason, proof)
-    left = None if deadline is None else deadline - time.perf_counter()
-    if left is not None and left <= 0:
+    left = deadline.limit
+    if left == 0.0:
         return _bounds(stakes, found.units, found.upper, reason, proof)
     outcome = solver.solve(problem, Settings(time_limit=left))
     units, upper = found.units, found.upper

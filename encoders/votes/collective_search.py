@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders.votes.collective import Stakes
 from leaveout.encoders.votes.collective_kernels import (
     add,
@@ -48,7 +48,7 @@ class SearchResult:
     upper: int
 
 
-def search(stakes: Stakes, deadline: float | None = None) -> SearchResult:
+def search(stakes: Stakes, deadline: Deadline = NEVER) -> SearchResult:
     """Return the attack that loses the most points, or the best one by the deadline.
 
     Units are taken in order of weight; the subsets that begin with a unit are one task. A task is
@@ -58,8 +58,7 @@ def search(stakes: Stakes, deadline: float | None = None) -> SearchResult:
     Parameters
     ----------
     stakes : Stakes
-    deadline : float or None
-        Of `time.perf_counter`.
+    deadline : Deadline
     """
     if not len(stakes.needs) or not stakes.budget:
         return SearchResult((), 0, 0)
@@ -79,14 +78,14 @@ def search(stakes: Stakes, deadline: float | None = None) -> SearchResult:
     return SearchResult(units, int(best), max(int(best), upper))
 
 
-def _greedy(facts: _Facts, budget: int, deadline: float | None) -> tuple[NDArray[np.int64], int]:
+def _greedy(facts: _Facts, budget: int, deadline: Deadline) -> tuple[NDArray[np.int64], int]:
     """Poison, again and again, the unit that counts most; -1 stands for none."""
     reach, gains, needs, owner = facts
     covered, sums = np.zeros(len(gains), np.int64), np.zeros(len(needs), np.int32)
     taken = np.zeros(len(reach), dtype=np.bool_)
     chosen = np.full(budget, -1, np.int64)
     for step in range(budget):
-        if deadline is not None and time.perf_counter() >= deadline:
+        if deadline.over:
             break
         unit = heaviest(*facts, covered, sums, taken)
         chosen[step], taken[unit] = unit, True
@@ -100,7 +99,7 @@ def _task(
     first: int,
     kept: NDArray[np.int64],
     best: int,
-    deadline: float | None,
+    deadline: Deadline,
 ) -> tuple[int, bool]:
     """Search the subsets that begin with a unit; return the best loss, and whether all were."""
     reach, gains, needs, _ = facts
@@ -112,7 +111,7 @@ def _task(
     add(first, 1, reach, gains, covered, sums)
     depth, fresh = 1, True
     while depth:
-        if deadline is not None and time.perf_counter() >= deadline:
+        if deadline.over:
             return best, False
         depth, fresh, best = explore(
             *facts, covered, sums, chosen, following, kept, depth, fresh, best, _STEPS

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from leaveout.deadline import Deadline
 from leaveout.encoders.votes import finite_kernels as kernels
 from leaveout.encoders.votes.finite_ballots import checked
 from leaveout.encoders.votes.finite_closing import Bracket, bracketed, solve
-from leaveout.encoders.votes.finite_solving import deadline, seconds_left
 from leaveout.errors import SpecError
 from leaveout.solvers import CanSolve, find_solver
 
@@ -96,7 +96,7 @@ def finite_exact(
     points, members = ballots.shape
     lowest = _given(lower, 0, points)
     highest = _given(upper, members - 1, points)
-    end = deadline(seconds)
+    deadline = Deadline.after(seconds)
     solver = solver or find_solver()
     found = np.empty((2, points), np.int32)
     left: list[tuple[int, Bracket]] = []
@@ -114,8 +114,7 @@ def finite_exact(
     # The narrowest first; what one leaves of its share is there for the rest.
     left.sort(key=lambda each: each[1].upper - each[1].lower)
     for order, (j, bracket) in enumerate(left):
-        share = seconds_left(end)
-        solve(bracket, need, solver, None if share is None else share / (len(left) - order))
+        solve(bracket, need, solver, deadline.share(len(left) - order))
         found[:, j] = bracket.lower, bracket.upper
     return found[0], found[1]
 
@@ -157,10 +156,10 @@ def finite_attack(
     """
     ballots, spots = checked(np.asarray(votes)[None], labels, offsets)
     known = (0, ballots.shape[1] - 1)
-    end = deadline(seconds)
+    deadline = Deadline.after(seconds)
     found = bracketed(ballots[0], labels, spots, known, None)
     if not found.is_settled(None):
-        solve(found, None, solver or find_solver(), seconds_left(end))
+        solve(found, None, solver or find_solver(), deadline.limit)
     return found.buckets, found.turned
 
 

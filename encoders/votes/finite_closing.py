@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.deadline import Deadline
 from leaveout.encoders.votes import finite_kernels as kernels
 from leaveout.encoders.votes.finite_programme import finite_problem
 from leaveout.encoders.votes.finite_search import attack
-from leaveout.encoders.votes.finite_solving import deadline, least_whole, seconds_left
+from leaveout.encoders.votes.finite_solving import least_whole
 from leaveout.encoders.votes.finite_weights import weighted
 from leaveout.solvers import CanSolve
 
@@ -163,12 +164,12 @@ def solve(found: Bracket, need: int | None, solver: CanSolve, seconds: float | N
     SolverError
         If the solver is not installed, or its licence is too small.
     """
-    end = deadline(seconds)
+    deadline = Deadline.after(seconds)
     labels = found.open_labels()
     for order, label in enumerate(labels):
         most = found.cheapest - 1 if need is None else min(found.cheapest - 1, need)
         gain, gap = found.gain(label), int(found.gap[label])
-        known, left = int(found.edits[label]), seconds_left(end)
+        known, left = int(found.edits[label]), deadline.limit
         if found.is_settled(need) or known > most or (left is not None and left <= 0):
             continue
         known, fit = weighted(gain, found.offsets, gap, known, most + 1, _MORE_WEIGHTS)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.solvers import CanSolve, Problem, Settings, Status
 
-__all__ = ["PADDING", "deadline", "least_whole", "seconds_left"]
+__all__ = ["PADDING", "least_whole"]
 
 PADDING = 1e-3
 """How far a dual bound may lie above the optimum it bounds.
@@ -48,13 +47,3 @@ def least_whole(
         return math.inf, None
     bound = outcome.dual_bound
     return (float(math.ceil(bound - PADDING)) if math.isfinite(bound) else -math.inf), point
-
-
-def deadline(seconds: float | None) -> float | None:
-    """Return when a limit of that many seconds ends, by ``time.perf_counter``."""
-    return None if seconds is None else time.perf_counter() + seconds
-
-
-def seconds_left(end: float | None) -> float | None:
-    """Return the seconds left until then, negative once it has passed; None without a limit."""
-    return None if end is None else end - time.perf_counter()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from leaveout.deadline import Deadline
 from leaveout.encoders.builder import ProblemBuilder
-from leaveout.encoders.votes.finite_solving import deadline, least_whole, seconds_left
+from leaveout.encoders.votes.finite_solving import least_whole
 from leaveout.encoders.votes.run_off import run_off_predictions, run_off_published
 from leaveout.encoders.votes.run_off_ballots import Scores, checked_row
 from leaveout.errors import SpecError
@@ -130,7 +131,7 @@ def run_off_solved(
     """
     ballots, numbers, _ = checked_row(votes, scores, labels)
     solver = solver or find_solver()
-    end = deadline(seconds)
+    deadline = Deadline.after(seconds)
     before = int(run_off_predictions(ballots[None], numbers[None], labels)[0])
     known = int(run_off_published(ballots[None], numbers[None], labels)[0]) + 1
     lowest, best = len(ballots), len(ballots)
@@ -139,7 +140,7 @@ def run_off_solved(
             if t in (before, s) or best == known:
                 continue
             problem = run_off_problem(ballots, numbers, labels, t, s, least=known, most=best - 1)
-            least, point = least_whole(problem, solver, seconds_left(end))
+            least, point = least_whole(problem, solver, deadline.limit)
             if point is not None:
                 edits = _edits(ballots, numbers, labels, t, s, point)
                 best = best if edits is None else min(best, edits)

@@ -58,7 +58,7 @@ def test_a_collective_attack_that_is_overlooked_is_seen(monkeypatch):
 
     whole = collective.worst_attack
 
-    def lazy(stakes, solver, deadline=None):
+    def lazy(stakes, solver, deadline):
         found = whole(stakes, solver, deadline)
         return replace(found, attack=replace(found.attack, units=(), lost=()), upper=0, reason="")
 

@@ -230,7 +230,7 @@ def test_trials_are_replayed_counted_and_stopped_in_time(monkeypatch):
         audit(attack, 20, 7, seconds=0.0)
     # A second a look at the clock: one to begin with, and one before each trial.
     clock = SimpleNamespace(perf_counter=map(float, itertools.count()).__next__)
-    monkeypatch.setattr("leaveout.verifier.audits.trials.time", clock)
+    monkeypatch.setattr("leaveout.deadline.time", clock)
     assert audit(attack, 10**9, 7, seconds=10.0).counts[0].trials == 9
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from leaveout.deadline import Deadline
 from leaveout.verifier.audits.intervals import alpha_lower_bound, holm, refutation_level
 
 __all__ = ["Attack", "Audit", "Counts", "Trial", "audit"]
@@ -134,12 +134,12 @@ def audit(
     TimeoutError
         If there was no time for a single trial.
     """
-    end = None if seconds is None else time.perf_counter() + seconds
+    deadline = Deadline.after(seconds)
     events = attack.events
     unlearned, retrained = [0] * len(events), [0] * len(events)
     shown: list[Trial | None] = [None] * len(events)
     done = 0
-    while done < trials and (end is None or time.perf_counter() < end):
+    while done < trials and not deadline.over:
         trial = attack.replay(seed, done)
         done += 1
         for event in range(len(events)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab import EngineResult, Instance, NativeOptions, Witness, make_instance
 from leaveout.bab.native.search import search
+from leaveout.deadline import Deadline
 from leaveout.models import Family
 from leaveout.models.train.encoding import encoding_of
 from leaveout.specs.deciders import Arguments, Decided, Facts
@@ -49,14 +49,13 @@ def idp(given: Arguments) -> Decided:
     served = given["access"]
     assert isinstance(served, Access)
     epsilon = given.number("epsilon")
-    started = time.perf_counter()
+    deadline = Deadline.after(given.seconds)
     parts = list(_parts(served))
     open_ones: list[str] = []
     for done, part in enumerate(parts):
-        seconds = None
-        if given.seconds is not None:
-            left = given.seconds - (time.perf_counter() - started)
-            seconds = max(1e-3, left / (len(parts) - done))
+        seconds = deadline.share(len(parts) - done)
+        if seconds is not None:
+            seconds = max(1e-3, seconds)
         found = _searched(served.instance, part, NativeOptions(seconds=seconds, seed=given.seed))
         if found.interrupted:
             raise KeyboardInterrupt

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 from fractions import Fraction
 
 import numpy as np
 
+from leaveout.deadline import Deadline
 from leaveout.encoders.votes.collective import lost_points, stakes_of
 from leaveout.encoders.votes.collective_exact import worst_attack
 from leaveout.encoders.votes.knapsack import UNBOUNDED
@@ -128,7 +128,7 @@ def collective_accuracy(given: Arguments) -> Bounds:
             f"one attack on all points is certified of dpa, ss_dpa and finite_aggregation, not of "
             f"{vote.name}"
         )
-    deadline = None if given.seconds is None else time.perf_counter() + given.seconds
+    deadline = Deadline.after(given.seconds)
     held, tallied = vote.ballots, vote.tallied
     budget = min(cost.parts * count, held.parts)
     stakes = stakes_of(held.votes, held.truth, tallied, budget, held.origin.offsets)
@@ -159,14 +159,13 @@ def median_radius(given: Arguments) -> Bounds:
     vote = _vote(given)
     threat = _against(given, vote)
     cost = cost_against(vote, threat)
-    deadline = None if given.seconds is None else time.perf_counter() + given.seconds
+    deadline = Deadline.after(given.seconds)
     radii = vote.radii(need=0, seconds=given.seconds)
     low, high = radii.median()
     while low < high:
         # Halving asks of each point only whether it survives this many edits.
         need = low + (high - low + 1) // 2
-        left = None if deadline is None else max(0.0, deadline - time.perf_counter())
-        radii = vote.radii(need=need, seconds=left)
+        radii = vote.radii(need=need, seconds=deadline.limit)
         before, (low, high) = (low, high), radii.median()
         if (low, high) == before:
             break

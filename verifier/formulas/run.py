@@ -16,6 +16,7 @@ from leaveout.bab.native.claims import BELOW, STEPS, Claims
 from leaveout.bab.native.question import question_of
 from leaveout.bab.native.search import searched
 from leaveout.bab.seek import Found
+from leaveout.deadline import Deadline
 from leaveout.specs import Guarantee
 from leaveout.verifier.formulas.job import Asked, FormulaJob
 from leaveout.verifier.options import VerifyOptions
@@ -82,7 +83,7 @@ class _Decision:
         self.job, self.label, self.options = job, label, options
         self.questions = [asked for asked in job.questions if asked.label == label]
         self.started = time.perf_counter()
-        self.deadline = None if seconds is None else self.started + seconds
+        self.deadline = Deadline.after(seconds, self.started)
         self.checkpoints, self.progress = checkpoints, progress
         self.lower, self.upper = -math.inf, -math.inf
         self.best: tuple[Asked, Found] | None = None
@@ -110,9 +111,7 @@ class _Decision:
         if not asked.cases:
             return
         own = claimed(asked, self.options.seed)
-        share = None
-        if self.deadline is not None:
-            share = max(0.0, self.deadline - time.perf_counter()) / left
+        share = self.deadline.share(left)
         # The first is looked at even where there is no time: one point that counts is a bound.
         if self.interrupted or (share == 0.0 and left < len(self.questions)):
             self._left(asked, own)
@@ -152,11 +151,9 @@ class _Decision:
     def _tell(self, progress: Progress, lower: float, upper: float) -> None:
         if self.progress is None:
             return
-        now = time.perf_counter()
-        left = None if self.deadline is None else max(0.0, self.deadline - now)
         shown = replace(
             progress, label=self.label or 0, lower=lower, upper=upper,
-            seconds=now - self.started, remaining=left,
+            seconds=time.perf_counter() - self.started, remaining=self.deadline.limit,
         )  # fmt: skip
         self.progress(self.job.statement.name, shown)
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.cores import cores
+from leaveout.deadline import Deadline
 from leaveout.verifier.guard.guard import Guard
 from leaveout.verifier.guard.padding import Effort
 
@@ -60,10 +61,10 @@ def measure(guard: Guard) -> Effort:
 
 
 def _slowest(guard: Guard, inputs: NDArray[np.float32]) -> float:
-    slowest, until = 0.0, time.perf_counter() + _LONGEST
+    slowest, deadline = 0.0, Deadline.after(_LONGEST)
     for x in inputs:
         slowest = max(slowest, min(_seconds(guard, x[None]) for _ in range(_REPEATS)))
-        if time.perf_counter() > until:
+        if deadline.over:
             break
     return slowest
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
+from leaveout.deadline import Deadline
 from leaveout.errors import AuditError
 from leaveout.models.onnx_file import load_network
 from leaveout.models.train.source import read_data
@@ -91,14 +91,14 @@ def record(
     def unlearner(original: GraphNetwork, deletion: Deletion, own: int) -> GraphNetwork:
         return play(original, deletion, own_game, own_schedule, own).model
 
-    end = None if seconds is None else time.monotonic() + seconds
+    deadline = Deadline.after(seconds)
     done = []
     try:
         for trial in run_trials(architecture, table, own_schedule, unlearner, plan, trials):
             done.append(trial)
             if on_trial is not None:
                 on_trial(len(done))
-            if end is not None and time.monotonic() > end:
+            if deadline.over:
                 break
     except KeyboardInterrupt:
         raise AuditInterruptedError("stopped; nothing was written") from None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.deadline import Deadline
 from leaveout.encoders.votes.attack import Attack, rescored
 from leaveout.encoders.votes.finite import finite_attack, finite_exact, finite_published
 from leaveout.encoders.votes.knapsack import UNBOUNDED, knapsack_attack, knapsack_radius
@@ -99,12 +99,12 @@ class KnapsackVote(Vote):
         points: Wide | None = None,
     ) -> Radii:
         """Return how many edits each answer survives; what is learnt is kept."""
-        end = None if seconds is None else time.perf_counter() + seconds
+        deadline = Deadline.after(seconds)
         open_points = np.flatnonzero(self._lower < self._upper)
         if points is not None:
             open_points = np.intersect1d(open_points, points)
         for point in open_points.tolist():
-            if end is not None and time.perf_counter() >= end:
+            if deadline.over:
                 break
             radius = knapsack_radius(self.ballots.votes, self._thresholds, self._tallied, point)
             self._lower[point] = self._upper[point] = radius

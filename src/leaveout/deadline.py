@@ -1,0 +1,65 @@
+"""When the time for something is over."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+__all__ = ["NEVER", "Deadline"]
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """A moment by which something is to be done.
+
+    Attributes
+    ----------
+    at : float
+        Of `time.perf_counter`; infinity where there is no such moment.
+    """
+
+    at: float = math.inf
+
+    @classmethod
+    def after(cls, seconds: float | None, since: float | None = None) -> Deadline:
+        """Return the end of so many seconds.
+
+        Parameters
+        ----------
+        seconds : float or None
+            None for no limit.
+        since : float, optional
+            When they began, of `time.perf_counter`; by default now.
+        """
+        if seconds is None:
+            return cls()
+        return cls((time.perf_counter() if since is None else since) + seconds)
+
+    @property
+    def over(self) -> bool:
+        """Whether the moment has come."""
+        return time.perf_counter() >= self.at
+
+    @property
+    def left(self) -> float:
+        """Seconds left, 0 once it is over; infinity without a limit."""
+        return max(0.0, self.at - time.perf_counter())
+
+    @property
+    def limit(self) -> float | None:
+        """Seconds left, 0 once it is over, as a limit of something else; None without one."""
+        return None if math.isinf(self.at) else self.left
+
+    def share(self, parts: int) -> float | None:
+        """Seconds of what is left for each of some parts; None without a limit."""
+        left = self.limit
+        return None if left is None else left / parts
+
+    def later(self, seconds: float) -> Deadline:
+        """Return a moment some seconds later."""
+        return Deadline(self.at + seconds)
+
+
+NEVER = Deadline()
+"""Without a limit."""
