@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -27,7 +28,7 @@ from leaveout.bab.native.team import Team
 from leaveout.bab.result import EngineResult, Progress, ProgressCallback, Reason, SearchResult
 from leaveout.deadline import NEVER, Deadline
 
-__all__ = ["NativeSearch", "search", "searched"]
+__all__ = ["NativeSearch", "Stop", "search", "searched"]
 
 Floats = NDArray[np.float64]
 
@@ -109,6 +110,15 @@ def searched(
     return result
 
 
+class Stop(StrEnum):
+    """What ended a search whose question is not settled; of several, the first is told."""
+
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+    LATE = "late"
+    NODES = "nodes"
+
+
 @dataclass(eq=False)
 class _Spent:
     """Seconds spent on each side."""
@@ -141,8 +151,10 @@ class NativeSearch(Generic[W]):
         self.started = time.perf_counter()
         self.deadline = Deadline.after(options.seconds, self.started)
         self.witness: W | None = None
-        self.interrupted = self.betrayed = self.late = self.spent_nodes = self.overdue = False
-        self.failed = ""
+        # A contradicted bound is told whatever ended the search.
+        self.betrayed = False
+        self.stop: Stop | None = None
+        self.failure = ""
         self.grouping = False
         self.groups: list[Group] = []
         self.earlier: list[Record] = []
@@ -206,17 +218,18 @@ class NativeSearch(Generic[W]):
             try:
                 self._search()
             except KeyboardInterrupt:
-                self.interrupted = True
+                self.stop = Stop.INTERRUPTED
             except OverdueError:
-                self.late = True
+                self.stop = Stop.LATE
             except (WorkerLostError, MemoryError) as error:
-                self.failed = str(error) or "out of memory"
-            self._collect()
+                self._fail(error)
+            answering = self._collect()
             result = self._result()
-            self._conclude(result)
-            self._group(result)
+            self._conclude(result, answering)
+            if answering:
+                self._group(result)
         except KeyboardInterrupt:
-            self.interrupted = True
+            self.stop = Stop.INTERRUPTED
             result = self._result()
         finally:
             if self.team is not None:
@@ -366,26 +379,36 @@ class NativeSearch(Generic[W]):
 
     def _over(self, team: Team) -> bool:
         saving = self.checkpoint.cost if self.checkpoint is not None else 0.0
-        self.late = self.deadline.left <= saving
-        self.spent_nodes = self.options.nodes is not None and team.bounded >= self.options.nodes
-        given_up = self.late or self.spent_nodes or self.betrayed
+        self.stop = None
+        if self.deadline.left <= saving:
+            self.stop = Stop.LATE
+        elif self.options.nodes is not None and team.bounded >= self.options.nodes:
+            self.stop = Stop.NODES
+        given_up = self.stop is not None or self.betrayed
         return given_up or self._settled() or not team.worth_going_on
 
-    def _collect(self) -> None:
-        """Ask the workers what they know of each member; where they cannot tell, do without."""
+    def _fail(self, error: Exception) -> None:
+        if self.stop is not Stop.INTERRUPTED:
+            self.stop, self.failure = Stop.FAILED, str(error) or "out of memory"
+
+    def _collect(self) -> bool:
+        """Ask the workers what they know of each member; return whether they still answer."""
         # Before all have reported once, some may not have been given what is theirs.
-        if self.team is None or not self.team.reports or self.failed:
-            return
+        if self.team is None or not self.team.reports or self.stop is Stop.FAILED:
+            return False
         try:
             self.values = self.team.values()
         except TornError:
-            return
+            # They do, but this cannot be told.
+            return True
         except OverdueError:
-            self.overdue = True
+            return False
         except (WorkerLostError, MemoryError) as error:
-            self.failed = str(error) or "out of memory"
+            self._fail(error)
+            return False
+        return True
 
-    def _conclude(self, result: SearchResult[W]) -> None:
+    def _conclude(self, result: SearchResult[W], answering: bool) -> None:
         """Save the result, or how far it got."""
         if self.checkpoint is None:
             return
@@ -393,7 +416,7 @@ class NativeSearch(Generic[W]):
             self.checkpoint.discard()
         elif result.closed or result.reason == "numerical":
             self.checkpoint.finish(self.quest, result, self.records)
-        elif self.team is not None and self.team.reports and not (self.failed or self.overdue):
+        elif self.team is not None and answering:
             self.team.deadline = NEVER
             with contextlib.suppress(TornError):
                 self._save(self.team, at_once=True)
@@ -401,12 +424,13 @@ class NativeSearch(Generic[W]):
     def _group(self, result: SearchResult[W]) -> None:
         """Ask which members the bound rests on; where that cannot be told, do without."""
         team = self.team
-        if not self.grouping or team is None or not team.reports or len(self.before) < 2:
+        if not self.grouping or team is None or len(self.before) < 2:
             return
-        if self.betrayed or self.failed or self.overdue or self.interrupted:
+        if self.betrayed or self.stop is Stop.INTERRUPTED:
             return
+        late = self.stop is Stop.LATE
         with contextlib.suppress(TornError, OverdueError, WorkerLostError, MemoryError):
-            self.groups = team.groups(result.member_upper, self.lower, self.late)
+            self.groups = team.groups(result.member_upper, self.lower, late)
 
     def _tell(self) -> None:
         if self.progress is None:
@@ -449,7 +473,7 @@ class NativeSearch(Generic[W]):
             member_upper,
             self.team.bounded if self.team else 0,
             self._seconds,
-            self.interrupted,
+            self.stop is Stop.INTERRUPTED,
             self.betrayed,
         )
 
@@ -463,14 +487,15 @@ class NativeSearch(Generic[W]):
             return True, None, ""
         if self._agree(upper, _CLOSED):
             return True, None, ""
-        if self.interrupted:
-            return False, "time", "interrupted"
-        if self.failed:
-            return False, "solver", self.failed
-        if self.late:
-            return False, "time", f"stopped after its share of {self.options.seconds:.4g} s"
-        if self.spent_nodes:
-            return False, "time", f"stopped after {self.options.nodes} nodes"
+        match self.stop:
+            case Stop.INTERRUPTED:
+                return False, "time", "interrupted"
+            case Stop.FAILED:
+                return False, "solver", self.failure
+            case Stop.LATE:
+                return False, "time", f"stopped after its share of {self.options.seconds:.4g} s"
+            case Stop.NODES:
+                return False, "time", f"stopped after {self.options.nodes} nodes"
         return False, "numerical", f"float32 evaluation blurs what is asked by {self.blur:.2g}"
 
 
