@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leaveout.bab.instance import Instance, make_instance
+from leaveout.bab.native.leaks import search as search_native
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.search import search as search_native
 from leaveout.bab.options import LucidOptions
 from leaveout.bab.result import EngineResult, Progress, ProgressCallback, SearchResult, agree
 from leaveout.bab.variants import VARIANTS, Variant, find_variant

@@ -49,7 +49,7 @@ def moons(width: int, epochs: int, members: int | None = None) -> Instance:
 def searched(instance: Instance, label: int, gap: float) -> tuple[EngineResult, list[Record]]:
     """Run the native engine and keep its tree."""
     options = NativeOptions(seconds=60.0, gap=gap, certificate=True)
-    search = NativeSearch(Leaks(instance, label), options, 0.0, False, None, None)
+    search = NativeSearch(Leaks(instance, label), options)
     return search.run(), search.records
 
 

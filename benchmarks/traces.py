@@ -11,8 +11,8 @@ from pathlib import Path
 
 from leaveout.bab import EngineResult, Instance, LucidOptions, Progress
 from leaveout.bab import search as lucid_search
+from leaveout.bab.native.leaks import search as native_search
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.search import search as native_search
 from leaveout.bab.native.site import Site
 from leaveout.cores import cores
 

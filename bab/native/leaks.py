@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
 
 from leaveout.bab.instance import Instance
+from leaveout.bab.native.checkpoint import Checkpoint
 from leaveout.bab.native.clusters import make_clusters
 from leaveout.bab.native.digests import box_digest, family_digest, network_digest
 from leaveout.bab.native.forms import leak_forms
 from leaveout.bab.native.gauge import LeakGauge, blur_at
+from leaveout.bab.native.groups import Group
 from leaveout.bab.native.handoff import Handoff
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.pairs import make_space
-from leaveout.bab.native.parcels import LeakParcel, wrap
 from leaveout.bab.native.quest import Hint, Prepared
+from leaveout.bab.native.records import Record
+from leaveout.bab.native.search import searched
+from leaveout.bab.result import EngineResult, ProgressCallback
 from leaveout.bab.scout import improve_many, scout
 from leaveout.bab.witness import Replayer, Witness
 from leaveout.deadline import Deadline
+from leaveout.encoders import Box, PairBounds
+from leaveout.errors import FamilyError
+from leaveout.models import Family, Members, load_family_file
+from leaveout.models.onnx_file import network_from
 
-__all__ = ["Leaks"]
+__all__ = ["LeakParcel", "Leaks", "search"]
+
+_BY_PATH = 2**25
+"""Bytes from which on a family travels as the name of its file."""
 
 
 class Leaks:
@@ -65,8 +79,23 @@ class Leaks:
         )
 
     def parcel(self) -> LeakParcel:
-        """See `Quest.parcel`."""
-        return wrap(self.instance, self.label)
+        """See `Quest.parcel`; a large family that lies in a file stays there."""
+        instance = self.instance
+        family = instance.family
+        size = sum(stack.nbytes for stack in family.parameters.values())
+        by_path = bool(family.source) and size >= _BY_PATH
+        return LeakParcel(
+            model=instance.network.model.SerializeToString(),
+            source=instance.network.source,
+            family=None if by_path else replace(family, parameters=dict(family.parameters)),
+            path=family.source if by_path else "",
+            digest=family_digest(family) if by_path else "",
+            box=instance.box,
+            pair=instance.pair,
+            network_error=instance.network_error,
+            member_error=instance.member_error,
+            label=self.label,
+        )
 
     def first(self, options: NativeOptions, deadline: Deadline) -> Witness | None:
         """See `Quest.first`."""
@@ -107,3 +136,76 @@ class Leaks:
             "family": family_digest(self.instance.family),
             "box": box_digest(self.instance.box),
         }
+
+
+@dataclass(frozen=True, eq=False)
+class LeakParcel:
+    """Leaks of one label, without what is large or can be had again.
+
+    Attributes
+    ----------
+    model : bytes
+        The network.
+    source : str
+        Of the network.
+    family : Family or None
+    path, digest : str
+        Where the family is read from where it is not here, and what it must then be.
+    box : Box
+    pair : PairBounds
+    network_error, member_error : float
+    label : int
+    """
+
+    model: bytes
+    source: str
+    family: Family | None
+    path: str
+    digest: str
+    box: Box
+    pair: PairBounds
+    network_error: float
+    member_error: float
+    label: int
+
+    def open(self) -> Leaks:
+        """Return the question.
+
+        Raises
+        ------
+        FamilyError
+            If the family's file cannot be read, or is not what it was.
+        """
+        network = network_from(onnx.load_model_from_string(self.model), self.source)
+        family = self.family
+        if family is None:
+            family = load_family_file(self.path)
+            if family_digest(family) != self.digest:
+                raise FamilyError(f"{self.path}: the file was changed while it was in use")
+        members = Members(network.graph, family)
+        errors = self.network_error, self.member_error
+        instance = Instance(network, family, members, self.box, self.pair, *errors)
+        return Leaks(instance, self.label)
+
+
+def search(
+    instance: Instance,
+    label: int,
+    options: NativeOptions,
+    *,
+    floor: float = 0.0,
+    decide: bool = False,
+    known: EngineResult | None = None,
+    progress: ProgressCallback | None = None,
+    checkpoint: Checkpoint | None = None,
+    proofs: Callable[[list[Record]], None] | None = None,
+    groups: Callable[[list[Group]], None] | None = None,
+) -> EngineResult:
+    """Bound the largest confidence of a leak with one label, from both sides.
+
+    Parameters and result are those of `leaveout.bab.native.search.searched`.
+    """
+    return searched(
+        Leaks(instance, label), options, floor=floor, decide=decide, known=known,
+        progress=progress, checkpoint=checkpoint, proofs=proofs, groups=groups,
+    )  # fmt: skip

@@ -308,7 +308,7 @@ def test_a_counter_example_above_a_bound_takes_the_bound_back(monkeypatch):
     query = Query((Box(np.zeros(2), np.ones(2)),), (Application(network, 0),), ())
     goal = Form((), ((0, 0, 1.0), (0, 1, -1.0)))
     monkeypatch.setattr("leaveout.bab.native.explorer.Explorer.value", -1e3)
-    monkeypatch.setattr(NativeSearch, "_over", lambda self, team: bool(self.witness))
+    monkeypatch.setattr(NativeSearch, "_over", lambda self, team: bool(self.known.witness))
     seek, calls = Claims.first, iter(range(9))
     # Nothing is found before the roots are bounded, from above by far too little.
     monkeypatch.setattr(

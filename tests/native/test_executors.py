@@ -15,13 +15,13 @@ import pytest
 
 from leaveout.bab import make_instance
 from leaveout.bab.native import crew as crews
-from leaveout.bab.native import leaks, parcels
+from leaveout.bab.native import leaks
 from leaveout.bab.native import search as searching
 from leaveout.bab.native.executors import make_executor
 from leaveout.bab.native.lane import Lane
-from leaveout.bab.native.leaks import Leaks
+from leaveout.bab.native.leaks import Leaks, search
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.search import NativeSearch, search
+from leaveout.bab.native.search import NativeSearch
 from leaveout.bab.native.site import Site, TornError
 from leaveout.encoders import Box
 from leaveout.errors import FamilyError, SolverError
@@ -170,7 +170,7 @@ import sys
 sys.path.insert(0, {tests!r})
 sys.path.insert(0, {here!r})
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.search import search
+from leaveout.bab.native.leaks import search
 from test_executors import many
 import leaveout.bab.native.processes as processes
 start = processes._Worker.__init__
@@ -205,12 +205,12 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path):
 
 
 def test_a_large_family_is_read_from_its_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(parcels, "_BY_PATH", 1)
+    monkeypatch.setattr(leaks, "_BY_PATH", 1)
     given = many()
     save_family_file(tmp_path / "family.npz", given.family)
     family = load_family_file(tmp_path / "family.npz")
     instance = make_instance(given.network, family, given.box)
-    parcel = parcels.wrap(instance, 0)
+    parcel = Leaks(instance, 0).parcel()
     assert parcel.family is None
     opened = parcel.open().instance
     for name, stack in family.parameters.items():
@@ -268,7 +268,7 @@ def test_an_interrupt_at_any_line_costs_no_soundness(monkeypatch, start):
                     raise KeyboardInterrupt
             return trace
 
-        run = NativeSearch(Leaks(instance, 1), ONE, 0.0, False, None, lambda progress: None)
+        run = NativeSearch(Leaks(instance, 1), ONE, progress=lambda progress: None)
         sys.settrace(trace)
         try:
             result = run.run()
@@ -340,7 +340,7 @@ def test_a_search_that_is_over_keeps_no_solver(monkeypatch):
     alone = lambda self, node: len(node.members) == 1 and node.anchor < 0
     monkeypatch.setattr("leaveout.bab.native.handoff.Handoff.wants", alone)
     instance, label = leaky()
-    held = NativeSearch(Leaks(instance, label), ONE, 0.0, False, None, None)
+    held = NativeSearch(Leaks(instance, label), ONE)
     result = held.run()
     assert solvers
     children.wait_until_gone(solvers)

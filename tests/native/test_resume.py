@@ -21,9 +21,9 @@ from leaveout.bab.native import checkpoint as checkpoints
 from leaveout.bab.native import processes
 from leaveout.bab.native import search as searching
 from leaveout.bab.native.checkpoint import Checkpoints
-from leaveout.bab.native.leaks import Leaks
+from leaveout.bab.native.leaks import Leaks, search
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.search import NativeSearch, search
+from leaveout.bab.native.search import NativeSearch
 from leaveout.bab.native.site import Site
 from leaveout.bab.native.tables import pack, row_type, unpack
 from leaveout.encoders import Box
@@ -164,7 +164,7 @@ def test_records_of_a_certificate_are_kept(tmp_path):
 
     def run(progress):
         checkpoint = opened(file, instance, options)
-        one = NativeSearch(Leaks(instance, 1), options, 0.0, False, None, progress, checkpoint)
+        one = NativeSearch(Leaks(instance, 1), options, progress=progress, checkpoint=checkpoint)
         return one.run(), one.records
 
     first, before = run(stop_after(4))

@@ -142,6 +142,16 @@ def test_a_floor_is_decided_without_closing_the_gap():
     assert found.upper <= 5.0 and found.closed
 
 
+def test_without_a_counter_example_a_floor_below_everything_is_not_decided(monkeypatch):
+    # What is known without a counter-example, 0, is above such a floor.
+    monkeypatch.setattr("leaveout.bab.native.leaks.scout", lambda *given, **options: None)
+    monkeypatch.setattr("leaveout.bab.native.leaks.improve_many", lambda *given, **options: None)
+    instance, label = leaky()
+    found = search_native(instance, label, NativeOptions(nodes=1), floor=-1e-9, decide=True)
+    assert found.witness is None and found.upper > 0
+    assert (found.closed, found.reason, found.detail) == (False, "time", "stopped after 1 nodes")
+
+
 def test_a_second_search_starts_from_what_the_first_proved():
     instance, label = leaky()
     first = search_native(instance, label, FAST)

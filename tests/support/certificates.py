@@ -13,9 +13,9 @@ import onnx
 from leaveout.bab import Instance, make_instance
 from leaveout.bab.native.branching import Brancher
 from leaveout.bab.native.certificate import CertificateBook, FileFacts
+from leaveout.bab.native.leaks import search
 from leaveout.bab.native.nodes import Node, Split
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.search import search
 from leaveout.encoders import Box, Choices
 from leaveout.models import load_family, load_network, save_family_file
 

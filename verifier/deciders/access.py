@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab import EngineResult, Instance, NativeOptions, Witness, make_instance
-from leaveout.bab.native.search import search
+from leaveout.bab.native.leaks import search
 from leaveout.deadline import Deadline
 from leaveout.models import Family
 from leaveout.models.train.encoding import encoding_of

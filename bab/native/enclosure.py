@@ -1,0 +1,139 @@
+"""What a search knows of its answer, from both sides."""
+
+from __future__ import annotations
+
+import math
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.native.criterion import Criterion
+from leaveout.bab.native.quest import Finding
+from leaveout.bab.native.saved import Saved
+
+__all__ = ["Enclosure"]
+
+Floats = NDArray[np.float64]
+
+W = TypeVar("W", bound=Finding)
+
+_CLOSED, _ENOUGH = 4.0, 2.0
+"""How many times what float32 evaluation blurs still counts as closed, and ends a search."""
+
+
+class Enclosure(Generic[W]):
+    """The best counter-example found, and what is proved of all of them.
+
+    Parameters
+    ----------
+    criterion : Criterion
+        When these bounds suffice.
+    reported : bool
+        Whether only what workers report counts: a certificate does not hold what was proved before
+        or otherwise.
+
+    Attributes
+    ----------
+    witness : Finding or None
+    before : ndarray of float64, shape (members,)
+        No counter-example of a member has a higher value, by what was proved before this search.
+    proved : float
+        Nor has any, by what its workers proved.
+    met : float
+        The largest target under which nodes were settled.
+    betrayed : bool
+        Whether a replayed counter-example contradicts a bound: then nothing proved is used.
+    """
+
+    def __init__(self, criterion: Criterion, *, reported: bool) -> None:
+        self.criterion, self._quest, self._reported = criterion, criterion.quest, reported
+        self.witness: W | None = None
+        self.betrayed = False
+        self.proved, self.met = math.inf, -math.inf
+        self._most = self._quest.most
+        self.before = np.full(self._quest.members, self._most)
+        self._near: float | None = None
+
+    @property
+    def lower(self) -> float:
+        """Value of the best counter-example, or what is known without one."""
+        return self.witness.value if self.witness else self._quest.least
+
+    @property
+    def upper(self) -> float:
+        """No counter-example has a higher value, as computed in float32."""
+        before = math.inf if self._reported else float(self.before.max())
+        return max(self.lower, min(self.proved, before))
+
+    @property
+    def blur(self) -> float:
+        """How far float32 evaluation may shift a bound."""
+        return self._quest.blur if self._near is None else self._near
+
+    @property
+    def target(self) -> float:
+        """Value, as computed in float32, that need not be bounded any further."""
+        return self.criterion.target(self.lower)
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is nothing more to find out."""
+        return self.criterion.is_met(self.witness, self.upper, _ENOUGH * self.blur)
+
+    def closed(self, upper: float) -> bool:
+        """Whether an upper bound answers the question."""
+        return self.criterion.is_met(self.witness, upper, _CLOSED * self.blur)
+
+    def assume(self, before: Floats) -> None:
+        """Take over what was proved of each member before."""
+        self.before = np.minimum(self.before, before)
+
+    def recall(self, saved: Saved) -> None:
+        """Take over what a search that is gone on with had proved."""
+        self.assume(saved.before)
+        self.proved, self.met = saved.proved, saved.met
+
+    def keep(self, found: W | None) -> None:
+        """Take in a counter-example."""
+        if found is None:
+            return
+        if found.value > self.before[found.member]:
+            # Something proved earlier is wrong; nothing of it is used any more.
+            self.betrayed = True
+            self.before[:] = self._most
+            self.proved = math.inf
+        if self.witness is None or found.value > self.witness.value:
+            self.witness, self._near = found, self._quest.blur_near(found)
+
+    def prove(self, value: float) -> None:
+        """Keep what the workers' reports prove of all members: it holds whatever happens next.
+
+        Parameters
+        ----------
+        value : float
+            Of the worst open node. Where none is open, there is no counter-example above the
+            targets that were met.
+        """
+        self.met = max(self.met, self.target)
+        self.proved = min(self.proved, max(value, self.met))
+
+    def bounds(self, values: Floats) -> tuple[float, Floats]:
+        """Return the upper bound of all members and that of each.
+
+        Parameters
+        ----------
+        values : ndarray of float64, shape (members,)
+            What the workers prove of each.
+        """
+        members = np.minimum(np.minimum(self.before, values), self.proved)
+        members = np.maximum(members, self._quest.least)
+        if self.witness is not None and self.witness.value > members[self.witness.member]:
+            self.betrayed = True
+        if self.betrayed:
+            members[:] = max(self._most, self._quest.least)
+        upper = max(self.lower, float(members.max()))
+        if self._reported:
+            # Workers may know more than they reported in time.
+            upper = max(upper, min(self.proved, float(self.before.max())))
+        return upper, members

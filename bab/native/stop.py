@@ -1,0 +1,39 @@
+"""What ends a search whose question is not settled."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from leaveout.bab.native.options import NativeOptions
+from leaveout.bab.result import Reason
+
+__all__ = ["Stop"]
+
+
+class Stop(StrEnum):
+    """Why a search ended; where several hold, the first is told."""
+
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+    LATE = "late"
+    NODES = "nodes"
+
+    def why(self, options: NativeOptions, failure: str) -> tuple[Reason, str]:
+        """Return the reason of the result, and a sentence on it.
+
+        Parameters
+        ----------
+        options : NativeOptions
+            Of the search.
+        failure : str
+            What failed.
+        """
+        match self:
+            case Stop.INTERRUPTED:
+                return "time", "interrupted"
+            case Stop.FAILED:
+                return "solver", failure
+            case Stop.LATE:
+                return "time", f"stopped after its share of {options.seconds:.4g} s"
+            case Stop.NODES:
+                return "time", f"stopped after {options.nodes} nodes"
