@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import NoReturn
 
+from leaveout.errors import LeaveoutError
 from leaveout.specs import (
     Call,
     Compare,
@@ -57,15 +58,30 @@ class IdpStatement:
     threshold: float | None
 
 
-def recognise(statement: Guarantee | Find, resolver: Resolver) -> IdpStatement:
+def recognise(statement: Guarantee | Find, resolver: Resolver) -> IdpStatement | LeaveoutError:
     """Recognise an iDP statement.
+
+    Returns
+    -------
+    IdpStatement or LeaveoutError
+        Of a statement of another shape why it is none; the message points at what does not fit.
 
     Raises
     ------
     SpecError
-        If the statement has another shape; the message points at what does not fit.
+        If a number in it has no value.
     """
-    return _Reader(statement, resolver).read()
+    try:
+        return _Reader(statement, resolver).read()
+    except _OtherShapeError as other:
+        return other.why
+
+
+class _OtherShapeError(Exception):
+    """Ends the reading of what is no iDP statement."""
+
+    def __init__(self, why: LeaveoutError) -> None:
+        self.why = why
 
 
 class _Reader:
@@ -74,8 +90,9 @@ class _Reader:
         self.domains: dict[str, Expression] = {}
 
     def refuse(self, node: Expression, wrong: str) -> NoReturn:
-        # Without that engine what is no leak is decided as a formula, and this is not shown.
-        raise self.resolver.fail(node, f"the lucid engine decides leaks only: {wrong}", _SHAPE)
+        # Only where that engine is asked for is this shown: others take what is no leak.
+        why = self.resolver.fail(node, f"the lucid engine decides leaks only: {wrong}", _SHAPE)
+        raise _OtherShapeError(why)
 
     def read(self) -> IdpStatement:
         claim = self.statement.claim

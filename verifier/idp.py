@@ -98,8 +98,8 @@ class Decider:
         self._checkpoints: dict[tuple[str, int], Checkpoint] = {}
         self._traces: dict[EngineResult, TraceRecord] = {}
         self._groups: dict[EngineResult, GroupsRecord] = {}
+        self._digests: dict[int, dict[str, str]] = {}
         self.notes: list[str] = []
-        self.interrupted = False
         self.betrayed = False
 
     def load(self, statement: IdpStatement) -> Job:
@@ -137,8 +137,8 @@ class Decider:
         pair = resolver.is_network(statement.family)
         return Job(statement, instance, tuple(labels), pair)
 
-    def resume(self, jobs: list[Job], store: Checkpoints) -> list[Checkpoint]:
-        """Go on from checkpoints; returns those of these statements.
+    def resume(self, job: Job, store: Checkpoints) -> list[Checkpoint]:
+        """Go on from checkpoints; returns those of this statement.
 
         Raises
         ------
@@ -146,16 +146,15 @@ class Decider:
             If the file is damaged, or of other statements.
         """
         options = self._options.native(None)
-        digests: dict[int, dict[str, str]] = {}
-        for job in jobs:
-            name = job.statement.statement.name
-            if id(job.instance) not in digests:
-                digests[id(job.instance)] = Leaks(job.instance, job.labels[0]).digests()
-            for label in job.labels:
-                self._checkpoints[name, label] = store.of(
-                    digests[id(job.instance)], label, options, name, _asked(job.statement)
-                )
-        return list(self._checkpoints.values())
+        name, instance = job.statement.statement.name, job.instance
+        if id(instance) not in self._digests:
+            self._digests[id(instance)] = Leaks(instance, job.labels[0]).digests()
+        digests, asked = self._digests[id(instance)], _asked(job.statement)
+        found = {
+            (name, label): store.of(digests, label, options, name, asked) for label in job.labels
+        }
+        self._checkpoints.update(found)
+        return list(found.values())
 
     def explores(self, job: Job) -> bool:
         """Whether the compiled kernel is needed: interval propagation alone does not do."""
@@ -215,7 +214,7 @@ class Decider:
             return self._distrusted(job.instance, label, known)
         if known is not None and decide and (known.upper <= floor or known.lower > floor):
             return replace(known, seconds=0.0)
-        if self.interrupted:
+        if clock.interrupted:
             return self._stopped(job.instance, label, known, "interrupted")
         if seconds is not None and seconds < _WORTH_STARTING:
             return self._stopped(job.instance, label, known, "no time was left to search")
@@ -235,9 +234,9 @@ class Decider:
                 **self._keeping(records, None if decide else groups),
             )  # fmt: skip
         except KeyboardInterrupt:
-            self.interrupted = True
+            clock.interrupted = True
             return self._stopped(job.instance, label, known, "interrupted")
-        self.interrupted = self.interrupted or result.interrupted
+        clock.interrupted = clock.interrupted or result.interrupted
         self.betrayed = self.betrayed or result.betrayed
         self._known[key] = result
         self._certify(job, result, records)

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from leaveout.specs import Find, Spec
 from leaveout.specs.params import Value
+from leaveout.verifier.engines import Context, FormulaTask, LeakTask, Task
 from leaveout.verifier.formulas import FormulaJob
-from leaveout.verifier.idp import Decider
+from leaveout.verifier.idp import Decider, Job
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.reading import read_spec
 from leaveout.verifier.resolve import Resolver
 from leaveout.verifier.run import usable_features
-from leaveout.verifier.statements import Loaded, Statements, ValueJob
+from leaveout.verifier.statements import Statements
 
 __all__ = ["Plan", "Planned", "PlannedFormula", "PlannedValue", "plan"]
 
@@ -205,27 +206,32 @@ def plan(
     reading = read_spec(spec, folder, params, [Path(each) for each in allow_include])
     resolver = reading.resolver()
     decider = Decider(resolver, options)
-    statements = Statements(reading.checked, resolver, reading.folder, options, decider)
+    statements = Statements(Context(reading.checked, resolver, reading.folder, options, decider))
     return Plan(
         spec=reading.checked.source.name,
         engine=options.engine,
         solver=options.solver if options.engine == "lucid" else None,
-        statements=tuple(_planned(job, resolver) for job in statements.jobs),
+        statements=tuple(_planned(task, resolver) for task in statements.tasks),
         notes=(*reading.notes, *resolver.notes, *decider.notes, *statements.notes),
     )
 
 
-def _planned(job: Loaded, resolver: Resolver) -> Planned | PlannedFormula | PlannedValue:
-    if isinstance(job, FormulaJob):
-        return _formula(job)
-    statement = job.statement if isinstance(job, ValueJob) else job.statement.statement
-    kind = "find" if isinstance(statement, Find) else "guarantee"
-    if isinstance(job, ValueJob):
-        return PlannedValue(statement.name, kind)
+def _planned(task: Task, resolver: Resolver) -> Planned | PlannedFormula | PlannedValue:
+    kind = "find" if isinstance(task.statement, Find) else "guarantee"
+    match task:
+        case FormulaTask(job=job):
+            return _formula(job, kind)
+        case LeakTask(job=leak):
+            return _leaks(leak, kind, resolver)
+        case _:
+            return PlannedValue(task.statement.name, kind)
+
+
+def _leaks(job: Job, kind: str, resolver: Resolver) -> Planned:
     instance = job.instance
     network, box, family = instance.network, instance.box, job.statement.family
     return Planned(
-        name=statement.name,
+        name=job.statement.statement.name,
         kind=kind,
         network=network.source,
         family=instance.family.source,
@@ -239,7 +245,7 @@ def _planned(job: Loaded, resolver: Resolver) -> Planned | PlannedFormula | Plan
     )
 
 
-def _formula(job: FormulaJob) -> PlannedFormula:
+def _formula(job: FormulaJob, kind: str) -> PlannedFormula:
     applications = {
         (each.name, sum(layer.width for layer in each.network.stack.layers[:-1]))
         for asked in job.questions
@@ -247,7 +253,7 @@ def _formula(job: FormulaJob) -> PlannedFormula:
     }
     return PlannedFormula(
         name=job.statement.name,
-        kind="find" if isinstance(job.statement, Find) else "guarantee",
+        kind=kind,
         points=tuple(
             (name, box.dimension) for name, box in zip(job.points, job.boxes, strict=True)
         ),

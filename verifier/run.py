@@ -18,6 +18,7 @@ from leaveout.errors import SolverError
 from leaveout.solvers import Feature, find_solver
 from leaveout.specs import Spec
 from leaveout.specs.params import Value
+from leaveout.verifier.engines import Context
 from leaveout.verifier.idp import Decider, StatementProgress
 from leaveout.verifier.options import ENGINES, VerifyOptions
 from leaveout.verifier.proofs import CertificateTarget
@@ -108,15 +109,16 @@ def verify(
     decider = Decider(resolver, options, progress, target)
     if target is not None:
         target.begin(checked.source.name, reading.text)
-    statements = Statements(checked, resolver, reading.folder, options, decider, progress)
+    context = Context(checked, resolver, reading.folder, options, decider, progress)
+    statements = Statements(context)
     if guarded is not None:
         guarded.begin(statements.leaks)
     if file is not None:
         store = Checkpoints(file, leaveout.__version__)
-        store.only([*decider.resume(statements.leaks, store), *statements.resume(store)])
+        store.only(statements.resume(store))
     # What is done once for all runs is not charged to the first.
     started += warmed(statements.kernels, say)
-    clock = Clock(time, started, statements.results)
+    clock = Clock(time, started, statements.searches)
     results = statements.decide(clock)
     if decider.betrayed:
         # Earlier statements rested on the same solver.

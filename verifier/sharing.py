@@ -21,12 +21,23 @@ class Clock:
     started : float
         Of `time.perf_counter`, when the run began.
     jobs : int
+
+    Attributes
+    ----------
+    interrupted : bool
+        Whether Ctrl-C was pressed: nothing is begun any more.
     """
 
     def __init__(self, seconds: float | None, started: float, jobs: int) -> None:
         self._deadline = Deadline.after(seconds, started)
         self._jobs = jobs
+        self.interrupted = False
         self._seconds, self._loading = seconds, time.perf_counter() - started
+
+    @classmethod
+    def ended(cls) -> Clock:
+        """Return one whose time is over."""
+        return cls(0.0, time.perf_counter(), 1)
 
     def told(self, reason: str | None) -> str | None:
         """Return the reason of a result, with what became of the time if loading took most."""

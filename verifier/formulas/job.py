@@ -11,6 +11,7 @@ from fractions import Fraction
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Condition, Form, Query
 from leaveout.encoders.query import Case as QueryCase
+from leaveout.errors import LeaveoutError
 from leaveout.models import Family, Members, Network
 from leaveout.models.replay import with_parameters
 from leaveout.specs import Binder, Call, Expression, Find, ForAll, Guarantee, Name, Node
@@ -24,7 +25,7 @@ from leaveout.verifier.formulas.reading import ClaimReader
 from leaveout.verifier.inputs import InputReader
 from leaveout.verifier.resolve import Resolver
 
-__all__ = ["Asked", "FormulaJob", "load_formula"]
+__all__ = ["Asked", "FormulaJob", "load_formula", "why_no_formula"]
 
 _LEAST, _MOST = Fraction(1e-150), Fraction(1e150)
 """What is multiplied by scores and features is to stay far from where float64 ends."""
@@ -87,13 +88,24 @@ class FormulaJob:
     notes: tuple[str, ...]
 
 
+def why_no_formula(statement: Guarantee | Find, resolver: Resolver) -> LeaveoutError | None:
+    """Return why a statement is no claim over points; None where it is one."""
+    if _Loader(statement, resolver).spots:
+        return None
+    return resolver.fail(
+        statement.claim,
+        "this statement cannot be decided: it is about no point",
+        "begin with: forall x in X: ...",
+    )
+
+
 def load_formula(statement: Guarantee | Find, resolver: Resolver) -> FormulaJob:
     """Load what a statement is about and write down its questions.
 
     Raises
     ------
     LeaveoutError
-        If it is no claim over points and networks, or a file cannot be used.
+        If it is no question in linear forms, or a file cannot be used.
     """
     return _Loader(statement, resolver).load()
 
@@ -109,12 +121,6 @@ class _Loader:
             claim = claim.body
         self.body = claim
         self.spots = [each for each in self.binders if resolver.is_inputs(each.domain)]
-        if not self.spots:
-            raise resolver.fail(
-                statement.claim,
-                "this statement cannot be decided: it is about no point",
-                "begin with: forall x in X: ...",
-            )
 
     def load(self) -> FormulaJob:
         others = [each for each in self.binders if each not in self.spots]

@@ -15,7 +15,7 @@ from leaveout.models.train.encoding import encoding_of
 from leaveout.specs import expand
 from leaveout.specs.params import Value, params, shown
 from leaveout.specs.parse import parse, read
-from leaveout.verifier.formula import recognise
+from leaveout.verifier.formula import IdpStatement, recognise
 from leaveout.verifier.page.errors import PageError
 from leaveout.verifier.page.model import Confidences, Run
 from leaveout.verifier.page.points import PointsFile
@@ -89,20 +89,21 @@ def _questions(run: Run) -> Iterable[tuple[_Question, list[Result]]]:
     written = {each.name: each for each in reading.checked.statements}
     gathered: dict[tuple[str, str, BoxRecord], tuple[_Question, list[Result]]] = {}
     for result in bounded:
+        if result.name not in written:
+            continue
         try:
             leak = recognise(written[result.name], resolver)
-        except (KeyError, LeaveoutError):
-            # A claim of another form, which bounds no confidence.
-            continue
-        names = str(resolver.value(leak.network)), str(resolver.value(leak.family))
-        key = (*names, result.box)
-        if key not in gathered:
-            try:
+            if not isinstance(leak, IdpStatement):
+                # A claim of another form, which bounds no confidence.
+                continue
+            names = str(resolver.value(leak.network)), str(resolver.value(leak.family))
+            key = (*names, result.box)
+            if key not in gathered:
                 network = resolver.network(leak.network)
                 family = resolver.family(leak.family, network)
-            except LeaveoutError as error:
-                raise _unknown(run, str(error)) from None
-            gathered[key] = (_Question(network, family, result.box, run), [])
+                gathered[key] = (_Question(network, family, result.box, run), [])
+        except LeaveoutError as error:
+            raise _unknown(run, str(error)) from None
         gathered[key][1].append(result)
     yield from gathered.values()
 

@@ -1,0 +1,331 @@
+"""The engines, each with what it accepts; a statement goes to the first one that does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from leaveout.bab.native.checkpoint import Checkpoint, Checkpoints
+from leaveout.errors import LeaveoutError
+from leaveout.specs import CheckedSpec, Find, Guarantee
+from leaveout.verifier.formula import IdpStatement, recognise
+from leaveout.verifier.formulas import (
+    Asked,
+    FormulaJob,
+    claimed,
+    decide_formula,
+    load_formula,
+    why_no_formula,
+)
+from leaveout.verifier.idp import Decider, Job, StatementProgress
+from leaveout.verifier.options import VerifyOptions
+from leaveout.verifier.report import Result
+from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.sharing import Clock
+from leaveout.verifier.unused import Kind
+from leaveout.verifier.values import ValueDecider, is_solved, is_value_claim
+from leaveout.verifier.warming import kernels_of_values
+
+__all__ = ["Context", "Engine", "FormulaTask", "LeakTask", "Task", "ValueTask", "engines"]
+
+Statement = Guarantee | Find
+
+
+@dataclass(frozen=True)
+class Context:
+    """What engines are made of.
+
+    Attributes
+    ----------
+    checked : CheckedSpec
+    resolver : Resolver
+    folder : Path
+        What relative paths are relative to.
+    options : VerifyOptions
+    decider : Decider
+        Of statements about leaks.
+    progress : callable, optional
+    """
+
+    checked: CheckedSpec
+    resolver: Resolver
+    folder: Path
+    options: VerifyOptions
+    decider: Decider
+    progress: StatementProgress | None = None
+
+
+class Task(Protocol):
+    """A statement, loaded by the engine that decides it."""
+
+    @property
+    def statement(self) -> Statement:
+        """As written."""
+        ...
+
+    @property
+    def kind(self) -> Kind:
+        """Which options have a say."""
+        ...
+
+    @property
+    def searches(self) -> int:
+        """How many there are to share the time."""
+        ...
+
+    @property
+    def kernels(self) -> Sequence[str]:
+        """Names of what is compiled that deciding it takes."""
+        ...
+
+    def resume(self, store: Checkpoints) -> list[Checkpoint]:
+        """Go on from checkpoints; return those of this statement.
+
+        Raises
+        ------
+        CheckpointError
+            If the file is damaged, or of another statement.
+        """
+        ...
+
+    def decide(self, clock: Clock) -> list[Result]:
+        """Return the results."""
+        ...
+
+
+class Engine(Protocol):
+    """Decides statements of one sort."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the results should know."""
+        ...
+
+    def accepts(self, statement: Statement) -> LeaveoutError | None:
+        """Return why a statement is none of this engine's; None where it is one.
+
+        Raises
+        ------
+        LeaveoutError
+            If a file that tells cannot be used.
+        """
+        ...
+
+    def load(self, statement: Statement) -> Task:
+        """Load a statement that is accepted.
+
+        Raises
+        ------
+        LeaveoutError
+            If it cannot be decided, or a file it names cannot be used.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class LeakTask:
+    """A statement about leaks."""
+
+    job: Job
+    kind: Kind
+    decider: Decider
+
+    @property
+    def statement(self) -> Statement:
+        """See `Task.statement`."""
+        return self.job.statement.statement
+
+    @property
+    def searches(self) -> int:
+        """See `Task.searches`."""
+        return len(self.job.labels)
+
+    @property
+    def kernels(self) -> Sequence[str]:
+        """See `Task.kernels`."""
+        return ("points",) if self.decider.explores(self.job) else ()
+
+    def resume(self, store: Checkpoints) -> list[Checkpoint]:
+        """See `Task.resume`."""
+        return self.decider.resume(self.job, store)
+
+    def decide(self, clock: Clock) -> list[Result]:
+        """See `Task.decide`."""
+        return self.decider.decide(self.job, clock)
+
+
+class LucidLeaks:
+    """Leaks, by Algorithm 1 of LUCID."""
+
+    def __init__(self, context: Context) -> None:
+        self._resolver, self._decider = context.resolver, context.decider
+        self._kind = f"leaks, {context.options.engine}"
+        self.notes: list[str] = []
+
+    def accepts(self, statement: Statement) -> LeaveoutError | None:
+        """See `Engine.accepts`."""
+        leak = recognise(statement, self._resolver)
+        return None if isinstance(leak, IdpStatement) else leak
+
+    def load(self, statement: Statement) -> LeakTask:
+        """See `Engine.load`."""
+        leak = recognise(statement, self._resolver)
+        assert isinstance(leak, IdpStatement)
+        return LeakTask(self._decider.load(leak), self._kind, self._decider)
+
+
+class NativeLeaks(LucidLeaks):
+    """Leaks, by branch and bound over pairs of neurons."""
+
+    def accepts(self, statement: Statement) -> LeaveoutError | None:
+        """See `Engine.accepts`."""
+        leak = recognise(statement, self._resolver)
+        if not isinstance(leak, IdpStatement):
+            return leak
+        if self._resolver.is_network(leak.family):
+            other = self._resolver.network(leak.family)
+            if other.architecture != self._resolver.network(leak.network).architecture:
+                wrong = "neurons of networks of different architectures make no pairs"
+                return self._resolver.fail(leak.family, wrong)
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class FormulaTask:
+    """A statement about points that is no leak."""
+
+    job: FormulaJob
+    options: VerifyOptions
+    progress: StatementProgress | None
+    checkpoints: dict[Asked, Checkpoint]
+    kind: Kind = "formula"
+    kernels: Sequence[str] = ("points",)
+
+    @property
+    def statement(self) -> Statement:
+        """See `Task.statement`."""
+        return self.job.statement
+
+    @property
+    def searches(self) -> int:
+        """See `Task.searches`."""
+        return len(self.job.labels)
+
+    def resume(self, store: Checkpoints) -> list[Checkpoint]:
+        """See `Task.resume`."""
+        questions = self.job.questions
+        for number, asked in enumerate(questions):
+            # Several questions of one statement, each with a search of its own.
+            name = self.statement.name + (f" {number}" if len(questions) > 1 else "")
+            self.checkpoints[asked] = store.of(
+                claimed(asked, self.options.seed).digests(), asked.label or 0,
+                self.options.native(None), name, str(self.statement),
+            )  # fmt: skip
+        return list(self.checkpoints.values())
+
+    def decide(self, clock: Clock) -> list[Result]:
+        """See `Task.decide`."""
+        results = []
+        for label in self.job.labels:
+            seconds = clock.next()
+            result, interrupted = decide_formula(
+                self.job, label, 0.0 if clock.interrupted else seconds, self.options,
+                checkpoints=self.checkpoints.get, progress=self.progress,
+            )  # fmt: skip
+            clock.interrupted = clock.interrupted or interrupted
+            results.append(result)
+        return results
+
+
+class Formulas:
+    """Claims over points and networks, as questions in linear forms."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.notes: list[str] = []
+
+    def accepts(self, statement: Statement) -> LeaveoutError | None:
+        """See `Engine.accepts`."""
+        return why_no_formula(statement, self._context.resolver)
+
+    def load(self, statement: Statement) -> FormulaTask:
+        """See `Engine.load`."""
+        job = load_formula(statement, self._context.resolver)
+        self.notes += [note for note in job.notes if note not in self.notes]
+        return FormulaTask(job, self._context.options, self._context.progress, {})
+
+
+@dataclass(frozen=True, eq=False)
+class ValueTask:
+    """A statement about values of functions."""
+
+    statement: Statement
+    kind: Kind
+    kernels: Sequence[str]
+    decider: ValueDecider
+    searches: int = 1
+
+    def resume(self, store: Checkpoints) -> list[Checkpoint]:
+        """See `Task.resume`: no search is saved."""
+        return []
+
+    def decide(self, clock: Clock) -> list[Result]:
+        """See `Task.decide`."""
+        seconds = clock.next()
+        result = self.decider.decide(self.statement, 0.0 if clock.interrupted else seconds)
+        clock.interrupted = clock.interrupted or self.decider.interrupted
+        return [result]
+
+
+class Values:
+    """Claims about values of functions, each by the deciders of those it names."""
+
+    def __init__(self, context: Context) -> None:
+        self._checked, self._resolver = context.checked, context.resolver
+        self._decider = ValueDecider(
+            context.checked,
+            context.resolver,
+            context.folder,
+            seed=context.options.seed,
+            solver=context.options.solver,
+        )
+
+    @property
+    def notes(self) -> list[str]:
+        """See `Engine.notes`."""
+        return self._decider.notes
+
+    def accepts(self, statement: Statement) -> LeaveoutError | None:
+        """See `Engine.accepts`."""
+        if is_value_claim(statement, self._checked):
+            return None
+        return self._resolver.fail(statement.claim, "this claim is about points of a set of inputs")
+
+    def load(self, statement: Statement) -> ValueTask:
+        """See `Engine.load`."""
+        self._decider.load(statement)
+        solved = is_solved(statement, self._checked)
+        return ValueTask(
+            statement,
+            "value, by a solver" if solved else "value",
+            kernels_of_values(statement, self._checked),
+            self._decider,
+        )
+
+
+class _Maker(Protocol):
+    def __call__(self, context: Context) -> Engine: ...
+
+
+_ENGINES: Mapping[str, tuple[_Maker, ...]] = {
+    "native": (Values, NativeLeaks, Formulas),
+    "lucid": (Values, LucidLeaks),
+}
+"""By the option ``engine``; where none accepts a statement the last one says why."""
+
+
+def engines(context: Context) -> tuple[Engine, ...]:
+    """Return the engines a run may use, in the order in which they are asked."""
+    return tuple(make(context) for make in _ENGINES[context.options.engine])
