@@ -227,16 +227,13 @@ class FormulaTask:
 
     def decide(self, clock: Clock) -> list[Result]:
         """See `Task.decide`."""
-        results = []
-        for label in self.job.labels:
-            seconds = clock.next()
-            result, interrupted = decide_formula(
-                self.job, label, 0.0 if clock.interrupted else seconds, self.options,
-                checkpoints=self.checkpoints.get, progress=self.progress,
-            )  # fmt: skip
-            clock.interrupted = clock.interrupted or interrupted
-            results.append(result)
-        return results
+        known, progress = self.checkpoints.get, self.progress
+        return [
+            decide_formula(
+                self.job, label, clock, self.options, checkpoints=known, progress=progress
+            )
+            for label in self.job.labels
+        ]
 
 
 class Formulas:
@@ -273,8 +270,7 @@ class ValueTask:
 
     def decide(self, clock: Clock) -> list[Result]:
         """See `Task.decide`."""
-        seconds = clock.next()
-        result = self.decider.decide(self.statement, 0.0 if clock.interrupted else seconds)
+        result = self.decider.decide(self.statement, clock.next())
         clock.interrupted = clock.interrupted or self.decider.interrupted
         return [result]
 

@@ -29,7 +29,7 @@ from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.proofs import CertificateTarget
 from leaveout.verifier.report import GroupsRecord, Result, TraceRecord
 from leaveout.verifier.resolve import Resolver
-from leaveout.verifier.sharing import Clock
+from leaveout.verifier.sharing import Clock, in_turn
 from leaveout.verifier.trace import Trace
 from leaveout.verifier.words import (
     box_record,
@@ -184,25 +184,28 @@ class Decider:
     def _decided(self, job: Job, clock: Clock) -> list[Result]:
         statement = job.statement.statement
         if isinstance(statement, Find):
-            if statement.per_label or len(job.labels) == 1:
-                found = [self._search(job, label, clock, 0.0, decide=False) for label in job.labels]
-                return [self._result(job, [each]) for each in found]
-            found = []
-            for label in job.labels:
-                # Of several labels only the worst leak counts.
-                floor = max((each.lower for each in found), default=0.0)
-                found.append(self._search(job, label, clock, floor, decide=False))
-            return [self._result(job, found)]
+            # Of several labels only the worst leak counts, unless each is asked about.
+            asked = [job.labels]
+            if statement.per_label:
+                asked = [(label,) for label in job.labels]
+            every = [self._in_turn(job, labels, clock, 0.0, decide=False) for labels in asked]
+            return [self._result(job, found) for found in every]
         threshold = job.statement.threshold
         floor = _UNCONDITIONAL if threshold is None else max(threshold, _UNCONDITIONAL)
-        found = []
-        for i, label in enumerate(job.labels):
-            found.append(self._search(job, label, clock, floor, decide=True))
-            if found[-1].witness is not None and found[-1].lower > floor:
-                for _ in job.labels[i + 1 :]:
-                    clock.next()
-                break
+        found = self._in_turn(job, job.labels, clock, floor, decide=True)
         return [self._guarantee(job, found, floor)]
+
+    def _in_turn(
+        self, job: Job, labels: tuple[int, ...], clock: Clock, floor: float, *, decide: bool
+    ) -> list[EngineResult]:
+        return in_turn(
+            labels,
+            lambda label, floor: self._search(job, label, clock, floor, decide=decide),
+            lambda label: self._stopped(job.instance, label, "interrupted"),
+            clock,
+            floor=floor,
+            decide=decide,
+        )
 
     def _search(
         self, job: Job, label: int, clock: Clock, floor: float, *, decide: bool
@@ -215,9 +218,9 @@ class Decider:
         if known is not None and decide and (known.upper <= floor or known.lower > floor):
             return replace(known, seconds=0.0)
         if clock.interrupted:
-            return self._stopped(job.instance, label, known, "interrupted")
+            return self._stopped(job.instance, label, "interrupted")
         if seconds is not None and seconds < _WORTH_STARTING:
-            return self._stopped(job.instance, label, known, "no time was left to search")
+            return self._stopped(job.instance, label, "no time was left to search")
         name = job.statement.statement.name
         records: list[Record] = []
         groups: list[Group] = []
@@ -228,15 +231,10 @@ class Decider:
             if self._progress is not None:
                 self._progress(name, progress)
 
-        try:
-            result = self._engine(seconds, self._checkpoints.get((name, label)))(
-                job.instance, label, floor=floor, decide=decide, known=known, progress=report,
-                **self._keeping(records, None if decide else groups),
-            )  # fmt: skip
-        except KeyboardInterrupt:
-            clock.interrupted = True
-            return self._stopped(job.instance, label, known, "interrupted")
-        clock.interrupted = clock.interrupted or result.interrupted
+        result = self._engine(seconds, self._checkpoints.get((name, label)))(
+            job.instance, label, floor=floor, decide=decide, known=known, progress=report,
+            **self._keeping(records, None if decide else groups),
+        )  # fmt: skip
         self.betrayed = self.betrayed or result.betrayed
         self._known[key] = result
         self._certify(job, result, records)
@@ -303,7 +301,7 @@ class Decider:
         self, instance: Instance, label: int, known: EngineResult | None
     ) -> EngineResult:
         """Return what holds without the solver: propagation's bound, and witnesses."""
-        bare = self._stopped(instance, label, None, "")
+        bare = self._unsearched(instance, label, "")
         witness = known.witness if known else None
         return replace(
             bare,
@@ -314,12 +312,15 @@ class Decider:
             detail=f"a replayed leak exceeds a bound that {self._options.proves_with} gave",
         )
 
-    def _stopped(
-        self, instance: Instance, label: int, known: EngineResult | None, detail: str
-    ) -> EngineResult:
+    def _stopped(self, instance: Instance, label: int, detail: str) -> EngineResult:
         """Return what is known without another search."""
+        known = self._known.get((id(instance), label))
         if known is not None:
             return known.stopped(detail, self._options.gap)
+        return self._unsearched(instance, label, detail)
+
+    def _unsearched(self, instance: Instance, label: int, detail: str) -> EngineResult:
+        """Return what propagation proves."""
         most = max(0.0, instance.most(label))
         everyone = np.full(len(instance.family), most)
         return EngineResult(label, 0.0, most, None, most == 0, "time", detail, everyone, 0, 0.0)

@@ -1,12 +1,18 @@
-"""How the time of a run is shared among its statements and labels."""
+"""How the time of a run is shared among its statements, and what they ask one after the other."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
+from leaveout.bab import SearchResult
 from leaveout.deadline import Deadline
 
-__all__ = ["Clock"]
+__all__ = ["Clock", "in_turn"]
+
+Part = TypeVar("Part")
+W = TypeVar("W")
 
 _MOSTLY = 0.5
 """Share of the time that, where loading takes it, a reason speaks of."""
@@ -51,7 +57,62 @@ class Clock:
             "and loading"
         )
 
+    @property
+    def left(self) -> float | None:
+        """Seconds left for all; None without a limit."""
+        return self._deadline.limit
+
     def next(self) -> float | None:
-        """Seconds for the next job; called once a job."""
+        """Seconds for the next job, none after Ctrl-C; called once a job."""
         share, self._jobs = max(1, self._jobs), self._jobs - 1
-        return self._deadline.share(share)
+        return 0.0 if self.interrupted else self._deadline.share(share)
+
+    def skip(self, jobs: int) -> None:
+        """Leave the time of some jobs to the others."""
+        self._jobs -= jobs
+
+    def part(self, jobs: int) -> Clock:
+        """Return a clock that shares the time of the next job among its own."""
+        return Clock(self.next(), time.perf_counter(), jobs)
+
+
+def in_turn(
+    parts: Sequence[Part],
+    search: Callable[[Part, float], SearchResult[W]],
+    unsearched: Callable[[Part], SearchResult[W]],
+    clock: Clock,
+    *,
+    floor: float,
+    decide: bool,
+) -> list[SearchResult[W]]:
+    """Search what a statement asks about, one part after the other.
+
+    Parameters
+    ----------
+    parts : sequence
+        A job of the clock each.
+    search : callable
+        Called with a part and its floor; it asks the clock for the part's time.
+    unsearched : callable
+        Says what is known of a part that Ctrl-C kept from being searched.
+    clock : Clock
+    floor : float
+        Of the first part. What one part finds is the floor of the next.
+    decide : bool
+        One counter-example above the floor is all that is asked for: the parts after it are left.
+    """
+    found: list[SearchResult[W]] = []
+    for part in parts:
+        try:
+            found.append(search(part, floor))
+        except KeyboardInterrupt:
+            clock.interrupted = True
+            found.append(unsearched(part))
+        last = found[-1]
+        clock.interrupted = clock.interrupted or last.interrupted
+        if not decide:
+            floor = max(floor, last.lower)
+        elif last.witness is not None and last.lower > floor:
+            clock.skip(len(parts) - len(found))
+            break
+    return found

@@ -16,11 +16,11 @@ from leaveout.bab.native.claims import BELOW, STEPS, Claims
 from leaveout.bab.native.question import question_of
 from leaveout.bab.native.search import searched
 from leaveout.bab.seek import Found
-from leaveout.deadline import Deadline
 from leaveout.specs import Guarantee
 from leaveout.verifier.formulas.job import Asked, FormulaJob
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.report import ExampleRecord, Result, TraceRecord
+from leaveout.verifier.sharing import Clock, in_turn
 from leaveout.verifier.trace import Trace
 from leaveout.verifier.words import box_record
 
@@ -47,27 +47,30 @@ def claimed(asked: Asked, seed: int) -> Claims:
 def decide_formula(
     job: FormulaJob,
     label: int | None,
-    seconds: float | None,
+    clock: Clock,
     options: VerifyOptions,
     *,
     checkpoints: Callable[[Asked], Checkpoint | None] = lambda _: None,
     progress: StatementProgress | None = None,
-) -> tuple[Result, bool]:
-    """Return a result of one statement, and whether Ctrl-C ended it.
+) -> Result:
+    """Return a result of one statement.
 
     Parameters
     ----------
     job : FormulaJob
     label : int or None
         One of the job's labels.
-    seconds : float or None
+    clock : Clock
+        Of the run; its next job is this one.
     options : VerifyOptions
     checkpoints : callable
         Says where the search of a question goes on from.
     progress : callable, optional
     """
-    decision = _Decision(job, label, seconds, options, checkpoints, progress)
-    return decision.result(), decision.interrupted
+    decision = _Decision(job, label, clock, options, checkpoints, progress)
+    result = decision.result()
+    clock.interrupted = clock.interrupted or decision.clock.interrupted
+    return result
 
 
 class _Decision:
@@ -75,7 +78,7 @@ class _Decision:
         self,
         job: FormulaJob,
         label: int | None,
-        seconds: float | None,
+        clock: Clock,
         options: VerifyOptions,
         checkpoints: Callable[[Asked], Checkpoint | None],
         progress: StatementProgress | None,
@@ -83,39 +86,38 @@ class _Decision:
         self.job, self.label, self.options = job, label, options
         self.questions = [asked for asked in job.questions if asked.label == label]
         self.started = time.perf_counter()
-        self.deadline = Deadline.after(seconds, self.started)
+        self.clock = clock.part(len(self.questions))
         self.checkpoints, self.progress = checkpoints, progress
         self.lower, self.upper = -math.inf, -math.inf
         self.best: tuple[Asked, Found] | None = None
         self.open: list[SearchResult[Found]] = []
         self.traces: list[TraceRecord] = []
-        self.interrupted = False
 
     @property
     def decides(self) -> bool:
         return isinstance(self.job.statement, Guarantee)
 
     def result(self) -> Result:
-        for i, asked in enumerate(self.questions):
-            try:
-                self._solve(asked, len(self.questions) - i)
-            except KeyboardInterrupt:
-                # Before its search began: nothing is known of it.
-                self.interrupted = True
-                self._take(asked, _unsearched(math.inf, closed=False))
-            if self.decides and self.best is not None:
-                break
+        in_turn(
+            self.questions,
+            self._solve,
+            # Before its search began: nothing is known of it.
+            lambda asked: self._take(asked, _unsearched(math.inf, closed=False)),
+            self.clock,
+            floor=BELOW if self.decides else -math.inf,
+            decide=self.decides,
+        )
         return self._record()
 
-    def _solve(self, asked: Asked, left: int) -> None:
+    def _solve(self, asked: Asked, floor: float) -> SearchResult[Found]:
         if not asked.cases:
-            return
+            self.clock.skip(1)
+            return self._take(asked, _unsearched(-math.inf, closed=True))
         own = claimed(asked, self.options.seed)
-        share = self.deadline.share(left)
+        share = self.clock.next()
         # The first is looked at even where there is no time: one point that counts is a bound.
-        if self.interrupted or (share == 0.0 and left < len(self.questions)):
-            self._left(asked, own)
-            return
+        if self.clock.interrupted or (share == 0.0 and asked is not self.questions[0]):
+            return self._left(asked, own)
         trace = Trace()
 
         def report(progress: Progress) -> None:
@@ -123,37 +125,36 @@ class _Decision:
             trace.add(replace(progress, lower=low, upper=high))
             self._tell(progress, low, high)
 
-        floor = BELOW if self.decides else self.lower
         options = replace(self.options.native(share), steps=STEPS, certificate=False)
         found = searched(
             own, options, floor=floor, decide=self.decides, progress=report,
             checkpoint=self.checkpoints(asked),
         )  # fmt: skip
-        if left == len(self.questions) == 1:
+        if len(self.questions) == 1:
             course = trace.record(found)
             self.traces += [course] if course is not None and not self.decides else []
-        self._take(asked, found)
+        return self._take(asked, found)
 
-    def _take(self, asked: Asked, found: SearchResult[Found]) -> None:
-        self.interrupted = self.interrupted or found.interrupted
+    def _take(self, asked: Asked, found: SearchResult[Found]) -> SearchResult[Found]:
         if found.witness is not None and found.lower > self.lower:
             self.lower, self.best = found.lower, (asked, found.witness)
         self.upper = max(self.upper, found.upper)
         if not found.closed:
             self.open.append(found)
+        return found
 
-    def _left(self, asked: Asked, own: Claims) -> None:
+    def _left(self, asked: Asked, own: Claims) -> SearchResult[Found]:
         """Record what is known of a question that is not searched."""
         upper = own.most
         closed = upper < 0.0 if self.decides else upper <= self.lower
-        self._take(asked, _unsearched(upper, closed=closed))
+        return self._take(asked, _unsearched(upper, closed=closed))
 
     def _tell(self, progress: Progress, lower: float, upper: float) -> None:
         if self.progress is None:
             return
         shown = replace(
             progress, label=self.label or 0, lower=lower, upper=upper,
-            seconds=time.perf_counter() - self.started, remaining=self.deadline.limit,
+            seconds=time.perf_counter() - self.started, remaining=self.clock.left,
         )  # fmt: skip
         self.progress(self.job.statement.name, shown)
 
@@ -192,7 +193,7 @@ class _Decision:
         reasons = [str(each.reason) for each in self.open]
         kind = next((each for each in ("time", "solver") if each in reasons), "numerical")
         first = self.open[reasons.index(kind)] if kind in reasons else self.open[0]
-        detail = "interrupted" if self.interrupted else first.detail
+        detail = "interrupted" if self.clock.interrupted else first.detail
         if len(self.questions) > 1:
             detail = f"{len(self.open):,} of {len(self.questions):,} questions open; {detail}"
         if not self.decides and not math.isfinite(lower):

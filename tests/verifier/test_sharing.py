@@ -1,0 +1,84 @@
+"""The time of a run is shared, and what is asked in turn ends where an answer or Ctrl-C ends it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from leaveout.verifier.sharing import Clock, in_turn
+
+
+@pytest.fixture
+def now(monkeypatch):
+    now = SimpleNamespace(value=0.0, perf_counter=lambda: now.value)
+    monkeypatch.setattr("leaveout.deadline.time", now)
+    monkeypatch.setattr("leaveout.verifier.sharing.time", now)
+    return now
+
+
+def found(lower, upper=9.0, *, witness=True, interrupted=False):
+    return SimpleNamespace(
+        lower=lower, upper=upper, witness=object() if witness else None, interrupted=interrupted
+    )
+
+
+def asked(results, clock, *, floor=0.0, decide=False, lasting=0.0, now=None):
+    """Search parts with such results; return each one's floor and time, and what came out."""
+    seen = []
+
+    def search(part, floor):
+        seen.append((floor, clock.next()))
+        if now is not None:
+            now.value += lasting
+        result = results[part]
+        if result is KeyboardInterrupt:
+            raise KeyboardInterrupt
+        return result
+
+    parts = range(len(results))
+    return seen, in_turn(
+        parts, search, lambda part: found(0.0, part), clock, floor=floor, decide=decide
+    )
+
+
+def test_each_part_gets_its_share_of_what_the_others_left(now):
+    seen, _ = asked([found(0.0)] * 4, Clock(8.0, 0.0, 4), lasting=1.0, now=now)
+    assert [seconds for _, seconds in seen] == [8 / 4, 7 / 3, 6 / 2, 5.0]
+    assert [seconds for _, seconds in asked([found(0.0)] * 2, Clock(None, 0.0, 2))[0]] == [None] * 2
+
+
+def test_what_one_part_finds_is_the_floor_of_the_next():
+    seen, results = asked([found(0.5), found(0.2), found(0.7), found(0.1)], Clock(None, 0.0, 4))
+    assert [floor for floor, _ in seen] == [0.0, 0.5, 0.5, 0.7]
+    assert [each.lower for each in results] == [0.5, 0.2, 0.7, 0.1]
+
+
+def test_one_counter_example_decides_and_leaves_its_time_to_others(now):
+    clock = Clock(12.0, 0.0, 6)
+    parts = [found(0.5, witness=False), found(0.5), found(0.6), found(0.9)]
+    seen, results = asked(parts, clock, floor=0.5, decide=True)
+    assert [floor for floor, _ in seen] == [0.5] * 3
+    assert results == parts[:3]
+    assert clock.next() == 12.0 / 2
+
+
+@pytest.mark.parametrize("result", [KeyboardInterrupt, found(0.3, interrupted=True)])
+def test_after_ctrl_c_the_rest_is_asked_with_no_time(result):
+    clock = Clock(None, 0.0, 3)
+    seen, results = asked([found(0.1), result, found(0.2, witness=False)], clock)
+    assert clock.interrupted
+    assert [seconds for _, seconds in seen] == [None, None, 0.0]
+    assert len(results) == 3
+    assert results[1].upper == (1 if result is KeyboardInterrupt else result.upper)
+
+
+def test_a_part_of_the_time_is_shared_on_its_own(now):
+    clock = Clock(12.0, 0.0, 3)
+    own = clock.part(2)
+    assert (own.next(), clock.left) == (2.0, 12.0)
+    now.value = 3.0
+    assert (own.left, own.next(), clock.next()) == (1.0, 1.0, 4.5)
+    clock.interrupted = True
+    assert clock.part(5).next() == 0.0
+    assert Clock.ended().next() == 0.0
