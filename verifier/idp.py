@@ -215,8 +215,10 @@ class Decider:
         known = self._known.get(key)
         if self.betrayed:
             return self._distrusted(job.instance, label, known)
-        if known is not None and decide and (known.upper <= floor or known.lower > floor):
-            return replace(known, seconds=0.0)
+        if known is not None and decide:
+            leaks = known.witness is not None and known.lower > floor
+            if leaks or known.upper <= floor:
+                return replace(known, seconds=0.0)
         if clock.interrupted:
             return self._stopped(job.instance, label, "interrupted")
         if seconds is not None and seconds < _WORTH_STARTING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -17,7 +18,7 @@ from leaveout.errors import LeaveoutError, SpecError
 from leaveout.models import confidence, load_family_file, load_network
 from leaveout.models.train.source import read_data
 from leaveout.specs import parse
-from leaveout.verifier import Report
+from leaveout.verifier import Report, idp
 from leaveout.verifier.report import exit_code, write_json
 
 from support.files import BOUND, write_question
@@ -157,6 +158,24 @@ def test_a_guarantee_after_its_find_costs_no_second_search(tmp_path):
     *_, guarantee = _verify(tmp_path, text).results
     assert guarantee.verdict == "proved"
     assert guarantee.seconds == 0
+
+
+def test_a_find_that_knows_no_leak_spares_no_later_guarantee_its_search(tmp_path, monkeypatch):
+    real, begun = idp.search_native, []
+
+    def cut_short(instance, label, options, **given):
+        begun.append(given["decide"])
+        found = real(instance, label, options, **given)
+        if given["decide"]:
+            return found
+        # The lower bound of 0 is known without a leak.
+        return replace(found, lower=0.0, witness=None, closed=False, reason="time", detail="")
+
+    monkeypatch.setattr(idp, "search_native", cut_short)
+    guarantee = "guarantee g: forall x in X, M in F: label(M, x) == label(N, x)\n"
+    results = _verify(tmp_path, BOUND + guarantee).results
+    assert True in begun
+    assert (results[-1].verdict, results[-1].reason) == ("refuted", None)
 
 
 def test_time_runs_out_with_finite_bounds_and_a_reason(tmp_path):
