@@ -71,11 +71,11 @@ class Leaks:
         errors = instance.network_error, instance.member_error
         forms = leak_forms(label, instance.labels, space.layout.inputs, *errors)
         return Prepared(
-            space,
-            forms.over(space.numbers, space.origin, space.lower, space.upper),
-            make_clusters(first, instance.members, options.seed),
-            LeakGauge(instance, label, space),
-            Handoff(space, instance, label, options.solver),
+            space=space,
+            forms=forms.over(space.numbers, space.origin, space.lower, space.upper),
+            clusters=make_clusters(first, instance.members, options.seed),
+            gauge=LeakGauge(instance, label, space),
+            handoff=Handoff(space, instance, label, options.solver),
         )
 
     def parcel(self) -> LeakParcel:
@@ -99,8 +99,8 @@ class Leaks:
 
     def first(self, options: NativeOptions, deadline: Deadline) -> Witness | None:
         """See `Quest.first`."""
-        given = (self.instance, self.label, self._replayer)
-        return scout(*given, seed=options.seed, deadline=deadline)
+        seed, replayer = options.seed, self._replayer
+        return scout(self.instance, self.label, replayer, seed=seed, deadline=deadline)
 
     def follow(self, hints: list[Hint], at_least: float, deadline: Deadline) -> Witness | None:
         """See `Quest.follow`."""

@@ -199,11 +199,11 @@ class NativeSearch(Generic[W]):
         if self.known.settled:
             return
         self.team = Team(
-            make_executor(self.options).crew(self.quest, self.options),
-            self.quest.members,
-            self.checkpoint,
-            self.options.certificate,
-            self.deadline.later(max(_LEAST_GRACE, _GRACE * (self.options.seconds or 0.0))),
+            crew=make_executor(self.options).crew(self.quest, self.options),
+            members=self.quest.members,
+            checkpoint=self.checkpoint,
+            records=self.options.certificate,
+            deadline=self.deadline.later(max(_LEAST_GRACE, _GRACE * (self.options.seconds or 0.0))),
         )
         if saved is not None:
             self.team.resume(saved, self.known.target)
@@ -262,14 +262,14 @@ class NativeSearch(Generic[W]):
 
         def make(states: list[SiteState], records: list[Record]) -> Saved:
             return Saved(
-                self.quest.saved(witness) if witness else None,
-                witness.member if witness else -1,
-                self.known.before,
-                self.known.proved,
-                self.known.met,
-                self._seconds,
-                states,
-                self.earlier + records,
+                point=self.quest.saved(witness) if witness else None,
+                member=witness.member if witness else -1,
+                before=self.known.before,
+                proved=self.known.proved,
+                met=self.known.met,
+                seconds=self._seconds,
+                states=states,
+                records=self.earlier + records,
             )
 
         team.save(make)
