@@ -73,6 +73,11 @@ class Joint:
         """Whether the two networks differ."""
         return any(place.second for place in self.places)
 
+    @property
+    def is_near(self) -> bool:
+        """Whether features of a second point are added to those of the first."""
+        return any((np.count_nonzero(point, axis=1) > 1).any() for point in self.points[1:])
+
 
 @dataclass(frozen=True, eq=False)
 class JointMembers:

@@ -21,6 +21,7 @@ from leaveout.verifier.formulas import (
 )
 from leaveout.verifier.idp import Decider, Job, StatementProgress
 from leaveout.verifier.options import VerifyOptions
+from leaveout.verifier.proofs import CertificateTarget
 from leaveout.verifier.report import Result
 from leaveout.verifier.resolve import Resolver
 from leaveout.verifier.sharing import Clock
@@ -47,6 +48,8 @@ class Context:
     decider : Decider
         Of statements about leaks.
     progress : callable, optional
+    certificate : CertificateTarget, optional
+        What proves statements over points is added to it; that of leaks is the decider's.
     """
 
     checked: CheckedSpec
@@ -55,6 +58,7 @@ class Context:
     options: VerifyOptions
     decider: Decider
     progress: StatementProgress | None = None
+    certificate: CertificateTarget | None = None
 
 
 class Task(Protocol):
@@ -197,8 +201,7 @@ class FormulaTask:
     """A statement about points that is no leak."""
 
     job: FormulaJob
-    options: VerifyOptions
-    progress: StatementProgress | None
+    context: Context
     checkpoints: dict[Asked, Checkpoint]
     kind: Kind = "formula"
     kernels: Sequence[str] = ("points",)
@@ -215,22 +218,28 @@ class FormulaTask:
 
     def resume(self, store: Checkpoints) -> list[Checkpoint]:
         """See `Task.resume`."""
-        questions = self.job.questions
+        questions, options = self.job.questions, self.context.options
         for number, asked in enumerate(questions):
             # Several questions of one statement, each with a search of its own.
             name = self.statement.name + (f" {number}" if len(questions) > 1 else "")
             self.checkpoints[asked] = store.of(
-                claimed(asked, self.options.seed).digests(), asked.label or 0,
-                self.options.native(None), name, str(self.statement),
+                claimed(asked, options.seed).digests(), asked.label or 0,
+                options.native(None), name, str(self.statement),
             )  # fmt: skip
         return list(self.checkpoints.values())
 
     def decide(self, clock: Clock) -> list[Result]:
         """See `Task.decide`."""
-        known, progress = self.checkpoints.get, self.progress
+        context = self.context
         return [
             decide_formula(
-                self.job, label, clock, self.options, checkpoints=known, progress=progress
+                self.job,
+                label,
+                clock,
+                context.options,
+                checkpoints=self.checkpoints.get,
+                progress=context.progress,
+                certificate=context.certificate,
             )
             for label in self.job.labels
         ]
@@ -251,7 +260,7 @@ class Formulas:
         """See `Engine.load`."""
         job = load_formula(statement, self._context.resolver)
         self.notes += [note for note in job.notes if note not in self.notes]
-        return FormulaTask(job, self._context.options, self._context.progress, {})
+        return FormulaTask(job, self._context, {})
 
 
 @dataclass(frozen=True, eq=False)

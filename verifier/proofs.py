@@ -15,6 +15,7 @@ from leaveout.bab.native.certificate import CertificateBook, FileFacts
 from leaveout.bab.native.records import Record
 from leaveout.errors import SpecError
 from leaveout.files import ARCHIVE, opened
+from leaveout.verifier.solved import Solved, Unproved, proved_points
 
 __all__ = ["CertificateTarget"]
 
@@ -118,6 +119,38 @@ class CertificateTarget:
                     f"this search did not get as far{cure}"
                 )
 
+    def points(self, name: str, solved: list[Solved], questions: int, *, decides: bool) -> None:
+        """Keep what proves a claim over points, or note why it is not in the certificate.
+
+        Parameters
+        ----------
+        name : str
+            Of the statement.
+        solved : list of Solved
+            The questions that were searched.
+        questions : int
+            How many there are.
+        decides : bool
+            Whether what was proved is that there is no counter-example.
+        """
+        assert self._book is not None
+        why = "no case of it is left to be searched" if not questions else ""
+        if len(solved) < questions:
+            why = "not all of it was searched; let the run take longer"
+        claims = []
+        try:
+            claims = [proved_points(name, each, decides=decides) for each in solved]
+        except Unproved as error:
+            why = why or str(error)
+        if why:
+            self._missing.append(f"{name} is not in the certificate: {why}")
+            return
+        for claim in claims:
+            self._book.add_points(claim)
+        upper, proved = max(s.upper for s in solved), max(claim.upper for claim in claims)
+        if upper + _CLOSE * (1.0 + abs(upper)) < proved and not decides:
+            self.notes.append(f"{name}: the certificate proves {proved:.6g} only, not {upper:.6g}")
+
     def write(self) -> None:
         """Write the certificate, whole or not at all.
 
@@ -128,13 +161,11 @@ class CertificateTarget:
 
         Notes
         -----
-        Where no bound of leaks was searched there is nothing to prove again; a note says so.
+        Where nothing was searched there is nothing to prove again; a note says so.
         """
         assert self._book is not None
         if not self._book:
-            why = "no statement claims a bound of leaks"
-            if self._missing:
-                why = "no search for leaks got far enough; let the run take longer"
+            why = "; ".join(self._missing) or "nothing was proved of leaks or points"
             self.notes.append(f"no certificate was written to {self.path}: {why}")
             return
         self.notes += self._missing
@@ -145,9 +176,10 @@ class CertificateTarget:
                 f"--certificate {self.path}: cannot be written: {error.strerror}"
             ) from None
         for files in self._book.outside(self.path.resolve().parent):
+            options = " ".join(f"--{kind} {each}" for kind, own in files.items() for each in own)
             self.notes.append(
-                f"{self.path}: its network and family are not all under its folder; check it with "
-                f"--network {files.network} --family {files.family}"
+                f"{self.path}: its {' and '.join(files)} are not all under its folder; check it "
+                f"with {options}"
             )
 
 

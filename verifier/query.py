@@ -6,16 +6,20 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab import NativeOptions, ProgressCallback
 from leaveout.bab.native.claims import BELOW, STEPS, Claims
+from leaveout.bab.native.proved_points import Source
 from leaveout.bab.native.question import question_of
+from leaveout.bab.native.records import Record
 from leaveout.bab.native.search import searched
 from leaveout.encoders.query import Case, Query
 from leaveout.verifier.report import Verdict
+from leaveout.verifier.solved import Solved
 
 __all__ = ["Decision", "decide"]
 
@@ -61,6 +65,7 @@ def decide(
     seed: int = 0,
     gap: float = 1e-3,
     progress: QueryProgress | None = None,
+    solved: list[Solved] | None = None,
 ) -> Decision:
     """Seek a counter-example, or prove that there is none; or bound the worst one.
 
@@ -73,6 +78,8 @@ def decide(
     gap : float
         Relative gap at which bounds of the worst one count as closed.
     progress : callable, optional
+    solved : list of Solved, optional
+        Takes what a certificate needs of the search.
 
     Raises
     ------
@@ -84,13 +91,18 @@ def decide(
     cases = [Case(each, worst) for each in query.cases]
     if not cases:
         return Decision("proved", None, None, None, -math.inf, -math.inf, 0.0)
+    claims, records = Claims(question_of(query, cases), seed=seed), list[Record]()
     found = searched(
-        Claims(question_of(query, cases), seed=seed),
-        NativeOptions(seconds, gap, steps=STEPS, seed=seed),
+        claims,
+        NativeOptions(seconds, gap, steps=STEPS, seed=seed, certificate=solved is not None),
         floor=-math.inf if worst else BELOW,
         decide=not worst,
         progress=None if progress is None else _told(progress),
+        proofs=records.extend,
     )
+    if solved is not None:
+        sources = tuple(Source(Path(each.network.source)) for each in query.applications)
+        solved.append(Solved(claims, sources, found.upper, records))
     witness = found.witness
     verdict: Verdict = "proved" if found.closed else "unknown"
     if witness is not None and not worst:

@@ -109,7 +109,7 @@ def verify(
     decider = Decider(resolver, options, progress, target)
     if target is not None:
         target.begin(checked.source.name, reading.text)
-    context = Context(checked, resolver, reading.folder, options, decider, progress)
+    context = Context(checked, resolver, reading.folder, options, decider, progress, target)
     statements = Statements(context)
     if guarded is not None:
         guarded.begin(statements.leaks)

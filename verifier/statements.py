@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from leaveout.bab.native.checkpoint import Checkpoint, Checkpoints
 from leaveout.specs import Find, Guarantee
-from leaveout.verifier.engines import Context, Engine, LeakTask, Task, engines
+from leaveout.verifier.engines import Context, Engine, FormulaTask, LeakTask, Task, engines
 from leaveout.verifier.idp import Job
 from leaveout.verifier.report import Result
 from leaveout.verifier.sharing import Clock
@@ -64,7 +64,7 @@ class Statements:
     def notes(self) -> list[str]:
         """What a reader of the results should know."""
         options = self._options
-        if not self.leaks:
+        if not any(isinstance(task, LeakTask | FormulaTask) for task in self.tasks):
             # That none is written is said where it would be.
             options = replace(options, certificate=False)
         # What is said of values comes last.

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from leaveout.verifier.amounts import bound, ends
-from leaveout.verifier.checker import Checked
+from leaveout.verifier.checker import Checked, Subject
 from leaveout.verifier.report import BoxRecord, Report, Result
 
 __all__ = ["render", "render_checked"]
@@ -49,19 +49,20 @@ def render_checked(found: list[Checked], console: Console) -> None:
     for each in found:
         table.add_row(
             Text(each.name),
-            str(each.label),
+            "-" if each.label is None else str(each.label),
             Text("accepted", style=_STYLE["proved"]),
             bound(each.upper, up=True),
             f"{each.leaves:,}",
-            f"{each.subject.members:,}",
+            f"{each.subject.members:,}" if isinstance(each.subject, Subject) else "-",
             f"{each.seconds:.1f}",
         )
     lines: list[RenderableType] = [table, Text()]
     subjects = {id(each.subject): each.subject for each in found}.values()
     for subject in subjects:
         lines += [Text(line) for line in subject.lines()]
-        labels = [each.label for each in found if each.subject is subject]
-        lines.append(Text(subject.claimed(labels)))
+        if isinstance(subject, Subject):
+            own = [each.label for each in found if each.subject is subject]
+            lines.append(Text(subject.claimed([label for label in own if label is not None])))
     console.print(Group(*lines), soft_wrap=True)
 
 

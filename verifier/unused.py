@@ -17,7 +17,9 @@ USED: Mapping[Kind, frozenset[str]] = {
         {"engine", "time", "workers", "executor", "kernel", "seed", "certificate", "resume"}
     ),
     "leaks, lucid": frozenset({"engine", "time", "solver", "variant", "workers", "seed"}),
-    "formula": frozenset({"time", "workers", "executor", "kernel", "seed", "resume"}),
+    "formula": frozenset(
+        {"time", "workers", "executor", "kernel", "seed", "certificate", "resume"}
+    ),
     "value": frozenset({"time", "seed"}),
     "value, by a solver": frozenset({"time", "seed", "solver"}),
 }

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from leaveout.bab.crude import Crude
 from leaveout.bab.native.clusters import make_clusters
 from leaveout.bab.native.digests import box_digest, family_digest, network_digest
+from leaveout.bab.native.forms import Forms
 from leaveout.bab.native.gauge import SMALL_REGION
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.pairs import Space, make_space
+from leaveout.bab.native.proof_trees import Room
 from leaveout.bab.native.quest import Hint, Prepared
 from leaveout.bab.native.question import Question
 from leaveout.bab.seek import Found, Seeker
@@ -32,6 +34,8 @@ STEPS = 40
 
 BELOW = math.nextafter(0.0, -math.inf)
 """What a guarantee's counter-examples must be bounded by: of exactly 0 there may be some."""
+
+_UNIT32 = 2.0**-24
 
 _SAME = 1e-9
 """Bounds so close are equal, also where both are about 0."""
@@ -78,14 +82,37 @@ class Claims:
         return float(forms.errors[forms.goal].max())
 
     @cached_property
+    def space(self) -> Space:
+        """The region, and the networks over it."""
+        joint = self.question.joint
+        return make_space(joint.first, joint.members, joint.box)
+
+    @cached_property
+    def forms(self) -> Forms:
+        """The forms as the kernels read them."""
+        space = self.space
+        return self.question.forms.over(space.numbers, space.origin, space.lower, space.upper)
+
+    @cached_property
+    def room(self) -> Room:
+        """See `Quest.room`."""
+        forms, cases = self.forms, range(self.forms.cases)
+        blur = _UNIT32 * forms.sizes if self.question.query.reals else forms.errors
+        padded = np.zeros((forms.cases, forms.width))
+        for i in cases:
+            rows = forms.case(i)
+            padded[i, : rows.stop - rows.start] = blur[rows]
+        sizes = np.array([float(forms.sizes[forms.case(i)].max()) for i in cases])
+        return Room(padded, np.minimum(1.0, sizes))
+
+    @cached_property
     def seeker(self) -> Seeker:
         """What seeks counter-examples."""
         return Seeker(self.question, self.seed)
 
     def prepare(self, options: NativeOptions) -> Prepared:
         """See `Quest.prepare`."""
-        joint, forms = self.question.joint, self.question.forms
-        space = make_space(joint.first, joint.members, joint.box)
+        joint, space, forms = self.question.joint, self.space, self.forms
         clusters = None
         if self.members > 1:
             clusters = make_clusters(joint.first, joint.members, options.seed)
@@ -93,7 +120,7 @@ class Claims:
         touching = [int(forms.touching[forms.case(i)].sum()) for i in range(forms.cases)]
         return Prepared(
             space,
-            forms.over(space.numbers, space.origin, space.lower, space.upper),
+            forms,
             clusters,
             ClaimGauge(self.question, space),
             None,

@@ -6,12 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from leaveout.bab.native.quest import Finding, Quest
+from leaveout.bab.native.quest import NOTHING, Finding, Quest
 
 __all__ = ["Criterion", "shown"]
-
-_BOUNDLESS = -1e300
-"""No goal is below this: coefficients and scores are far smaller."""
 
 _BLURRED = 0.01
 """Largest relative gap that is put down to float32 evaluation and still called closed."""
@@ -30,22 +27,30 @@ class Criterion:
         Whether one above the floor is all that is asked for.
     gap : float
         Relative gap at which bounds agree.
+    room : float
+        How far below the floor a bound is to be that decides, so that it can be proved again.
     """
 
     quest: Quest[Any]
     floor: float
     decide: bool
     gap: float
+    room: float = 0.0
+
+    @property
+    def cut(self) -> float:
+        """What is bounded by this need not be bounded any further, whatever else is found."""
+        return max(self.floor - (self.room if self.decide else 0.0), NOTHING)
 
     def target(self, lower: float) -> float:
         """Return the value, as computed in float32, that need not be bounded any further."""
         if self.decide:
-            return max(self.floor, _BOUNDLESS)
+            return self.cut
         # A hair below, so that a bound by the target does agree with the lower one.
         enough = self.quest.enough(lower, self.gap)
-        return max(self.floor, enough - 1e-12 * abs(enough), _BOUNDLESS)
+        return max(self.cut, enough - 1e-12 * abs(enough))
 
-    def is_met(self, found: Finding | None, upper: float, blur: float) -> bool:
+    def is_met(self, found: Finding | None, upper: float, blur: float, *, at: float) -> bool:
         """Whether the question is answered: nothing is left to find, or the bounds agree.
 
         Parameters
@@ -55,8 +60,10 @@ class Criterion:
         upper : float
         blur : float
             Bounds so close agree: what float32 evaluation may shift them by.
+        at : float
+            Where an upper bound says that nothing is left to find: the floor, or the cut.
         """
-        if upper <= max(self.floor, self.quest.least, _BOUNDLESS):
+        if upper <= max(at, self.quest.least, NOTHING):
             return True
         if found is None:
             return False
@@ -70,4 +77,4 @@ class Criterion:
 
 def shown(upper: float) -> float:
     """Return an upper bound; minus infinity where it says that there is nothing at all."""
-    return upper if upper > _BOUNDLESS else -math.inf
+    return upper if upper > NOTHING else -math.inf

@@ -79,11 +79,13 @@ class Enclosure(Generic[W]):
     @property
     def settled(self) -> bool:
         """Whether there is nothing more to find out."""
-        return self.criterion.is_met(self.witness, self.upper, _ENOUGH * self.blur)
+        blur, cut = _ENOUGH * self.blur, self.criterion.cut
+        return self.criterion.is_met(self.witness, self.upper, blur, at=cut)
 
     def closed(self, upper: float) -> bool:
         """Whether an upper bound answers the question."""
-        return self.criterion.is_met(self.witness, upper, _CLOSED * self.blur)
+        blur, floor = _CLOSED * self.blur, self.criterion.floor
+        return self.criterion.is_met(self.witness, upper, blur, at=floor)
 
     def assume(self, before: Floats) -> None:
         """Take over what was proved of each member before."""

@@ -20,6 +20,7 @@ from leaveout.bab.native.groups import Group
 from leaveout.bab.native.handoff import Handoff
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.pairs import make_space
+from leaveout.bab.native.proof_trees import Room
 from leaveout.bab.native.quest import Hint, Prepared
 from leaveout.bab.native.records import Record
 from leaveout.bab.native.search import searched
@@ -59,6 +60,14 @@ class Leaks:
     def most(self) -> float:
         """What propagation proves of all members."""
         return self.instance.most(self.label)
+
+    @property
+    def room(self) -> Room:
+        """See `Quest.room`."""
+        rivals, instance = self.instance.labels - 1, self.instance
+        blur = np.full((rivals, rivals + 1), instance.network_error)
+        blur[:, -1] = instance.member_error
+        return Room(blur, np.ones(rivals))
 
     @cached_property
     def _replayer(self) -> Replayer:

@@ -15,14 +15,18 @@ from leaveout.bab.native.handoff import Handoff
 from leaveout.bab.native.nodes import Node, root_node
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.pairs import Space
+from leaveout.bab.native.proof_trees import Room
 from leaveout.deadline import Deadline
 
-__all__ = ["Finding", "Hint", "Parcel", "Prepared", "Quest"]
+__all__ = ["NOTHING", "Finding", "Hint", "Parcel", "Prepared", "Quest"]
 
 Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
 
 W = TypeVar("W", bound="Finding")
+
+NOTHING = -1e300
+"""No goal is below this: coefficients and scores are far smaller."""
 
 
 class Finding(Protocol):
@@ -135,6 +139,11 @@ class Quest(Protocol[W]):
     @property
     def blur(self) -> float:
         """How far float32 evaluation may shift a bound anywhere."""
+        ...
+
+    @property
+    def room(self) -> Room:
+        """Room for a checker's own rounding of what is proved."""
         ...
 
     @property

@@ -37,6 +37,8 @@ class Question:
         Of each case the goals, then the rest.
     rows : tuple of tuple of Form
         What the forms of each case were made from.
+    sides : tuple of int
+        How many of each case's, the last ones, keep points in their boxes.
     errors : FormErrors
         Of the query.
     """
@@ -46,6 +48,7 @@ class Question:
     joint: Joint
     forms: Forms
     rows: tuple[tuple[Form, ...], ...]
+    sides: tuple[int, ...]
     errors: FormErrors
 
 
@@ -75,7 +78,7 @@ def question_of(query: Query, cases: Sequence[Case], *, apart: bool = False) -> 
             # Looked at before anything else: members that are no numbers prove anything.
             _ = each.hyper
     joint = join(query, cases, apart=apart)
-    whole, parts, rows = [], [], []
+    whole, parts, rows, sides = [], [], [], []
     for number, case in enumerate(cases):
         others = [each.form for each in case.conditions]
         goals = case.goals
@@ -83,16 +86,17 @@ def question_of(query: Query, cases: Sequence[Case], *, apart: bool = False) -> 
             # What is about features alone is met or not by where a point lies.
             goals = tuple(form for form in others if form.scores) or tuple(others) or (Form(),)
             others = [form for form in others if form not in goals]
-        others += _inside(query, joint, number)
-        own = (*goals, *others)
+        inside = _inside(query, joint, number)
+        own = (*goals, *others, *inside)
         _expect_moderate(own)
         whole.append(replace(case, goals=goals))
         rows.append(own)
+        sides.append(len(inside))
     # Of all forms together; what is bounded once is remembered.
     errors.over([form for own in rows for form in own])
     for case, own in zip(whole, rows, strict=True):
         parts.append(_forms(own, joint, errors.over(own), len(case.goals)))
-    return Question(query, tuple(whole), joint, stacked(parts), tuple(rows), errors)
+    return Question(query, tuple(whole), joint, stacked(parts), tuple(rows), tuple(sides), errors)
 
 
 def _expect_moderate(forms: Sequence[Form]) -> None:

@@ -129,8 +129,9 @@ class NativeSearch(Generic[W]):
         self.quest, self.options = quest, options
         self.started = time.perf_counter()
         self.deadline = Deadline.after(options.seconds, self.started)
+        room = quest.room.target if decide and options.certificate else 0.0
         self.known: Enclosure[W] = Enclosure(
-            Criterion(quest, floor=floor, decide=decide, gap=options.gap),
+            Criterion(quest, floor=floor, decide=decide, gap=options.gap, room=room),
             reported=options.certificate,
         )
         self.progress, self.checkpoint, self.grouping = progress, checkpoint, grouping

@@ -65,7 +65,9 @@ class Content:
     def drop(self, tree: str, node: int) -> None:
         """Remove a leaf of a tree."""
         keep = np.arange(len(self.arrays[f"{tree}.ident"])) != node
-        for key in PER_NODE:
+        for key in (*PER_NODE, "errors"):
+            if f"{tree}.{key}" not in self.arrays:
+                continue
             array = self.arrays[f"{tree}.{key}"][keep]
             if key == "parent":
                 array = np.where(array > node, array - 1, array)

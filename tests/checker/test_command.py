@@ -20,6 +20,8 @@ GUARANTEE = (
     "guarantee g: forall x in X, M in F: confidence(N, x) > 1e6 => label(M, x) == label(N, x)\n"
 )
 FORMULA = "guarantee sure: forall x in X: score(N, x, 0) <= 1e6\n"
+TWICE = "guarantee twice: forall x in X, y in X, M in F: score(M, x, 0) - score(M, y, 0) <= 1e6\n"
+FALSE = "guarantee never: forall x in X: score(N, x, 0) <= -1e6\n"
 
 
 @pytest.fixture(scope="module")
@@ -162,18 +164,17 @@ def test_a_statement_that_an_earlier_search_decided_is_named_in_the_certificate(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (HEAD + FORMULA, "no statement claims a bound of leaks"),
-        (BOUND, "no search for leaks got far enough"),
-        (BOUND + FORMULA, "no search for leaks got far enough"),
+        (HEAD + FALSE, "nothing was proved of leaks or points"),
+        (BOUND, "not searched, or not for long enough"),
+        (BOUND + TWICE, "not all of it was searched"),
     ],
 )
 def test_one_note_says_why_there_is_no_certificate(tmp_path, monkeypatch, text, why):
     stop_after(monkeypatch, 0)
     report = verify(write_question(tmp_path, text=text), certificate=tmp_path / "p.cert")
-    found = [note for note in about_certificates(report) if "has no say" not in note]
-    assert len(found) == 1 and why in found[0]
-    said = [note for note in report.notes if "has no say" in note]
-    assert said == (["--certificate has no say in sure"] if text == BOUND + FORMULA else [])
+    (note,) = about_certificates(report)
+    assert why in note
+    assert not any("has no say" in note for note in report.notes)
     assert not (tmp_path / "p.cert").exists()
 
 

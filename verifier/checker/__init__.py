@@ -8,5 +8,6 @@ from __future__ import annotations
 
 from leaveout.verifier.checker.check import Checked, check
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
+from leaveout.verifier.checker.subject import Subject
 
-__all__ = ["CertificateError", "Checked", "RejectedError", "check"]
+__all__ = ["CertificateError", "Checked", "RejectedError", "Subject", "check"]

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from leaveout.verifier.checker.container import ResultPart, read_certificate
-from leaveout.verifier.checker.envelope import whole_errors
+from leaveout.verifier.checker.container import Certificate, read_certificate
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.intervals import Start, start
-from leaveout.verifier.checker.layout import Net, SetStore, make_net
-from leaveout.verifier.checker.question import Question, read_question
+from leaveout.verifier.checker.leaks import Leaks, prepared
+from leaveout.verifier.checker.manifest import ClaimPart, ResultPart
+from leaveout.verifier.checker.points import read_points
+from leaveout.verifier.checker.question import read_question
+from leaveout.verifier.checker.readers import Given, Shelf
+from leaveout.verifier.checker.spaces import Space
 from leaveout.verifier.checker.subject import Subject
-from leaveout.verifier.checker.tree import make_tree
+from leaveout.verifier.checker.tree import Tree, make_tree
 from leaveout.verifier.checker.walk import Walk
+from leaveout.verifier.checker.words import PointsSubject
 
 __all__ = ["Checked", "check"]
 
-Progress = Callable[[str, int, int, int], None]
+Progress = Callable[[str, int | None, int, int], None]
+
+_Walked = Callable[[], "tuple[int, Subject | PointsSubject]"]
 
 
 @dataclass(frozen=True)
@@ -32,35 +37,30 @@ class Checked:
     Attributes
     ----------
     name : str
-    label : int
+    label : int or None
+        None for claims over points.
     upper : float
-        No leak with the label has a higher float32 confidence.
+        No leak with the label has a higher float32 confidence; no counter-example a least goal
+        above it.
     leaves : int
     seconds : float
-    subject : Subject
+    subject : Subject or PointsSubject
+        What is claimed, in words.
     """
 
     name: str
-    label: int
+    label: int | None
     upper: float
     leaves: int
     seconds: float
-    subject: Subject
-
-
-@dataclass(frozen=True, eq=False)
-class _Ready:
-    question: Question
-    net: Net
-    begin: Start
-    whole: tuple[float, float]
+    subject: Subject | PointsSubject
 
 
 def check(
     path: Path,
     *,
-    network: Path | None = None,
-    family: Path | None = None,
+    network: Path | Sequence[Path] | None = None,
+    family: Path | Sequence[Path] | None = None,
     progress: Progress | None = None,
 ) -> list[Checked]:
     """Prove every claim of a certificate again.
@@ -68,8 +68,10 @@ def check(
     Parameters
     ----------
     path : Path
-    network, family : Path, optional
-        Where the files are, if not where the certificate says; they must be the same files.
+    network : Path or sequence of Path, optional
+        Where the networks are, if not where the certificate says; they must be the same files.
+    family : Path or sequence of Path, optional
+        The same of families.
     progress : callable, optional
         Called with a claim's name and label, the nodes checked, and how many there are.
 
@@ -85,57 +87,78 @@ def check(
     LeaveoutError
         If a file is missing or cannot be read.
     """
-    certificate = read_certificate(path)
-    ready: dict[int, _Ready] = {}
-    found = []
-    for result in certificate.manifest.results:
+    given = Given(_listed(network), _listed(family))
+    checker = _Checker(read_certificate(path), given, progress)
+    manifest = checker.certificate.manifest
+    found = [checker.result(each) for each in manifest.results]
+    return found + [checker.claim(each) for each in manifest.claims]
+
+
+def _listed(paths: Path | Sequence[Path] | None) -> tuple[Path, ...]:
+    return () if paths is None else (paths,) if isinstance(paths, Path) else tuple(paths)
+
+
+class _Checker:
+    def __init__(
+        self,
+        certificate: Certificate,
+        given: Given,
+        progress: Progress | None,
+    ) -> None:
+        self.certificate, self._given, self._progress = certificate, given, progress
+        self._shelf = Shelf(certificate.path.parent, given)
+        self._ready: dict[int, Leaks] = {}
+
+    def result(self, result: ResultPart) -> Checked:
+        """Check a claim about leaks."""
+        return self._checked(result.name, result.label, result.upper, lambda: self._leaks(result))
+
+    def claim(self, claim: ClaimPart) -> Checked:
+        """Check a claim over points."""
+        return self._checked(claim.name, None, claim.upper, lambda: self._points(claim))
+
+    def _checked(self, name: str, label: int | None, upper: float, walk: _Walked) -> Checked:
         begun = time.perf_counter()
         try:
-            if not math.isfinite(result.upper):
+            if not math.isfinite(upper):
                 raise RejectedError("it claims no finite bound")
-            part = certificate.tree(result.tree)
-            if result.question not in ready:
-                question = read_question(
-                    certificate.manifest.questions[result.question], path.parent, network, family
-                )
-                with np.errstate(over="ignore", invalid="ignore"):
-                    ready[result.question] = _prepare(question)
-            each = ready[result.question]
-            tree = make_tree(part, result, each.net, len(each.question.members))
-            # Sets are numbered anew in every tree.
-            store = SetStore(each.question, each.net)
-            walk = Walk(each.question, each.net, store, each.begin, tree, result.upper, each.whole)
-            total = len(part)
-
-            def report(done: int, result: ResultPart = result, total: int = total) -> None:
-                if progress is not None:
-                    progress(result.name, result.label, done, total)
-
             # Numbers that leave float64's range are looked for where they would matter.
             with np.errstate(over="ignore", invalid="ignore"):
-                walk.run(report)
+                leaves, subject = walk()
         except RejectedError as error:
-            raise RejectedError(
-                f"{path}: rejected: {result.name}, label {result.label}: {error}"
-            ) from None
-        found.append(
-            Checked(
-                result.name,
-                result.label,
-                result.upper,
-                tree.leaves,
-                time.perf_counter() - begun,
-                each.question.subject,
-            )
-        )
-    return found
+            what = name if label is None else f"{name}, label {label}"
+            raise RejectedError(f"{self.certificate.path}: rejected: {what}: {error}") from None
+        return Checked(name, label, upper, leaves, time.perf_counter() - begun, subject)
 
+    def _leaks(self, result: ResultPart) -> tuple[int, Subject]:
+        part = self.certificate.tree(result.tree, leaks=True)
+        if result.question not in self._ready:
+            asked = self.certificate.manifest.questions[result.question]
+            folder = self.certificate.path.parent
+            question = read_question(asked, folder, self._given)
+            self._ready[result.question] = prepared(question)
+        ready, label = self._ready[result.question], result.label
+        tree = make_tree(ready.tree(part, label), ready.shape(label), result.upper)
+        self._walk(tree, iter([ready.space(label)]), result.name, label, result.upper)
+        return tree.leaves, ready.question.subject
 
-def _prepare(question: Question) -> _Ready:
-    net = make_net(question)
-    everyone = SetStore(question, net).sets([0], [np.arange(len(question.members), dtype=np.int64)])
-    begin = start(net, everyone)
-    whole = whole_errors(question, net, everyone, begin)
-    if not all(math.isfinite(v) for v in whole):
-        raise RejectedError("scores may overflow float32 over the box")
-    return _Ready(question, net, begin, whole)
+    def _points(self, claim: ClaimPart) -> tuple[int, PointsSubject]:
+        part = self.certificate.tree(claim.tree, leaks=False)
+        points = read_points(claim, self._shelf)
+        tree = make_tree(part, points.shape(), claim.upper)
+        self._walk(tree, points.spaces(), claim.name, None, claim.upper)
+        return tree.leaves, PointsSubject(claim.name, points)
+
+    def _walk(
+        self, tree: Tree, spaces: Iterator[Space], name: str, label: int | None, upper: float
+    ) -> None:
+        total, before = len(tree.part), 0
+        for space in spaces:
+            walk = Walk(space, tree, upper)
+
+            def report(done: int, before: int = before) -> None:
+                if self._progress is not None:
+                    self._progress(name, label, before + done, total)
+
+            walk.run(report)
+            before += walk.done

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.subject import Table
+from leaveout.verifier.checker.inputs import Table
 
 __all__ = ["ends_over", "shifted_rows", "shrink"]
 

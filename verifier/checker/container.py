@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from leaveout.files import UnusualFileError
 from leaveout.models.npz import read_arrays
 from leaveout.verifier.checker.errors import CertificateError
+from leaveout.verifier.checker.manifest import ManifestPart, printed
 
-__all__ = ["BoxPart", "Certificate", "FilePart", "ResultPart", "TreePart", "read_certificate"]
+__all__ = ["Certificate", "TreePart", "read_certificate"]
 
-_FORMAT = 1
+_FORMATS = (1, 2)
 _MAPPED_FROM = 2**20
 
 _OTHERS = {
@@ -32,71 +33,13 @@ _OTHERS = {
 Numbers = NDArray[Any]
 
 
-class FilePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file that a question is about.
-
-    Attributes
-    ----------
-    path : str
-        Relative to the certificate.
-    sha256 : str
-    kind : {"network", "family", "folder"}
-        A single ONNX file, a family file, or a folder of ONNX files.
-    """
-
-    path: str
-    sha256: str
-    kind: str
-
-
-class ChoicesPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Features that together take one of the listed rows."""
-
-    columns: tuple[int, ...]
-    values: tuple[tuple[float, ...], ...]
-
-
-class BoxPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The inputs a question is about."""
-
-    lower: tuple[float, ...]
-    upper: tuple[float, ...]
-    choices: tuple[ChoicesPart, ...] = ()
-
-
-class QuestionPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A network, a family and a box."""
-
-    network: FilePart
-    family: FilePart
-    members: int
-    box: BoxPart
-
-
-class ResultPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One claim: over the question, no leak with the label has a confidence above ``upper``."""
-
-    question: int
-    name: str
-    label: int
-    upper: float
-    tree: str
-
-
-class ManifestPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything but the trees."""
-
-    format: int
-    leaveout: str
-    spec: str
-    text: str
-    questions: tuple[QuestionPart, ...]
-    results: tuple[ResultPart, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class TreePart:
-    """The arrays of one tree, of the right types and lengths; see ``docs/certificates.md``."""
+    """The arrays of one tree, of the right types and lengths; see ``docs/certificates.md``.
+
+    ``errors`` has shape (nodes, rows), ``share`` (proofs, rows). Of leaks, as read, the rows of
+    errors are N's confidence and a member's lead; those of shares the labels, then the lead.
+    """
 
     ident: NDArray[np.int64]
     parent: NDArray[np.int64]
@@ -105,8 +48,7 @@ class TreePart:
     side: NDArray[np.int64]
     point: NDArray[np.float64]
     target: NDArray[np.float64]
-    error: NDArray[np.float64]
-    tie: NDArray[np.float64]
+    errors: NDArray[np.float64]
     claim: NDArray[np.float64]
     proof: NDArray[np.int64]
     group: NDArray[np.int64]
@@ -114,7 +56,6 @@ class TreePart:
     offsets: NDArray[np.int64]
     cz: NDArray[np.float32]
     cd: NDArray[np.float32]
-    t: NDArray[np.float32]
     share: NDArray[np.float64]
 
     def __len__(self) -> int:
@@ -135,8 +76,8 @@ class Certificate:
     manifest: ManifestPart
     arrays: Mapping[str, Numbers]
 
-    def tree(self, name: str) -> TreePart:
-        """Return the arrays of a tree.
+    def tree(self, name: str, *, leaks: bool) -> TreePart:
+        """Return the arrays of a tree, of leaks or of a claim over points.
 
         Raises
         ------
@@ -145,29 +86,39 @@ class Certificate:
         """
         one: dict[str, type[np.generic]] = {
             "ident": np.int64, "parent": np.int64, "kind": np.int8, "index": np.int64,
-            "side": np.int64, "point": np.float64, "target": np.float64, "error": np.float64,
-            "tie": np.float64, "claim": np.float64, "proof": np.int64, "group": np.int64,
+            "side": np.int64, "point": np.float64, "target": np.float64, "claim": np.float64,
+            "proof": np.int64, "group": np.int64,
         }  # fmt: skip
         found = {key: self._array(name, key, 1, dtype) for key, dtype in one.items()}
-        count = len(found["ident"])
-        for key in one:
-            if len(found[key]) != count:
-                raise self._wrong(name, key, f"has {len(found[key])} nodes, 'ident' has {count}")
         found["members"] = self._array(name, "members", 1, np.int64)
         found["offsets"] = self._array(name, "offsets", 1, np.int64)
-        for key, rank, dtype in (
-            ("cz", 2, np.float32), ("cd", 2, np.float32), ("t", 1, np.float32),
-            ("share", 2, np.float64),
-        ):  # fmt: skip
-            found[key] = self._array(name, key, rank, dtype)
-        if found["cz"].shape != found["cd"].shape or not (
-            len(found["cz"]) == len(found["t"]) == len(found["share"])
-        ):
+        for key in ("cz", "cd"):
+            found[key] = self._array(name, key, 2, np.float32)
+        found["share"] = self._array(name, "share", 2, np.float64)
+        if leaks:
+            found["errors"] = self._side_by_side(name, ("error", np.float64), ("tie", np.float64))
+            t = self._array(name, "t", 1, np.float32)
+            if len(t) != len(found["share"]):
+                raise self._wrong(name, "t", "and the other multipliers differ in shape")
+            found["share"] = np.column_stack([found["share"], t.astype(np.float64)])
+        else:
+            found["errors"] = self._array(name, "errors", 2, np.float64)
+        count = len(found["ident"])
+        for key in (*one, "errors"):
+            if len(found[key]) != count:
+                raise self._wrong(name, key, f"has {len(found[key])} nodes, 'ident' has {count}")
+        if found["cz"].shape != found["cd"].shape or len(found["cz"]) != len(found["share"]):
             raise self._wrong(name, "cz", "and the other multipliers differ in shape")
-        for key in ("cz", "cd", "t", "share", "point", "target", "error", "tie"):
+        for key in ("cz", "cd", "share", "point", "target", "errors"):
             if not np.isfinite(found[key]).all():
                 raise self._wrong(name, key, "holds a number that is not finite")
         return TreePart(**found)
+
+    def _side_by_side(self, name: str, *columns: tuple[str, type[np.generic]]) -> Numbers:
+        found = [self._array(name, key, 1, dtype) for key, dtype in columns]
+        if len({len(each) for each in found}) > 1:
+            raise self._wrong(name, columns[0][0], "and the other errors differ in shape")
+        return np.column_stack(found)
 
     def _array(self, name: str, key: str, rank: int, dtype: type[np.generic]) -> Numbers:
         array = self.arrays.get(f"{name}.{key}")
@@ -215,25 +166,17 @@ def read_certificate(path: Path) -> Certificate:
         manifest = msgspec.json.decode(raw.tobytes(), type=ManifestPart)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CertificateError(f"{path}: the manifest is damaged: {error}") from None
-    if manifest.format != _FORMAT:
+    if manifest.format not in _FORMATS or (manifest.format == 1 and manifest.claims):
         raise CertificateError(
-            f"{path}: is of format {manifest.format}; this program checks format {_FORMAT}"
+            f"{path}: is of format {manifest.format}; this program checks the formats "
+            f"{_FORMATS[0]}, of leaks alone, and {_FORMATS[1]}"
         )
-    if not manifest.results:
+    if not manifest.results and not manifest.claims:
         raise CertificateError(f"{path}: claims nothing")
-    for text in _printed(manifest):
+    for text in printed(manifest):
         if not text.isprintable() or "  " in text:
             raise CertificateError(f"{path}: a name in it is none: {text!r}")
     for result in manifest.results:
         if not 0 <= result.question < len(manifest.questions):
             raise CertificateError(f"{path}: {result.name} is about no question of the manifest")
     return Certificate(path, manifest, arrays)
-
-
-def _printed(manifest: ManifestPart) -> Iterator[str]:
-    """Yield what of a manifest is shown on a terminal, which it must not steer."""
-    for result in manifest.results:
-        yield from (result.name, result.tree)
-    for question in manifest.questions:
-        for part in (question.network, question.family):
-            yield from (part.path, part.sha256, part.kind)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.backward import Nodes, pull_back, within_range
-from leaveout.verifier.checker.choices import ends_over
+from leaveout.models import Members, Stack
 from leaveout.verifier.checker.evaluation import largest_program, program_of
+from leaveout.verifier.checker.inputs import Inputs
 from leaveout.verifier.checker.intervals import Start
 from leaveout.verifier.checker.layout import Net, Sets
-from leaveout.verifier.checker.pairs import facts_of
 from leaveout.verifier.checker.question import Question
+from leaveout.verifier.checker.regional import whole_bounds
 from leaveout.verifier.checker.rounding import gamma
 
-__all__ = ["whole_errors"]
+__all__ = ["member_bounds", "whole_errors"]
 
 Floats = NDArray[np.float64]
 Interval = tuple[Floats, Floats]
@@ -22,10 +22,10 @@ Interval = tuple[Floats, Floats]
 
 def whole_errors(question: Question, net: Net, everyone: Sets, start: Start) -> tuple[float, float]:
     """Bound the float32 error of N's confidence, and of any member's, over the box."""
-    own = _own_bounds(net, everyone, start)
-    other = _member_bounds(question, net, own)
-    graph, inputs = question.network.graph, np.maximum(-question.lower, question.upper)[None]
-    inputs = np.maximum(inputs, np.abs(question.lower))
+    own = [(low[0], high[0]) for low, high in whole_bounds(net, everyone, start)]
+    other = member_bounds(question.network.stack, question.members, question.inputs, net, own)
+    graph, box = question.network.graph, question.inputs
+    inputs = np.maximum(np.abs(box.lower), np.abs(box.upper))[None]
     alone = {name: value[None] for name, value in question.network.parameters.items()}
     first = np.zeros(1, np.int64)
     error = program_of(graph, alone).errors(first, inputs, [high[None] for _, high in own])
@@ -35,65 +35,48 @@ def whole_errors(question: Question, net: Net, everyone: Sets, start: Start) -> 
     return float(error[0]), float(tie[0])
 
 
-def _own_bounds(net: Net, everyone: Sets, start: Start) -> list[Interval]:
-    """Bounds of N's hidden layers: linear ones, cut with intervals layer by layer."""
-    state = start.state[None].copy()
-    free = np.zeros((1, net.hidden), np.int8)
-    nodes = Nodes(net, everyone, np.zeros(1, np.int64), start.terms, start.terms_d, [])
-    sources: list[Interval] = [(net.lower, net.upper)]
-    found = []
-    for k in range(net.layers - 1):
-        at = net.at(k)
-        width = at.stop - at.start
-        low, high = net.bias[at].copy(), net.bias[at].copy()
-        for w, s in zip(net.weights[k], net.sources[k], strict=True):
-            low += np.maximum(w, 0) @ sources[s][0] + np.minimum(w, 0) @ sources[s][1]
-            high += np.maximum(w, 0) @ sources[s][1] + np.minimum(w, 0) @ sources[s][0]
-        pad = net.unit * start.terms[at]
-        both = np.concatenate([np.eye(width), -np.eye(width)])
-        forms = pull_back(nodes, np.zeros(2 * width, np.int64), k, both, None)
-        ends = within_range(
-            forms.constant + ends_over(net.tables, forms.slopes, net.lower, net.upper)
-        )
-        high = np.minimum(np.minimum(high + pad, ends[:width]), state[0, 1, at])
-        low = np.maximum(np.maximum(low - pad, -ends[width:]), state[0, 0, at])
-        state[0, 0, at], state[0, 1, at] = low, high
-        nodes.facts.append(facts_of(state[:, :, at], free[:, at], np.zeros(1, bool)))
-        sources.append((np.maximum(low, 0.0), np.maximum(high, 0.0)))
-        found.append((low, high))
-    return found
+def member_bounds(
+    network: Stack, members: Members, inputs: Inputs, net: Net, own: list[Interval]
+) -> list[Interval]:
+    """Bounds of every member's hidden layers: intervals of weights, cut with N's plus change.
 
-
-def _member_bounds(question: Question, net: Net, own: list[Interval]) -> list[Interval]:
-    """Bounds of every member's hidden layers: intervals of weights, cut with N's plus change."""
-    weights, biases, change, change_bias = _hulls(question)
-    inputs = (question.lower, question.upper)
-    members: list[Interval] = [inputs]
+    Parameters
+    ----------
+    network : Stack
+        N's.
+    members : Members
+    inputs : Inputs
+    net : Net
+        N, over the inputs.
+    own : list of (ndarray, ndarray)
+        Bounds of N's hidden layers.
+    """
+    weights, biases, change, change_bias = _hulls(network, members)
+    any_member: list[Interval] = [(inputs.lower, inputs.upper)]
     after: list[Interval] = [(np.zeros(net.inputs), np.zeros(net.inputs))]
     found = []
     for k in range(net.layers - 1):
         value, moved = biases[k], change_bias[k]
         for b, s in enumerate(net.sources[k]):
             w = net.weights[k][b]
-            value = _sum(value, _product(weights[k][b], members[s]))
+            value = _sum(value, _product(weights[k][b], any_member[s]))
             moved = _sum(moved, _product((w, w), after[s]))
-            moved = _sum(moved, _product(change[k][b], members[s]))
+            moved = _sum(moved, _product(change[k][b], any_member[s]))
         total = _sum(own[k], moved)
         value = (np.maximum(value[0], total[0]), np.minimum(value[1], total[1]))
         found.append(value)
-        members.append((np.maximum(value[0], 0.0), np.maximum(value[1], 0.0)))
+        any_member.append((np.maximum(value[0], 0.0), np.maximum(value[1], 0.0)))
         after.append(_relu_change(own[k], moved))
     return found
 
 
 def _hulls(
-    question: Question,
+    network: Stack, members: Members
 ) -> tuple[list[list[Interval]], list[Interval], list[list[Interval]], list[Interval]]:
     """Intervals of all members' weights and biases, and of their differences from N's."""
-    network = question.network.stack
     lows: list[Floats] = []
     highs: list[Floats] = []
-    for _, stack in question.members.chunks():
+    for _, stack in members.chunks():
         parts = []
         for own, layer in zip(network.layers, stack.layers, strict=True):
             for s in sorted(layer.weights):

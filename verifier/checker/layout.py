@@ -7,18 +7,19 @@ radius times the input, which is linear.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models import Members, Stack
+from leaveout.models import Stack
 from leaveout.verifier.checker.choices import shifted_rows
-from leaveout.verifier.checker.question import Question
+from leaveout.verifier.checker.inputs import Inputs, Table
 from leaveout.verifier.checker.rounding import gamma
-from leaveout.verifier.checker.subject import Table
 
-__all__ = ["Net", "SetStore", "Sets", "make_net"]
+__all__ = ["Net", "SetStore", "Sets", "difference", "make_net"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -91,9 +92,17 @@ class Sets:
     exact: NDArray[np.bool_]
 
 
-def make_net(question: Question) -> Net:
-    """Lay N out."""
-    stack = question.network.stack
+def make_net(stack: Stack, inputs: Inputs, origin: Floats | None = None) -> Net:
+    """Lay a network out.
+
+    Parameters
+    ----------
+    stack : Stack
+        Of one network.
+    inputs : Inputs
+    origin : ndarray of float64, shape (inputs,), optional
+        No more than the lower bounds; by default those of them that are negative, else 0.
+    """
     widths = [layer.width for layer in stack.layers]
     starts = tuple(int(v) for v in np.concatenate([[0], np.cumsum(widths)]))
     sources = tuple(tuple(sorted(layer.weights)) for layer in stack.layers)
@@ -101,7 +110,8 @@ def make_net(question: Question) -> Net:
         tuple(np.ascontiguousarray(layer.weights[s][0]) for s in sorted(layer.weights))
         for layer in stack.layers
     )
-    origin = np.minimum(question.lower, 0.0)
+    if origin is None:
+        origin = np.minimum(inputs.lower, 0.0)
     outputs = starts[-1]
     return Net(
         stack.inputs,
@@ -112,9 +122,9 @@ def make_net(question: Question) -> Net:
         weights,
         _biases(stack, origin)[0],
         origin,
-        np.maximum(np.nextafter(question.lower - origin, -np.inf), 0.0),
-        np.nextafter(question.upper - origin, np.inf),
-        shifted_rows(question.tables, origin),
+        np.maximum(np.nextafter(inputs.lower - origin, -np.inf), 0.0),
+        np.nextafter(inputs.upper - origin, np.inf),
+        shifted_rows(inputs.tables, origin),
         gamma(12 * outputs + 4 * stack.inputs + 128),
     )
 
@@ -130,18 +140,28 @@ def _biases(stack: Stack, origin: Floats) -> Floats:
     return np.concatenate(parts, axis=1)
 
 
+class Others(Protocol):
+    """Networks of N's architecture."""
+
+    def chunks(self, indices: Integers, /) -> Iterator[tuple[Integers, Stack]]:
+        """Go through some, a few at a time: which they are, and their stack."""
+        ...
+
+
 class SetStore:
     """Differences of sets of members, computed when asked for; the last ones are kept.
 
     Parameters
     ----------
-    question : Question
+    members : Others
+    network : Stack
+        N's.
     net : Net
     """
 
-    def __init__(self, question: Question, net: Net) -> None:
-        self._members: Members = question.members
-        self._network = question.network.stack
+    def __init__(self, members: Others, network: Stack, net: Net) -> None:
+        self._members = members
+        self._network = network
         self._net = net
         self._known: OrderedDict[int, tuple[list[Floats], list[Floats], Floats, Floats]] = (
             OrderedDict()
@@ -178,6 +198,10 @@ class SetStore:
             stacked(0), stacked(1), np.stack([each[2] for each in found]), slack, np.array(exact)
         )
 
+    def forget(self) -> None:
+        """Let keys stand for other sets."""
+        self._known.clear()
+
     def _one(self, key: int, group: Integers) -> tuple[list[Floats], list[Floats], Floats, Floats]:
         known = self._known.get(key)
         if known is None:
@@ -193,7 +217,7 @@ class SetStore:
         low: list[Floats] = []
         high: list[Floats] = []
         for _, stack in self._members.chunks(group):
-            parts = self._changes(stack)
+            parts = _changes(self._network, stack, self._net.origin)
             below, above = [p.min(axis=0) for p in parts], [p.max(axis=0) for p in parts]
             if low:
                 below = [np.minimum(a, b) for a, b in zip(low, below, strict=True)]
@@ -203,17 +227,35 @@ class SetStore:
         radius = [np.maximum(b - c, c - a) for a, b, c in zip(low, high, centre, strict=True)]
         return centre[:-1], radius[:-1], centre[-1], radius[-1]
 
-    def _changes(self, stack: Stack) -> list[Floats]:
-        """Differences of all weights, a block at a time, and last of the biases."""
-        parts: list[Floats] = []
-        biases = []
-        for own, layer in zip(self._network.layers, stack.layers, strict=True):
-            bias = layer.bias - own.bias
-            for s in sorted(layer.weights):
-                change = layer.weights[s] - own.weights[s]
-                # Of the difference, so that nothing cancels.
-                if s == 0 and self._net.origin.any():
-                    bias = bias + change @ self._net.origin
-                parts.append(change)
-            biases.append(bias)
-        return [*parts, np.concatenate(biases, axis=1)]
+
+def difference(first: Stack, second: Stack, net: Net) -> Sets:
+    """Return how one network differs from another, as the one set there is.
+
+    Parameters
+    ----------
+    first, second : Stack
+        Of one network each, and one architecture.
+    net : Net
+        Of the first.
+    """
+    parts = iter(_changes(first, second, net.origin))
+    centre = tuple(tuple(next(parts) for _ in layer) for layer in net.sources)
+    shift = next(parts)
+    radius = tuple(tuple(np.zeros_like(each) for each in layer) for layer in centre)
+    return Sets(centre, radius, shift, np.zeros_like(shift), np.ones(1, bool))
+
+
+def _changes(network: Stack, stack: Stack, origin: Floats) -> list[Floats]:
+    """Differences of all weights, a block at a time, and last of the biases."""
+    parts: list[Floats] = []
+    biases = []
+    for own, layer in zip(network.layers, stack.layers, strict=True):
+        bias = layer.bias - own.bias
+        for s in sorted(layer.weights):
+            change = layer.weights[s] - own.weights[s]
+            # Of the difference, so that nothing cancels.
+            if s == 0 and origin.any():
+                bias = bias + change @ origin
+            parts.append(change)
+        biases.append(bias)
+    return [*parts, np.concatenate(biases, axis=1)]

@@ -104,8 +104,43 @@ class LeadProgram:
         label : int
         rivals : sequence of ndarray of int64, shape (n,)
         """
+        seen, one = self._forward(which, region), np.arange(len(which))
+        top = self.graph.output
+        size = np.maximum(seen.above[top], seen.below[top])
+        found = np.zeros(len(which))
+        for rival in rivals:
+            lead = np.zeros_like(size)
+            lead[:, label], lead[one, rival] = 1.0, -1.0
+            # Comparing two scores may take their difference.
+            last = UNIT32 * (size[:, label] + size[one, rival]) + TINY32
+            found = np.maximum(found, last + self._backward(which, seen, lead))
+        return self._padded(seen, found)
+
+    def form_errors(self, region: Region, forms: Floats) -> Floats:
+        """Bound how far rounding moves linear forms of the scores of the one network.
+
+        The forms are taken exactly of what is computed.
+
+        Parameters
+        ----------
+        region : Region
+            Of n nodes.
+        forms : ndarray of float64, shape (r, labels)
+
+        Returns
+        -------
+        ndarray of float64, shape (n, r)
+        """
+        count = len(region.above)
+        which = np.zeros(count, np.int64)
         seen = self._forward(which, region)
-        found = np.max([self._backward(which, seen, label, rival) for rival in rivals], axis=0)
+        found = np.empty((count, len(forms)))
+        for k, form in enumerate(forms):
+            pulled = self._backward(which, seen, np.tile(form, (count, 1)))
+            found[:, k] = self._padded(seen, pulled)
+        return found
+
+    def _padded(self, seen: _Seen, found: Floats) -> Floats:
         # Sums of non-negative numbers, which float64 rounds by one factor.
         longest = sum(sum(step.matrix.shape[1:]) for step in self.steps if step.matrix is not None)
         found = found * (1 + gamma(8 * longest + 64)) + TINY32
@@ -164,14 +199,10 @@ class LeadProgram:
         most = np.minimum(seen.above[source], np.maximum(high, 0) + error)
         return np.where(off, 0.0, most), np.zeros_like(most)
 
-    def _backward(self, which: Integers, seen: _Seen, label: int, rival: Integers) -> Floats:
-        top, one = self.graph.output, np.arange(len(which))
-        lead = np.zeros_like(seen.above[top])
-        lead[:, label], lead[one, rival] = 1.0, -1.0
-        size = np.maximum(seen.above[top], seen.below[top])
-        # Comparing two scores may take their difference.
-        total = UNIT32 * (size[:, label] + size[one, rival]) + TINY32
-        slopes = {top: (lead, lead)}
+    def _backward(self, which: Integers, seen: _Seen, lead: Floats) -> Floats:
+        """Sum up what each operation adds, times the slope of a form of the scores there."""
+        total = np.zeros(len(which))
+        slopes = {self.graph.output: (lead, lead)}
         for step in reversed(self.steps):
             if step.output not in slopes:
                 continue

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.container import ResultPart, TreePart
+from leaveout.verifier.checker.container import TreePart
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.layout import Net
 
-__all__ = ["INPUT", "MEMBERS", "PHASE", "ROOT", "Tree", "make_tree"]
+__all__ = ["INPUT", "MEMBERS", "PHASE", "ROOT", "Shape", "Tree", "make_tree"]
 
 Integers = NDArray[np.int64]
 
@@ -20,15 +19,38 @@ ROOT, INPUT, MEMBERS, PHASE = range(4)
 
 
 @dataclass(frozen=True, eq=False)
+class Shape:
+    """What a tree may hold.
+
+    Attributes
+    ----------
+    inputs, hidden, members : int
+    goals : tuple of ndarray of bool, shape (rows,)
+        Of each case, which of its rows are goals.
+    ties : tuple of bool
+        Of each case, whether the phases of pairs may be tied.
+    names : tuple of str
+        Of the cases, for messages.
+    """
+
+    inputs: int
+    hidden: int
+    members: int
+    goals: tuple[NDArray[np.bool_], ...]
+    ties: tuple[bool, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Tree:
-    """A tree whose leaves cover every leak there may be.
+    """A tree whose leaves cover every counter-example there may be.
 
     Attributes
     ----------
     part : TreePart
-    label : int
-    rival : ndarray of int64, shape (n,)
-        The label that members of each node leak to.
+    shape : Shape
+    case : ndarray of int64, shape (n,)
+        What the counter-examples of each node are of.
     group : ndarray of int64, shape (n,)
         Position of each node's set of members.
     first, children : ndarray of int64
@@ -36,8 +58,8 @@ class Tree:
     """
 
     part: TreePart
-    label: int
-    rival: Integers
+    shape: Shape
+    case: Integers
     group: Integers
     first: Integers
     children: Integers
@@ -64,7 +86,7 @@ class Tree:
             index, side = int(part.index[node]), int(part.side[node])
             kind = int(part.kind[node])
             if kind == ROOT:
-                steps.append(f"leaks to label {index}")
+                steps.append(self.shape.names[index])
             elif kind == INPUT:
                 steps.append(f"x'[{index}] {'>' if side else '<'}= {part.point[node]:g}")
             elif kind == MEMBERS:
@@ -75,8 +97,15 @@ class Tree:
         return ", ".join(reversed(steps))
 
 
-def make_tree(part: TreePart, result: ResultPart, net: Net, members: int) -> Tree:
+def make_tree(part: TreePart, shape: Shape, upper: float) -> Tree:
     """Check the shape of a tree.
+
+    Parameters
+    ----------
+    part : TreePart
+    shape : Shape
+    upper : float
+        What is claimed.
 
     Raises
     ------
@@ -84,12 +113,11 @@ def make_tree(part: TreePart, result: ResultPart, net: Net, members: int) -> Tre
         Naming the first node that is wrong.
     """
     count = len(part)
-    if not 0 <= result.label < net.labels:
-        raise RejectedError(f"there is no label {result.label}")
     if not count:
         raise RejectedError("the tree has no nodes")
-    _numbers(part, net, members)
-    is_root = part.kind == ROOT
+    _numbers(part, shape)
+    _all(part, ~(part.target > upper), "cuts away what is above the claim")
+    is_root = np.asarray(part.kind == ROOT)
     _all(part, ((part.parent == -1) == is_root), "is a root with a parent, or has none")
     # Parents before children, so that there is no circle.
     _all(part, part.parent < np.arange(count), "comes before its parent")
@@ -98,31 +126,39 @@ def make_tree(part: TreePart, result: ResultPart, net: Net, members: int) -> Tre
     first = np.searchsorted(part.parent[order], np.arange(count + 1)).astype(np.int64)
     owns = is_root | (part.kind == MEMBERS)
     _all(part, (part.group >= 0) == owns, "has a set of its own, or none")
-    group, rival = part.group.copy(), part.index.copy()
+    group, case = part.group.copy(), part.index.copy()
     for i in np.flatnonzero(~is_root):
-        rival[i] = rival[part.parent[i]]
+        case[i] = case[part.parent[i]]
     for i in np.flatnonzero(group < 0):
         group[i] = group[part.parent[i]]
-    tree = Tree(part, result.label, rival, group, first, order)
-    _roots(tree, net, members)
+    tree = Tree(part, shape, case, group, first, order)
+    _roots(tree)
+    may_tie = np.array(shape.ties)[case]
+    _all(
+        part,
+        np.asarray((part.kind != PHASE) | may_tie),
+        "ties a pair where several forms rest on it",
+    )
     _splits(tree)
     _multipliers(tree)
     return tree
 
 
-def _numbers(part: TreePart, net: Net, members: int) -> None:
+def _numbers(part: TreePart, shape: Shape) -> None:
     """Check that every number is within its range."""
-    top = np.choose(part.kind.clip(0, 3), [net.labels, net.inputs, 1, net.hidden])
+    top = np.choose(part.kind.clip(0, 3), [len(shape.goals), shape.inputs, 1, shape.hidden])
     _all(part, (part.kind >= 0) & (part.kind <= PHASE), "is of no known kind")
     _all(part, (part.index >= 0) & (part.index < top), "splits what does not exist")
     _all(part, part.parent >= -1, "has a parent that does not exist")
-    _all(part, (part.error >= 0) & (part.tie >= 0), "has a negative evaluation error")
-    _all(part, (part.proof >= -1) & (part.proof < len(part.t)), "has a proof that does not exist")
+    rows = max(len(goal) for goal in shape.goals)
+    if part.errors.shape[1] != rows or (len(part.share) and part.share.shape[1] != rows):
+        raise RejectedError("the evaluation errors, or the multipliers, are of other forms")
+    _all(part, np.all(part.errors >= 0, axis=1), "has a negative evaluation error")
+    proofs = len(part.share)
+    _all(part, (part.proof >= -1) & (part.proof < proofs), "has a proof that does not exist")
     sets = len(part.offsets) - 1
     _all(part, (part.group >= -1) & (part.group < sets), "has a set that does not exist")
-    if len(part.t) and (
-        part.cz.shape[1:] != (net.hidden,) or part.share.shape[1:] != (net.labels,)
-    ):
+    if proofs and part.cz.shape[1:] != (shape.hidden,):
         raise RejectedError("the multipliers are of another network")
     offsets, listed = part.offsets, part.members
     if (
@@ -131,7 +167,7 @@ def _numbers(part: TreePart, net: Net, members: int) -> None:
         or offsets[-1] != len(listed)
         # Compared, not subtracted: differences of large numbers wrap round.
         or (offsets[1:] <= offsets[:-1]).any()
-        or (len(listed) and not 0 <= listed.min() <= listed.max() < members)
+        or (len(listed) and not 0 <= listed.min() <= listed.max() < shape.members)
     ):
         raise RejectedError("the sets of members are not sets of members")
 
@@ -145,27 +181,27 @@ def _multipliers(tree: Tree) -> None:
     """Check the signs and sums of multipliers."""
     part = tree.part
     for node in np.flatnonzero(part.proof >= 0):
-        row = part.proof[node]
-        share = part.share[row]
-        if not part.t[row] >= 0.0:
-            raise RejectedError(f"node {int(part.ident[node])} has a negative multiplier")
-        if (share < 0.0).any() or share[tree.label] != 0.0 or math.fsum(share) != 1.0:
+        share, goal = part.share[part.proof[node]], tree.shape.goals[tree.case[node]]
+        name = int(part.ident[node])
+        if not (share >= 0.0).all():
+            raise RejectedError(f"node {name} has a negative multiplier")
+        if share[len(goal) :].any():
+            raise RejectedError(f"node {name} has multipliers of forms that its case has not")
+        total = math.fsum(share[: len(goal)][goal])
+        if total != 1.0:
             raise RejectedError(
-                f"node {int(part.ident[node])} has shares that are not of the other labels, or do "
-                f"not sum to 1 (but to {math.fsum(share):.17g})"
+                f"node {name} has shares of the goals that do not sum to 1 (but to {total:.17g})"
             )
 
 
-def _roots(tree: Tree, net: Net, members: int) -> None:
-    part = tree.part
+def _roots(tree: Tree) -> None:
+    part, cases = tree.part, len(tree.shape.goals)
     roots = np.flatnonzero(part.kind == ROOT)
-    rivals = sorted(int(v) for v in part.index[roots])
-    if rivals != [c for c in range(net.labels) if c != tree.label]:
+    if not np.array_equal(np.sort(part.index[roots]), np.arange(cases)):
         raise RejectedError(
-            f"the roots are about leaks to the labels {rivals}, expected every label but "
-            f"{tree.label} once"
+            f"there are {len(roots)} roots for {cases} cases, or not one for each of them"
         )
-    everyone = np.arange(members)
+    everyone = np.arange(tree.shape.members)
     for root in roots:
         if not np.array_equal(np.sort(tree.members(int(part.group[root]))), everyone):
             raise RejectedError(f"node {int(part.ident[root])} is a root that lacks a member")

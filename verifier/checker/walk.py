@@ -13,12 +13,10 @@ from threadpoolctl import threadpool_limits
 from leaveout.verifier.checker.backward import Forms, Nodes, largest, pull_back
 from leaveout.verifier.checker.choices import shrink
 from leaveout.verifier.checker.errors import OUT_OF_RANGE, RejectedError
-from leaveout.verifier.checker.intervals import Start
-from leaveout.verifier.checker.layout import Net, SetStore
-from leaveout.verifier.checker.leads import LeadProgram, Region, lead_program
 from leaveout.verifier.checker.pairs import facts_of
-from leaveout.verifier.checker.question import Question
-from leaveout.verifier.checker.rounding import UNIT
+from leaveout.verifier.checker.rounding import UNIT, gamma
+from leaveout.verifier.checker.rows import Combined
+from leaveout.verifier.checker.spaces import Asked, Space
 from leaveout.verifier.checker.tree import INPUT, PHASE, ROOT, Tree
 
 __all__ = ["Walk"]
@@ -59,34 +57,21 @@ class _Block:
 
 
 class Walk:
-    """One tree, checked.
+    """The part of one tree that is over one region, checked.
 
     Parameters
     ----------
-    question : Question
-    net : Net
-    store : SetStore
-    start : Start
+    space : Space
     tree : Tree
     upper : float
         What is claimed.
-    whole : (float, float)
-        Evaluation errors of N and of any member over the whole box.
     """
 
-    def __init__(
-        self,
-        question: Question,
-        net: Net,
-        store: SetStore,
-        start: Start,
-        tree: Tree,
-        upper: float,
-        whole: tuple[float, float],
-    ) -> None:
-        self.question, self.net, self.store, self.start = question, net, store, start
-        self.tree, self.upper, self.whole = tree, upper, whole
-        self._alone: LeadProgram | None = None
+    def __init__(self, space: Space, tree: Tree, upper: float) -> None:
+        self.space, self.net, self.rows = space, space.net, space.rows
+        self.tree, self.upper = tree, upper
+        self._place = np.full(len(tree.shape.goals), -1)
+        self._place[space.cases] = np.arange(len(space.cases))
         self._stack: list[tuple[_Block, int, int]] = []
         self.done = 0
 
@@ -99,30 +84,19 @@ class Walk:
             Naming the first node that fails.
         """
         part, net = self.tree.part, self.net
-        high = part.target > self.upper
-        if high.any():
-            self._fail(
-                int(np.argmax(high)),
-                "cuts away leaks above the claim",
-                float(part.target[np.argmax(high)] - self.upper),
-            )
         roots = np.flatnonzero(part.kind == ROOT)
+        roots = roots[self._place[part.index[roots]] >= 0]
         block = _Block(
             roots,
             np.tile(net.lower, (len(roots), 1)),
             np.tile(net.upper, (len(roots), 1)),
-            np.tile(self.start.state, (len(roots), 1, 1)),
+            np.tile(self.space.start.state, (len(roots), 1, 1)),
             np.zeros((len(roots), net.hidden), np.int8),
             np.ones(len(roots), bool),
         )
         for root in roots:
-            for recorded, own, what in (
-                (part.error[root], self.whole[0], "N"), (part.tie[root], self.whole[1], "members"),
-            ):  # fmt: skip
-                if not recorded >= own:
-                    self._fail(
-                        int(root), f"has too small an evaluation error of {what}", own - recorded
-                    )
+            own = self.rows.errors[self.rows.case(int(self._place[part.index[root]]))]
+            self._large_enough(int(root), part.errors[root, : len(own)], own)
         self._stack = [(block, i, int(root)) for i, root in enumerate(roots)]
         size = max(8, min(_NODES, _NODES * 100 // max(net.hidden, 1)))
         while self._stack:
@@ -142,8 +116,8 @@ class Walk:
         block.lower, block.upper, empty = shrink(self.net.tables, block.lower, block.upper)
         block.alive &= ~empty
         groups, which = np.unique(self.tree.group[block.nodes], return_inverse=True)
-        sets = self.store.sets(groups.tolist(), [self.tree.members(int(g)) for g in groups])
-        nodes = Nodes(self.net, sets, which, self.start.terms, self.start.terms_d, [])
+        sets = self.space.sets.sets(groups.tolist(), [self.tree.members(int(g)) for g in groups])
+        nodes = Nodes(self.net, sets, which, self.space.start.terms, self.space.start.terms_d, [])
         self._tighten(block, nodes)
         self._contract(block, nodes)
         is_leaf = self.tree.is_leaf(block.nodes)
@@ -181,7 +155,7 @@ class Walk:
         for k in range(net.layers - 1):
             at = net.at(k)
             known = state[:, :, at]
-            tied = (lowest < k) & block.alive
+            tied = (lowest < k) & block.alive & self.space.differs
             # What ancestors proved of differences there may be of others: of fewer tied pairs.
             known[tied, 4:] = np.array([-np.inf, np.inf])[:, None]
             wanted = np.ones((len(block.nodes), at.stop - at.start), bool)
@@ -190,7 +164,8 @@ class Walk:
             wanted &= block.alive[:, None]
             self._tighten_some(block, nodes, k, wanted, pair=False)
             wanted |= tied[:, None]
-            self._tighten_some(block, nodes, k, wanted, pair=True)
+            if self.space.differs:
+                self._tighten_some(block, nodes, k, wanted, pair=True)
             low, high, p, q = known[:, 0], known[:, 1], known[:, 2], known[:, 3]
             below, above = known[:, 4], known[:, 5]
             true = (lowest >= k)[:, None] & wanted
@@ -226,29 +201,59 @@ class Walk:
             state[of, below, neuron] = np.maximum(state[of, below, neuron], -found[1::2])
 
     def _contract(self, block: _Block, nodes: Nodes) -> None:
-        """Cut regions to where leaks above the target can be."""
-        part, net, label = self.tree.part, self.net, self.tree.label
+        """Cut regions to where counter-examples above the target can be."""
+        part, rows = self.tree.part, self.rows
+        case = self._place[self.tree.case[block.nodes]]
+        target, errors = part.target[block.nodes], part.errors[block.nodes]
+        target = target - 1e-12 * (1.0 + np.abs(target))
+        counts, sums = np.diff(rows.starts)[case], np.diff(rows.sum_starts)[case]
         live = np.flatnonzero(block.alive)
-        if not len(live):
-            return
-        target, error = part.target[block.nodes[live]], part.error[block.nodes[live]]
-        tie, rival = part.tie[block.nodes[live]], self.tree.rival[block.nodes[live]]
-        # A leak of exact confidence at most this has a float32 one of at most the target.
-        cut = target - error - 1e-12 * (1.0 + np.abs(target))
-        top, one = net.layers - 1, np.arange(len(live))
-        forms: list[tuple[Forms, Floats]] = []
-        for other in (c for c in range(net.labels) if c != label):
-            lead = np.zeros((len(live), net.labels))
-            lead[:, label], lead[:, other] = 1.0, -1.0
-            forms.append((pull_back(nodes, live, top, lead, None), cut))
-        behind = np.zeros((len(live), net.labels))
-        behind[:, label] -= 1.0
-        behind[one, rival] += 1.0
-        for own, least in ((behind, np.zeros(len(live))), (np.zeros_like(behind), cut)):
-            found = pull_back(nodes, live, top, own, behind)
-            forms.append((Forms(found.slopes, found.constant + tie), least))
-        for each, least in forms:
-            self._cut(block, live, each, least)
+        for k in range(int(counts[live].max(initial=0))):
+            live = live[block.alive[live]]
+            own = live[counts[live] > k]
+            at = rows.starts[case[own]] + k
+            least = np.where(rows.goal[at], target[own], 0.0)
+            forms = self._over(nodes, own, rows.picked(at))
+            self._cut(block, own, _raised(forms, errors[own, k]), least)
+        for k in range(int(sums[live].max(initial=0))):
+            live = live[block.alive[live]]
+            own = live[sums[live] > k]
+            pair = rows.sums[rows.sum_starts[case[own]] + k]
+            first, second = pair[:, 0], pair[:, 1]
+            least = np.where(rows.goal[first], target[own], 0.0)
+            least = least + np.where(rows.goal[second], target[own], 0.0)
+            begin = rows.starts[case[own]]
+            error = errors[own, first - begin] + errors[own, second - begin]
+            forms = self._over(nodes, own, rows.picked(first, second))
+            self._cut(block, own, _raised(forms, error), least)
+
+    def _over(
+        self,
+        nodes: Nodes,
+        of: Integers,
+        asked: Combined,
+        given: tuple[Floats, Floats] | None = None,
+    ) -> Forms:
+        """Bound combinations of forms, one each of some nodes, by forms of the input."""
+        slopes, constant = asked.inputs.copy(), asked.constant.copy()
+        # Multipliers of differences may be of use where a form is of N alone.
+        paired = asked.change.any(axis=1) | (given is not None and self.space.differs)
+        for own, pair in (
+            (np.flatnonzero(paired), True),
+            (np.flatnonzero(~paired & asked.scores.any(axis=1)), False),
+        ):
+            if not len(own):
+                continue
+            change = asked.change[own] if pair else None
+            chosen = None if given is None else (given[0][own], given[1][own])
+            top = self.net.layers - 1
+            found = pull_back(nodes, of[own], top, asked.scores[own], change, chosen)
+            slopes[own] += found.slopes
+            # A sum of two numbers, unless one is nothing.
+            room = 4 * UNIT * (np.abs(constant[own]) + np.abs(found.constant))
+            room[constant[own] == 0.0] = 0.0
+            constant[own] += found.constant + room
+        return Forms(slopes, constant)
 
     def _cut(self, block: _Block, live: Integers, forms: Forms, least: Floats) -> None:
         """Keep of regions where ``slopes x + constant >= least`` is possible."""
@@ -272,24 +277,19 @@ class Walk:
         """Bound leaves by their multipliers."""
         if not len(leaves):
             return
-        part, label = self.tree.part, self.tree.label
-        names = block.nodes[leaves]
+        part, names = self.tree.part, block.nodes[leaves]
         proof = part.proof[names]
         if (proof < 0).any():
             first = int(np.argmax(proof < 0))
             self._fail(int(names[first]), "is not empty, and has no multipliers", math.inf)
-        t, share = part.t[proof].astype(np.float64), part.share[proof]
-        top, one, rival = -share, np.arange(len(leaves)), self.tree.rival[names]
-        behind = np.zeros_like(share)
-        behind[one, label], behind[one, rival] = -t, t
-        top[:, label] = 1.0
-        top += behind
+        share = part.share[proof]
+        asked = self.rows.combined(self._place[self.tree.case[names]], share)
         given = (part.cz[proof].astype(np.float64), part.cd[proof].astype(np.float64))
-        forms = pull_back(nodes, leaves, self.net.layers - 1, top, behind, given)
-        value = largest(forms, block.lower[leaves], block.upper[leaves])
-        terms = t * part.tie[names], part.error[names]
-        value = value + terms[0] + terms[1]
-        value += 8 * UNIT * (np.abs(forms.constant) + np.abs(value) + terms[0] + terms[1])
+        forms = self._over(nodes, leaves, asked, given)
+        error = (share * part.errors[names]).sum(axis=1)
+        error *= 1.0 + gamma(4 * share.shape[1] + 8)
+        value = largest(_raised(forms, error), block.lower[leaves], block.upper[leaves])
+        value += 8 * UNIT * (np.abs(forms.constant) + np.abs(value) + error)
         claim = np.minimum(part.claim[names], self.upper)
         wrong = ~(value <= claim)
         if wrong.any():
@@ -305,55 +305,36 @@ class Walk:
         part, tree = self.tree.part, self.tree
         chosen, wanted = [], []
         for i in inner:
-            node = block.nodes[i]
+            node = int(block.nodes[i])
             children = tree.children[tree.first[node] : tree.first[node + 1]]
-            least = part.error[children].min(), part.tie[children].min()
-            if least[0] < part.error[node] or least[1] < part.tie[node]:
+            if (part.errors[children] < part.errors[node]).any():
                 chosen.append(int(i))
-                wanted.append((int(children[np.argmin(part.error[children])]), *least))
+                wanted.append(children)
         if not chosen:
             return
         at = np.array(chosen)
-        found, other = self._errors(block, at)
-        for i, (child, error, tie) in enumerate(wanted):
-            node = block.nodes[at[i]]
-            if error < part.error[node] and not error >= found[i]:
-                self._fail(child, "has too small an evaluation error of N", found[i] - error)
-            if tie < part.tie[node] and not tie >= other[i]:
-                self._fail(child, "has too small an evaluation error of members", other[i] - tie)
-
-    def _errors(self, block: _Block, at: Integers) -> tuple[Floats, Floats]:
-        """Bound evaluation errors over regions of nodes; infinite for nodes of several members."""
-        net, question, tree = self.net, self.question, self.tree
-        graph = question.network.graph
-        if self._alone is None:
-            own = {name: value[None] for name, value in question.network.parameters.items()}
-            self._alone = lead_program(graph, own)
-        low, high = block.lower[at] + net.origin, block.upper[at] + net.origin
-        pad = 4 * UNIT * (np.abs(block.upper[at]) + np.abs(net.origin))
-        inputs = np.maximum(high + pad, 0.0), np.maximum(pad - low, 0.0)
-        state = [block.state[at][:, :, net.at(k)] for k in range(net.layers - 1)]
-        here = Region(*inputs, [s[:, 0] for s in state], [s[:, 1] for s in state])
-        # A member's difference lies in the band, whatever pairs are tied.
-        there = Region(
-            *inputs, [s[:, 0] - s[:, 3] for s in state], [s[:, 1] + s[:, 2] for s in state]
-        )
-        label, none = tree.label, np.zeros(len(at), np.int64)
-        rivals = [none + c for c in range(net.labels) if c != label]
-        found = self._alone.errors(none, here, label, rivals)
-        other = np.full(len(at), math.inf)
         names = block.nodes[at]
-        groups = tree.group[names]
-        single = np.array([len(tree.members(int(g))) == 1 for g in groups])
-        for begin in range(0, len(at), 64):
-            rows = np.flatnonzero(single[begin : begin + 64]) + begin
-            if not len(rows):
-                continue
-            members = np.array([tree.members(int(groups[i]))[0] for i in rows], np.int64)
-            unique, which = np.unique(members, return_inverse=True)
-            program = lead_program(graph, question.family.take(unique))
-            other[rows] = program.errors(which, there.rows(rows), label, [tree.rival[names[rows]]])
-        return found, other
+        found = self.space.errors.over(
+            Asked(
+                block.lower[at], block.upper[at], block.state[at],
+                self._place[tree.case[names]],
+                [tree.members(int(group)) for group in tree.group[names]],
+            )
+        )  # fmt: skip
+        for i, children in enumerate(wanted):
+            count = found.shape[1]
+            above = part.errors[names[i], :count]
+            for child in children:
+                own = part.errors[child, :count]
+                self._large_enough(int(child), own, np.where(own < above, found[i], 0.0))
+
+    def _large_enough(self, node: int, recorded: Floats, own: Floats) -> None:
+        wrong = ~(recorded >= own)
+        if wrong.any():
+            k = int(np.argmax(wrong))
+            self._fail(
+                node, f"has too small an evaluation error of form {k}", float(own[k] - recorded[k])
+            )
 
     def _fail(self, node: int, what: str, by: float) -> None:
         part = self.tree.part
@@ -361,3 +342,8 @@ class Walk:
         raise RejectedError(
             f"node {int(part.ident[node])} [{self.tree.path(int(node))}] {what}{amount}"
         )
+
+
+def _raised(forms: Forms, error: Floats) -> Forms:
+    """Add evaluation errors; that the result is rounded is left to what is done with it."""
+    return Forms(forms.slopes, forms.constant + error * (1.0 + 8 * UNIT))

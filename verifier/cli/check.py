@@ -16,22 +16,24 @@ def check(
         Path, typer.Argument(help="What verify --certificate wrote.", show_default=False)
     ],
     network: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
-            help="The network, if it is not where it was; it must be the same file.",
+            help="A network, if it is not where it was; it must be the same file. Of several, give "
+            "all.",
             show_default=False,
         ),
     ] = None,
     family: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
-            help="The family, if it is not where it was; it must be the same.", show_default=False
+            help="A family, if it is not where it was; it must be the same. Of several, give all.",
+            show_default=False,
         ),
     ] = None,
 ) -> None:
     """Prove again, by an independent program, what a certificate claims.
 
-    Network and family are read anew. Nothing of the search is used: every region, bound and
+    Networks and family are read anew. Nothing of the search is used: every region, bound and
     multiplier is computed or checked here, with rounding accounted for. What is taken on trust is
     the reading of ONNX and family files, numpy, and that the runtime evaluates in float32.
 
@@ -50,9 +52,10 @@ def check(
     status = Console(stderr=True)
     live = Status("loading", console=status) if status.is_terminal else None
 
-    def report(name: str, label: int, done: int, total: int) -> None:
+    def report(name: str, label: int | None, done: int, total: int) -> None:
         if live is not None:
-            live.update(f"{name}, label {label}: {done:,} of {total:,} nodes")
+            what = name if label is None else f"{name}, label {label}"
+            live.update(f"{what}: {done:,} of {total:,} nodes")
 
     if live is not None:
         live.start()

@@ -13,7 +13,9 @@ import typer
 
 if TYPE_CHECKING:
     from leaveout.specs.vnnlib import Reading, Status
+    from leaveout.verifier.proofs import CertificateTarget
     from leaveout.verifier.query import Decision
+    from leaveout.verifier.solved import Solved
 
 __all__ = ["vnnlib"]
 
@@ -46,6 +48,14 @@ def vnnlib(
             show_default=False,
         ),
     ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write what proves unsat, for leaveout check.",
+            show_default=False,
+        ),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(help="Cores to use at most.", show_default="all", min=1)
     ] = None,
@@ -67,6 +77,7 @@ def vnnlib(
 
     if result is not None:
         _refuse_unusable(result)
+    target = None if certificate is None else _certificate(certificate)
     if workers is not None:
         _keep_to(workers)
     reading = load_query(query, network)
@@ -74,7 +85,10 @@ def vnnlib(
     # What is done once for all runs is not charged to the first.
     warmed(["points"], _say)
     with _progress() as progress:
-        decision = decide(reading.query, seconds=seconds, seed=seed, progress=progress)
+        if target is None:
+            decision = decide(reading.query, seconds=seconds, seed=seed, progress=progress)
+        else:
+            decision = _proved(target, query, reading, seconds, seed, progress)
     status, witness = _answer(reading, decision)
     if result is not None:
         save_result(result, status, witness)
@@ -83,6 +97,35 @@ def vnnlib(
     with reader_may_leave():
         sys.stdout.write(format_result(status, witness))
     raise typer.Exit(_EXIT[status])
+
+
+def _certificate(path: Path) -> CertificateTarget:
+    from leaveout.verifier.proofs import CertificateTarget
+
+    return CertificateTarget(path, "native")
+
+
+def _proved(
+    target: CertificateTarget,
+    file: Path,
+    reading: Reading,
+    seconds: float | None,
+    seed: int,
+    progress: Callable[[float, float, int, float], None] | None,
+) -> Decision:
+    """Decide a query, and write what proves the answer where there is no counter-example."""
+    from leaveout.verifier.query import decide
+
+    solved: list[Solved] = []
+    query = reading.query
+    decision = decide(query, seconds=seconds, seed=seed, progress=progress, solved=solved)
+    target.begin(file.name, "")
+    if decision.verdict == "proved":
+        target.points(file.name, solved, int(bool(query.cases)), decides=query.worst is None)
+    target.write()
+    for note in target.notes:
+        _say(note)
+    return decision
 
 
 def _say(line: str) -> None:

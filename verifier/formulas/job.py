@@ -7,7 +7,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 
+from leaveout.bab.native.proved_points import FamilySource, Source
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Condition, Form, Query
 from leaveout.encoders.query import Case as QueryCase
@@ -48,6 +50,8 @@ class Asked:
         Name, position and removed row of each member it is about, where they are copied.
     shared : tuple of (str, Family)
         Name and family of those that the query asks about at once.
+    sources : tuple of Source
+        Of each application of the query.
     """
 
     query: Query
@@ -55,6 +59,7 @@ class Asked:
     label: int | None
     members: tuple[tuple[str, int, int], ...] = ()
     shared: tuple[tuple[str, Family], ...] = ()
+    sources: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,38 @@ def load_formula(statement: Guarantee | Find, resolver: Resolver) -> FormulaJob:
     return _Loader(statement, resolver).load()
 
 
+@dataclass(frozen=True, eq=False)
+class _Member:
+    """A member of a family, or any, as a network of its own."""
+
+    network: Network
+    source: Source
+
+
+@dataclass(frozen=True, eq=False)
+class _OfFamily:
+    """A family, and a network of its architecture."""
+
+    network: Network
+    family: Family
+    source: FamilySource
+
+    @property
+    def any(self) -> _Member:
+        """One that stands for all."""
+        source, model, graph = self.network.source, self.network.model, self.network.graph
+        standing = Network(f"a member of {source}", model, graph)
+        return _Member(standing, Source(Path(source), self.source))
+
+    def member(self, index: int) -> _Member:
+        """Return a member by its position."""
+        network = self.network
+        taken = {key: value[0] for key, value in self.family.take([index]).items()}
+        name, model = f"member {index} of {network.source}", with_parameters(network.model, taken)
+        source = Source(Path(network.source), self.source, index)
+        return _Member(Network(name, model, network.graph), source)
+
+
 class _Loader:
     def __init__(self, statement: Guarantee | Find, resolver: Resolver) -> None:
         self.statement, self.resolver = statement, resolver
@@ -130,7 +167,7 @@ class _Loader:
         questions: list[Asked] = []
         for label in labels:
             questions += self._questions(boxes, families, label)
-        sizes = [len(family) for _, family in families.values()]
+        sizes = [len(of.family) for of in families.values()]
         return FormulaJob(
             self.statement,
             tuple(each.name for each in self.spots),
@@ -145,37 +182,29 @@ class _Loader:
     def _questions(
         self,
         boxes: list[Box],
-        families: dict[str, tuple[Network, Family]],
+        families: dict[str, _OfFamily],
         label: int | None,
     ) -> list[Asked]:
         """Ask about all members at once where one is applied once, else about each by itself."""
-        standing = {
-            name: Network(f"a member of {network.source}", network.model, network.graph)
-            for name, (network, _) in families.items()
-        }
-        whole = self._asked(boxes, standing, label)
-        where = {id(network): name for name, network in standing.items()}
-        applied = [where.get(id(each.network)) for each in whole.query.applications]
+        whole = self._asked(boxes, {name: of.any for name, of in families.items()}, label)
         if not families:
             return [whole]
-        if len(families) == 1 and len(applied) - applied.count(None) == 1:
-            ((name, (network, family)),) = families.items()
+        applied = [source.family is not None for source in whole.sources]
+        if len(families) == 1 and sum(applied) == 1:
+            ((name, of),) = families.items()
             applications = tuple(
-                replace(each, family=None if at is None else 0)
-                for each, at in zip(whole.query.applications, applied, strict=True)
+                replace(each, family=0 if by_family else None)
+                for each, by_family in zip(whole.query.applications, applied, strict=True)
             )
-            query = replace(
-                whole.query,
-                applications=applications,
-                families=(Members(network.graph, family),),
-            )
-            return [replace(whole, query=query, shared=((name, family),))]
+            members = (Members(of.network.graph, of.family),)
+            query = replace(whole.query, applications=applications, families=members)
+            return [replace(whole, query=query, shared=((name, of.family),))]
         found = []
-        copies = [self._members(name, *each) for name, each in families.items()]
-        for chosen in itertools.product(*copies):
-            networks = {name: network for name, network, _, _ in chosen}
-            members = tuple((name, index, removed) for name, _, index, removed in chosen)
-            found.append(replace(self._asked(boxes, networks, label), members=members))
+        for chosen in itertools.product(*(range(len(of.family)) for of in families.values())):
+            picked = list(zip(families, families.values(), chosen, strict=True))
+            networks = {name: of.member(index) for name, of, index in picked}
+            own = tuple((name, index, int(of.family.removed[index])) for name, of, index in picked)
+            found.append(replace(self._asked(boxes, networks, label), members=own))
         return found
 
     @property
@@ -230,24 +259,12 @@ class _Loader:
             'name it before: let N = network("full.onnx")',
         )
 
-    def _family(self, binder: Binder) -> tuple[Network, Family]:
+    def _family(self, binder: Binder) -> _OfFamily:
         network = self._example(binder)
-        return network, self.resolver.family(binder.domain, network)
-
-    def _members(
-        self, name: str, network: Network, family: Family
-    ) -> list[tuple[str, Network, int, int]]:
-        """Return every member as a network of its own: name, network, position, removed row."""
-        found = []
-        for index in range(len(family)):
-            taken = {key: value[0] for key, value in family.take([index]).items()}
-            own = Network(
-                f"member {index} of {network.source}",
-                with_parameters(network.model, taken),
-                network.graph,
-            )
-            found.append((name, own, index, int(family.removed[index])))
-        return found
+        family = self.resolver.family(binder.domain, network)
+        file = self.resolver.file(binder.domain)
+        alone = self.resolver.is_network(binder.domain)
+        return _OfFamily(network, family, FamilySource(file, alone, len(family)))
 
     def _box(self, binder: Binder) -> Box:
         for call in self._calls(self.body):
@@ -264,13 +281,13 @@ class _Loader:
             binder.domain, f"no network is applied to '{binder.name}', so it has no features"
         )
 
-    def _asked(self, boxes: list[Box], networks: dict[str, Network], label: int | None) -> Asked:
+    def _asked(self, boxes: list[Box], members: dict[str, _Member], label: int | None) -> Asked:
         statement = self.statement
         reader = ClaimReader(
             self.resolver,
             {each.name: i for i, each in enumerate(self.spots)},
             boxes,
-            networks,
+            {name: member.network for name, member in members.items()},
             statement.variable if isinstance(statement, Find) else "",
             label,
         )
@@ -281,8 +298,12 @@ class _Loader:
                 self.body, f"this claim falls into {error}", "split it into several guarantees"
             ) from None
         applications = tuple(Application(*each) for each in reader.applications)
-        query = Query(tuple(boxes), applications, ())
-        return Asked(query, tuple(QueryCase(*self._goals(case)) for case in cases), label)
+        known = {id(member.network): member.source for member in members.values()}
+        sources = tuple(
+            known.get(id(each.network), Source(Path(each.network.source))) for each in applications
+        )
+        asked = tuple(QueryCase(*self._goals(case)) for case in cases)
+        return Asked(Query(tuple(boxes), applications, ()), asked, label, sources=sources)
 
     def _goals(self, case: Case) -> tuple[tuple[Condition, ...], tuple[Form, ...]]:
         """Take the unknown out of a case: it is at most the least of the goals."""

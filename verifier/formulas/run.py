@@ -14,13 +14,16 @@ from leaveout.bab import Progress, SearchResult
 from leaveout.bab.native.checkpoint import Checkpoint
 from leaveout.bab.native.claims import BELOW, STEPS, Claims
 from leaveout.bab.native.question import question_of
+from leaveout.bab.native.records import Record
 from leaveout.bab.native.search import searched
 from leaveout.bab.seek import Found
 from leaveout.specs import Guarantee
 from leaveout.verifier.formulas.job import Asked, FormulaJob
 from leaveout.verifier.options import VerifyOptions
+from leaveout.verifier.proofs import CertificateTarget
 from leaveout.verifier.report import ExampleRecord, Result, TraceRecord
 from leaveout.verifier.sharing import Clock, in_turn
+from leaveout.verifier.solved import Solved
 from leaveout.verifier.trace import Trace
 from leaveout.verifier.words import box_record
 
@@ -52,6 +55,7 @@ def decide_formula(
     *,
     checkpoints: Callable[[Asked], Checkpoint | None] = lambda _: None,
     progress: StatementProgress | None = None,
+    certificate: CertificateTarget | None = None,
 ) -> Result:
     """Return a result of one statement.
 
@@ -66,9 +70,16 @@ def decide_formula(
     checkpoints : callable
         Says where the search of a question goes on from.
     progress : callable, optional
+    certificate : CertificateTarget, optional
+        What proves the result is added to it.
     """
-    decision = _Decision(job, label, clock, options, checkpoints, progress)
+    solved: list[Solved] | None = None if certificate is None else []
+    decision = _Decision(job, label, clock, options, checkpoints, progress, solved)
     result = decision.result()
+    if certificate is not None and result.verdict != "refuted":
+        name = result.name if label is None else f"{result.name}, label {label}"
+        asked = sum(bool(each.cases) for each in decision.questions)
+        certificate.points(name, solved or [], asked, decides=decision.decides)
     clock.interrupted = clock.interrupted or decision.clock.interrupted
     return result
 
@@ -82,7 +93,9 @@ class _Decision:
         options: VerifyOptions,
         checkpoints: Callable[[Asked], Checkpoint | None],
         progress: StatementProgress | None,
+        solved: list[Solved] | None,
     ) -> None:
+        self.solved = solved
         self.job, self.label, self.options = job, label, options
         self.questions = [asked for asked in job.questions if asked.label == label]
         self.started = time.perf_counter()
@@ -125,11 +138,16 @@ class _Decision:
             trace.add(replace(progress, lower=low, upper=high))
             self._tell(progress, low, high)
 
-        options = replace(self.options.native(share), steps=STEPS, certificate=False)
+        options = replace(
+            self.options.native(share), steps=STEPS, certificate=self.solved is not None
+        )
+        records: list[Record] = []
         found = searched(
             own, options, floor=floor, decide=self.decides, progress=report,
-            checkpoint=self.checkpoints(asked),
+            checkpoint=self.checkpoints(asked), proofs=records.extend,
         )  # fmt: skip
+        if self.solved is not None and not found.betrayed:
+            self.solved.append(Solved(own, asked.sources, found.upper, records))
         if len(self.questions) == 1:
             course = trace.record(found)
             self.traces += [course] if course is not None and not self.decides else []

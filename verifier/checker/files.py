@@ -1,0 +1,100 @@
+"""The files a claim is about: where they are, and whether they are the same."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path, PurePath
+
+from leaveout.files import ARCHIVE, opened
+from leaveout.verifier.checker.errors import CertificateError, RejectedError
+from leaveout.verifier.checker.manifest import FilePart
+
+__all__ = ["found_file"]
+
+_BLOCK = 2**22
+
+
+def found_file(part: FilePart, folder: Path, given: Sequence[Path], what: str) -> Path:
+    """Return where a file is, once it is known to be the one the certificate is about.
+
+    Parameters
+    ----------
+    part : FilePart
+    folder : Path
+        The certificate's own.
+    given : sequence of Path
+        Where the caller says files are; of several the one with the right digest is meant.
+    what : str
+        What messages call it, and the option that gives it.
+
+    Raises
+    ------
+    CertificateError
+        If it is missing, cannot be read, or lies where a certificate is not to look.
+    RejectedError
+        If it is another file.
+    """
+    if len(given) < 2:
+        where = given[0] if given else _below(folder, part.path, what)
+        _same(where, part, what)
+        return where
+    for each in given:
+        try:
+            _same(each, part, what)
+        except RejectedError:
+            continue
+        return each
+    raise RejectedError(
+        f"none of the files given is the {what} the certificate has at {part.path!r} "
+        f"(SHA-256 {part.sha256[:12]})"
+    )
+
+
+def _same(path: Path, part: FilePart, what: str) -> None:
+    if part.kind not in {"network", "family", "folder"}:
+        raise CertificateError(f"{path}: the certificate calls it a {part.kind!r}")
+    if not path.exists():
+        raise CertificateError(f"{path}: no such file; say where it is with --{what}")
+    if path.is_dir() != (part.kind == "folder"):
+        raise RejectedError(f"{path}: the certificate is about a {part.kind}")
+    try:
+        found = _folder_digest(path) if part.kind == "folder" else _digest(path)
+    except OSError as error:
+        raise CertificateError(f"{path}: cannot be read: {error.strerror}") from None
+    if found != part.sha256:
+        raise RejectedError(
+            f"{path}: is not the {what} the certificate is about (SHA-256 {found[:12]}, "
+            f"expected {part.sha256[:12]})"
+        )
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with opened(path, ARCHIVE) as stream:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _folder_digest(folder: Path) -> str:
+    files = sorted(folder.glob("*.onnx"))
+    if not all(file.name.isprintable() for file in files):
+        # A line break in a name would make one file pass for two.
+        raise RejectedError(f"{folder}: a file's name in it is none")
+    lines = [f"{_digest(file)}  {file.name}\n" for file in files]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _below(folder: Path, path: str, what: str) -> Path:
+    """Return where a file is that a certificate names: under the certificate's own folder.
+
+    A certificate may come from anybody; it is not to choose what else is opened.
+    """
+    named = folder / path
+    if PurePath(path).is_absolute() or not named.resolve().is_relative_to(folder.resolve()):
+        raise CertificateError(
+            f"the certificate has its {what} at {path!r}, outside its own folder; say where it is "
+            f"with --{what}"
+        )
+    return named

@@ -1,0 +1,146 @@
+"""Sets of inputs: a box, and features in it that take listed rows only."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.manifest import BoxPart, ChoicesPart
+
+__all__ = ["Inputs", "Table", "number", "read_box", "runs"]
+
+Floats = NDArray[np.float64]
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+_ROWS = 8
+"""Rows of a table that are printed; of longer ones a digest is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Features that together take one of the listed rows.
+
+    Attributes
+    ----------
+    columns : ndarray of int64, shape (g,)
+    values : ndarray of float64, shape (v, g)
+    """
+
+    columns: NDArray[np.int64]
+    values: Floats
+
+    def __str__(self) -> str:
+        width = len(self.columns)
+        features = ", ".join(map(str, self.columns.tolist()))
+        rows = [
+            number(row[0]) if width == 1 else f"({', '.join(map(number, row))})"
+            for row in self.values[:_ROWS].tolist()
+        ]
+        listed = ", ".join(rows)
+        if len(self.values) > _ROWS:
+            digest = hashlib.sha256(np.ascontiguousarray(self.values, "<f8").tobytes()).hexdigest()
+            listed += f", ... {len(self.values):,} in all, SHA-256 of their float64s {digest}"
+        if width == 1:
+            return f"feature {features} takes only {listed}"
+        return f"features {features} together take only {listed}"
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """The points of a box whose listed features take one of their rows.
+
+    Attributes
+    ----------
+    lower, upper : ndarray of float64, shape (inputs,)
+    tables : tuple of Table
+    """
+
+    lower: Floats
+    upper: Floats
+    tables: tuple[Table, ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """Say it, a line a range."""
+        listed = {int(c) for table in self.tables for c in table.columns}
+        free = [i for i in range(len(self.lower)) if i not in listed]
+        for (low, high), group in groupby(
+            sorted(free, key=lambda i: (self.lower[i], self.upper[i], i)),
+            key=lambda i: (float(self.lower[i]), float(self.upper[i])),
+        ):
+            own = list(group)
+            features = f"features {runs(own)} are" if len(own) > 1 else f"feature {own[0]} is"
+            yield f"{features} in [{number(low)}, {number(high)}]"
+        for table in self.tables:
+            yield str(table)
+
+
+def read_box(part: BoxPart, width: int, reader: str) -> Inputs:
+    """Return the set of inputs that a certificate states.
+
+    Parameters
+    ----------
+    part : BoxPart
+    width : int
+        How many features there are to be.
+    reader : str
+        What reads them, for messages.
+
+    Raises
+    ------
+    RejectedError
+        If it holds no point, or lists what lies outside of it or is no float32.
+    """
+    lower, upper = np.asarray(part.lower, np.float64), np.asarray(part.upper, np.float64)
+    if lower.shape != (width,) or upper.shape != (width,):
+        raise RejectedError(f"the box has not the {width} features {reader} reads")
+    if not ((np.abs(lower) <= _LARGEST) & (np.abs(upper) <= _LARGEST) & (lower <= upper)).all():
+        raise RejectedError("the box is empty, or not finite in float32")
+    tables = tuple(_table(each, width) for each in part.choices)
+    for table in tables:
+        inside = (table.values >= lower[table.columns]) & (table.values <= upper[table.columns])
+        if not inside.all():
+            # The row is none of the points asked about, and a claim about no point is no claim.
+            row = int(np.argmin(inside.all(axis=1)))
+            raise RejectedError(
+                f"the box lists a row that lies outside of it: {table.values[row].tolist()} of "
+                f"features {table.columns.tolist()}"
+            )
+    columns = np.concatenate([np.zeros(0, np.int64), *(table.columns for table in tables)])
+    if len(np.unique(columns)) < len(columns):
+        raise RejectedError("the box lists the values of a feature twice")
+    return Inputs(lower, upper, tables)
+
+
+def _table(part: ChoicesPart, width: int) -> Table:
+    if not part.columns or not all(0 <= column < width for column in part.columns):
+        raise RejectedError("the box lists values of features that it does not have")
+    if not part.values or any(len(row) != len(part.columns) for row in part.values):
+        raise RejectedError("the box lists no values, or rows of another width than its features")
+    values = np.asarray(part.values, np.float64)
+    # Anything else is no number that a network reads; NaN and infinity are none either.
+    if not (np.abs(values) <= _LARGEST).all() or (values.astype(np.float32) != values).any():
+        raise RejectedError("the box lists a number that float32 does not have")
+    return Table(np.asarray(part.columns, np.int64), values)
+
+
+def number(value: float) -> str:
+    """Return the shortest text that reads back as the number."""
+    return repr(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
+
+
+def runs(numbers: list[int]) -> str:
+    """Write ascending numbers with runs of them joined: 0-4, 7."""
+    found: list[list[int]] = []
+    for each in numbers:
+        if found and each == found[-1][-1] + 1:
+            found[-1].append(each)
+        else:
+            found.append([each])
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in found)

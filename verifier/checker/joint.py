@@ -1,0 +1,222 @@
+"""Networks at points as two networks of one architecture at one joint input, or as one network.
+
+The joint input is (x, y, ...), or (x, y - x) where the second of two points is laid out as its
+difference from the first. Nothing is rounded: weights are moved, not computed with.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models import Members
+from leaveout.models.stack import Layer, Stack
+
+__all__ = ["Joint", "Others", "Part", "Place", "Spot", "joined"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_CHUNK = 64
+"""Networks that are laid side by side together."""
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where the features of a point are in the joint input.
+
+    Attributes
+    ----------
+    own : slice
+    base : slice or None
+        The features that the own ones are added to.
+    """
+
+    own: slice
+    base: slice | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the scores of an application are: from ``start`` on, of the second network or not."""
+
+    start: int
+    second: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """What is applied to a point.
+
+    Attributes
+    ----------
+    stack : Stack
+        Of one network.
+    point : int
+    members : Members or None
+        Where any of these is applied; all have the architecture of the stack.
+    """
+
+    stack: Stack
+    point: int
+    members: Members | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Others:
+    """The second network: a network, or as many as there are members.
+
+    Attributes
+    ----------
+    parts : tuple of Part
+        What it is made up of, side by side.
+    spots : tuple of Spot
+        Of each point.
+    width : int
+        Of the joint input.
+    """
+
+    parts: tuple[Part, ...]
+    spots: tuple[Spot, ...]
+    width: int
+
+    def chunks(self, members: Integers) -> Iterator[tuple[Integers, Stack]]:
+        """Go through some, a few at a time: which they are, and their stack."""
+        for begin in range(0, len(members), _CHUNK):
+            chosen = members[begin : begin + _CHUNK]
+            wide = []
+            for part in self.parts:
+                own = part.stack if part.members is None else part.members.take(chosen)
+                wide.append(_widened(own, self.spots[part.point], self.width))
+            yield chosen, _side_by_side(wide, self.width, len(chosen))
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """A network, and one or several others of its architecture, over the joint input.
+
+    Attributes
+    ----------
+    first : Stack
+    others : Others
+        What the second network is; the first one itself where none differs from it.
+    spots : tuple of Spot
+        Of each point.
+    places : tuple of Place
+        Of each application.
+    width : int
+        Of the joint input.
+    """
+
+    first: Stack
+    others: Others
+    spots: tuple[Spot, ...]
+    places: tuple[Place, ...]
+    width: int
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether the second network may differ from the first."""
+        return any(place.second for place in self.places)
+
+
+def joined(parts: Sequence[Part], widths: Sequence[int], *, near: bool) -> Joint:
+    """Lay networks out over the joint input of their points.
+
+    Two of one architecture, at most one of them a family's, are the first and the second network;
+    any others are put side by side in one, and members take the places of theirs in the second.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        At least one.
+    widths : sequence of int
+        Features of each point.
+    near : bool
+        Whether the second of two points is laid out as its difference from the first.
+    """
+    ends = np.cumsum([0, *widths]).tolist()
+    spots = [Spot(slice(a, b)) for a, b in itertools.pairwise(ends)]
+    if near:
+        spots[1] = Spot(spots[1].own, spots[0].own)
+    total = ends[-1]
+    wide = [_widened(part.stack, spots[part.point], total) for part in parts]
+    plain = [a for a, part in enumerate(parts) if part.members is None]
+    if len(wide) == 2 and plain and _alike(*wide):
+        first = plain[0]
+        others = Others((parts[1 - first],), tuple(spots), total)
+        places = tuple(Place(0, a != first) for a in range(2))
+        return Joint(wide[first], others, tuple(spots), places, total)
+    starts = np.cumsum([0, *(stack.labels for stack in wide)]).tolist()
+    places = tuple(
+        Place(start, part.members is not None)
+        for start, part in zip(starts[:-1], parts, strict=True)
+    )
+    others = Others(tuple(parts), tuple(spots), total)
+    return Joint(_side_by_side(wide, total, 1), others, tuple(spots), places, total)
+
+
+def _alike(first: Stack, second: Stack) -> bool:
+    return len(first.layers) == len(second.layers) and all(
+        one.width == two.width and one.weights.keys() == two.weights.keys()
+        for one, two in zip(first.layers, second.layers, strict=True)
+    )
+
+
+def _widened(stack: Stack, spot: Spot, width: int) -> Stack:
+    layers = []
+    for layer in stack.layers:
+        weights = dict(layer.weights)
+        if 0 in weights:
+            wide = np.zeros((len(stack), layer.width, width))
+            for at in (spot.own, spot.base):
+                if at is not None:
+                    wide[:, :, at] = weights[0]
+            weights[0] = wide
+        layers.append(Layer(weights, layer.bias))
+    return Stack(width, tuple(layers))
+
+
+def _side_by_side(stacks: Sequence[Stack], width: int, count: int) -> Stack:
+    """Return networks that have the neurons of all, layer by layer.
+
+    Each stack is of ``count`` networks, or of one for all.
+    """
+    depth = max(len(stack.layers) for stack in stacks)
+    deep = [_deepened(stack, depth) for stack in stacks]
+    layers = []
+    for k in range(depth):
+        parts = [stack.layers[k] for stack in deep]
+        row_ends = np.cumsum([0, *(part.width for part in parts)])
+        weights: dict[int, Floats] = {}
+        for s in sorted({s for part in parts for s in part.weights}):
+            columns = [width] if s == 0 else [stack.layers[s - 1].width for stack in deep]
+            column_ends = np.cumsum([0, *columns])
+            weights[s] = np.zeros((count, int(row_ends[-1]), int(column_ends[-1])))
+            for i, part in enumerate(parts):
+                if s in part.weights:
+                    # All read the one joint input.
+                    j = 0 if s == 0 else i
+                    rows = slice(int(row_ends[i]), int(row_ends[i + 1]))
+                    at = slice(int(column_ends[j]), int(column_ends[j + 1]))
+                    weights[s][:, rows, at] = part.weights[s]
+        bias = [np.broadcast_to(part.bias, (count, part.width)) for part in parts]
+        layers.append(Layer(weights, np.concatenate(bias, axis=1)))
+    return Stack(width, tuple(layers))
+
+
+def _deepened(stack: Stack, depth: int) -> Stack:
+    """Pass scores z on through more layers unchanged: z = relu(z) - relu(-z)."""
+    layers = list(stack.layers)
+    while len(layers) < depth:
+        top = layers.pop()
+        signed = {s: np.concatenate([w, -w], axis=1) for s, w in top.weights.items()}
+        layers.append(Layer(signed, np.concatenate([top.bias, -top.bias], axis=1)))
+        unit = np.eye(top.width)[None]
+        back = np.repeat(np.concatenate([unit, -unit], axis=2), len(stack), axis=0)
+        layers.append(Layer({len(layers): back}, np.zeros((len(stack), top.width))))
+    return Stack(stack.inputs, tuple(layers))

@@ -1,0 +1,321 @@
+"""Claims over points: what they are about, read anew and laid out case by case."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.checker.errors import CertificateError, RejectedError
+from leaveout.verifier.checker.inputs import Inputs, Table, read_box
+from leaveout.verifier.checker.intervals import start
+from leaveout.verifier.checker.joint import Joint, Part, joined
+from leaveout.verifier.checker.layout import SetStore, make_net
+from leaveout.verifier.checker.manifest import CasePart, ClaimPart, FormPart
+from leaveout.verifier.checker.pointwise import (
+    Applied,
+    FormErrors,
+    NoErrors,
+    applied,
+    whole_form_errors,
+)
+from leaveout.verifier.checker.readers import Reader, Shelf
+from leaveout.verifier.checker.rounding import UNIT
+from leaveout.verifier.checker.rows import CaseRows, added, stacked_rows
+from leaveout.verifier.checker.spaces import Space
+from leaveout.verifier.checker.tree import Shape
+
+__all__ = ["Points", "read_points"]
+
+Floats = NDArray[np.float64]
+
+_MOST = 1e200
+"""Largest coefficient: products with float32 numbers then stay far below float64's largest."""
+
+_TINY = 1e-290
+"""Quotients below are taken to be this far off: float64 has no smaller numbers to spare."""
+
+_FOLDED = 2.0**-27
+"""What folding a network in float64 may change of a form, relative to what float32 may."""
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """A claim over points.
+
+    Attributes
+    ----------
+    part : ClaimPart
+        Held against the networks and boxes.
+    readers : tuple of Reader
+        Of each application.
+    inputs : tuple of Inputs
+        Of each point.
+    """
+
+    part: ClaimPart
+    readers: tuple[Reader, ...]
+    inputs: tuple[Inputs, ...]
+
+    @cached_property
+    def applied(self) -> tuple[Applied, ...]:
+        """Every application on its own."""
+        return tuple(
+            applied(reader, each.point, self.inputs[each.point])
+            for reader, each in zip(self.readers, self.part.applications, strict=True)
+        )
+
+    def _joint(self, near: bool) -> Joint:
+        parts = [
+            Part(reader.stack, each.point, reader.members)
+            for reader, each in zip(self.readers, self.part.applications, strict=True)
+        ]
+        return joined(parts, [len(each.lower) for each in self.inputs], near=near)
+
+    @property
+    def members(self) -> int:
+        """How many members it is about; 1 where it is about no family as a whole."""
+        return next((len(each.members) for each in self.readers if each.members is not None), 1)
+
+    def shape(self) -> Shape:
+        """Return what a tree of the claim may hold."""
+        joint = self._joint(False)
+        goals, ties = [], []
+        for case in self.part.cases:
+            count = len(case.goals) + len(case.conditions) + len(case.inside)
+            goals.append(np.arange(count) < len(case.goals))
+            moved = [
+                any(c and joint.places[a].second for a, _, c in form.scores)
+                for form in (*case.goals, *case.conditions)
+            ]
+            # A vertex is chosen for one form: see docs/certificates.md.
+            ties.append(not joint.is_pair or sum(moved) <= 1)
+        hidden = sum(layer.width for layer in joint.first.layers[:-1])
+        names = tuple(f"case {i}" for i in range(len(goals)))
+        return Shape(joint.width, hidden, self.members, tuple(goals), tuple(ties), names)
+
+    def spaces(self) -> Iterator[Space]:
+        """Lay the cases out; those over one region together.
+
+        Raises
+        ------
+        RejectedError
+            If a region is empty or does not fit its origin, or float32 may overflow.
+        """
+        alike: dict[tuple[object, ...], list[int]] = {}
+        for i, case in enumerate(self.part.cases):
+            ends = self._apart(case) if case.near else None
+            key = (case.origin, None if ends is None else tuple(e.tobytes() for e in ends))
+            alike.setdefault(key, []).append(i)
+        for numbers in alike.values():
+            yield self._space(numbers)
+
+    def _space(self, numbers: list[int]) -> Space:
+        cases = [self.part.cases[i] for i in numbers]
+        joint = self._joint(cases[0].near)
+        inputs = self._inputs(cases[0])
+        origin = np.array(cases[0].origin)
+        if origin.shape != (joint.width,) or not (np.abs(origin) <= _MOST).all():
+            raise RejectedError(f"case {numbers[0]} has an origin of another input")
+        if (origin > inputs.lower).any():
+            raise RejectedError(f"case {numbers[0]} has an origin above its lower bounds")
+        net = make_net(joint.first, inputs, origin)
+        # Sets are numbered anew in every tree.
+        store = SetStore(joint.others, joint.first, net)
+        begin = start(net, store.sets([0], [np.arange(self.members, dtype=np.int64)]))
+        store.forget()
+        rows, forms = [], []
+        for number, case in zip(numbers, cases, strict=True):
+            own, scores = self._rows(case, joint)
+            if not np.isfinite(own.errors + own.room).all():
+                raise RejectedError(f"case {number}: scores may overflow float32")
+            rows.append(own)
+            forms.append(scores)
+        widest = max(len(each.goal) for each in rows)
+        errors = FormErrors(self.applied, origin, joint.spots, tuple(forms), widest)
+        return Space(
+            net,
+            begin,
+            store,
+            joint.is_pair,
+            stacked_rows(rows, net, begin),
+            np.array(numbers),
+            NoErrors(widest) if self.part.reals else errors,
+        )
+
+    def _inputs(self, case: CasePart) -> Inputs:
+        """Return the region of the joint input: of two near points that of (x, y - x)."""
+        lower = [each.lower for each in self.inputs]
+        upper = [each.upper for each in self.inputs]
+        tables, begin = [], 0
+        for p, each in enumerate(self.inputs):
+            # What a second point takes says nothing of its difference from the first.
+            own = () if case.near and p == 1 else each.tables
+            tables += [Table(table.columns + begin, table.values) for table in own]
+            begin += len(each.lower)
+        if case.near:
+            lower[1], upper[1] = self._apart(case)
+        return Inputs(np.concatenate(lower), np.concatenate(upper), tuple(tables))
+
+    def _apart(self, case: CasePart) -> tuple[Floats, Floats]:
+        """Bound y - x: by the boxes, and by single conditions on one feature of both."""
+        first, second = self.inputs
+        low = np.nextafter(second.lower - first.upper, -math.inf)
+        high = np.nextafter(second.upper - first.lower, math.inf)
+        # A goal is a condition too where there is to be no counter-example at all.
+        asked = (*case.conditions, *(case.goals if self.part.decides else ()))
+        for form in asked:
+            if form.scores or len(form.features) != 2:
+                continue
+            (p, i, a), (q, j, b) = sorted(form.features)
+            if (p, q) != (0, 1) or i != j or a != -b or b == 0:
+                continue
+            # b (y - x) + constant >= 0
+            bound = -form.constant / b
+            room = 8 * UNIT * abs(bound)
+            if form.constant != 0.0 and abs(bound) < _TINY:
+                room = _TINY
+            if b > 0:
+                low[i] = max(float(low[i]), bound - room)
+            else:
+                high[i] = min(float(high[i]), bound + room)
+        if not (low <= high).all():
+            raise RejectedError("no two points are as near as a case has them")
+        return low, high
+
+    def _rows(self, case: CasePart, joint: Joint) -> tuple[CaseRows, tuple[Floats, ...]]:
+        """Return the rows of a case, and of each application its coefficients in them."""
+        forms = [*case.goals, *case.conditions]
+        count = len(forms) + len(case.inside)
+        inputs = np.zeros((count, joint.width))
+        own = [np.zeros((count, reader.stack.labels)) for reader in self.readers]
+        constant = np.zeros(count)
+        for k, form in enumerate(forms):
+            constant[k] = form.constant
+            for p, i, c in form.features:
+                self._add(inputs[k], joint, p, i, c)
+            for a, j, c in form.scores:
+                own[a][k, j] = c
+        for k, (p, i, side) in enumerate(case.inside, len(forms)):
+            ends = self.inputs[p].upper if side else self.inputs[p].lower
+            self._add(inputs[k], joint, p, i, -1.0 if side else 1.0)
+            constant[k] = float(ends[i]) if side else -float(ends[i])
+        scores = np.zeros((count, joint.first.labels))
+        change, slip = np.zeros_like(scores), np.zeros_like(scores)
+        for place, each in zip(joint.places, own, strict=True):
+            at = slice(place.start, place.start + each.shape[1])
+            scores[:, at], slipped = added(scores[:, at], each)
+            slip[:, at] += slipped
+            if place.second:
+                change[:, at] += each
+        errors = whole_form_errors(self.applied, own)
+        none = np.zeros_like(errors)
+        sums = np.array(case.sums, np.int64).reshape(-1, 2)
+        exact = self.part.reals
+        return CaseRows(
+            inputs,
+            scores,
+            change,
+            constant,
+            none if exact else errors,
+            _FOLDED * errors if exact else none,
+            np.arange(count) < len(case.goals),
+            sums,
+            slip,
+        ), tuple(own)
+
+    @staticmethod
+    def _add(row: Floats, joint: Joint, point: int, feature: int, coefficient: float) -> None:
+        spot = joint.spots[point]
+        for at in (spot.own, spot.base):
+            if at is not None:
+                row[at.start + feature] += coefficient
+
+
+def read_points(part: ClaimPart, shelf: Shelf) -> Points:
+    """Load what a claim is about, and hold its cases against it.
+
+    Parameters
+    ----------
+    part : ClaimPart
+    shelf : Shelf
+
+    Raises
+    ------
+    LeaveoutError
+        If a file is missing or cannot be read.
+    RejectedError
+        If a file is another one, or the claim is about nothing.
+    """
+    if not part.points or not part.applications or not part.cases:
+        raise RejectedError("it is about no point, no network, or no case")
+    if part.decides and not part.upper < 0.0:
+        raise RejectedError("that there is no counter-example takes a bound below 0")
+    for each in part.applications:
+        if not 0 <= each.point < len(part.points):
+            raise RejectedError("a network is applied to a point that does not exist")
+    readers = tuple(shelf.reader(each) for each in part.applications)
+    if sum(each.members is not None for each in readers) > 1:
+        # One number says which members a node is about.
+        raise CertificateError("members are applied more than once, which is not checked")
+    inputs = tuple(read_box(box, *_width(p, part, readers)) for p, box in enumerate(part.points))
+    found = Points(part, readers, inputs)
+    for i, case in enumerate(part.cases):
+        _hold(f"case {i}", case, found)
+    return found
+
+
+def _width(point: int, part: ClaimPart, readers: tuple[Reader, ...]) -> tuple[int, str]:
+    """Return how many features a point has, and who reads them."""
+    own = [
+        reader
+        for reader, each in zip(readers, part.applications, strict=True)
+        if each.point == point
+    ]
+    if len({reader.stack.inputs for reader in own}) > 1:
+        raise RejectedError("networks of different inputs are applied to one point")
+    if not own:
+        raise RejectedError("no network is applied to a point")
+    return own[0].stack.inputs, str(own[0].path)
+
+
+def _hold(name: str, case: CasePart, points: Points) -> None:
+    """Refuse a case that names what does not exist, or numbers that nothing follows from."""
+    if not case.goals:
+        raise RejectedError(f"{name} has no goal")
+    widths = [len(each.lower) for each in points.inputs]
+    labels = [reader.stack.labels for reader in points.readers]
+    for form in (*case.goals, *case.conditions):
+        _places(name, "feature", form.features, widths)
+        _places(name, "score", form.scores, labels)
+        _numbers(name, form)
+    count = len(case.goals) + len(case.conditions) + len(case.inside)
+    if not all(0 <= k < count and 0 <= o < count for k, o in case.sums):
+        raise RejectedError(f"{name} sums rows that do not exist")
+    for p, i, side in case.inside:
+        if not (0 <= p < len(widths) and 0 <= i < widths[p] and side in {0, 1}):
+            raise RejectedError(f"{name} has a side of a box that does not exist")
+    if case.near and (len(widths) != 2 or widths[0] != widths[1]):
+        raise RejectedError(f"{name} has points near each other that are not two of one kind")
+
+
+def _places(
+    name: str, what: str, terms: Iterable[tuple[int, int, float]], sizes: list[int]
+) -> None:
+    seen: set[tuple[int, int]] = set()
+    for of, at, _ in terms:
+        if not (0 <= of < len(sizes) and 0 <= at < sizes[of]):
+            raise RejectedError(f"{name} names a {what} that does not exist")
+        if (of, at) in seen:
+            raise RejectedError(f"{name} names a {what} twice in one form")
+        seen.add((of, at))
+
+
+def _numbers(name: str, form: FormPart) -> None:
+    numbers = (form.constant, *(term[2] for term in (*form.features, *form.scores)))
+    if not all(abs(number) <= _MOST for number in numbers):
+        raise RejectedError(f"{name} has a number that is not finite, or above {_MOST:g}")

@@ -1,0 +1,146 @@
+"""What is applied to points, or asked about leaks: networks and families, read anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models import Family, Manifest, Members, Network, Stack, load_family, load_network
+from leaveout.models.graph import Graph
+from leaveout.verifier.checker.errors import CertificateError, RejectedError
+from leaveout.verifier.checker.files import found_file
+from leaveout.verifier.checker.manifest import ApplicationPart, FamilyPart, FilePart
+
+__all__ = ["Given", "Reader", "Shelf", "read_members"]
+
+
+@dataclass(frozen=True)
+class Given:
+    """Where the caller says files are.
+
+    Attributes
+    ----------
+    networks, families : tuple of Path
+    """
+
+    networks: tuple[Path, ...] = ()
+    families: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """A network, or any member of a family, that reads a point.
+
+    Attributes
+    ----------
+    path : Path
+        Of the network.
+    graph : Graph
+    stack : Stack
+        Of the one network; of a family, of one of its architecture.
+    parameters : mapping of str to ndarray of float32, shape (1, *shape)
+    family : Path or None
+        Of the family that it is of, or of which it is one.
+    members : Members or None
+        Where it may be any of these.
+    """
+
+    path: Path
+    graph: Graph
+    stack: Stack
+    parameters: Mapping[str, NDArray[np.floating]]
+    family: Path | None = None
+    members: Members | None = None
+
+
+class Shelf:
+    """The files of a certificate, each read once.
+
+    Parameters
+    ----------
+    folder : Path
+        The certificate's own.
+    given : Given
+    """
+
+    def __init__(self, folder: Path, given: Given) -> None:
+        self._folder, self._given = folder, given
+        self._networks: dict[FilePart, tuple[Path, Network]] = {}
+        self._families: dict[tuple[FilePart, FamilyPart], tuple[Path, Members]] = {}
+
+    def reader(self, part: ApplicationPart) -> Reader:
+        """Return what is applied.
+
+        Raises
+        ------
+        LeaveoutError
+            If a file is missing or cannot be read.
+        RejectedError
+            If a file is another one, or there is no such member.
+        """
+        path, network = self._network(part.network)
+        if part.family is None:
+            if part.member is not None:
+                raise RejectedError("a member is of no family")
+            parameters = {name: value[None] for name, value in network.parameters.items()}
+            return Reader(path, network.graph, network.stack, parameters)
+        place = part.network, part.family
+        if place not in self._families:
+            where = found_file(part.family.file, self._folder, self._given.families, "family")
+            family = read_members(part.family.file, where, part.family.members, network, path)
+            self._families[place] = where, Members(network.graph, family)
+        where, members = self._families[place]
+        if part.member is None:
+            parameters = {name: value[None] for name, value in network.parameters.items()}
+            return Reader(path, network.graph, network.stack, parameters, where, members)
+        if not 0 <= part.member < len(members):
+            raise RejectedError(f"{where}: there is no member {part.member}")
+        taken = members.family.take([part.member])
+        return Reader(path, network.graph, members.member(part.member), taken, where)
+
+    def _network(self, part: FilePart) -> tuple[Path, Network]:
+        if part.kind != "network":
+            raise CertificateError(f"the certificate calls a network a {part.kind!r}")
+        if part not in self._networks:
+            path = found_file(part, self._folder, self._given.networks, "network")
+            self._networks[part] = path, load_network(path)
+        return self._networks[part]
+
+
+def read_members(part: FilePart, path: Path, count: int, network: Network, where: Path) -> Family:
+    """Load a family, and hold it against the network whose architecture it is to have.
+
+    Parameters
+    ----------
+    part : FilePart
+        The family's.
+    path : Path
+        Where it is.
+    count : int
+        How many members there are to be.
+    network : Network
+    where : Path
+        That the network is read from.
+
+    Raises
+    ------
+    LeaveoutError
+        If it cannot be read.
+    RejectedError
+        If it is another one.
+    """
+    if part.kind == "network":
+        alone = load_network(path)
+        if alone.architecture != network.architecture:
+            raise RejectedError(f"{path}: has another architecture than {where}")
+        stacked = {k: np.asarray(v, np.float32)[None] for k, v in alone.parameters.items()}
+        family = Family(stacked, np.zeros(1, np.int64), Manifest())
+    else:
+        family = load_family(path, network)
+    if len(family) != count:
+        raise RejectedError(f"{path}: has {len(family)} members, the certificate is about {count}")
+    return family

@@ -1,0 +1,217 @@
+"""What a counter-example is: linear forms, goals whose least is large and others not below 0.
+
+A form is one of the shifted input y, of N's scores z, and of how much another network's differ, dz.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.checker.intervals import Start
+from leaveout.verifier.checker.layout import Net
+from leaveout.verifier.checker.rounding import UNIT, gamma
+
+__all__ = ["CaseRows", "Combined", "Rows", "added", "stacked_rows"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class CaseRows:
+    """``inputs u + scores z + change dz + constant``, a row each, of one case.
+
+    Attributes
+    ----------
+    inputs : ndarray of float64, shape (r, inputs)
+        Coefficients of the input as it is, not shifted.
+    scores, change : ndarray of float64, shape (r, scores)
+    constant : ndarray of float64, shape (r,)
+    errors : ndarray of float64, shape (r,)
+        How far float32 evaluation may move each form over everything.
+    room : ndarray of float64, shape (r,)
+        What is added to each form whatever its evaluation error.
+    goal : ndarray of bool, shape (r,)
+    sums : ndarray of int64, shape (s, 2)
+        Pairs of rows whose sum is bounded on its own.
+    slip : ndarray of float64, shape (r, scores)
+        How far coefficients of scores were rounded.
+    """
+
+    inputs: Floats
+    scores: Floats
+    change: Floats
+    constant: Floats
+    errors: Floats
+    room: Floats
+    goal: NDArray[np.bool_]
+    sums: Integers
+    slip: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Combined:
+    """Non-negative combinations of rows, one each.
+
+    Attributes
+    ----------
+    inputs : ndarray of float64, shape (n, inputs)
+    scores, change : ndarray of float64, shape (n, scores)
+    constant : ndarray of float64, shape (n,)
+        Rounding is charged, but for that of sums with other numbers.
+    """
+
+    inputs: Floats
+    scores: Floats
+    change: Floats
+    constant: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The forms of some cases over one region, one case after the other, for shifted inputs.
+
+    Attributes
+    ----------
+    inputs, scores, change, constant, errors, goal
+        As of `CaseRows`; the constants are those of shifted inputs, with their room.
+    terms, terms_d : ndarray of float64, shape (scores,)
+        Sums of absolute terms of each score of N, and of each difference, over everything.
+    placed : ndarray of float64, shape (r,)
+        What rounding may have changed of constants and of features; 0 where there are none.
+    sizes : ndarray of float64, shape (r,)
+        Sums of absolute terms over everything.
+    starts : ndarray of int64, shape (cases + 1,)
+        Where the rows of each case start.
+    sums : ndarray of int64, shape (s, 2)
+        Positions among all rows.
+    sum_starts : ndarray of int64, shape (cases + 1,)
+    unit : float
+        Charge, relative to the sizes, for all rounding of rows and of what they are combined to.
+    """
+
+    inputs: Floats
+    scores: Floats
+    change: Floats
+    constant: Floats
+    errors: Floats
+    goal: NDArray[np.bool_]
+    terms: Floats
+    terms_d: Floats
+    placed: Floats
+    sizes: Floats
+    starts: Integers
+    sums: Integers
+    sum_starts: Integers
+    unit: float
+
+    def case(self, number: int) -> slice:
+        """Where the rows of a case are."""
+        return slice(int(self.starts[number]), int(self.starts[number + 1]))
+
+    def picked(self, *parts: Integers) -> Combined:
+        """Return single rows, or sums of two, by their positions; each part has shape (n,).
+
+        Of coefficients of scores only what is rounded is charged: of leaks that is nothing.
+        """
+        first, *others = parts
+        inputs, scores, change = self.inputs[first], self.scores[first], self.change[first]
+        constant, charge = self.constant[first], self.placed[first]
+        for each in others:
+            inputs, constant = inputs + self.inputs[each], constant + self.constant[each]
+            scores, slip = added(scores, self.scores[each])
+            change, slip_d = added(change, self.change[each])
+            charge = charge + self.placed[each] + slip @ self.terms + slip_d @ self.terms_d
+        return Combined(inputs, scores, change, constant + (1.0 + 8 * UNIT) * charge)
+
+    def combined(self, case: Integers, share: Floats) -> Combined:
+        """Combine the rows of each one's case by its shares.
+
+        Parameters
+        ----------
+        case : ndarray of int64, shape (n,)
+        share : ndarray of float64, shape (n, rows)
+            Not negative; 0 beyond the rows of the case.
+        """
+        count = len(case)
+        found = Combined(
+            np.zeros((count, self.inputs.shape[1])),
+            np.zeros((count, self.scores.shape[1])),
+            np.zeros((count, self.scores.shape[1])),
+            np.zeros(count),
+        )
+        for number in np.unique(case):
+            at, own = self.case(int(number)), case == number
+            weights = share[own, : at.stop - at.start]
+            found.inputs[own] = weights @ self.inputs[at]
+            found.scores[own] = weights @ self.scores[at]
+            found.change[own] = weights @ self.change[at]
+            found.constant[own] = weights @ self.constant[at] + self.unit * (
+                weights @ self.sizes[at]
+            )
+        return found
+
+
+def stacked_rows(cases: Sequence[CaseRows], net: Net, start: Start) -> Rows:
+    """Bring the forms of cases to the shifted inputs of a network.
+
+    Parameters
+    ----------
+    cases : sequence of CaseRows
+    net : Net
+    start : Start
+        Of the same network.
+
+    Notes
+    -----
+    A row by itself has n + 2 terms of constants and features, which are added to other forms and
+    evaluated at a point: fewer than 6 n + 64 roundings.
+
+    A coefficient of a combination of r rows is a sum of r products, a constant one of r (n + 2)
+    terms, n being the inputs; forms of the networks are added, and all is evaluated at a point: at
+    most 2 r + 3 n + 16 roundings, each relative to the sum of absolute terms. That sum is rounded
+    itself, for which it is doubled.
+    """
+    inputs, scores = (np.concatenate([getattr(c, k) for c in cases]) for k in ("inputs", "scores"))
+    change, constant = (
+        np.concatenate([getattr(c, k) for c in cases]) for k in ("change", "constant")
+    )
+    room = np.concatenate([c.room for c in cases])
+    top = net.at(net.layers - 1)
+    farthest = np.abs(net.origin) + np.maximum(np.abs(net.lower), np.abs(net.upper))
+    sizes = np.abs(constant) + room + np.abs(inputs) @ farthest
+    # A constant by itself is exact.
+    alone = ~inputs.any(axis=1) & (room == 0.0)
+    placed = 2 * gamma(6 * net.inputs + 64) * np.where(alone, 0.0, sizes)
+    slip = np.concatenate([c.slip for c in cases])
+    placed += (1.0 + gamma(64)) * (slip @ start.terms[top])
+    sizes += np.abs(scores) @ start.terms[top] + np.abs(change) @ start.terms_d[top]
+    starts = np.cumsum([0, *(len(c.goal) for c in cases)])
+    widest = int(np.diff(starts).max())
+    return Rows(
+        inputs,
+        scores,
+        change,
+        constant + inputs @ net.origin + room,
+        np.concatenate([c.errors for c in cases]),
+        np.concatenate([c.goal for c in cases]),
+        start.terms[top],
+        start.terms_d[top],
+        placed,
+        2 * sizes,
+        starts,
+        np.concatenate([c.sums + at for c, at in zip(cases, starts, strict=False)]),
+        np.cumsum([0, *(len(c.sums) for c in cases)]),
+        gamma(4 * widest + 6 * net.inputs + 4 * scores.shape[1] + 128),
+    )
+
+
+def added(first: Floats, second: Floats) -> tuple[Floats, Floats]:
+    """Return a sum, and how far rounding moved it, exactly (Knuth's two-sum)."""
+    total = first + second
+    part = total - first
+    return total, np.abs((first - (total - part)) + (second - part))

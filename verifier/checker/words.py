@@ -1,0 +1,209 @@
+"""A claim over points in words: what would be a counter-example, of which files and inputs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+
+from leaveout.verifier.checker.inputs import number
+from leaveout.verifier.checker.manifest import ApplicationPart, CasePart, FamilyPart, FormPart
+from leaveout.verifier.checker.points import Points
+
+__all__ = ["PointsSubject"]
+
+_CASES, _FORMS, _TERMS = 6, 12, 8
+"""Cases, forms of one and terms of one of these that are written out."""
+
+_NONE = -1e290
+"""No goal is ever this low: coefficients, features and scores are far smaller."""
+
+
+@dataclass(frozen=True)
+class _OfFamily:
+    """A member of a family, or any: of which file, and of which network's architecture."""
+
+    path: Path
+    part: FamilyPart
+    member: int | None
+    network: str
+
+
+@dataclass(frozen=True, eq=False)
+class PointsSubject:
+    """What one claim over points says.
+
+    Attributes
+    ----------
+    name : str
+    points : Points
+    """
+
+    name: str
+    points: Points
+
+    def lines(self) -> Iterator[str]:
+        """Say it: the claim, a line a case, a line a file, and the inputs."""
+        part = self.points.part
+        where = "over the reals" if part.reals else "as float32 evaluation gives them"
+        points = ", ".join(self._points)
+        any_member = next((n for n, each in self._families.items() if each.member is None), None)
+        if any_member is not None:
+            points += f" and members {any_member}"
+        cases = [self._conditions(case) for case in part.cases]
+        bounds = list(dict.fromkeys(self._bound(case) for case in part.cases))
+        if part.decides or part.upper <= _NONE:
+            yield f"{self.name}: no {points} are such that, {where},"
+        elif len(bounds) == 1:
+            such = " such that" if any(cases) else ""
+            yield f"{self.name}: {bounds[0]} for all {points}{such}, {where}{',' * any(cases)}"
+        else:
+            yield f"{self.name}: for all {points}, {where},"
+        common = set(cases[0]).intersection(*map(set, cases[1:]))
+        always = [text for text in cases[0] if text in common]
+        if always:
+            yield f"  {_joined(always)}{':' if len(cases) > 1 else ''}"
+        both = "and" if len(bounds) > 1 else "or"
+        for i, (case, own) in enumerate(zip(part.cases[:_CASES], cases, strict=False)):
+            text = _joined([each for each in own if each not in common])
+            if len(bounds) > 1:
+                text += f"{': ' if text else ''}{self._bound(case)}"
+            if text or len(cases) > 1:
+                yield f"  {f'{both} ' if i else ''}{text or 'whatever else holds'}"
+        if self._is_cut:
+            count, digest = len(part.cases), hashlib.sha256(msgspec.json.encode(part.cases))
+            yield f"  ... {count:,} cases in all, SHA-256 of them as written {digest.hexdigest()}"
+        for sha256, (path, name) in self._networks.items():
+            yield f"network {name} is {path} (SHA-256 {sha256})"
+        for name, each in self._families.items():
+            which = "any" if each.member is None else f"number {each.member}, from 0,"
+            sha256 = each.part.file.sha256
+            yield (
+                f"{name} is {which} of the {each.part.members:,} members of family {each.path} "
+                f"(SHA-256 {sha256}), evaluated as network {each.network} is"
+            )
+        for name, note in self._notes:
+            yield f"of network {name}, {note}"
+        for name, inputs in zip(self._points, self.points.inputs, strict=True):
+            for line in inputs.lines():
+                yield f"of {name}, {line}"
+
+    def _conditions(self, case: CasePart) -> list[str]:
+        own = (*case.goals, *case.conditions) if self.points.part.decides else case.conditions
+        return [self._condition(form) for form in own]
+
+    def _bound(self, case: CasePart) -> str:
+        """Say what is at most how much, where that is asked."""
+        part = self.points.part
+        if part.decides or part.upper <= _NONE:
+            return ""
+        goals = "; ".join(self._form(form) for form in case.goals[:_FORMS])
+        if len(case.goals) > 1:
+            goals = f"the least of {goals}{'; ...' if len(case.goals) > _FORMS else ''}"
+        return f"{goals} is at most {number(part.upper)}"
+
+    @property
+    def _points(self) -> list[str]:
+        count = len(self.points.inputs)
+        return ["x"] if count == 1 else [f"x{i}" for i in range(count)]
+
+    @property
+    def _networks(self) -> dict[str, tuple[Path, str]]:
+        """File and name of each network, by its digest."""
+        found: dict[str, Path] = {}
+        for reader, each in zip(self.points.readers, self.points.part.applications, strict=True):
+            found.setdefault(each.network.sha256, reader.path)
+        names = ["N"] if len(found) == 1 else [f"N{i}" for i in range(len(found))]
+        return {sha: (path, name) for (sha, path), name in zip(found.items(), names, strict=True)}
+
+    @cached_property
+    def _kinds(self) -> list[tuple[str, str]]:
+        """The families, each once."""
+        own = [each for each in self.points.part.applications if each.family is not None]
+        return list(dict.fromkeys(map(_kind, own)))
+
+    @cached_property
+    def _families(self) -> dict[str, _OfFamily]:
+        """What is a member of a family, by its name."""
+        applications, kinds = self.points.part.applications, self._kinds
+        found: dict[str, _OfFamily] = {}
+        for reader, each in zip(self.points.readers, applications, strict=True):
+            if each.family is not None and reader.family is not None:
+                network = self._networks[each.network.sha256][1]
+                found[_member_name(each, kinds)] = _OfFamily(
+                    reader.family, each.family, each.member, network
+                )
+        return found
+
+    @cached_property
+    def _applied(self) -> list[str]:
+        """Every application, as terms name it."""
+        applications, kinds = self.points.part.applications, self._kinds
+        return [
+            (
+                self._networks[each.network.sha256][1]
+                if each.family is None
+                else _member_name(each, kinds)
+            )
+            + f"({self._points[each.point]})"
+            for each in applications
+        ]
+
+    @property
+    def _notes(self) -> list[tuple[str, str]]:
+        """What is to be known of how networks are read."""
+        listed = [
+            (self._networks[each.network.sha256][1], note)
+            for each, reader in zip(self.points.part.applications, self.points.readers, strict=True)
+            for note in reader.graph.notes
+        ]
+        return list(dict.fromkeys(listed))
+
+    @property
+    def _is_cut(self) -> bool:
+        cases = self.points.part.cases
+        return len(cases) > _CASES or any(
+            len(case.goals) + len(case.conditions) > _FORMS
+            or any(len(f.features) + len(f.scores) > _TERMS for f in case.goals + case.conditions)
+            for case in cases
+        )
+
+    def _condition(self, form: FormPart) -> str:
+        return f"{self._form(form)} {'>' if form.strict else '>='} 0"
+
+    def _form(self, form: FormPart) -> str:
+        terms = [(c, f"{self._applied[a]}[{j}]") for a, j, c in form.scores]
+        terms += [(c, f"{self._points[p]}[{i}]") for p, i, c in form.features]
+        text = "".join(_term(c, what) for c, what in terms[:_TERMS])
+        if len(terms) > _TERMS:
+            text += f" + ... ({len(terms):,} terms)"
+        if form.constant or not terms:
+            text += _term(form.constant, "")
+        return text.removeprefix(" + ").replace(" - ", "-", 1) if text[1] == "-" else text[3:]
+
+
+def _kind(application: ApplicationPart) -> tuple[str, str]:
+    """Tell families apart: by their numbers, and by what is computed with them."""
+    assert application.family is not None
+    return application.family.file.sha256, application.network.sha256
+
+
+def _member_name(application: ApplicationPart, kinds: list[tuple[str, str]]) -> str:
+    name = "M" if len(kinds) == 1 else f"M{kinds.index(_kind(application))}"
+    return name if application.member is None else f"{name}[{application.member}]"
+
+
+def _term(coefficient: float, what: str) -> str:
+    size = abs(coefficient)
+    sign = "-" if coefficient < 0 else "+"
+    shown = what if what and size == 1 else f"{number(size)} {what}".rstrip()
+    return f" {sign} {shown}"
+
+
+def _joined(conditions: list[str]) -> str:
+    text = " and ".join(conditions[:_FORMS])
+    return text + (f" and ... ({len(conditions):,} in all)" if conditions[_FORMS:] else "")
