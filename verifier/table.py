@@ -53,7 +53,7 @@ def render_checked(found: list[Checked], console: Console) -> None:
             Text("accepted", style=_STYLE["proved"]),
             bound(each.upper, up=True),
             f"{each.leaves:,}",
-            f"{each.subject.members:,}" if isinstance(each.subject, Subject) else "-",
+            "-" if each.subject.members is None else f"{each.subject.members:,}",
             f"{each.seconds:.1f}",
         )
     lines: list[RenderableType] = [table, Text()]

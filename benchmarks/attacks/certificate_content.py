@@ -58,6 +58,17 @@ class Content:
         return self.arrays[f"tree0.{key}"]
 
     @property
+    def first(self) -> dict[str, Any]:
+        """The first result, or else the first claim over points."""
+        found: dict[str, Any] = [*self.manifest["results"], *self.manifest.get("claims", ())][0]
+        return found
+
+    @property
+    def per_node(self) -> list[str]:
+        """Arrays of the first tree with a row a node."""
+        return [key for key in (*PER_NODE, "errors") if f"tree0.{key}" in self.arrays]
+
+    @property
     def hidden(self) -> int:
         """How many hidden neurons the multipliers are of; 0 where there are none."""
         return int(self.arrays["tree0.cz"].shape[1])
@@ -65,9 +76,7 @@ class Content:
     def drop(self, tree: str, node: int) -> None:
         """Remove a leaf of a tree."""
         keep = np.arange(len(self.arrays[f"{tree}.ident"])) != node
-        for key in (*PER_NODE, "errors"):
-            if f"{tree}.{key}" not in self.arrays:
-                continue
+        for key in self.per_node:
             array = self.arrays[f"{tree}.{key}"][keep]
             if key == "parent":
                 array = np.where(array > node, array - 1, array)

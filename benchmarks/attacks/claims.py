@@ -38,7 +38,7 @@ from attacks.questions import network_and_members, runtimes, smaller, spec_box, 
 from attacks.truth import Runtime, look
 from attacks.warm import entry_points_kept, memory_folder
 
-__all__ = ["Claims"]
+__all__ = ["Claims", "spec_of"]
 
 Floats = NDArray[np.float64]
 
@@ -86,7 +86,7 @@ class Claims:
             folder = Path(name)
             write_files(case, folder)
             onnx.save(model_of(case["other"]), folder / "other.onnx")
-            (folder / "claim.spec").write_text(_spec(case))
+            (folder / "claim.spec").write_text(spec_of(case))
             (result,) = leaveout.verify(
                 folder / "claim.spec", time=case["seconds"], workers=1
             ).results
@@ -162,7 +162,7 @@ def _asked(rng: np.random.Generator, words: Words, case: Case) -> Case:
     return {"shape": shape, "premise": premise, "value": value, "claim": claim}
 
 
-def _spec(case: Case) -> str:
+def spec_of(case: Case) -> str:
     """Return the text of the specification."""
     lines = ['let N = network("full.onnx")', 'let Q = network("other.onnx")']
     lines.append(f"let X = {spec_box(case['box'])}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from attacks.certificate_content import PER_NODE, Content
 
-__all__ = ["FORGERIES", "Node", "planted_tree"]
+__all__ = ["FORGERIES", "Forgery", "Node", "planted_tree"]
 
 ROOT, INPUT, MEMBERS, PHASE = range(4)
 
@@ -73,7 +73,7 @@ Forgery = Callable[[np.random.Generator, Content, float], None]
 
 def _lowered(content: Content, upper: float) -> None:
     """Claim less, everywhere it is said."""
-    content.manifest["results"][0]["upper"] = upper
+    content.first["upper"] = upper
     np.minimum(content.array("target"), upper, out=content.array("target"))
     np.minimum(content.array("claim"), upper, out=content.array("claim"))
 
@@ -103,12 +103,12 @@ def dropped(rng: np.random.Generator, content: Content, least: float) -> None:
         if above >= 0 and (above == top or not keep[above]) and rng.random() < 0.9:
             keep[i] = False
     place = np.cumsum(keep) - 1
-    for key in PER_NODE:
+    for key in content.per_node:
         content.arrays[f"tree0.{key}"] = content.arrays[f"tree0.{key}"][keep]
     below = content.arrays["tree0.parent"]
     content.arrays["tree0.parent"] = np.where(below >= 0, place[below], below)
-    if rng.random() < 0.7 and len(content.arrays["tree0.t"]):
-        content.array("proof")[:] = int(rng.integers(len(content.arrays["tree0.t"])))
+    if rng.random() < 0.7 and len(content.arrays["tree0.share"]):
+        content.array("proof")[:] = int(rng.integers(len(content.arrays["tree0.share"])))
 
 
 def unproved(rng: np.random.Generator, content: Content, least: float) -> None:
@@ -116,14 +116,14 @@ def unproved(rng: np.random.Generator, content: Content, least: float) -> None:
     _lowered(content, least)
     proof = content.array("proof")
     some = rng.random(len(proof)) < rng.choice([0.3, 1.0])
-    count = len(content.arrays["tree0.t"])
+    count = len(content.arrays["tree0.share"])
     proof[some] = -1 if rng.random() < 0.5 or not count else rng.integers(count, size=some.sum())
 
 
 def no_errors(rng: np.random.Generator, content: Content, least: float) -> None:
     """Charge no evaluation error, at the roots or below them."""
     _lowered(content, least)
-    for key in ("error", "tie"):
+    for key in {"error", "tie", "errors"} & {*content.per_node}:
         some = np.ones(len(content.arrays["tree0.parent"]), bool)
         if rng.random() < 0.5:
             some = content.arrays["tree0.parent"] >= 0
@@ -135,7 +135,8 @@ def multipliers(rng: np.random.Generator, content: Content, least: float) -> Non
     _lowered(content, least)
     way = int(rng.integers(6))
     if way == 0:
-        content.array("t")[:] = float(rng.choice([1e30, -1.0, 0.0, np.inf, np.nan]))
+        key = "t" if "tree0.t" in content.arrays else "share"
+        content.array(key)[:] = float(rng.choice([1e30, -1.0, 0.0, np.inf, np.nan]))
     elif way == 1:
         share = content.array("share")
         share[:] *= float(rng.choice([0.5, -1.0, 1 - 2**-52]))

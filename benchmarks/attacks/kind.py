@@ -78,6 +78,7 @@ KINDS: dict[str, tuple[str, float]] = {
     "claims": ("attacks.claims:Claims", 4.0),
     "vnnlib": ("attacks.vnnlib:VnnLib", 3.0),
     "certificates": ("attacks.certificates:Certificates", 2.0),
+    "proofs": ("attacks.proofs:Proofs", 2.0),
 }
 """By name: where the class is, and how often it is drawn."""
 

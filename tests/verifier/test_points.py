@@ -21,6 +21,7 @@ from leaveout.errors import FamilyError
 from leaveout.models import Members
 from leaveout.models.onnx_file import network_from
 from leaveout.models.replay import with_parameters
+from leaveout.verifier.checker import check
 from leaveout.verifier.run import verify
 
 from support import children, networks
@@ -35,8 +36,13 @@ CLAIMS = {
     "find d: least d such that forall x in X: difference(N, K, x) <= d",
     "fair": "guarantee g: forall x in X, y in X: feature(x, 0) == feature(y, 0) => "
     "abs(score(N, x, 1) - score(N, y, 1)) <= 0.5",
+    "monotone": "find d: least d such that forall x in X, y in X: (feature(x, 0) <= feature(y, 0) "
+    "and feature(x, 1) == feature(y, 1)) => score(N, x, 0) - score(N, y, 0) <= d",
     "members": "find d: least d such that forall x in X, M in F: difference(N, M, x) <= d",
+    "twice": "guarantee g: forall x in X, y in X, M in F: "
+    "abs(score(M, x, 0) - score(M, y, 0)) <= 100",
 }
+WAYS = [{}, {"workers": 2}, {"kernel": "torch:cpu"}, {"executor": "ray", "workers": 2}]
 
 
 def written(folder, claim: str):
@@ -60,6 +66,32 @@ def test_workers_and_kernels_answer_alike(tmp_path, claim, given):
     (one,), (two,) = (verify(spec, time=20.0).results, verify(spec, time=20.0, **given).results)
     assert overlap(one, two)
     assert two.kind == "guarantee" or (two.lower is not None and two.upper is not None)
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+@pytest.mark.parametrize("given", WAYS, ids=lambda given: "-".join(map(str, given.values())))
+def test_what_is_proved_in_any_way_is_proved_again(tmp_path, claim, given):
+    for library in {"torch:cpu": "torch", "ray": "ray"}.items():
+        if library[0] in given.values():
+            pytest.importorskip(library[1])
+    spec, target = written(tmp_path, claim), tmp_path / "c.cert"
+    (found,) = verify(spec, time=20.0, certificate=target, **given).results
+    claims = check(target)
+    assert claims
+    for each in claims:
+        assert each.upper >= found.upper if found.upper is not None else each.upper < 0.0
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_a_resumed_search_is_proved_again(tmp_path, claim):
+    spec, state, target = written(tmp_path, claim), tmp_path / "state", tmp_path / "c.cert"
+    first = verify(spec, time=0.5, certificate=target, resume=state)
+    second = verify(spec, time=20.0, certificate=target, resume=state)
+    (one,), (two,) = first.results, second.results
+    assert overlap(one, two)
+    claims = check(target)
+    most = max(each.upper for each in claims)
+    assert most < 0.0 if two.upper is None else two.upper <= most <= two.upper + 1e-4
 
 
 @pytest.mark.parametrize("claim", CLAIMS)

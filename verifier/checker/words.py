@@ -46,6 +46,13 @@ class PointsSubject:
     name: str
     points: Points
 
+    @property
+    def members(self) -> int | None:
+        """How many members it is about; None where it is about no family as a whole."""
+        families = self.points.part.applications
+        asked = [each.family for each in families if each.family and each.member is None]
+        return asked[0].members if asked else None
+
     def lines(self) -> Iterator[str]:
         """Say it: the claim, a line a case, a line a file, and the inputs."""
         part = self.points.part
