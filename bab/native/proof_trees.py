@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -86,8 +86,9 @@ class ProofTree:
 def compact(records: Sequence[Record], upper: float, room: Room) -> tuple[float, ProofTree]:
     """Keep of a search what its bound rests on.
 
-    Regions that were taken back are dropped, and so are splits that were interrupted; the node
-    above such a split is a leaf.
+    A node may have been split in several ways: by an explorer that took its region back, or by two
+    that shared what was below it. Of each node the way that proves most is kept, or none where the
+    node itself is bounded well enough.
 
     Parameters
     ----------
@@ -106,50 +107,61 @@ def compact(records: Sequence[Record], upper: float, room: Room) -> tuple[float,
         below.setdefault(record.parent, []).append(i)
     order = list(below.get(-1, []))
     members: dict[int, NDArray[np.int64]] = {}
-    case: dict[int, int] = {}
-    leaves: list[bool] = []
     for i in order:
+        own = records[i].members
+        members[records[i].ident] = members[records[i].parent] if own is None else own
+        order += below.get(records[i].ident, [])
+    proved = {i: records[i].value for i in order}
+    chosen: dict[int, list[int]] = {}
+    for i in reversed(order):
         record = records[i]
-        own = record.members
-        members[record.ident] = members[record.parent] if own is None else own
-        root = record.parent < 0
-        case[record.ident] = record.split.index if root else case[record.parent]
-        children = _last_whole(records, below.get(record.ident, []), members[record.ident])
-        leaves.append(not children)
-        order += children
-    kept = [records[i] for i in order]
+        if record.value <= upper:
+            continue
+        for ways in _splits(records, below.get(record.ident, [])):
+            split = [min(way, key=proved.__getitem__) for way in ways]
+            value = max(proved[child] for child in split)
+            if value < proved[i] and _is_whole(records, split, members[record.ident]):
+                proved[i], chosen[i] = value, split
+    kept = list(below.get(-1, []))
+    case: dict[int, int] = {}
+    for i in kept:
+        record = records[i]
+        case[record.ident] = record.split.index if record.parent < 0 else case[record.parent]
+        kept += chosen.get(i, [])
+    nodes, leaves = [records[i] for i in kept], [i not in chosen for i in kept]
     found = [
-        room.above(r.value, r.proof, case[r.ident])
-        for r, leaf in zip(kept, leaves, strict=True)
+        room.above(node.value, node.proof, case[node.ident])
+        for node, leaf in zip(nodes, leaves, strict=True)
         if leaf
     ]
-    proved = max(found, default=-math.inf)
-    proved = max(proved, upper + _ROOM * (float(room.scale.min()) + abs(upper)))
-    return proved, _tree(kept, leaves, proved, room, case)
+    most = max(found, default=-math.inf)
+    most = max(most, upper + _ROOM * (float(room.scale.min()) + abs(upper)))
+    return most, _tree(nodes, leaves, most, room, case)
+
+
+def _splits(records: Sequence[Record], children: list[int]) -> Iterator[list[list[int]]]:
+    """Yield the ways a node was split: of each side its children, one of which is enough."""
+    groups: dict[tuple[object, ...], dict[object, list[int]]] = {}
+    for i in children:
+        split, own = records[i].split, records[i].members
+        side = split.side if own is None else own.tobytes()
+        sides = groups.setdefault((split.kind, split.index, split.point), {})
+        sides.setdefault(side, []).append(i)
+    for sides in groups.values():
+        yield list(sides.values())
+
+
+def _is_whole(records: Sequence[Record], split: list[int], members: NDArray[np.int64]) -> bool:
+    """Whether children cover their parent."""
+    sets = [own for i in split if (own := records[i].members) is not None]
+    if not sets:
+        return len(split) == 2
+    return np.array_equal(np.sort(np.concatenate(sets)), np.sort(members))
 
 
 def _target(record: Record, upper: float) -> float:
     """Return a target that the room of errors leaves the cut where it was."""
     return min(record.target + _ROOM_OF_ERRORS * float(record.errors.max(initial=0.0)), upper)
-
-
-def _last_whole(
-    records: Sequence[Record], children: list[int], members: NDArray[np.int64]
-) -> list[int]:
-    """Return the children of the last split of a node whose children are all there."""
-    groups: dict[tuple[object, ...], list[int]] = {}
-    for i in children:
-        split = records[i].split
-        groups.setdefault((split.kind, split.index, split.point), []).append(i)
-    for (kind, *_), group in reversed(groups.items()):
-        if kind == "members":
-            sets = [records[i].members for i in group]
-            whole = sum(len(each) for each in sets if each is not None) == len(members)
-        else:
-            whole = len(group) == 2
-        if whole:
-            return group
-    return []
 
 
 def _tree(

@@ -14,7 +14,7 @@ SPECS: dict[Place, str] = {}
 """Specifications that are not checked."""
 
 COMMANDS: dict[Place, str] = {
-    ("docs/certificates.md", "leaveout check FILE [--network PATH]... [--family PATH]"): (
+    ("docs/certificates.md", "leaveout check FILE [--network PATH]... [--family PATH]..."): (
         "the form of a command, in brackets what may be left out; its options are checked"
     ),
 }
