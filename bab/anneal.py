@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.climb import Ascent, Pairs, ascend
+from leaveout.bab.climb import Ascent, Problem, ascend
 from leaveout.bab.pairs import Nets
 from leaveout.deadline import NEVER, Deadline
 
@@ -84,7 +84,7 @@ def layer_sizes(network: Nets, points: Floats) -> tuple[float, ...]:
 
 
 def anneal(
-    pairs: Pairs,
+    problem: Problem,
     points: Floats,
     schedule: tuple[Pass, ...],
     sizes: tuple[float, ...],
@@ -96,7 +96,7 @@ def anneal(
 
     Parameters
     ----------
-    pairs : Pairs
+    problem : Problem
     points : ndarray, shape (m, p, d)
     schedule : tuple of Pass
         The last without rounding.
@@ -111,7 +111,7 @@ def anneal(
         if deadline.over:
             break
         found = ascend(
-            pairs,
+            problem,
             points,
             steps=each.steps,
             radius=each.radius,
@@ -124,7 +124,7 @@ def anneal(
             return Ascent(points, np.full_like(found.worth, -np.inf), found.worth, points)
     last = schedule[-1]
     return ascend(
-        pairs,
+        problem,
         points,
         steps=last.steps,
         radius=last.radius,

@@ -1,143 +1,146 @@
-"""What the witness search for one label shares: N in float32, starts, and scores of all members."""
+"""What seeking counter-examples needs of a question."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.anneal import layer_sizes
-from leaveout.bab.climb import Pairs
-from leaveout.bab.instance import Instance
-from leaveout.bab.pairs import Nets, evaluate, leads
+from leaveout.bab.anneal import Pass
+from leaveout.bab.climb import Problem, Step
 from leaveout.deadline import Deadline
+from leaveout.encoders import Box
 
-__all__ = ["Field", "make_field"]
+__all__ = ["Exact", "Field", "Sought", "View"]
 
 Floats = NDArray[np.floating[Any]]
-Indices = NDArray[np.int64]
+Lanes = NDArray[np.int64]
 
-_NEWTON = 6
-_HELD = 2**21
-"""Most parameters of members that are lowered at once."""
-_CACHED = 2**18
-"""Most activations of a layer that are computed at once."""
-_MARGIN = 2e-6
-"""Of climbs in float32, relative to the scores."""
+
+class Sought(Protocol):
+    """A replayed counter-example."""
+
+    @property
+    def value(self) -> float:
+        """Its least goal, as computed in float32."""
+        ...
+
+
+W_co = TypeVar("W_co", bound=Sought, covariant=True)
 
 
 @dataclass(frozen=True, eq=False)
-class Field:
-    """One label's question, laid out for the search.
+class View:
+    """Points to start from.
 
     Attributes
     ----------
-    instance : Instance
-    label : int
-    network : Nets
-        N in float32.
-    lower, upper : ndarray of float32, shape (d,)
-    sizes : tuple of float
-        Typical pre-activations of each layer.
-    scale : float
-        Typical score.
+    points : ndarray, shape (n, d)
+    score : callable
+        From some lanes and a deadline how promising each point is for each, shape (m, n); ``-inf``
+        where not at all.
+    schedules : tuple of tuple of Pass
+        How to climb from the most promising ones.
     """
 
-    instance: Instance
-    label: int
-    network: Nets
-    lower: Floats
-    upper: Floats
-    sizes: tuple[float, ...]
-    scale: float
+    points: Floats
+    score: Callable[[Lanes, Deadline], Floats]
+    schedules: tuple[tuple[Pass, ...], ...]
+
+
+class Exact(Protocol):
+    """Float64 problems of some lanes, for the last climbs."""
 
     @property
+    def levels(self) -> int:
+        """How many margins there are to back off to, the first the smallest."""
+        ...
+
+    def problem(self) -> Problem:
+        """All lanes together, a point each, with the smallest margin."""
+        ...
+
+    def whole(self, row: int, point: Floats) -> Problem | None:
+        """One lane with all its goals and limits; None where the above has them all."""
+        ...
+
+    def safer(self, row: int, point: Floats, level: int) -> tuple[Problem, Step]:
+        """One lane with a larger margin, and how to climb."""
+        ...
+
+
+class Field(Protocol[W_co]):
+    """A question, laid out for seeking.
+
+    A *lane* is what is climbed beside N: a member, or one and a case.
+    """
+
+    @property
+    def box(self) -> Box: ...  # noqa: D102
+    @property
+    def lanes(self) -> int: ...  # noqa: D102
+    @property
     def parameters(self) -> int:
-        """Numbers a network."""
-        layers = self.instance.network.stack.layers
-        return sum(y.bias.size + sum(w.size for w in y.weights.values()) for y in layers)
+        """Numbers that are read to evaluate a lane at a point."""
+        ...
 
-    def members(self, chosen: Indices) -> Nets:
-        """Return some of the members in float32."""
-        return Nets.of(self.instance.members.take(chosen), np.float32)
+    @property
+    def lower(self) -> Floats:
+        """Of the box, shape (d,), in the type that is climbed in."""
+        ...
 
-    def values(self, points: Floats) -> Floats:
-        """N's confidence at points, shape (p, d)."""
-        return leads(self.network.activations(points[None])[-1][0], self.label)
+    @property
+    def upper(self) -> Floats: ...  # noqa: D102
+    @property
+    def sizes(self) -> tuple[float, ...]:
+        """Typical pre-activations of each layer."""
+        ...
 
-    def pairs(self, members: Nets, points: Floats) -> Pairs:
-        """Return what is climbed from points, shape (m, p, d): discrete features stay fixed."""
-        margin = _MARGIN * self.scale
-        return Pairs.of(self.instance.box, self.label, self.network, members, points, margin)
+    @property
+    def least(self) -> float:
+        """Counter-examples of no higher value are worth nothing."""
+        ...
 
-    def relaxed(self, members: Nets) -> Pairs:
-        """Return what is climbed where discrete features may take any value."""
-        return Pairs(
-            self.network, members, self.label, self.lower, self.upper, _MARGIN * self.scale
-        )
-
-    def nearest(self, points: Floats) -> Floats:
-        """Move to the nearest points of the box, shape (..., d)."""
-        return self.instance.box.nearest(points.astype(np.float64)).astype(np.float32)
-
-    def boundary(self, points: Floats) -> Floats:
-        """Move by Newton steps onto, or near, N's decision boundary; the nearest come first."""
-        for _ in range(_NEWTON):
-            here = evaluate(self.network, points[None], self.label)
-            slope = here.slope[0]
-            size = np.square(slope).sum(axis=1)
-            step = here.value[0] / np.where(size > 0, size, 1)
-            points = np.clip(points - step[:, None] * slope, self.lower, self.upper)
-        away = np.abs(self.values(points))
-        return points[np.argsort(away, kind="stable")]
-
-    def leads(self, points: Floats, members: Indices, deadline: Deadline) -> Floats:
-        """Confidence of members at points they share.
+    def views(self, sample: Floats, seen: int, most: int) -> list[View]:
+        """Return where to start from.
 
         Parameters
         ----------
-        points : ndarray of float32, shape (p, d)
-        members : ndarray of int64, shape (m,)
-        deadline : Deadline
-            Members not reached by then get ``inf``: they do not leak.
-
-        Returns
-        -------
-        ndarray of float32, shape (m, p)
+        sample : ndarray, shape (n, d)
+        seen : int
+            About how many points may be scored for all lanes.
+        most : int
+            How many of the samples may be used.
         """
-        found = np.full((len(members), len(points)), np.inf, np.float32)
-        for start, nets in self._blocks(members, len(points)):
-            if deadline.over:
-                break
-            scores = nets.activations(points[None])[-1]
-            found[start : start + len(nets)] = leads(scores, self.label)
-        return found
+        ...
 
-    def _blocks(self, members: Indices, points: int) -> Iterator[tuple[int, Nets]]:
-        """Members in runs that fit the cache, lowered in larger ones."""
-        held = max(1, _HELD // self.parameters)
-        widest = max(layer.width for layer in self.instance.network.stack.layers)
-        run = max(1, _CACHED // (max(points, 1) * widest))
-        for start in range(0, len(members), held):
-            nets = self.members(members[start : start + held])
-            for first in range(0, len(nets), run):
-                yield start + first, nets.part(first, first + run)
+    def score(self, points: Floats, lanes: Lanes, until: Deadline) -> Floats:
+        """Return how promising points are for lanes, shape (m, n)."""
+        ...
 
+    def nets(self, lanes: Lanes) -> Any:
+        """Return what problems of some lanes share."""
+        ...
 
-def make_field(instance: Instance, label: int, points: Floats) -> Field:
-    """Lay out a question; ``points``, shape (p, d), tell typical sizes."""
-    network = Nets.of(instance.network.stack, np.float32)
-    sample = points.astype(np.float32)
-    scores = network.activations(sample[None])[-1]
-    return Field(
-        instance,
-        label,
-        network,
-        instance.box.lower.astype(np.float32),
-        instance.box.upper.astype(np.float32),
-        layer_sizes(network, sample),
-        1.0 + float(np.abs(scores).max()),
-    )
+    def problem(self, nets: Any, points: Floats) -> Problem:
+        """Return what is climbed from points, shape (m, p, d): discrete features stay fixed."""
+        ...
+
+    def relaxed(self, nets: Any) -> Problem:
+        """Return what is climbed where discrete features may take any value."""
+        ...
+
+    def nearest(self, points: Floats) -> Floats:
+        """Move to the nearest points of the box, shape (..., d)."""
+        ...
+
+    def exact(self, lanes: Lanes, points: Floats) -> Exact:
+        """Return the same in float64, from a point each, shape (m, d)."""
+        ...
+
+    def replay(self, point: Floats, lane: int) -> W_co | None:
+        """Round a point to float32 and return it if it is a counter-example."""
+        ...

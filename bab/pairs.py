@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from leaveout.models import Stack
 
-__all__ = ["Nets", "Sloped", "evaluate", "leads"]
+__all__ = ["Nets", "Passed", "Sloped", "evaluate", "leads"]
 
 Floats = NDArray[np.floating[Any]]
 
@@ -120,29 +120,71 @@ def evaluate(
         Unsmoothed, of the linear region a point lies in; a neuron at exactly 0 counts as
         inactive.
     """
-    if len(nets) == 1 and len(points) > 1:
-        flat = evaluate(nets, points.reshape(1, -1, points.shape[-1]), label, widths)
-        return Sloped(flat.value.reshape(points.shape[:-1]), flat.slope.reshape(points.shape))
-    last = len(nets.biases) - 1
-    rounding = (0.0,) * (last + 1) if widths is None else widths
-    sources, gates = [points], []
-    for k in range(last):
-        value = _affine(nets.weights[k], nets.biases[k], sources)
-        gate, output = _relu(value, rounding[k])
-        gates.append(gate)
-        sources.append(output)
-    scores = _affine(nets.weights[last], nets.biases[last], sources)
-    lead, top = _lead(scores, label, rounding[last])
-    # By source: 0 is the input, k the output of layer k.
-    back: dict[int, Floats] = {last + 1: top}
-    for k in range(last, -1, -1):
-        if k + 1 not in back:
-            continue
-        down = back[k + 1] if k == last else back[k + 1] * gates[k]
-        for s, w in nets.weights[k].items():
-            part = down @ w.transpose(0, 2, 1)
-            back[s] = back[s] + part if s in back else part
-    return Sloped(lead, back.get(0, np.zeros_like(points)))
+    passed = Passed.through(nets, points, widths)
+    last = 0.0 if widths is None else widths[-1]
+    lead, top = _lead(passed.scores, label, last)
+    return Sloped(lead, passed.slopes(top))
+
+
+@dataclass(frozen=True, eq=False)
+class Passed:
+    """Networks evaluated at points, kept so that slopes can be had.
+
+    Attributes
+    ----------
+    nets : Nets
+    scores : ndarray, shape (m, p, scores)
+    gates : list of ndarray
+        Slopes of the ReLUs of each hidden layer.
+    shape : tuple of int
+        Of the points.
+    """
+
+    nets: Nets
+    scores: Floats
+    gates: list[Floats]
+    shape: tuple[int, ...]
+
+    @staticmethod
+    def through(nets: Nets, points: Floats, widths: tuple[float, ...] | None = None) -> Passed:
+        """Evaluate networks; arguments as those of `evaluate`."""
+        shape = points.shape
+        if len(nets) == 1:
+            points = points.reshape(1, -1, shape[-1])
+        last = len(nets.biases) - 1
+        rounding = (0.0,) * (last + 1) if widths is None else widths
+        sources, gates = [points], []
+        for k in range(last):
+            value = _affine(nets.weights[k], nets.biases[k], sources)
+            gate, output = _relu(value, rounding[k])
+            gates.append(gate)
+            sources.append(output)
+        scores = _affine(nets.weights[last], nets.biases[last], sources)
+        return Passed(nets, scores.reshape(*shape[:-1], scores.shape[-1]), gates, shape)
+
+    def slopes(self, top: Floats) -> Floats:
+        """Return the slopes of linear functions of the scores, shape (m, p, d).
+
+        Parameters
+        ----------
+        top : ndarray, shape (m, p, scores)
+            Coefficients, a function each point.
+        """
+        last, weights = len(self.gates), self.nets.weights
+        if len(self.nets) == 1:
+            top = top.reshape(1, -1, top.shape[-1])
+        # By source: 0 is the input, k the output of layer k.
+        back: dict[int, Floats] = {last + 1: top}
+        for k in range(last, -1, -1):
+            if k + 1 not in back:
+                continue
+            down = back[k + 1] if k == last else back[k + 1] * self.gates[k]
+            for s, w in weights[k].items():
+                part = down @ w.transpose(0, 2, 1)
+                back[s] = back[s] + part if s in back else part
+        if 0 not in back:
+            return np.zeros(self.shape, top.dtype)
+        return np.asarray(back[0].reshape(self.shape))
 
 
 def _affine(layer: Mapping[int, Floats], bias: Floats, sources: list[Floats]) -> Floats:

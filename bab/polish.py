@@ -1,192 +1,141 @@
-"""From candidates to a witness: climb, back off from the tie, replay in float32."""
+"""From candidates to a counter-example: climb, back off from the limits, replay in float32."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.anneal import QUICK, anneal
-from leaveout.bab.climb import Pairs, ascend
-from leaveout.bab.field import Field, make_field
-from leaveout.bab.instance import Instance
-from leaveout.bab.pairs import Nets
-from leaveout.bab.ridge import along
-from leaveout.bab.witness import Replayer, Witness
+from leaveout.bab.climb import PROGRAM, ascend
+from leaveout.bab.field import Exact, Field, Sought
+from leaveout.deadline import NEVER, Deadline
 
-__all__ = ["better", "improve", "improve_many", "polish"]
+__all__ = ["better", "polish", "refine"]
 
 Floats = NDArray[np.floating[Any]]
 Points = NDArray[np.float64]
-Indices = NDArray[np.int64]
+Lanes = NDArray[np.int64]
 
-_MARGINS = (3e-7, 3e-6, 3e-5)
-"""Of the member's lead, relative to the scores: what float32 blurs at most places."""
+W = TypeVar("W", bound=Sought)
+
 _COPIES = 8
 """Starts about a single candidate: a batch of them costs hardly more than one."""
 _SPREAD = 0.1
-_SAMPLE = 64
 _BACK = 12
 """Steps of a climb that backs off."""
+_TIED = 12
+"""Steps of a climb that weighs goals that tie."""
 _POLISHED = 3
 _HOPELESS = 0.5
 """Share of what is asked for that the first, rounded-off climb must reach."""
-_SHORT = 0.99
+_SHORT = 0.01
 """Share of it that polishing may make up for."""
 
 
-def improve(
-    instance: Instance,
-    label: int,
-    replayer: Replayer,
-    point: Points,
-    member: int,
-    *,
-    at_least: float = 0.0,
-) -> Witness | None:
-    """Climb from a candidate, and back off from the tie until the leak replays in float32.
-
-    Parameters
-    ----------
-    instance : Instance
-    label : int
-    replayer : Replayer
-    point : ndarray of float64, shape (d,)
-    member : int
-    at_least : float
-        Leaks of a lower confidence are worthless: give up as soon as none is in sight.
-
-    Returns
-    -------
-    Witness or None
-        The best; it may be below ``at_least``.
-    """
-    members = np.asarray([member], np.int64)
-    return improve_many(instance, label, replayer, point[None], members, at_least=at_least)
-
-
-def improve_many(
-    instance: Instance,
-    label: int,
-    replayer: Replayer,
+def refine(
+    field: Field[W],
     points: Points,
-    members: Indices,
+    lanes: Lanes,
     *,
-    at_least: float = 0.0,
-) -> Witness | None:
+    at_least: float,
+    deadline: Deadline = NEVER,
+) -> W | None:
     """Climb from many candidates at once; polish and replay only the most promising.
 
     Parameters
     ----------
-    instance : Instance
-    label : int
-    replayer : Replayer
+    field : Field
     points : ndarray of float64, shape (p, d)
         Moved to the nearest points of the box.
-    members : ndarray of int64, shape (p,)
+    lanes : ndarray of int64, shape (p,)
         Of each point.
     at_least : float
-        As in `improve`.
+        Less is worthless: give up as soon as no more is in sight.
+    deadline : Deadline
 
     Returns
     -------
-    Witness or None
+    W or None
         The best; it may be below ``at_least``.
     """
     if not len(points):
         return None
-    rng = np.random.default_rng(0)
-    field = make_field(instance, label, instance.box.sample(rng, _SAMPLE))
-    starts = _starts(field, points, rng)
-    pairs = field.pairs(field.members(members), starts)
-    found = anneal(pairs, starts, QUICK, field.sizes, hopeless=_HOPELESS * at_least)
+    starts = _starts(field, points, np.random.default_rng(0))
+    problem = field.problem(field.nets(lanes), starts)
+    found = anneal(
+        problem, starts, QUICK, field.sizes, hopeless=_HOPELESS * at_least, deadline=deadline
+    )
     values = found.value.max(axis=1)
     rows = np.argsort(-values, kind="stable")[:_POLISHED]
-    rows = rows[(values[rows] > 0) & (values[rows] >= _SHORT * at_least)]
+    enough = at_least - _SHORT * abs(at_least) if np.isfinite(at_least) else at_least
+    rows = rows[(values[rows] > field.least) & (values[rows] >= enough)]
     if not len(rows):
         return None
     chosen = found.points[rows, found.value[rows].argmax(axis=1)].astype(np.float64)
-    return polish(instance, label, replayer, chosen, members[rows], steps=15, radius=2e-3)
+    return polish(field, chosen, lanes[rows], steps=15, radius=2e-3, deadline=deadline)
 
 
 def polish(
-    instance: Instance,
-    label: int,
-    replayer: Replayer,
+    field: Field[W],
     points: Points,
-    members: Indices,
+    lanes: Lanes,
     *,
     steps: int = 40,
     radius: float = 0.02,
-) -> Witness | None:
+    deadline: Deadline = NEVER,
+) -> W | None:
     """Climb a last time in float64, and replay: the best first, until none can be better.
 
     Parameters
     ----------
-    instance : Instance
-    label : int
-    replayer : Replayer
+    field : Field
     points : ndarray of float64, shape (p, d)
         Points of the box.
-    members : ndarray of int64, shape (p,)
-    steps, radius
+    lanes : ndarray of int64, shape (p,)
+    steps, radius, deadline
         Of `ascend`.
     """
-    starts = points[:, None].astype(np.float64)
-    taken = instance.members.take(members)
-    scale = 1.0 + float(np.abs(taken.scores(starts)).max())
-    network, margin = Nets.of(instance.network.stack), _MARGINS[0] * scale
-    pairs = Pairs.of(instance.box, label, network, Nets.of(taken), starts, margin)
-    found = ascend(pairs, starts, steps=steps, radius=radius)
-    best: Witness | None = None
+    exact = field.exact(lanes, points)
+    found = ascend(exact.problem(), points[:, None], steps=steps, radius=radius, deadline=deadline)
+    best: W | None = None
     for row in np.argsort(-found.value[:, 0], kind="stable").tolist():
-        if best is not None and found.value[row, 0] <= best.confidence:
+        if best is not None and found.value[row, 0] <= best.value:
             break
         point = found.points[row, 0]
-        if instance.labels > 2:
-            other = taken.member(row)
-            bounds = np.broadcast_arrays(pairs.lower, pairs.upper, starts)
-            sides = bounds[0][row, 0], bounds[1][row, 0]
-            point = along(instance.network.stack, other, sides, label, point, margin)
-        best = better(
-            best, _replayed(instance, replayer, pairs, row, point, int(members[row]), scale)
-        )
+        whole = exact.whole(row, point)
+        if whole is not None:
+            climbed = ascend(
+                whole, point[None, None], PROGRAM, steps=_TIED, radius=0.05, deadline=deadline
+            )
+            point = climbed.points[0, 0]
+        best = better(best, replayed(field, exact, row, point, int(lanes[row])))
     return best
 
 
-def _replayed(
-    instance: Instance,
-    replayer: Replayer,
-    pairs: Pairs,
-    row: int,
-    point: Points,
-    member: int,
-    scale: float,
-) -> Witness | None:
-    """Replay a point, and back off from the member's tie until it leaks in float32."""
-    witness = replayer.replay(point, member, pairs.label)
-    nets = pairs.members.part(row, row + 1)
-    for margin in (*(m * scale for m in _MARGINS[1:]), instance.member_error):
-        if witness is not None:
+def replayed(field: Field[W], exact: Exact, row: int, point: Floats, lane: int) -> W | None:
+    """Replay a point, and back off from its limits until it is a counter-example in float32."""
+    found = field.replay(point, lane)
+    for level in range(1, exact.levels):
+        if found is not None:
             break
-        start = point[None, None]
-        safer = Pairs.of(instance.box, pairs.label, pairs.network, nets, start, margin)
-        point = ascend(safer, start, steps=_BACK, radius=1e-3).points[0, 0]
-        witness = replayer.replay(point, member, pairs.label)
-    return witness
+        problem, step = exact.safer(row, point, level)
+        point = ascend(problem, point[None, None], step, steps=_BACK, radius=1e-3).points[0, 0]
+        found = field.replay(point, lane)
+    return found
 
 
-def better(first: Witness | None, second: Witness | None) -> Witness | None:
-    """Return the witness of higher confidence."""
+def better(first: W | None, second: W | None) -> W | None:
+    """Return the counter-example of the higher value."""
     if first is None or second is None:
         return first or second
-    return second if second.confidence > first.confidence else first
+    return second if second.value > first.value else first
 
 
-def _starts(field: Field, points: Points, rng: np.random.Generator) -> Floats:
+def _starts(field: Field[W], points: Points, rng: np.random.Generator) -> Floats:
     """Return the candidates, and points about them where there are few: (p, copies, d)."""
-    box = field.instance.box
+    box = field.box
     copies = max(1, _COPIES // len(points))
     noise = _SPREAD * rng.normal(size=(len(points), copies, box.dimension))
     noise[:, 0] = 0.0

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from leaveout.bab import NativeOptions, Progress, SearchResult
+from leaveout.bab.found import Found
 from leaveout.bab.native.claims import STEPS, Claims
 from leaveout.bab.native.question import Question, question_of
 from leaveout.bab.native.search import searched
-from leaveout.bab.seek import Found
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Form, Query
 from leaveout.models import Network, load_network

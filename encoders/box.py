@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,6 +117,19 @@ class Box:
         for each in self.choices:
             flat[:, each.columns] = each.nearest(given[:, each.columns])
         return flat.reshape(points.shape)
+
+    def around(self, points: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return where points, shape (..., d), may go with discrete features as they are.
+
+        Lower and upper bounds that broadcast to the shape of the points, and of their type.
+        """
+        lower, upper = self.lower.astype(points.dtype), self.upper.astype(points.dtype)
+        fixed = self.discrete
+        if len(fixed):
+            lower = np.broadcast_to(lower, points.shape).copy()
+            upper = np.broadcast_to(upper, points.shape).copy()
+            lower[..., fixed] = upper[..., fixed] = points[..., fixed]
+        return lower, upper
 
     def greatest(self, slopes: Floats) -> Floats:
         """Greatest value of linear functions over the set, shape (r, d) to (r,).

@@ -244,7 +244,9 @@ class Decider:
         if course is not None:
             self._traces[result] = course
         if groups:
-            self._groups[result] = groups_record(job.instance, result, groups)
+            worst = None if result.witness is None else result.witness.member
+            family = job.instance.family
+            self._groups[result] = groups_record(family, worst, groups, label=result.label)
         return result
 
     def _keeping(

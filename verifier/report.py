@@ -170,11 +170,12 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True):
     members : int
         How many there are.
     upper : float
-        No leak of any of them has a higher confidence.
+        No leak of any of them has a higher confidence, or no counter-example a higher value; where
+        the greatest number is sought, none has a lower one.
     rows : tuple of int
         Rows that members of it lack, each one; of a large group the first few.
     leak : bool
-        Whether the worst leak found is one of its members'.
+        Whether the worst leak or counter-example found is one of its members'.
     """
 
     parent: int
@@ -185,16 +186,20 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupsRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Which members the bound of one label rests on: a tree of groups, the first holds all.
+    """Which members a bound rests on: a tree of groups, the first holds all.
 
     Attributes
     ----------
-    label : int
+    label : int or None
+        Of leaks, and of ``per label``.
     groups : tuple of GroupRecord
+    about : {"leaks", "least", "greatest"}
+        Leaks, or what number is sought.
     """
 
-    label: int
+    label: int | None
     groups: tuple[GroupRecord, ...]
+    about: Literal["leaks", "least", "greatest"] = "leaks"
 
 
 class FactsRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -277,7 +282,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     traces : tuple of TraceRecord
         One a label that was searched; none where the bounds were known already.
     groups : tuple of GroupsRecord
-        Of a find by the native engine, one a label that was searched.
+        Of a find over a family by the native engine, one a label that was searched.
     """
 
     name: str

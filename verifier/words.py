@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab import EngineResult, Instance, Witness
+from leaveout.bab import Instance, Witness
 from leaveout.bab.native.groups import Group
 from leaveout.encoders import Box, Choices
 from leaveout.models import DataFacts, Family, Manifest
@@ -102,17 +105,40 @@ def cells_of(manifest: Manifest, x: NDArray[np.float32]) -> tuple[CellRecord, ..
     return tuple(CellRecord(name=name, at=(at,)) for at, name in enumerate(facts.features))
 
 
-def groups_record(instance: Instance, result: EngineResult, groups: list[Group]) -> GroupsRecord:
-    """Return groups of members as the report keeps them."""
-    removed = instance.family.removed
-    worst = -1 if result.witness is None else result.witness.member
+def groups_record(
+    family: Family,
+    worst: int | None,
+    groups: list[Group],
+    *,
+    label: int | None,
+    about: Literal["leaks", "least", "greatest"] = "leaks",
+) -> GroupsRecord:
+    """Return groups of members as the report keeps them.
+
+    Parameters
+    ----------
+    family : Family
+    worst : int or None
+        Member of the worst counter-example found.
+    groups : list of Group
+        With bounds of what was searched: of the greatest number its negative.
+    label, about
+        Of `GroupsRecord`.
+    """
+    removed, sign = family.removed, -1.0 if about == "greatest" else 1.0
+    # Of groups without any counter-example; a higher bound holds as well.
+    finite = [each.upper for each in groups if math.isfinite(each.upper)]
+    least = min(finite, default=math.inf)
+    if not math.isfinite(least) or groups[0].upper == math.inf:
+        return GroupsRecord(label=label, groups=(), about=about)
     return GroupsRecord(
-        label=result.label,
+        label=label,
+        about=about,
         groups=tuple(
             GroupRecord(
                 parent=each.parent,
                 members=len(each.members),
-                upper=each.upper,
+                upper=sign * max(each.upper, least) + 0.0,
                 rows=tuple(np.sort(removed[each.members])[:_ROWS].tolist()),
                 leak=worst in each.members,
             )

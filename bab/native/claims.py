@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.crude import Crude
+from leaveout.bab.found import Found
 from leaveout.bab.native.clusters import make_clusters
 from leaveout.bab.native.digests import box_digest, family_digest, network_digest
 from leaveout.bab.native.forms import Forms
@@ -21,7 +22,7 @@ from leaveout.bab.native.pairs import Space, make_space
 from leaveout.bab.native.proof_trees import Room
 from leaveout.bab.native.quest import Hint, Prepared
 from leaveout.bab.native.question import Question
-from leaveout.bab.seek import Found, Seeker
+from leaveout.bab.seek import Seeker
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box
 
@@ -132,18 +133,17 @@ class Claims:
         """See `Quest.parcel`."""
         return ClaimParcel(self.question, self.label, self.seed)
 
-    def first(self, options: NativeOptions, deadline: Deadline) -> Found | None:
+    def first(
+        self, options: NativeOptions, deadline: Deadline, enough: float = math.inf
+    ) -> Found | None:
         """See `Quest.first`."""
-        return self.seeker.first(deadline)
+        return self.seeker.first(deadline, enough)
 
     def follow(self, hints: list[Hint], at_least: float, deadline: Deadline) -> Found | None:
         """See `Quest.follow`."""
-        best: Found | None = None
-        for hint in hints:
-            found = self.seeker.climb(hint.point, hint.case, hint.member, deadline)
-            if found is not None and (best is None or found.value > best.value):
-                best = found
-        return best
+        lanes = [self.seeker.lane(hint.member, hint.case) for hint in hints]
+        points = np.stack([hint.point for hint in hints])
+        return self.seeker.follow(points, np.array(lanes, np.int64), at_least, deadline)
 
     def blur_near(self, found: Found) -> float:
         """See `Quest.blur_near`."""

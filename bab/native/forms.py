@@ -105,6 +105,23 @@ class Forms:
         """Return where the rows of a case are."""
         return slice(int(self.starts[number]), int(self.starts[number + 1]))
 
+    def padded(self, cases: Integers) -> tuple[Integers, NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return the rows of some cases side by side, shape (n, width), and what they are.
+
+        Of a case with fewer rows the rest is neither a goal nor a condition.
+
+        Returns
+        -------
+        rows : ndarray of int64
+        goal, condition : ndarray of bool
+        """
+        counts = np.diff(self.starts)[cases]
+        place = np.arange(int(counts.max(initial=1)))
+        there = place < counts[:, None]
+        rows = np.where(there, self.starts[cases][:, None] + place, 0)
+        goal = self.goal[rows]
+        return rows, goal & there, ~goal & there
+
     def over(self, numbers: Numbers, origin: Floats, lower: Floats, upper: Floats) -> Forms:
         """Return the same forms, or a hair larger ones, as the kernels read them.
 

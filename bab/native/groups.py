@@ -35,7 +35,7 @@ class Group:
         Position of the group it is a part of, earlier in the list; -1 for all members.
     members : ndarray of int64
     upper : float
-        No leak of any of them has a higher float32 confidence.
+        No counter-example of any of them has a higher value, as computed in float32.
     """
 
     parent: int
@@ -52,8 +52,8 @@ def grow(
 ) -> list[Group]:
     """Split the group of the highest bound, again and again.
 
-    What is split holds the worst leak or might: a group whose own bound is no higher than a leak
-    that was found is left whole.
+    What is split holds the worst counter-example or might: a group whose own bound is no higher
+    than the value of one that was found is left whole.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def grow(
     enough : float
         Groups with no higher bound are left whole.
     size : int
-        Parameters of a member.
+        Parameters of a member, once a case.
     """
     everyone = np.arange(count, dtype=np.int64)
     groups = [Group(-1, everyone, bound([everyone])[0])]
@@ -90,17 +90,19 @@ def grow(
     return groups
 
 
-def capped(groups: list[Group], known: Floats) -> list[Group]:
+def capped(groups: list[Group], known: Floats, least: float) -> list[Group]:
     """Lower the bounds of groups to what is known of their members, and of their parts.
 
     Parameters
     ----------
     groups : list of Group
     known : ndarray of float64, shape (members,)
-        No leak of a member is above this.
+        No counter-example of a member is above this.
+    least : float
+        No bound is given below this.
     """
-    uppers = [max(0.0, min(each.upper, float(known[each.members].max()))) for each in groups]
-    most = [0.0] * len(groups)
+    uppers = [max(least, min(each.upper, float(known[each.members].max()))) for each in groups]
+    most = [least] * len(groups)
     inner = {each.parent for each in groups}
     for at in reversed(range(len(groups))):
         if at in inner:

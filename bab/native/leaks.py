@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -106,10 +107,12 @@ class Leaks:
             label=self.label,
         )
 
-    def first(self, options: NativeOptions, deadline: Deadline) -> Witness | None:
+    def first(
+        self, options: NativeOptions, deadline: Deadline, enough: float = math.inf
+    ) -> Witness | None:
         """See `Quest.first`."""
-        seed, replayer = options.seed, self._replayer
-        return scout(self.instance, self.label, replayer, seed=seed, deadline=deadline)
+        given = (self.instance, self.label, self._replayer)
+        return scout(*given, seed=options.seed, deadline=deadline, enough=enough)
 
     def follow(self, hints: list[Hint], at_least: float, deadline: Deadline) -> Witness | None:
         """See `Quest.follow`."""

@@ -159,8 +159,8 @@ class Quest(Protocol[W]):
         """Return the question as it travels to another process."""
         ...
 
-    def first(self, options: NativeOptions, deadline: Deadline) -> W | None:
-        """Seek a counter-example before anything is explored."""
+    def first(self, options: NativeOptions, deadline: Deadline, enough: float = ...) -> W | None:
+        """Seek anywhere; any counter-example of a value above ``enough`` will do."""
         ...
 
     def follow(self, hints: list[Hint], at_least: float, deadline: Deadline) -> W | None:

@@ -229,7 +229,9 @@ class NativeSearch(Generic[W]):
         limit = self.deadline
         if self.options.seconds is not None:
             limit = Deadline.after(_SCOUTING * self.options.seconds, self.started)
-        self.known.keep(self.quest.first(self.options, limit))
+        asked = self.known.criterion
+        enough = asked.floor if asked.decide else math.inf
+        self.known.keep(self.quest.first(self.options, limit, enough))
         self._tell()
 
     def _explore(self, team: Team) -> None:

@@ -114,6 +114,7 @@ class Site:
         threads: int | None = None,
     ) -> None:
         self.prepared = prepared = quest.prepare(options)
+        self._least = quest.least
         self.space = prepared.space
         self.explorer = Explorer(
             prepared.space,
@@ -234,7 +235,7 @@ class Site:
         Parameters
         ----------
         known : ndarray of float64, shape (members,)
-            No leak of a member is above this.
+            No counter-example of a member is above this.
         enough : float
             Groups that are bounded by this are not taken apart.
         late : bool
@@ -248,8 +249,8 @@ class Site:
                 return [float(known[part].max()) for part in parts]
             return root_bounds(explorer, self.prepared, parts)
 
-        size = self.space.layout.weights + self.space.layout.hidden
-        return capped(grow(clusters, self.space.count, bound, enough, size), known)
+        size = (self.space.layout.weights + self.space.layout.hidden) * self.prepared.forms.cases
+        return capped(grow(clusters, self.space.count, bound, enough, size), known, self._least)
 
     def save(self) -> SiteState:
         """Return what this site knows; its nodes can then be had by `block` and `anchored`."""

@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.bab import Replayer
-from leaveout.bab.climb import climb
+from leaveout.bab.climb import ascend
 from leaveout.bab.clustering import elbow, partition
+from leaveout.bab.leak_slopes import Pairs
 from leaveout.bab.local import jacobians
+from leaveout.bab.pairs import Nets
 from leaveout.bab.scout import scout
 from leaveout.encoders import Box
 from leaveout.models import Family, confidence
@@ -53,7 +55,9 @@ def test_climbing_never_ends_below_its_start_and_stays_in_the_box():
         if confidence(member.scores(start[None])[0, 0], label) > 0:
             continue
         before = confidence(network.scores(start[None])[0, 0], label)
-        end = climb(network, member, instance.box, label, start, 0.0)
+        nets = Nets.of(network), Nets.of(member)
+        pairs = Pairs.of(instance.box, label, *nets, start[None, None], 0.0)
+        end = ascend(pairs, start[None, None]).points[0, 0]
         assert instance.box.contains(end[None]).all()
         assert confidence(network.scores(end[None])[0, 0], label) >= before
         assert confidence(member.scores(end[None])[0, 0], label) <= 0

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.bab import Replayer, make_instance
-from leaveout.bab.climb import Pairs, ascend
+from leaveout.bab.climb import ascend
+from leaveout.bab.leak_slopes import Pairs
 from leaveout.bab.pairs import Nets, evaluate, leads
 from leaveout.bab.scout import improve, improve_many, scout
 from leaveout.deadline import Deadline

@@ -7,8 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.bab import NativeOptions, make_instance, search_native
+from leaveout.bab.native.claims import Claims
 from leaveout.bab.native.groups import Group, capped
+from leaveout.bab.native.question import question_of
+from leaveout.bab.native.search import searched
 from leaveout.encoders import Box
+from leaveout.encoders.query import Application, Case, Condition, Form, Query
+from leaveout.models import Members
 from leaveout.models.onnx_file import network_from
 
 from support import networks
@@ -77,5 +82,42 @@ def test_a_group_is_bounded_by_what_its_parts_are():
         Group(1, np.array([1]), 7.0),
     ]
     known = np.array([5.0, 6.0, 5.0])
-    assert [each.upper for each in capped(groups, known)] == [6.0, 6.0, 3.0, 2.0, 6.0]
-    assert [each.upper for each in capped(groups, np.full(3, 1.0))] == [1.0] * 5
+    assert [each.upper for each in capped(groups, known, 0.0)] == [6.0, 6.0, 3.0, 2.0, 6.0]
+    assert [each.upper for each in capped(groups, np.full(3, 1.0), 0.0)] == [1.0] * 5
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_no_group_is_bounded_below_what_a_claim_says_of_its_members(seed):
+    rng = np.random.default_rng(seed)
+    network = network_from(networks.dense(rng, (2, 4, 3), 1.0), "N")
+    family = family_of(rng, network, 9, 0.1)
+    query = Query(
+        (Box(np.zeros(2), np.ones(2)),),
+        (Application(network, 0), Application(network, 0, family=0)),
+        (),
+        families=(Members(network.graph, family),),
+    )
+    # How much the first score falls; where the second is ahead, it may be less than nothing.
+    ahead = Condition(Form((), ((0, 1, 1.0), (0, 0, -1.0))))
+    conditions = (ahead,) if rng.random() < 0.5 else ()
+    case = Case(conditions, (Form((), ((0, 0, 1.0), (1, 0, -1.0))),))
+    groups = []
+    found = searched(
+        Claims(question_of(query, [case])), NativeOptions(nodes=2_000, steps=40),
+        floor=-np.inf, groups=groups.extend,
+    )  # fmt: skip
+    points = rng.random((3000, 2)).astype(np.float32)
+    own = network.runner().scores(points).astype(np.float64)
+    met = own[:, 1] >= own[:, 0] if conditions else np.ones(3000, bool)
+    for group in groups:
+        for member in group.members:
+            taken = {name: value[0] for name, value in family.take([member]).items()}
+            fall = own[:, 0] - network.runner(taken).scores(points).astype(np.float64)[:, 0]
+            assert group.upper >= fall[met].max(initial=-np.inf)
+        if found.witness is not None and found.witness.member in group.members:
+            assert group.upper >= found.lower
+    if groups:
+        inner = {group.parent for group in groups}
+        leaves = [group.members for at, group in enumerate(groups) if at not in inner]
+        assert sorted(np.concatenate(leaves)) == list(range(9))

@@ -44,3 +44,28 @@ def test_a_bound_of_nothing_is_drawn(made):
 
 def test_without_groups_there_is_no_section(made):
     assert 'id="groups"' not in made.page(made.leak(), made.leak(label=1, groups=(tree(),)))
+
+
+def test_a_greatest_number_is_bounded_from_below(made):
+    members = tree(
+        (-1, 3, -0.5, (4, 5, 6), True),
+        (0, 2, 0.25, (4, 5), False),
+        (0, 1, -0.5, (6,), True),
+    )
+    found = GroupsRecord(label=None, groups=members.groups, about="greatest")
+    text = made.page(made.leak(groups=(found,)))
+    section = text[text.index('id="groups"') :]
+    assert "1 member of 3 (row 6) may go down to -0.5, no other one below 0.25." in section
+    assert section.index("row 6 ") < section.index("rows 4, 5")
+    assert section.count("worst found</span>") == 1
+
+
+def test_a_least_number_is_bounded_from_above_and_bars_start_at_the_best_below_nothing(made):
+    members = tree(
+        (-1, 3, -1.0, (4, 5, 6), True), (0, 2, -3.0, (4, 5), False), (0, 1, -1.0, (6,), True)
+    )
+    found = GroupsRecord(label=None, groups=members.groups, about="least")
+    text = made.page(made.leak(groups=(found,)))
+    section = text[text.index('id="groups"') :]
+    assert "1 member of 3 (row 6) may reach -1, no other one above -3." in section
+    assert 'width="100.0%"' in section and 'width="0.0%"' in section

@@ -225,3 +225,21 @@ def test_ten_cases_are_one_tree_with_two_sided_bounds(tmp_path):
     )
     (found,) = verify(tmp_path / "s.spec", time=1.0).results
     assert 0 < found.lower <= found.upper < math.inf
+
+
+@pytest.mark.parametrize("direction", ["least", "greatest"])
+def test_it_is_said_which_members_a_bound_rests_on(tmp_path, direction):
+    order = "<=" if direction == "least" else ">="
+    claim = f"find d: {direction} d such that forall x in X, M in F: score(M, x, 0) {order} d"
+    path = write_question(tmp_path, text=HEAD + claim + "\n")
+    (found,) = verify(path, time=20.0).results
+    (tree,) = found.groups
+    assert (tree.about, tree.label) == (direction, None)
+    sign = 1.0 if direction == "least" else -1.0
+    whole = tree.groups[0]
+    assert (whole.parent, whole.members) == (-1, found.members)
+    assert all(sign * each.upper <= sign * whole.upper for each in tree.groups)
+    # No group that holds the worst one found is bounded beyond what was found.
+    worst = found.lower if direction == "least" else found.upper
+    assert all(sign * each.upper >= sign * worst for each in tree.groups if each.leak)
+    assert any(each.leak for each in tree.groups)

@@ -11,21 +11,22 @@ import numpy as np
 from msgspec import structs
 
 from leaveout.bab import Progress, SearchResult
+from leaveout.bab.found import Found
 from leaveout.bab.native.checkpoint import Checkpoint
 from leaveout.bab.native.claims import BELOW, STEPS, Claims
+from leaveout.bab.native.groups import Group
 from leaveout.bab.native.question import question_of
 from leaveout.bab.native.records import Record
 from leaveout.bab.native.search import searched
-from leaveout.bab.seek import Found
 from leaveout.specs import Guarantee
 from leaveout.verifier.formulas.job import Asked, FormulaJob
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.proofs import CertificateTarget
-from leaveout.verifier.report import ExampleRecord, Result, TraceRecord
+from leaveout.verifier.report import ExampleRecord, GroupsRecord, Result, TraceRecord
 from leaveout.verifier.sharing import Clock, in_turn
 from leaveout.verifier.solved import Solved
 from leaveout.verifier.trace import Trace
-from leaveout.verifier.words import box_record
+from leaveout.verifier.words import box_record, groups_record
 
 __all__ = ["claimed", "decide_formula"]
 
@@ -105,6 +106,7 @@ class _Decision:
         self.best: tuple[Asked, Found] | None = None
         self.open: list[SearchResult[Found]] = []
         self.traces: list[TraceRecord] = []
+        self.groups: list[GroupsRecord] = []
 
     @property
     def decides(self) -> bool:
@@ -138,20 +140,33 @@ class _Decision:
             trace.add(replace(progress, lower=low, upper=high))
             self._tell(progress, low, high)
 
-        options = replace(
-            self.options.native(share), steps=STEPS, certificate=self.solved is not None
-        )
-        records: list[Record] = []
+        kept, records, groups = self.solved is not None, list[Record](), list[Group]()
+        options = replace(self.options.native(share), steps=STEPS, certificate=kept)
         found = searched(
             own, options, floor=floor, decide=self.decides, progress=report,
             checkpoint=self.checkpoints(asked), proofs=records.extend,
+            groups=groups.extend if asked.shared and not self.decides else None,
         )  # fmt: skip
         if self.solved is not None and not found.betrayed:
             self.solved.append(Solved(own, asked.sources, found.upper, records))
+        if groups:
+            self._group(asked, found, groups)
         if len(self.questions) == 1:
             course = trace.record(found)
             self.traces += [course] if course is not None and not self.decides else []
         return self._take(asked, found)
+
+    def _group(self, asked: Asked, found: SearchResult[Found], groups: list[Group]) -> None:
+        """Keep which members the bound rests on."""
+        ((_, family),) = asked.shared
+        record = groups_record(
+            family,
+            None if found.witness is None else found.witness.member,
+            groups,
+            label=asked.label,
+            about="least" if self.job.sign > 0 else "greatest",
+        )
+        self.groups += [record] if record.groups else []
 
     def _take(self, asked: Asked, found: SearchResult[Found]) -> SearchResult[Found]:
         if found.witness is not None and found.lower > self.lower:
@@ -205,6 +220,7 @@ class _Decision:
             box=box_record(job.boxes[0]),
             members=job.members,
             traces=tuple(_signed(each, job.sign) for each in self.traces),
+            groups=tuple(self.groups),
         )
 
     def _reason(self, lower: float, upper: float) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Final
+
 from leaveout.verifier.page.amounts import bound, counted
 from leaveout.verifier.page.markup import Html, code, joined, tag
 from leaveout.verifier.page.model import Page
@@ -16,7 +19,7 @@ _FEW = 6
 def groups(page: Page) -> Html | None:
     """Return a tree a search, None where no search left one."""
     found = [
-        _tree(joined(code(statement.name), f", label {tree.label}{where}"), tree)
+        _tree(joined(code(statement.name), _label(tree), where), tree)
         for run in page.runs
         for where in [f" ({run.name})" if page.several else ""]
         for statement in run.statements
@@ -27,17 +30,58 @@ def groups(page: Page) -> Html | None:
     if not found:
         return None
     said = (
-        "Members whose networks are alike form a group. Groups that may hold the worst leak are "
-        "taken apart, as far as a small tree goes. A bar shows how high a leak of a group can be "
-        "at most; those that may hold the worst one are in colour."
+        "Members whose networks are alike form a group. Groups that may hold the worst leak or "
+        "counter-example are taken apart, as far as a small tree goes. A bar shows how bad one of "
+        "a group can be at most; groups that may hold the worst one are in colour."
     )
     return joined(tag("p", said), tag("div", found, class_="plots"))
 
 
+def _label(tree: GroupsRecord) -> str:
+    return "" if tree.label is None else f", label {tree.label}"
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """How bounds of groups are shown.
+
+    Attributes
+    ----------
+    tree : GroupsRecord
+    """
+
+    tree: GroupsRecord
+
+    def badness(self, group: GroupRecord) -> float:
+        """Return a number that is higher the worse a group may be."""
+        return -group.upper if self.tree.about == "greatest" else group.upper
+
+    @property
+    def most(self) -> float:
+        """That of all members together."""
+        return self.badness(self.tree.groups[0])
+
+    def told(self, badness: float) -> str:
+        """Return a bound in digits that hold what it claims."""
+        if self.tree.about == "greatest":
+            return bound(-badness, up=False)
+        return bound(badness, up=True)
+
+    def reaches(self, group: GroupRecord) -> bool:
+        """Whether a group's bound is shown as the worst is."""
+        return self.told(self.badness(group)) == self.told(self.most)
+
+    def width(self, group: GroupRecord) -> str:
+        """Return how long a bar is: from 0, or from the best of all where that is below."""
+        least = min(0.0, *(self.badness(each) for each in self.tree.groups))
+        whole = self.most - least
+        return f"{100 * (self.badness(group) - least) / whole:.1f}" if whole > 0 else "0"
+
+
 def _tree(name: Html, tree: GroupsRecord) -> Html:
-    most = tree.groups[0].upper
+    scale = _Scale(tree)
     parts: dict[int, list[int]] = {}
-    for at in sorted(range(len(tree.groups)), key=lambda at: (-tree.groups[at].upper, at)):
+    for at in sorted(range(len(tree.groups)), key=lambda at: (-scale.badness(tree.groups[at]), at)):
         parts.setdefault(tree.groups[at].parent, []).append(at)
 
     def shown(at: int) -> Html:
@@ -45,48 +89,51 @@ def _tree(name: Html, tree: GroupsRecord) -> Html:
         inner = [shown(part) for part in parts.get(at, [])]
         return tag(
             "li",
-            _group(group, most, leaf=not inner),
+            _group(group, scale, leaf=not inner),
             tag("ul", inner) if inner else None,
-            class_="top" if _reaches(group, most) else None,
+            class_="top" if scale.reaches(group) else None,
         )
 
     head = tag("h3", name)
     return tag(
         "figure",
-        tag("figcaption", head, tag("p", _summary(tree, most))),
+        tag("figcaption", head, tag("p", _summary(scale))),
         tag("ul", [shown(at) for at in parts.get(-1, [])], class_="tree"),
         class_="panel",
     )
 
 
-def _summary(tree: GroupsRecord, most: float) -> str:
+_CAN: Final = {
+    "leaks": ("hold a leak of up to", "above"),
+    "least": ("reach", "above"),
+    "greatest": ("go down to", "below"),
+}
+
+
+def _summary(scale: _Scale) -> str:
     """Say how many members could reach the bound, as far as the groups tell."""
+    tree = scale.tree
+    may, beyond = _CAN[tree.about]
     whole = tree.groups[0].members
     inner = {group.parent for group in tree.groups}
     leaves = [group for at, group in enumerate(tree.groups) if at not in inner]
-    high = [group for group in leaves if _reaches(group, most)]
+    high = [group for group in leaves if scale.reaches(group)]
     many = sum(group.members for group in high)
-    rest = max((group.upper for group in leaves if not _reaches(group, most)), default=None)
+    rest = max((scale.badness(group) for group in leaves if not scale.reaches(group)), default=None)
     if rest is None or many == whole:
-        return f"Any of {counted(whole, 'member')} may hold a leak of up to {bound(most, up=True)}."
+        return f"Any of {counted(whole, 'member')} may {may} {scale.told(scale.most)}."
     rows = sorted(row for group in high for row in group.rows)
     named = f" ({_rows(tuple(rows))})" if len(rows) == many and many <= _FEW else ""
     return (
-        f"{counted(many, 'member')} of {whole:,}{named} may hold a leak of up to "
-        f"{bound(most, up=True)}, no other one above {bound(rest, up=True)}."
+        f"{counted(many, 'member')} of {whole:,}{named} may {may} "
+        f"{scale.told(scale.most)}, no other one {beyond} {scale.told(rest)}."
     )
 
 
-def _reaches(group: GroupRecord, most: float) -> bool:
-    """Whether a group's bound is shown as the highest is."""
-    return bound(group.upper, up=True) == bound(most, up=True)
-
-
-def _group(group: GroupRecord, most: float, leaf: bool) -> Html:
-    wide = f"{100 * group.upper / most:.1f}" if most > 0 else "0"
+def _group(group: GroupRecord, scale: _Scale, leaf: bool) -> Html:
     bar = tag(
         "svg",
-        tag("rect", width=f"{wide}%", height=10, class_="filled"),
+        tag("rect", width=f"{scale.width(group)}%", height=10, class_="filled"),
         class_="bar",
         aria_hidden="true",
     )
@@ -94,19 +141,18 @@ def _group(group: GroupRecord, most: float, leaf: bool) -> Html:
     listed = leaf and len(group.rows) == group.members <= _FEW
     if listed:
         told = _rows(group.rows)
-    worst = tag("span", "worst leak", class_="mark") if group.leak and leaf else None
+    least = scale.tree.about == "greatest"
+    said = "worst leak" if scale.tree.about == "leaks" else "worst found"
+    worst = tag("span", said, class_="mark") if group.leak and leaf else None
+    # What a screen reader needs where the eye sees a bar.
+    unseen = tag("span", "at least " if least else "at most ", class_="unseen")
     return tag(
         "div",
         tag("span", told, " ", worst, class_="who"),
         bar,
-        tag("span", _at_most(), bound(group.upper, up=True), class_="most"),
+        tag("span", unseen, scale.told(scale.badness(group)), class_="most"),
         class_="group",
     )
-
-
-def _at_most() -> Html:
-    """Return what a screen reader needs where the eye sees a bar."""
-    return tag("span", "at most ", class_="unseen")
 
 
 def _rows(rows: tuple[int, ...]) -> str:

@@ -1,0 +1,107 @@
+"""Counter-examples of claims over points, replayed through onnxruntime."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.native.question import Question
+from leaveout.encoders.query import Condition
+
+__all__ = ["ClaimReplayer", "Found"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A replayed counter-example.
+
+    Attributes
+    ----------
+    value : float
+        The least goal, of float32 points and scores (of exact scores for claims over the reals).
+    points : tuple of ndarray of float32, shape (features,)
+    scores : tuple of ndarray of float32, shape (labels,)
+        Of every application, as onnxruntime gives them.
+    member : int
+        Which combination of members it is one of; 0 where there is no family.
+    case : int
+    place : ndarray of float64, shape (joint,)
+        The joint point that it came of.
+    """
+
+    value: float
+    points: tuple[NDArray[np.float32], ...]
+    scores: tuple[NDArray[np.float32], ...]
+    member: int
+    case: int
+    place: Floats
+
+
+class ClaimReplayer:
+    """Replays candidates of one question.
+
+    Parameters
+    ----------
+    question : Question
+    """
+
+    def __init__(self, question: Question) -> None:
+        self.question, self.joint = question, question.joint
+
+    def replay(self, joint: Floats, case: int, member: int) -> Found | None:
+        """Round a joint point to float32 and return it if it is a counter-example of a case."""
+        query, asked = self.question.query, self.question.cases[case]
+        points = self._rounded(joint)
+        if points is None:
+            return None
+        wide = [each.astype(np.float64) for each in points]
+        own = [int(index[0]) for index in self.joint.members.indices(np.array([member]))]
+        scores, exact = [], []
+        for a, each in enumerate(query.applications):
+            chosen = None if each.family is None else own[each.family]
+            applied = self.question.errors.applied[a]
+            scores.append(applied.runner(chosen).scores(points[each.point][None])[0])
+            if not query.reals:
+                exact.append(scores[-1].astype(np.float64))
+                continue
+            exact.append(applied.stack(chosen).scores(wide[each.point][None])[0, 0])
+        if not all(np.isfinite(each).all() for each in exact):
+            return None
+        if not all(each.holds(wide, exact) for each in asked.conditions):
+            return None
+        # On the edge float64 may say so of what is not quite one.
+        if not all(_holds_exactly(each, wide, exact) for each in asked.conditions):
+            return None
+        value = min(form.value(wide, exact) for form in asked.goals)
+        return Found(value, tuple(points), tuple(scores), member, case, joint)
+
+    def _rounded(self, joint: Floats) -> list[NDArray[np.float32]] | None:
+        """Return the points as float32 numbers in their boxes; None if that cannot be."""
+        points: list[NDArray[np.float32]] = []
+        for box, matrix in zip(self.question.query.points, self.joint.points, strict=True):
+            place = box.clip(matrix @ joint)
+            if box.choices:
+                place = box.nearest(place[None])[0]
+            point = place.astype(np.float32)
+            wide = point.astype(np.float64)
+            low = np.nextafter(point, np.float32(np.inf))
+            high = np.nextafter(point, np.float32(-np.inf))
+            point = np.where(wide < box.lower, low, np.where(wide > box.upper, high, point))
+            # A second point that agrees with the first but for a rounding does agree.
+            if not box.contains(point.astype(np.float64)[None])[0]:
+                return None
+            points.append(point.astype(np.float32))
+        return points
+
+
+def _holds_exactly(condition: Condition, points: list[Floats], scores: list[Floats]) -> bool:
+    form = condition.form
+    total = Fraction(form.constant)
+    total += sum(Fraction(c) * Fraction(float(points[p][i])) for p, i, c in form.features)
+    total += sum(Fraction(c) * Fraction(float(scores[a][j])) for a, j, c in form.scores)
+    return total > 0 if condition.strict else total >= 0
