@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -87,9 +88,12 @@ class Applied:
             return hyper_bounds(self.hyper, box)
         return network_bounds(self.stack(member), box)
 
-    def rounding(self, box: Box, member: int | None = None) -> RoundingError:
-        """Return what rounding may do over a box."""
-        return rounding_error(self.evaluation(member), self.bounds(box, member), box)
+    def rounding(
+        self, box: Box, member: int | None = None, bounds: Sequence[Interval] | None = None
+    ) -> RoundingError:
+        """Return what rounding may do over a box, given bounds of hidden pre-activations or not."""
+        known = self.bounds(box, member) if bounds is None else bounds
+        return rounding_error(self.evaluation(member), known, box)
 
     def _evaluation(self, member: int | None) -> Evaluation:
         if self.members is None:

@@ -34,10 +34,13 @@ class Place:
         First of its scores among the first network's.
     second : bool
         Whether they are the second network's.
+    hidden : tuple of int
+        Where its neurons start in each of its own hidden layers among those of the joint network.
     """
 
     start: int
     second: bool
+    hidden: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,12 +165,17 @@ def join(query: Query, cases: Sequence[Case], *, apart: bool = False) -> Joint:
         # The second network is the member, or else the second application.
         first = plain[0]
         members = JointMembers(query, points, (1 - first,))
-        places = tuple(Place(0, a != first) for a in range(2))
+        hidden = (0,) * (len(stacks[first].layers) - 1)
+        places = tuple(Place(0, a != first, hidden) for a in range(2))
         return Joint(stacks[first], members, box, regions, points, places)
     places_, start = [], 0
+    depth = max(len(stack.layers) for stack in stacks)
+    before = np.zeros(depth, np.int64)
     for stack, each in zip(stacks, applications, strict=True):
-        places_.append(Place(start, each.family is not None))
+        own = tuple(before[: len(stack.layers) - 1].tolist())
+        places_.append(Place(start, each.family is not None, own))
         start += stack.labels
+        before += [layer.width for layer in _deepened(stack, depth).layers]
     whole = _side_by_side(stacks, box.dimension, 1)
     members = JointMembers(query, points, tuple(range(len(stacks))))
     return Joint(whole, members, box, regions, points, tuple(places_))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from leaveout.bab.found import Found
 from leaveout.bab.native.clusters import make_clusters
 from leaveout.bab.native.digests import box_digest, family_digest, network_digest
 from leaveout.bab.native.forms import Forms
-from leaveout.bab.native.gauge import SMALL_REGION
+from leaveout.bab.native.gauge import ROOM, SMALL_REGION
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.pairs import Space, make_space
@@ -24,7 +24,7 @@ from leaveout.bab.native.quest import Hint, Prepared
 from leaveout.bab.native.question import Question
 from leaveout.bab.seek import Seeker
 from leaveout.deadline import Deadline
-from leaveout.encoders import Box
+from leaveout.encoders import Box, Interval
 
 __all__ = ["BELOW", "STEPS", "Claims"]
 
@@ -46,9 +46,6 @@ _MATTERS = 8.0
 
 _NARROWER = 0.7
 """... and the region has shrunk this much since they last were."""
-
-_REMEMBERED = 256
-"""Boxes of which errors are."""
 
 
 class Claims:
@@ -217,8 +214,6 @@ class ClaimGauge:
 
     def __init__(self, question: Question, space: Space) -> None:
         self._question, self._space = question, space
-        # Nodes that differ in phases alone have a box in common.
-        self._found = lru_cache(_REMEMBERED)(self._errors)
 
     def __call__(self, node: Node, target: float) -> Node:
         """Return the node with errors of its own region, where they may help."""
@@ -233,15 +228,16 @@ class ClaimGauge:
             or node.value - target > _MATTERS * float(node.errors[:goals].max())
         ):
             return node
-        own = tuple(int(i[0]) for i in question.joint.members.indices(node.members))
-        found = self._found(node.case, node.lower.tobytes(), node.upper.tobytes(), own)
+        own = [int(i[0]) for i in question.joint.members.indices(node.members)]
+        found = question.errors.over(rows, self._boxes(node), own, self._hidden(node))
         errors = node.errors.copy()
-        errors[:count] = np.minimum(errors[:count], found)
+        errors[:count] = np.minimum(errors[:count], ROOM * found)
         return replace(node, errors=errors, gauged=width)
 
-    def _errors(self, case: int, lower: bytes, upper: bytes, members: tuple[int, ...]) -> Floats:
+    def _boxes(self, node: Node) -> list[Box]:
+        """Return where each point is."""
         question = self._question
-        low, high = (np.frombuffer(end) + self._space.origin for end in (lower, upper))
+        low, high = node.lower + self._space.origin, node.upper + self._space.origin
         boxes = []
         for matrix, whole in zip(question.joint.points, question.query.points, strict=True):
             up, down = np.maximum(matrix, 0.0), np.minimum(matrix, 0.0)
@@ -250,7 +246,24 @@ class ClaimGauge:
             room = 1e-9 * (np.abs(matrix) @ np.maximum(np.abs(low), np.abs(high)))
             least = np.minimum(np.maximum(least - room, whole.lower), whole.upper)
             boxes.append(Box(least, np.maximum(np.minimum(most + room, whole.upper), least)))
-        return question.errors.over(question.rows[case], boxes, members)
+        return boxes
+
+    def _hidden(self, node: Node) -> list[list[Interval]]:
+        """Bound the hidden pre-activations of each application, as the node knows them."""
+        lower, upper, above, below = node.state[:4]
+        # The second network's differences lie in the band, whatever phases are tied.
+        second = Interval(lower - below, upper + above)
+        question, starts = self._question, self._space.layout.starts
+        found = []
+        for place, each in zip(question.joint.places, question.query.applications, strict=True):
+            known = second if place.second else Interval(lower, upper)
+            own = []
+            for k, start in enumerate(place.hidden):
+                first = starts[k] + start
+                at = slice(first, first + each.network.stack.layers[k].width)
+                own.append(Interval(known.lower[at], known.upper[at]))
+            found.append(own)
+        return found
 
 
 def _shifted(space: Space, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.native.forms import Forms, stacked
-from leaveout.encoders import Applied, Box
+from leaveout.encoders import Applied, Box, Interval
 from leaveout.encoders.joint import Joint, join
 from leaveout.encoders.query import Case, Form, Query
 from leaveout.errors import SpecError
@@ -169,6 +169,7 @@ class FormErrors:
         forms: Sequence[Form],
         boxes: Sequence[Box] | None = None,
         members: Sequence[int] | None = None,
+        hidden: Sequence[Sequence[Interval]] | None = None,
     ) -> Floats:
         """Bound how far rounding may move some forms.
 
@@ -179,21 +180,27 @@ class FormErrors:
             Where each point lies; by default anywhere, and members are any.
         members : sequence of int, optional
             One of each family.
+        hidden : sequence of sequence of Interval, optional
+            Of each application, bounds of its hidden pre-activations, where they are known.
 
         Returns
         -------
         ndarray of float64, shape (forms,)
         """
         if boxes is not None:
-            return self._bounded(forms, boxes, members)
+            return self._bounded(forms, boxes, members, hidden)
         new = {form.scores: form for form in forms if form.scores not in self._anywhere}
         if new:
-            found = self._bounded([*new.values()], None, None)
+            found = self._bounded([*new.values()])
             self._anywhere.update(zip(new, found.tolist(), strict=True))
         return np.array([self._anywhere[form.scores] for form in forms])
 
     def _bounded(
-        self, forms: Sequence[Form], boxes: Sequence[Box] | None, members: Sequence[int] | None
+        self,
+        forms: Sequence[Form],
+        boxes: Sequence[Box] | None = None,
+        members: Sequence[int] | None = None,
+        hidden: Sequence[Sequence[Interval]] | None = None,
     ) -> Floats:
         total = np.zeros(len(forms))
         if self._query.reals:
@@ -207,6 +214,8 @@ class FormErrors:
             if not asked.any():
                 continue
             member = members[each.family] if members and each.family is not None else None
-            found = self.applied[a].rounding((boxes or self._query.points)[each.point], member)
+            box = (boxes or self._query.points)[each.point]
+            known = None if hidden is None else hidden[a]
+            found = self.applied[a].rounding(box, member, known)
             total[asked] += found.of_forms(row[asked])
         return total

@@ -60,6 +60,18 @@ class Program:
     def errors(self, which: NDArray[np.int64], inputs: Floats, known: Sequence[Floats]) -> Floats:
         """Bound ``|float32 confidence - exact confidence|`` for any label, shape (n,).
 
+        Parameters are those of `score_errors`.
+        """
+        size, error = self._scores(which, inputs, known)
+        two = np.sort(error, axis=1)[:, -2:].sum(axis=1)
+        scores = np.sort(size, axis=1)[:, -2:].sum(axis=1)
+        return self._padded(two + UNIT32 * scores + TINY32)
+
+    def score_errors(
+        self, which: NDArray[np.int64], inputs: Floats, known: Sequence[Floats]
+    ) -> Floats:
+        """Bound how far each float32 score, as it is read, is from the exact one; (n, labels).
+
         Parameters
         ----------
         which : ndarray of int64, shape (n,)
@@ -69,6 +81,17 @@ class Program:
         known : sequence of ndarray, shape (n, width)
             Upper bounds of the exact pre-activations of each layer.
         """
+        return self._padded(self._scores(which, inputs, known)[1] + TINY32)
+
+    def _padded(self, found: Floats) -> Floats:
+        # All sums are of non-negative numbers; their float64 rounding is one factor.
+        longest = sum(step.matrix.shape[1] + 4 for step in self.steps if step.matrix is not None)
+        return found * (1 + gamma(4 * longest + 64)) + TINY32
+
+    def _scores(
+        self, which: NDArray[np.int64], inputs: Floats, known: Sequence[Floats]
+    ) -> tuple[Floats, Floats]:
+        """Bound absolute values of scores, and their errors, which are infinite where unknown."""
         size = {self.graph.input: inputs}
         error = {self.graph.input: np.zeros_like(inputs)}
         finite = np.ones(len(inputs), bool)
@@ -92,20 +115,18 @@ class Program:
                 size[step.output], error[step.output] = terms + rounding, passed + rounding
             elif len(step.inputs) == 2:
                 total = size[first] + size[step.inputs[1]]
-                size[step.output] = total * (1 + UNIT32)
-                error[step.output] = error[first] + error[step.inputs[1]] + gamma(1, UNIT32) * total
+                # Where denormals are flushed, both that are read may be one, and what is given.
+                rounding = gamma(1, UNIT32) * total + 3 * TINY32
+                size[step.output] = total + rounding
+                error[step.output] = error[first] + error[step.inputs[1]] + rounding
             else:
                 upper = np.maximum(known[layer], 0.0) + error[first]
                 layer += 1
                 size[step.output] = np.minimum(size[first], upper)
                 error[step.output] = error[first]
             finite &= (size[step.output] < _LARGEST).all(axis=1)
-        two = np.sort(error[self.graph.output], axis=1)[:, -2:].sum(axis=1)
-        scores = np.sort(size[self.graph.output], axis=1)[:, -2:].sum(axis=1)
-        # All sums above are of non-negative numbers; their float64 rounding is one factor.
-        longest = sum(step.matrix.shape[1] + 4 for step in self.steps if step.matrix is not None)
-        found = (two + UNIT32 * scores) * (1 + gamma(4 * longest + 64)) + TINY32
-        return np.where(finite, found, math.inf)
+        top = self.graph.output
+        return size[top], np.where(finite[:, None], error[top], math.inf)
 
     def _through(self, step: _Step, which: NDArray[np.int64], values: Floats) -> Floats:
         assert step.matrix is not None

@@ -42,10 +42,21 @@ class Spot:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the scores of an application are: from ``start`` on, of the second network or not."""
+    """Where an application is in the joint network.
+
+    Attributes
+    ----------
+    start : int
+        Where its scores start.
+    second : bool
+        Whether it is of the second network.
+    hidden : tuple of int
+        Where its neurons start in each of its own hidden layers.
+    """
 
     start: int
     second: bool
+    hidden: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,12 +160,16 @@ def joined(parts: Sequence[Part], widths: Sequence[int], *, near: bool) -> Joint
     if len(wide) == 2 and plain and _alike(*wide):
         first = plain[0]
         others = Others((parts[1 - first],), tuple(spots), total)
-        places = tuple(Place(0, a != first) for a in range(2))
+        hidden = (0,) * (len(wide[first].layers) - 1)
+        places = tuple(Place(0, a != first, hidden) for a in range(2))
         return Joint(wide[first], others, tuple(spots), places, total)
-    starts = np.cumsum([0, *(stack.labels for stack in wide)]).tolist()
+    depth = max(len(stack.layers) for stack in wide)
+    sizes = np.array([[layer.width for layer in _deepened(each, depth).layers] for each in wide])
+    # Where each starts, layer by layer; scores are the last one.
+    before = np.cumsum(sizes, axis=0) - sizes
     places = tuple(
-        Place(start, part.members is not None)
-        for start, part in zip(starts[:-1], parts, strict=True)
+        Place(int(own[-1]), part.members is not None, tuple(own[: len(stack.layers) - 1].tolist()))
+        for own, stack, part in zip(before, wide, parts, strict=True)
     )
     others = Others(tuple(parts), tuple(spots), total)
     return Joint(_side_by_side(wide, total, 1), others, tuple(spots), places, total)

@@ -116,13 +116,16 @@ class LeadProgram:
             found = np.maximum(found, last + self._backward(which, seen, lead))
         return self._padded(seen, found)
 
-    def form_errors(self, region: Region, forms: Floats) -> Floats:
-        """Bound how far rounding moves linear forms of the scores of the one network.
+    def form_errors(self, which: Integers, region: Region, forms: Floats) -> Floats:
+        """Bound how far rounding moves linear forms of the scores.
 
-        The forms are taken exactly of what is computed.
+        The forms are taken exactly of what is computed, but for denormals flushed where they are
+        read.
 
         Parameters
         ----------
+        which : ndarray of int64, shape (n,)
+            Network of each node.
         region : Region
             Of n nodes.
         forms : ndarray of float64, shape (r, labels)
@@ -131,13 +134,12 @@ class LeadProgram:
         -------
         ndarray of float64, shape (n, r)
         """
-        count = len(region.above)
-        which = np.zeros(count, np.int64)
+        count = len(which)
         seen = self._forward(which, region)
         found = np.empty((count, len(forms)))
         for k, form in enumerate(forms):
             pulled = self._backward(which, seen, np.tile(form, (count, 1)))
-            found[:, k] = self._padded(seen, pulled)
+            found[:, k] = self._padded(seen, pulled + TINY32 * np.abs(form).sum())
         return found
 
     def _padded(self, seen: _Seen, found: Floats) -> Floats:

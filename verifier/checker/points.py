@@ -136,7 +136,7 @@ class Points:
             rows.append(own)
             forms.append(scores)
         widest = max(len(each.goal) for each in rows)
-        errors = FormErrors(self.applied, origin, joint.spots, tuple(forms), widest)
+        errors = FormErrors(self.applied, origin, joint, net.starts, tuple(forms), widest)
         return Space(
             net,
             begin,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -18,11 +17,11 @@ from leaveout.verifier.checker.envelope import member_bounds
 from leaveout.verifier.checker.evaluation import largest_program
 from leaveout.verifier.checker.inputs import Inputs
 from leaveout.verifier.checker.intervals import Start, start
-from leaveout.verifier.checker.joint import Spot
+from leaveout.verifier.checker.joint import Joint
 from leaveout.verifier.checker.layout import Net, Sets, difference, make_net
 from leaveout.verifier.checker.leads import LeadProgram, Region, lead_program
 from leaveout.verifier.checker.readers import Reader
-from leaveout.verifier.checker.regional import hidden_bounds, whole_bounds
+from leaveout.verifier.checker.regional import whole_bounds
 from leaveout.verifier.checker.rounding import UNIT, gamma
 from leaveout.verifier.checker.spaces import Asked
 
@@ -32,8 +31,8 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
-_KEPT = 256
-"""Members that are kept at hand."""
+_TOGETHER = 64
+"""Nodes of single members that are looked at together."""
 
 
 class Applied(Protocol):
@@ -49,12 +48,17 @@ class Applied(Protocol):
         """The point's."""
         ...
 
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Of its hidden layers."""
+        ...
+
     def whole(self, forms: Floats) -> Floats:
         """Bound errors of forms, shape (r, labels), over all inputs, shape (r,)."""
         ...
 
-    def over(self, low: Floats, high: Floats, forms: Floats, members: Sequence[Integers]) -> Floats:
-        """Bound errors of forms over boxes, shape (n, features), for some members each; (n, r)."""
+    def over(self, region: Region, forms: Floats, members: Sequence[Integers]) -> Floats:
+        """Bound errors of forms in n nodes, for some members each; shape (n, r)."""
         ...
 
 
@@ -94,6 +98,12 @@ class _One:
         program = lead_program(graph, parameters)
         return _One(point, inputs, net, start(net, sets), sets, program)
 
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Of its hidden layers."""
+        starts = self.net.starts
+        return tuple(starts[k + 1] - starts[k] for k in range(self.net.layers - 1))
+
     @cached_property
     def whole_bounds(self) -> list[tuple[Floats, Floats]]:
         """Bounds of hidden layers over all inputs, shape (1, width) each."""
@@ -101,22 +111,14 @@ class _One:
 
     def whole(self, forms: Floats) -> Floats:
         """See `Applied.whole`."""
-        low, high = self.inputs.lower[None], self.inputs.upper[None]
-        return np.asarray(self._errors(low, high, self.whole_bounds, forms)[0])
+        above = np.maximum(self.inputs.upper, 0.0)[None]
+        below = np.maximum(-self.inputs.lower, 0.0)[None]
+        low, high = zip(*self.whole_bounds, strict=True) if self.whole_bounds else ((), ())
+        return np.asarray(self.over(Region(above, below, low, high), forms, [])[0])
 
-    def over(self, low: Floats, high: Floats, forms: Floats, members: Sequence[Integers]) -> Floats:
+    def over(self, region: Region, forms: Floats, members: Sequence[Integers]) -> Floats:
         """See `Applied.over`; it is no member of anything."""
-        least = np.maximum(np.nextafter(low - self.net.origin, -math.inf), 0.0)
-        most = np.nextafter(high - self.net.origin, math.inf)
-        bounds = hidden_bounds(self.net, self.sets, self.start, least, most)
-        return self._errors(low, high, bounds, forms)
-
-    def _errors(
-        self, low: Floats, high: Floats, bounds: list[tuple[Floats, Floats]], forms: Floats
-    ) -> Floats:
-        above, below = np.maximum(high, 0.0), np.maximum(-low, 0.0)
-        region = Region(above, below, [b[0] for b in bounds], [b[1] for b in bounds])
-        return self.program.form_errors(region, forms)
+        return self.program.form_errors(np.zeros(len(region.above), np.int64), region, forms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +136,6 @@ class _AnyOf:
     reader: Reader
     family: Members
     example: _One
-    _known: OrderedDict[int, _One] = field(default_factory=OrderedDict)
 
     @property
     def point(self) -> int:
@@ -146,42 +147,37 @@ class _AnyOf:
         """The point's."""
         return self.example.inputs
 
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Of its hidden layers."""
+        return self.example.widths
+
     @cached_property
-    def _whole(self) -> float:
-        """Bound the error of any two scores of a member together, and so of any one."""
+    def _whole(self) -> Floats:
+        """Bound the error of each score of any member."""
         example, inputs = self.example, self.inputs
         own = [(low[0], high[0]) for low, high in example.whole_bounds]
         bounds = member_bounds(self.reader.stack, self.family, inputs, example.net, own)
         largest = np.maximum(np.abs(inputs.lower), np.abs(inputs.upper))[None]
         program = largest_program(self.reader.graph, self.family.family.parameters)
         high = [each[None] for _, each in bounds]
-        return float(program.errors(np.zeros(1, np.int64), largest, high)[0])
+        return np.asarray(program.score_errors(np.zeros(1, np.int64), largest, high)[0])
 
     def whole(self, forms: Floats) -> Floats:
-        """See `Applied.whole`."""
-        sizes = np.abs(forms)
-        two = np.count_nonzero(sizes, axis=1) <= 2
-        often = np.where(two, sizes.max(axis=1), sizes.sum(axis=1))
-        return np.asarray(self._whole * often * (1.0 + gamma(forms.shape[1] + 8)))
+        """See `Applied.whole`: members have no slopes in common."""
+        terms = np.where(forms == 0.0, 0.0, np.abs(forms) * self._whole)
+        return np.asarray(terms.sum(axis=1) * (1.0 + gamma(forms.shape[1] + 8)))
 
-    def over(self, low: Floats, high: Floats, forms: Floats, members: Sequence[Integers]) -> Floats:
+    def over(self, region: Region, forms: Floats, members: Sequence[Integers]) -> Floats:
         """See `Applied.over`; of single members only."""
-        found = np.full((len(low), len(forms)), math.inf)
-        chosen = np.array([int(each[0]) if len(each) == 1 else -1 for each in members])
-        for member in np.unique(chosen[chosen >= 0]):
-            rows = np.flatnonzero(chosen == member)
-            one = self._member(int(member))
-            found[rows] = one.over(low[rows], high[rows], forms, [])
+        found = np.full((len(members), len(forms)), math.inf)
+        single = np.flatnonzero([len(each) == 1 for each in members])
+        for begin in range(0, len(single), _TOGETHER):
+            rows = single[begin : begin + _TOGETHER]
+            unique, which = np.unique([int(members[i][0]) for i in rows], return_inverse=True)
+            program = lead_program(self.reader.graph, self.family.family.take(unique))
+            found[rows] = program.form_errors(which, region.rows(rows), forms)
         return found
-
-    def _member(self, index: int) -> _One:
-        if index not in self._known:
-            parameters = self.family.family.take([index])
-            given = self.reader.graph, self.family.member(index), parameters
-            self._known[index] = _One.of(*given, self.point, self.inputs)
-            while len(self._known) > _KEPT:
-                self._known.popitem(last=False)
-        return self._known[index]
 
 
 def applied(reader: Reader, point: int, inputs: Inputs) -> Applied:
@@ -232,7 +228,9 @@ class FormErrors:
     ----------
     applied : tuple of Applied
     origin : ndarray of float64, shape (joint,)
-    spots : tuple of Spot
+    joint : Joint
+    starts : tuple of int
+        Where the neurons of each layer of the joint network start among all.
     forms : tuple of tuple of ndarray of float64, shape (r, labels)
         Of each case, of each application: the coefficients of its scores in every row.
     rows : int
@@ -241,7 +239,8 @@ class FormErrors:
 
     applied: tuple[Applied, ...]
     origin: Floats
-    spots: tuple[Spot, ...]
+    joint: Joint
+    starts: tuple[int, ...]
     forms: tuple[tuple[Floats, ...], ...]
     rows: int
 
@@ -252,17 +251,32 @@ class FormErrors:
         found = np.zeros((len(asked.case), self.rows))
         for case in np.unique(asked.case):
             nodes = np.flatnonzero(asked.case == case)
-            for each, forms in zip(self.applied, self.forms[int(case)], strict=True):
+            members = [asked.members[i] for i in nodes]
+            for a, forms in enumerate(self.forms[int(case)]):
                 some = np.flatnonzero(forms.any(axis=1))
                 if len(some):
-                    ends = self._box(each, low[nodes], high[nodes])
-                    members = [asked.members[i] for i in nodes]
-                    found[np.ix_(nodes, some)] += each.over(*ends, forms[some], members)
+                    least, most = self._box(self.applied[a], low[nodes], high[nodes])
+                    known = self._hidden(a, asked.state[nodes])
+                    region = Region(np.maximum(most, 0.0), np.maximum(-least, 0.0), *known)
+                    found[np.ix_(nodes, some)] += self.applied[a].over(region, forms[some], members)
         return found
+
+    def _hidden(self, application: int, state: Floats) -> tuple[list[Floats], list[Floats]]:
+        """Bounds of an application's hidden layers, given those of the joint network's."""
+        place, low, high = self.joint.places[application], state[:, 0], state[:, 1]
+        if place.second:
+            # Differences lie in the band, whatever pairs are tied.
+            low, high = low - state[:, 3], high + state[:, 2]
+        at = []
+        for layer, before, width in zip(
+            self.starts, place.hidden, self.applied[application].widths, strict=False
+        ):
+            at.append(slice(layer + before, layer + before + width))
+        return [low[:, each] for each in at], [high[:, each] for each in at]
 
     def _box(self, applied: Applied, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """Return where the point of an application is, shape (n, features)."""
-        spot, whole = self.spots[applied.point], applied.inputs
+        spot, whole = self.joint.spots[applied.point], applied.inputs
         least, most = low[:, spot.own], high[:, spot.own]
         if spot.base is not None:
             room = 4 * UNIT * (np.abs(low) + np.abs(high))
