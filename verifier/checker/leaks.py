@@ -105,7 +105,6 @@ class Leaks:
                     np.concatenate([np.zeros_like(goals), behind]),
                     none,
                     errors,
-                    none,
                     np.arange(len(none)) < len(others),
                     # N's lead over the rival and the condition: what the leads differ by.
                     np.array([[len(others), k]]),

@@ -19,7 +19,6 @@ from leaveout.verifier.checker.manifest import CasePart, ClaimPart, FormPart
 from leaveout.verifier.checker.pointwise import (
     Applied,
     FormErrors,
-    NoErrors,
     applied,
     whole_form_errors,
 )
@@ -81,6 +80,11 @@ class Points:
         """How many members it is about; 1 where it is about no family as a whole."""
         return next((len(each.members) for each in self.readers if each.members is not None), 1)
 
+    @property
+    def _rounded(self) -> float:
+        """What of the errors of float32 evaluation there is: folding rounds in float64."""
+        return _FOLDED if self.part.reals else 1.0
+
     def shape(self) -> Shape:
         """Return what a tree of the claim may hold."""
         joint = self._joint(False)
@@ -131,12 +135,14 @@ class Points:
         rows, forms = [], []
         for number, case in zip(numbers, cases, strict=True):
             own, scores = self._rows(case, joint)
-            if not np.isfinite(own.errors + own.room).all():
+            if not np.isfinite(own.errors).all():
                 raise RejectedError(f"case {number}: scores may overflow float32")
             rows.append(own)
             forms.append(scores)
         widest = max(len(each.goal) for each in rows)
-        errors = FormErrors(self.applied, origin, joint, net.starts, tuple(forms), widest)
+        errors = FormErrors(
+            self.applied, origin, joint, net.starts, tuple(forms), widest, self._rounded
+        )
         return Space(
             net,
             begin,
@@ -144,7 +150,7 @@ class Points:
             joint.is_pair,
             stacked_rows(rows, net, begin),
             np.array(numbers),
-            NoErrors(widest) if self.part.reals else errors,
+            errors,
         )
 
     def _inputs(self, case: CasePart) -> Inputs:
@@ -212,17 +218,14 @@ class Points:
             slip[:, at] += slipped
             if place.second:
                 change[:, at] += each
-        errors = whole_form_errors(self.applied, own)
-        none = np.zeros_like(errors)
+        errors = self._rounded * whole_form_errors(self.applied, own)
         sums = np.array(case.sums, np.int64).reshape(-1, 2)
-        exact = self.part.reals
         return CaseRows(
             inputs,
             scores,
             change,
             constant,
-            none if exact else errors,
-            _FOLDED * errors if exact else none,
+            errors,
             np.arange(count) < len(case.goals),
             sums,
             slip,

@@ -25,7 +25,7 @@ from leaveout.verifier.checker.regional import whole_bounds
 from leaveout.verifier.checker.rounding import UNIT, gamma
 from leaveout.verifier.checker.spaces import Asked
 
-__all__ = ["Applied", "FormErrors", "NoErrors", "applied", "whole_form_errors"]
+__all__ = ["Applied", "FormErrors", "applied", "whole_form_errors"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -203,23 +203,6 @@ def whole_form_errors(applied: Sequence[Applied], forms: Sequence[Floats]) -> Fl
     return total
 
 
-class NoErrors:
-    """Of claims about exact arithmetic.
-
-    Parameters
-    ----------
-    rows : int
-        Most of a case.
-    """
-
-    def __init__(self, rows: int) -> None:
-        self._rows = rows
-
-    def over(self, asked: Asked) -> Floats:
-        """Return zeros."""
-        return np.zeros((len(asked.case), self._rows))
-
-
 @dataclass(frozen=True, eq=False)
 class FormErrors:
     """Bounds evaluation errors over regions of the joint input.
@@ -235,6 +218,8 @@ class FormErrors:
         Of each case, of each application: the coefficients of its scores in every row.
     rows : int
         Most of a case.
+    share : float
+        What of the errors is charged.
     """
 
     applied: tuple[Applied, ...]
@@ -243,6 +228,7 @@ class FormErrors:
     starts: tuple[int, ...]
     forms: tuple[tuple[Floats, ...], ...]
     rows: int
+    share: float
 
     def over(self, asked: Asked) -> Floats:
         """Return the errors of each node's rows; 0 beyond those of its case."""
@@ -258,7 +244,8 @@ class FormErrors:
                     least, most = self._box(self.applied[a], low[nodes], high[nodes])
                     known = self._hidden(a, asked.state[nodes])
                     region = Region(np.maximum(most, 0.0), np.maximum(-least, 0.0), *known)
-                    found[np.ix_(nodes, some)] += self.applied[a].over(region, forms[some], members)
+                    errors = self.applied[a].over(region, forms[some], members)
+                    found[np.ix_(nodes, some)] += self.share * errors
         return found
 
     def _hidden(self, application: int, state: Floats) -> tuple[list[Floats], list[Floats]]:

@@ -33,8 +33,6 @@ class CaseRows:
     constant : ndarray of float64, shape (r,)
     errors : ndarray of float64, shape (r,)
         How far float32 evaluation may move each form over everything.
-    room : ndarray of float64, shape (r,)
-        What is added to each form whatever its evaluation error.
     goal : ndarray of bool, shape (r,)
     sums : ndarray of int64, shape (s, 2)
         Pairs of rows whose sum is bounded on its own.
@@ -47,7 +45,6 @@ class CaseRows:
     change: Floats
     constant: Floats
     errors: Floats
-    room: Floats
     goal: NDArray[np.bool_]
     sums: Integers
     slip: Floats
@@ -78,7 +75,7 @@ class Rows:
     Attributes
     ----------
     inputs, scores, change, constant, errors, goal
-        As of `CaseRows`; the constants are those of shifted inputs, with their room.
+        As of `CaseRows`; the constants are those of shifted inputs.
     terms, terms_d : ndarray of float64, shape (scores,)
         Sums of absolute terms of each score of N, and of each difference, over everything.
     placed : ndarray of float64, shape (r,)
@@ -180,12 +177,11 @@ def stacked_rows(cases: Sequence[CaseRows], net: Net, start: Start) -> Rows:
     change, constant = (
         np.concatenate([getattr(c, k) for c in cases]) for k in ("change", "constant")
     )
-    room = np.concatenate([c.room for c in cases])
     top = net.at(net.layers - 1)
     farthest = np.abs(net.origin) + np.maximum(np.abs(net.lower), np.abs(net.upper))
-    sizes = np.abs(constant) + room + np.abs(inputs) @ farthest
+    sizes = np.abs(constant) + np.abs(inputs) @ farthest
     # A constant by itself is exact.
-    alone = ~inputs.any(axis=1) & (room == 0.0)
+    alone = ~inputs.any(axis=1)
     placed = 2 * gamma(6 * net.inputs + 64) * np.where(alone, 0.0, sizes)
     slip = np.concatenate([c.slip for c in cases])
     placed += (1.0 + gamma(64)) * (slip @ start.terms[top])
@@ -196,7 +192,7 @@ def stacked_rows(cases: Sequence[CaseRows], net: Net, start: Start) -> Rows:
         inputs,
         scores,
         change,
-        constant + inputs @ net.origin + room,
+        constant + inputs @ net.origin,
         np.concatenate([c.errors for c in cases]),
         np.concatenate([c.goal for c in cases]),
         start.terms[top],
