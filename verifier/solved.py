@@ -55,6 +55,13 @@ def proved_points(name: str, solved: Solved, *, decides: bool) -> ProvedPoints:
     for source in solved.sources:
         if not source.network.is_file() or source.network.suffix == ".gz":
             raise Unproved(f"{source.network} is no ONNX file by itself")
+    chosen = dict.fromkeys(
+        (source.family.path, source.member)
+        for source in solved.sources
+        if source.family is not None and source.member is not None
+    )
+    if chosen:
+        name += f", member {' and '.join(str(member) for _, member in chosen)}"
     found = prove_points(
         name, solved.upper, solved.claims, solved.records, solved.sources, decides=decides
     )
