@@ -280,14 +280,17 @@ class Site:
         """Nothing more is asked of what was saved."""
         self._kept, self._anchors = [], []
 
-    def load(self, state: SiteState, names: int) -> None:
-        """Go on from what a site knew; names are free from a number on."""
+    def rename(self, names: int) -> None:
+        """Name nodes from a number on: lower ones are others', wherever they may be."""
+        self.explorer.rename(names + (self._first - names) % self._stride, self._stride)
+
+    def load(self, state: SiteState) -> None:
+        """Go on from what a site knew."""
         explorer = self.explorer
         self.race.settle(explorer)
         explorer.closed = np.maximum(explorer.closed, state.closed)
         explorer.stuck = max(explorer.stuck, state.stuck)
         explorer.bounded += state.bounded
-        explorer.rename(names + (self._first - names) % self._stride, self._stride)
         relearn(explorer.brancher, state.learnt)
 
     def add_anchored(self, table: Table, fared: Floats) -> None:

@@ -27,6 +27,9 @@ Floats = NDArray[np.float64]
 _LIVES = 3
 """Deaths after which no worker is started in place of a dead one any more."""
 
+_NAMED = 2**40
+"""More nodes than any worker names."""
+
 _SHARED = 4096
 """Nodes handed over at once."""
 
@@ -72,6 +75,7 @@ class Team:
         self._settled = np.full(members, -math.inf)
         self._least = -math.inf
         self._heard: dict[tuple[int, int], list[Record]] = {}
+        self._free = 0
 
     @property
     def value(self) -> float:
@@ -111,6 +115,7 @@ class Team:
 
     def resume(self, saved: Saved, target: float) -> None:
         """Go on from where a search stood."""
+        self._free = max(state.names for state in saved.states)
         for worker in range(self.crew.size):
             sources = range(worker, len(saved.states), self.crew.size)
             self._in_hand[worker] = [partial(self._load, sources)]
@@ -216,15 +221,15 @@ class Team:
         self._ask_once(worker, "add", table)
 
     def _load(self, sources: range, worker: int) -> None:
-        """Give a worker some of the states in the checkpoint."""
+        """Give a worker some of the states in the checkpoint; it may be none of them."""
         assert self.checkpoint is not None
         states, tables = self.checkpoint.states(), self.checkpoint.tables()
-        names = max(state.names for state in states)
+        self._ask_once(worker, "rename", self._free)
         for source in sources:
             if source >= len(states):
                 break
             state = states[source]
-            self._ask_once(worker, "load", state, names)
+            self._ask_once(worker, "load", state)
             for number in range(state.anchored):
                 self._ask_once(worker, "add_anchored", *tables.anchors(source, number))
             for number in range(state.blocks):
@@ -256,6 +261,9 @@ class Team:
             self._lives -= 1
             try:
                 self.crew.revive(lost.worker)
+                # Others still have nodes, and anchors, that the dead one named.
+                self._free += _NAMED
+                self._ask_once(lost.worker, "rename", self._free)
                 for deed in self._in_hand[lost.worker]:
                     deed(lost.worker)
                 return

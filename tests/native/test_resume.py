@@ -190,6 +190,22 @@ def test_records_of_a_certificate_are_kept(tmp_path):
                 assert np.array_equal(getattr(one.proof, name), getattr(two.proof, name))
 
 
+def test_no_two_nodes_have_one_name_when_more_workers_go_on(tmp_path):
+    instance, file = many(), tmp_path / "state"
+    options = replace(OPTIONS, certificate=True)
+    search(instance, 1, options, progress=stop_after(6), checkpoint=opened(file, instance, options))
+    records: list = []
+    search(
+        instance,
+        1,
+        replace(options, workers=3),
+        checkpoint=opened(file, instance, replace(options, workers=3)),
+        proofs=records.extend,
+    )
+    names = [record.ident for record in records]
+    assert len(names) == len(set(names))
+
+
 def test_nodes_survive_packing_and_bounds_only_widen():
     instance = many()
     site = Site(Leaks(instance, 1), OPTIONS)

@@ -100,6 +100,16 @@ def test_a_resumed_search_is_proved_again(tmp_path, claim):
     assert most < 0.0 if two.upper is None else two.upper <= most <= two.upper + 1e-4
 
 
+def test_more_workers_go_on_from_fewer(tmp_path):
+    """Those that are given nothing at first name no node as another is named."""
+    spec, state, target = provable(tmp_path, "robust"), tmp_path / "state", tmp_path / "c.cert"
+    verify(spec, time=1.0, certificate=target, resume=state)
+    for workers in (3, 2):
+        (found,) = verify(spec, time=6.0, certificate=target, resume=state, workers=workers).results
+        most = max(each.upper for each in check(target))
+        assert found.upper <= most <= found.upper + 1e-4
+
+
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_killed_and_resumed_it_ends_as_it_would_have(tmp_path, claim, monkeypatch):
     spec = written(tmp_path, claim)
