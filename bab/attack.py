@@ -152,7 +152,7 @@ class _Search(Generic[W]):
                 return None
             if self.field.box.choices:
                 self._swap()
-            if self.elite.value > self.enough:
+            if self.elite.best and self.elite.value > self.enough:
                 found = polish(self.field, *_doubled(self.top(_TRIED)))
                 if found is not None and found.value > self.enough:
                     return found

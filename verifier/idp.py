@@ -357,7 +357,7 @@ class Decider:
             name=statement.name,
             kind="find" if isinstance(statement, Find) else "guarantee",
             verdict="proved" if closed else "unknown",
-            lower=_finite(best.lower),
+            lower=_finite(max(0.0, best.lower)),
             upper=_finite(upper),
             label=found[0].label if len(found) == 1 else None,
             witness=record(job.instance, witness, job.pair) if witness is not None else None,

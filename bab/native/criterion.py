@@ -42,6 +42,14 @@ class Criterion:
         """What is bounded by this need not be bounded any further, whatever else is found."""
         return max(self.floor - (self.room if self.decide else 0.0), NOTHING)
 
+    @property
+    def least(self) -> float:
+        """What is known from below without a counter-example.
+
+        That none is below 0, say, is no answer where those of 0 are asked for.
+        """
+        return min(self.quest.least, self.cut) if self.decide else self.quest.least
+
     def target(self, lower: float) -> float:
         """Return the value, as computed in float32, that need not be bounded any further."""
         if self.decide:
@@ -63,7 +71,7 @@ class Criterion:
         at : float
             Where an upper bound says that nothing is left to find: the floor, or the cut.
         """
-        if upper <= max(at, self.quest.least, NOTHING):
+        if upper <= max(at, self.least, NOTHING):
             return True
         if found is None:
             return False

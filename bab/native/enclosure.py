@@ -58,7 +58,7 @@ class Enclosure(Generic[W]):
     @property
     def lower(self) -> float:
         """Value of the best counter-example, or what is known without one."""
-        return self.witness.value if self.witness else self._quest.least
+        return self.witness.value if self.witness else self.criterion.least
 
     @property
     def upper(self) -> float:
@@ -129,11 +129,11 @@ class Enclosure(Generic[W]):
             What the workers prove of each.
         """
         members = np.minimum(np.minimum(self.before, values), self.proved)
-        members = np.maximum(members, self._quest.least)
+        members = np.maximum(members, self.criterion.least)
         if self.witness is not None and self.witness.value > members[self.witness.member]:
             self.betrayed = True
         if self.betrayed:
-            members[:] = max(self._most, self._quest.least)
+            members[:] = max(self._most, self.criterion.least)
         upper = max(self.lower, float(members.max()))
         if self._reported:
             # Workers may know more than they reported in time.

@@ -356,8 +356,8 @@ class NativeSearch(Generic[W]):
         self.progress(
             Progress(
                 label=self.quest.label,
-                lower=self.known.lower,
-                upper=shown(self.known.upper),
+                lower=max(self.known.lower, self.quest.least),
+                upper=max(shown(self.known.upper), self.quest.least),
                 open_sets=team.open_nodes if team else 0,
                 solved=team.bounded if team else 0,
                 seconds=self._seconds,

@@ -31,6 +31,9 @@ def found(value):
         (criterion(0.5, decide=True), found(0.6), math.inf, 0.0, True),
         (criterion(0.5, decide=True), found(0.5), 0.6, 1.0, False),
         (criterion(0.5), found(0.6), 0.9, 0.0, False),
+        # Where those of 0 are asked for, 0 says nothing.
+        (criterion(-1e-9, decide=True), None, 0.0, 0.0, False),
+        (criterion(-1e-9, decide=True), None, -1e-9, 0.0, True),
         # What is known without one is none.
         (criterion(-1.0, decide=True), None, 0.6, 1.0, False),
         # Bounds agree to the gap, or to what float32 evaluation blurs.
@@ -42,17 +45,17 @@ def found(value):
     ],
 )
 def test_bounds_suffice_only_where_they_answer_what_is_asked(asked, best, upper, blur, met):
-    assert asked.is_met(best, upper, blur) is met
+    assert asked.is_met(best, upper, blur, at=asked.floor) is met
 
 
 @pytest.mark.parametrize("lower", [0.0, 0.3, 7.0])
 def test_what_is_bounded_by_the_target_is_settled(lower):
     for asked in (criterion(), criterion(0.5), criterion(gap=0.0)):
-        assert asked.is_met(found(lower), asked.target(lower), 0.0)
+        assert asked.is_met(found(lower), asked.target(lower), 0.0, at=asked.cut)
     assert criterion(0.5, decide=True).target(lower) == 0.5
 
 
 def test_a_bound_below_every_goal_says_that_there_is_none():
     assert (shown(-1e300), shown(-math.inf), shown(0.25)) == (-math.inf, -math.inf, 0.25)
     asked = criterion(-math.inf, least=-math.inf)
-    assert asked.is_met(None, -1e300, 0.0)
+    assert asked.is_met(None, -1e300, 0.0, at=-math.inf)
