@@ -74,6 +74,8 @@ class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
         The same in a sentence.
     cells : tuple of CellRecord
         The input by the names the training data gave; empty where it gave none.
+    other : bool
+        Whether the member is another network, which lacks no row.
     """
 
     x: tuple[float, ...]
@@ -86,6 +88,7 @@ class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
     member_label: int
     words: str
     cells: tuple[CellRecord, ...] = ()
+    other: bool = False
 
 
 class ExampleRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from leaveout.verifier.amounts import bound, ends
 from leaveout.verifier.checker import Checked, Subject
+from leaveout.verifier.checker.inputs import runs
 from leaveout.verifier.report import BoxRecord, Report, Result
 
 __all__ = ["render", "render_checked"]
@@ -51,7 +55,7 @@ def render_checked(found: list[Checked], console: Console) -> None:
             Text(each.name),
             "-" if each.label is None else str(each.label),
             Text("accepted", style=_STYLE["proved"]),
-            bound(each.upper, up=True),
+            _upper(each),
             f"{each.leaves:,}",
             "-" if each.subject.members is None else f"{each.subject.members:,}",
             f"{each.seconds:.1f}",
@@ -63,7 +67,26 @@ def render_checked(found: list[Checked], console: Console) -> None:
         if isinstance(subject, Subject):
             own = [each.label for each in found if each.subject is subject]
             lines.append(Text(subject.claimed([label for label in own if label is not None])))
+    lines += [Text(line) for line in _alone(found)]
     console.print(Group(*lines), soft_wrap=True)
+
+
+def _upper(found: Checked) -> str:
+    upper = found.upper if isinstance(found.subject, Subject) else found.subject.upper
+    return "none" if upper is None else bound(upper, up=True)
+
+
+def _alone(found: list[Checked]) -> Iterator[str]:
+    """Say of which members of a family there are claims of their own."""
+    known: dict[tuple[str, Path, int], set[int]] = {}
+    for each in found:
+        if not isinstance(each.subject, Subject):
+            name = each.name.partition(", member ")[0]
+            for path, member, members in each.subject.alone:
+                known.setdefault((name, path, members), set()).add(member)
+    for (name, path, members), own in known.items():
+        which = "all" if len(own) == members else f"{runs(sorted(own))} of"
+        yield f"{name} is claimed of {which} {members:,} members of family {path}"
 
 
 def _scope(report: Report) -> list[str]:

@@ -72,6 +72,7 @@ def record(instance: Instance, witness: Witness, pair: bool) -> WitnessRecord:
         member_label=answer,
         words=_sentence(instance, witness, answer, pair),
         cells=cells_of(instance.family.manifest, witness.x),
+        other=pair,
     )
 
 

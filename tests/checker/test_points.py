@@ -208,7 +208,7 @@ def test_words_name_what_they_leave_out(tmp_path):
     content.arrays["tree0.share"] = np.pad(content.arrays["tree0.share"], ((0, 0), (0, 20)))
     content.save(path)
     text = "\n".join(check(path)[0].subject.lines())
-    assert "(21 in all)" in text and "SHA-256 of them as written" in text
+    assert "(21 in all)" in text and "SHA-256 of all 2 cases as written" in text
 
 
 def test_cases_of_very_different_size_are_proved_together(tmp_path):

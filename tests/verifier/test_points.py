@@ -18,10 +18,11 @@ from leaveout.bab.native.search import searched
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Condition, Form, Query
 from leaveout.errors import FamilyError
-from leaveout.models import Members
+from leaveout.models import Members, load_family, load_network
 from leaveout.models.onnx_file import network_from
 from leaveout.models.replay import with_parameters
 from leaveout.verifier.checker import check
+from leaveout.verifier.cli.app import run
 from leaveout.verifier.run import verify
 
 from support import children, networks
@@ -98,6 +99,40 @@ def test_a_resumed_search_is_proved_again(tmp_path, claim):
     assert overlap(one, two)
     most = max(each.upper for each in check(target))
     assert most < 0.0 if two.upper is None else two.upper <= most <= two.upper + 1e-4
+
+
+def test_members_applied_twice_are_claimed_one_by_one_and_all(tmp_path, capsys):
+    spec, target = provable(tmp_path, "twice"), tmp_path / "c.cert"
+    verify(spec, time=20.0, certificate=target)
+    assert run(["check", str(target)]) == 0
+    assert "g is claimed of all" in capsys.readouterr().out
+
+
+SAME = HEAD + "guarantee g: forall x in X, M in F: label(M, x) == label(N, x)\n"
+
+
+def test_that_nothing_changes_is_proved_where_it_is_so(tmp_path):
+    """Also without a premise: no confidence at all leaks, and neither does a tie."""
+    spec = write_question(tmp_path, text=SAME)
+    network = load_network(tmp_path / "full.onnx")
+    family = load_family(tmp_path / "family.npz", network)
+    rng = np.random.default_rng(0)
+    points = rng.random((4000, network.inputs)).astype(np.float32)
+    scores = [network.runner().scores(points)]
+    for index in range(len(family)):
+        taken = {name: value[0] for name, value in family.take([index]).items()}
+        scores.append(network.runner(taken).scores(points))
+    ordered = np.sort(np.stack(scores).astype(float), axis=2)
+    sure = (ordered[..., -1] - ordered[..., -2]).min(axis=0)
+    labels = np.stack(scores).argmax(axis=2)
+    sure[(labels != labels[0]).any(axis=0)] = -1.0
+    centre = points[int(sure.argmax())]
+    low, high = ([float(v) + move for v in centre] for move in (-1e-3, 1e-3))
+    spec.write_text(SAME.replace("box(0, 1)", f"box({low}, {high})"))
+    target = tmp_path / "c.cert"
+    (found,) = verify(spec, time=20.0, certificate=target).results
+    assert (found.verdict, found.lower, found.upper) == ("proved", 0.0, 0.0)
+    assert all(each.upper < 0.0 for each in check(target))
 
 
 def test_more_workers_go_on_from_fewer(tmp_path):

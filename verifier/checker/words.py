@@ -53,6 +53,21 @@ class PointsSubject:
         asked = [each.family for each in families if each.family and each.member is None]
         return asked[0].members if asked else None
 
+    @property
+    def upper(self) -> float | None:
+        """What is claimed of the worst; None where there is said to be no counter-example."""
+        part = self.points.part
+        return None if part.decides or part.upper <= _NONE else part.upper
+
+    @property
+    def alone(self) -> list[tuple[Path, int, int]]:
+        """The single members it is about: family, position, and how many there are."""
+        return [
+            (each.path, each.member, each.part.members)
+            for each in self._families.values()
+            if each.member is not None
+        ]
+
     def lines(self) -> Iterator[str]:
         """Say it: the claim, a line a case, a line a file, and the inputs."""
         part = self.points.part
@@ -83,7 +98,8 @@ class PointsSubject:
                 yield f"  {f'{both} ' if i else ''}{text or 'whatever else holds'}"
         if self._is_cut:
             count, digest = len(part.cases), hashlib.sha256(msgspec.json.encode(part.cases))
-            yield f"  ... {count:,} cases in all, SHA-256 of them as written {digest.hexdigest()}"
+            what = f"all {count:,} cases" if count > 1 else "the case"
+            yield f"  shortened; SHA-256 of {what} as written {digest.hexdigest()}"
         for sha256, (path, name) in self._networks.items():
             yield f"network {name} is {path} (SHA-256 {sha256})"
         for name, each in self._families.items():

@@ -73,8 +73,8 @@ def confidences(
         raise refused[0]
     if not found:
         raise PageError(
-            f"--data {file.path}: none of the results bounds the confidence of leaks, so there is "
-            "nothing to hold points against"
+            f"--data {file.path}: none of the results bounds the confidence of leaks of a family, "
+            "so there is nothing to hold points against"
         )
     return tuple(found), tuple(str(error).removeprefix("--data").strip(": ") for error in refused)
 
@@ -95,6 +95,9 @@ def _questions(run: Run) -> Iterable[tuple[_Question, list[Result]]]:
             leak = recognise(written[result.name], resolver)
             if not isinstance(leak, IdpStatement):
                 # A claim of another form, which bounds no confidence.
+                continue
+            if resolver.is_network(leak.family):
+                # What another network answers says nothing of any training point.
                 continue
             names = str(resolver.value(leak.network)), str(resolver.value(leak.family))
             key = (*names, result.box)

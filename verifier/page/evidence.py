@@ -46,8 +46,9 @@ def _witness(witness: WitnessRecord, box: BoxRecord) -> Html:
     ]
     rows.append(["answer", f"label {witness.label}", f"label {witness.member_label}"])
     member = f"member {witness.member} (lacks row {witness.removed})"
+    member = "the other network" if witness.other else member
     scores = table(
-        "Scores at x of the network and of the member",
+        f"Scores at x of the network and of {'the other' if witness.other else 'the member'}",
         [Column("Label"), Column("network N", number=True), Column(member, number=True)],
         rows,
         seen=True,
@@ -72,7 +73,8 @@ def _units(witness: WitnessRecord) -> Html | None:
     rows: list[list[Child]] = [
         [cell.name, _value(cell), _read(cell, witness.x)] for cell in known[:_MOST]
     ]
-    title = f"x in the units of the data; the member lacks row {witness.removed}"
+    title = "x in the units of the data"
+    title += "" if witness.other else f"; the member lacks row {witness.removed}"
     columns = [Column("Column"), Column("Value", number=True)]
     columns.append(Column("As the network reads it", number=True))
     shown = table(title, columns, rows, seen=len(known) <= _OPEN)
