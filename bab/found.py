@@ -77,7 +77,7 @@ class ClaimReplayer:
         # On the edge float64 may say so of what is not quite one.
         if not all(_holds_exactly(each, wide, exact) for each in asked.conditions):
             return None
-        value = min(form.value(wide, exact) for form in asked.goals)
+        value = _rounded_down(min(form.least(wide, exact) for form in asked.goals))
         return Found(value, tuple(points), tuple(scores), member, case, joint)
 
     def _rounded(self, joint: Floats) -> list[NDArray[np.float32]] | None:
@@ -100,8 +100,10 @@ class ClaimReplayer:
 
 
 def _holds_exactly(condition: Condition, points: list[Floats], scores: list[Floats]) -> bool:
-    form = condition.form
-    total = Fraction(form.constant)
-    total += sum(Fraction(c) * Fraction(float(points[p][i])) for p, i, c in form.features)
-    total += sum(Fraction(c) * Fraction(float(scores[a][j])) for a, j, c in form.scores)
-    return total > 0 if condition.strict else total >= 0
+    least = condition.form.least(points, scores)
+    return least > 0 if condition.strict else least >= 0
+
+
+def _rounded_down(value: Fraction) -> float:
+    nearest = float(value)
+    return nearest if Fraction(nearest) <= value else float(np.nextafter(nearest, -np.inf))

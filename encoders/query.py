@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,9 @@ from leaveout.models import Members, Network
 __all__ = ["Application", "Condition", "Form", "Query"]
 
 Floats = NDArray[np.float64]
+
+_UNIT64 = Fraction(1, 2**52)
+"""No number is off by more than this share of its nearest float64."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +52,14 @@ class Form:
     scores : tuple of (int, int, float)
         Application, label, coefficient; no place occurs twice.
     constant : float
+    rounded : bool
+        Whether its numbers stand for others, each the nearest float64 to one.
     """
 
     features: tuple[tuple[int, int, float], ...] = ()
     scores: tuple[tuple[int, int, float], ...] = ()
     constant: float = 0.0
+    rounded: bool = False
 
     def value(self, points: list[Floats], scores: list[Floats]) -> float:
         """Evaluate it in float64.
@@ -66,6 +73,17 @@ class Form:
         total = self.constant
         total += sum(c * float(points[p][i]) for p, i, c in self.features)
         return float(total + sum(c * float(scores[a][j]) for a, j, c in self.scores))
+
+    def least(self, points: list[Floats], scores: list[Floats]) -> Fraction:
+        """Evaluate it exactly; of rounded numbers, the least that those they stand for may give.
+
+        Parameters are those of `value`.
+        """
+        terms = [Fraction(self.constant)]
+        terms += [Fraction(c) * Fraction(float(points[p][i])) for p, i, c in self.features]
+        terms += [Fraction(c) * Fraction(float(scores[a][j])) for a, j, c in self.scores]
+        total = sum(terms, Fraction(0))
+        return total - _UNIT64 * sum(map(abs, terms), Fraction(0)) if self.rounded else total
 
 
 @dataclass(frozen=True)

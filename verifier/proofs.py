@@ -12,6 +12,7 @@ from pathlib import Path
 import leaveout
 from leaveout.bab import Instance
 from leaveout.bab.native.certificate import CertificateBook, FileFacts
+from leaveout.bab.native.quest import NOTHING
 from leaveout.bab.native.records import Record
 from leaveout.errors import SpecError
 from leaveout.files import ARCHIVE, opened
@@ -148,8 +149,10 @@ class CertificateTarget:
         for claim in claims:
             self._book.add_points(claim)
         upper, proved = max(s.upper for s in solved), max(claim.upper for claim in claims)
+        upper = max(upper, NOTHING)
         if upper + _CLOSE * (1.0 + abs(upper)) < proved and not decides:
-            self.notes.append(f"{name}: the certificate proves {proved:.6g} only, not {upper:.6g}")
+            told = f"{upper:.6g}" if upper > NOTHING else "that nothing counts at all"
+            self.notes.append(f"{name}: the certificate proves {proved:.6g} only, not {told}")
 
     def write(self) -> None:
         """Write the certificate, whole or not at all.

@@ -100,6 +100,12 @@ class Checkpoints:
         folder = f"{name}/{label}"
         known = self._searches.get(folder, {}).get("question", question)
         for field in question:
+            if field == "certificate" and known.get(field) != question[field]:
+                given = "with" if known.get(field) else "without"
+                raise CheckpointError(
+                    f"{self.path}: a checkpoint of a run {given} --certificate: what such a run "
+                    f"keeps differs; go on {given} it, or name another file"
+                )
             if known.get(field) != question[field]:
                 raise CheckpointError(
                     f"{self.path}: a checkpoint of another question: the {field} of "

@@ -135,6 +135,37 @@ def test_that_nothing_changes_is_proved_where_it_is_so(tmp_path):
     assert all(each.upper < 0.0 for each in check(target))
 
 
+def constant(folder, *scores):
+    """Write a network that gives these scores everywhere."""
+    network = network_from(networks.dense(np.random.default_rng(0), (1, 4, len(scores))), "n")
+    flat = {name: np.zeros_like(value) for name, value in network.parameters.items()}
+    (last,) = [name for name, value in flat.items() if value.shape == (len(scores),)]
+    flat[last] = np.array(scores, np.float32)
+    onnx.save(with_parameters(network.model, flat), folder / "n.onnx")
+
+
+def test_scores_that_cancel_are_summed_exactly(tmp_path):
+    constant(tmp_path, 1e20, 1e20, 0.001)
+    (tmp_path / "s.spec").write_text(
+        'let N = network("n.onnx")\nlet X = box(0, 1)\nfind d: greatest d such that '
+        "forall x in X: score(N, x, 0) + score(N, x, 2) - score(N, x, 1) >= d\n"
+    )
+    (found,) = verify(tmp_path / "s.spec", time=1.0).results
+    assert found.lower is None or found.lower <= float(np.float32(0.001))
+    assert found.upper >= float(np.float32(0.001))
+
+
+@pytest.mark.parametrize(
+    "claim", ["score(N, x, 1) - 0.5 - 1e-17 < 0.5", "score(N, x, 1) - 1 < 1e-17"]
+)
+def test_what_holds_by_less_than_numbers_are_rounded_is_not_refuted(tmp_path, claim):
+    constant(tmp_path, 0.0, 1.0)
+    head = 'let N = network("n.onnx")\nlet X = box(0, 1)\n'
+    (tmp_path / "s.spec").write_text(f"{head}guarantee g: forall x in X: {claim}\n")
+    (found,) = verify(tmp_path / "s.spec", time=1.0).results
+    assert found.verdict != "refuted"
+
+
 def test_more_workers_go_on_from_fewer(tmp_path):
     """Those that are given nothing at first name no node as another is named."""
     spec, state, target = provable(tmp_path, "robust"), tmp_path / "state", tmp_path / "c.cert"

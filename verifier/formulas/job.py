@@ -359,4 +359,6 @@ class _Loader:
             (p, i, float(c)) for (kind, p, i), c in lin.terms.items() if kind == "feature"
         )
         scores = tuple((a, j, float(c)) for (kind, a, j), c in lin.terms.items() if kind == "score")
-        return Form(features, scores, float(lin.constant))
+        numbers = (*lin.terms.values(), lin.constant)
+        rounded = any(Fraction(float(number)) != number for number in numbers)
+        return Form(features, scores, float(lin.constant), rounded)
