@@ -254,7 +254,8 @@ def test_an_explorer_goes_on_as_it_would_have(monkeypatch):
     others = []
     for _ in range(2):
         other = Site(Leaks(instance, 1), OPTIONS)
-        other.load(state, state.names)
+        other.rename(state.names)
+        other.load(state)
         for each in anchors:
             other.add_anchored(*each)
         for each in blocks:
