@@ -6,10 +6,12 @@ import re
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import leaveout
 from leaveout.models import load_network
+from leaveout.models.replay import with_parameters
 from leaveout.verifier.cli.app import run
 from leaveout.verifier.page import Page, PageError, document, load
 from leaveout.verifier.page.confidences import confidences
@@ -200,6 +202,28 @@ def test_results_that_bound_no_confidence_have_nothing_to_hold_points_against(ma
     runs = load([str(made.file(made.result()))])
     with pytest.raises(PageError, match="none of the results bounds the confidence of leaks"):
         confidences(runs, PointsFile.open(str(made.folder / "p.npz")))
+
+
+def test_two_networks_say_nothing_of_training_points(tmp_path):
+    text = (
+        'let N = network("full.onnx")\nlet K = network("other.onnx")\nlet X = box(0, 1)\n'
+        "find b: least b such that forall x in X: confidence(N, x) > b => "
+        "label(K, x) == label(N, x)\n"
+    )
+    spec = write_question(tmp_path, text=text)
+    full = load_network(tmp_path / "full.onnx")
+    turned = {name: -value for name, value in full.parameters.items()}
+    onnx.save(with_parameters(full.model, turned), tmp_path / "other.onnx")
+    report = leaveout.verify(spec, workers=1)
+    (result,) = report.results
+    assert result.witness is not None and result.witness.other
+    write_json(report, tmp_path / "r.json")
+    runs = load([str(tmp_path / "r.json")])
+    page = document(Page(runs, (), (), ""))
+    assert "the other network" in page and "lacks row" not in page
+    np.savez(tmp_path / "p.npz", X=np.zeros((2, full.inputs)))
+    with pytest.raises(PageError, match=r"none of the results bounds .* of a family"):
+        confidences(runs, PointsFile.open(str(tmp_path / "p.npz")))
 
 
 def test_a_network_that_is_not_there_is_said(made, capsys):

@@ -6,6 +6,7 @@ import math
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -133,6 +134,16 @@ def test_that_nothing_changes_is_proved_where_it_is_so(tmp_path):
     (found,) = verify(spec, time=20.0, certificate=target).results
     assert (found.verdict, found.lower, found.upper) == ("proved", 0.0, 0.0)
     assert all(each.upper < 0.0 for each in check(target))
+
+
+def test_exact_claims_are_charged_what_folding_rounds():
+    rng = np.random.default_rng(0)
+    network = network_from(networks.dense(rng, (2, 6, 3), 3.0), "N")
+    query = Query((Box(np.zeros(2), np.ones(2)),), (Application(network, 0),), ())
+    form = Form((), ((0, 0, 1.0), (0, 1, -1.0)))
+    (float32,) = FormErrors(query).over([form])
+    (exact,) = FormErrors(replace(query, reals=True)).over([form])
+    assert 0.0 < exact == 2.0**-27 * float32
 
 
 def constant(folder, *scores):
