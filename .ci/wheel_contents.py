@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 DATA = (
     "leaveout/py.typed",
-    "leaveout/specs/grammar.lark",
+    "leaveout/specs/text/grammar.lark",
     "leaveout/verifier/page/style.css",
     "leaveout/verifier/report.schema.json",
 )

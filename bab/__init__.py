@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from leaveout.bab.instance import Instance, make_instance
+from leaveout.bab.lucid.options import LucidOptions
+from leaveout.bab.lucid.variants import VARIANTS, Variant, find_variant
 from leaveout.bab.native.leaks import search as search_native
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.options import LucidOptions
 from leaveout.bab.result import EngineResult, Progress, ProgressCallback, SearchResult, agree
-from leaveout.bab.variants import VARIANTS, Variant, find_variant
 from leaveout.bab.witness import Replayer, Witness
 
 if TYPE_CHECKING:
-    from leaveout.bab.lucid import search
+    from leaveout.bab.lucid.algorithm import search
 
 __all__ = [
     "VARIANTS",
@@ -38,7 +38,7 @@ __all__ = [
 # Imported when first used: the native engine must not wait for what writes MILPs.
 def __getattr__(name: str) -> object:
     if name == "search":
-        from leaveout.bab.lucid import search
+        from leaveout.bab.lucid.algorithm import search
 
         return search
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

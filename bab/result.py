@@ -31,7 +31,7 @@ class SearchResult(Generic[W]):
     upper : float
         No counter-example has a higher value, as computed in float32; minus infinity where there
         is none at all.
-    witness : Witness or leaveout.bab.seek.Found or None
+    witness : Witness or leaveout.bab.attack.claim_attack.Found or None
     closed : bool
         Whether the bounds agree to the gap asked for, or settle the floor asked about.
     reason : {"time", "solver", "numerical"} or None

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from leaveout.bab import NativeOptions, Progress, SearchResult
-from leaveout.bab.found import Found
+from leaveout.bab.attack.counterexamples import Found
 from leaveout.bab.native.claims import STEPS, Claims
 from leaveout.bab.native.question import Question, question_of
 from leaveout.bab.native.search import searched

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from leaveout import verify
-from leaveout.bab.native.digests import box_digest, family_digest, network_digest
+from leaveout.bab.native.files.digests import box_digest, family_digest, network_digest
 from leaveout.encoders import Box
 from leaveout.errors import GuardError
 from leaveout.models.family_file import save_family_file

@@ -17,10 +17,10 @@ import numpy as np
 from svg import Panel, Sheet
 
 from leaveout.bab import EngineResult, Instance
+from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.kernels.batch import OPEN
 from leaveout.bab.native.leaks import Leaks
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.records import Record
 from leaveout.bab.native.search import NativeSearch
 from leaveout.models.train import Recipe
 

@@ -22,8 +22,8 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
+from leaveout.bab.votes.collective_exact import worst_attack
 from leaveout.encoders.votes.collective import stakes_of
-from leaveout.encoders.votes.collective_exact import worst_attack
 from leaveout.encoders.votes.plurality import plurality_radii
 from leaveout.encoders.votes.run_off import run_off_exact, run_off_published
 from leaveout.encoders.votes.tally import tally
@@ -36,7 +36,7 @@ from leaveout.models.votes import (
     samples_from_arrays,
 )
 from leaveout.solvers import find_solver
-from leaveout.verifier.votes import (
+from leaveout.verifier.values.votes import (
     FiniteVote,
     PluralityVote,
     Radii,

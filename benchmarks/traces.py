@@ -13,7 +13,7 @@ from leaveout.bab import EngineResult, Instance, LucidOptions, Progress
 from leaveout.bab import search as lucid_search
 from leaveout.bab.native.leaks import search as native_search
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.site import Site
+from leaveout.bab.native.workers.state import Site
 from leaveout.cores import cores
 
 __all__ = ["Moment", "Run", "machine", "run_lucid", "run_native", "warm_up", "write_traces"]

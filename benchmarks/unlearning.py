@@ -29,7 +29,7 @@ from leaveout.models.train.data import TrainingData
 from leaveout.models.train.export import network_model, unflatten
 from leaveout.models.train.source import read_data
 from leaveout.models.unlearning import Deletion, Game, GraphNetwork, Schedule, play
-from leaveout.verifier.membership import (
+from leaveout.verifier.audits.membership import (
     Advantage,
     Events,
     Plan,
@@ -42,7 +42,7 @@ from leaveout.verifier.membership import (
     views_of,
     write_audit,
 )
-from leaveout.verifier.membership.means import mean_lower, mean_upper
+from leaveout.verifier.audits.membership.means import mean_lower, mean_upper
 
 from traces import machine
 

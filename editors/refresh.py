@@ -9,8 +9,8 @@ import json
 import re
 from pathlib import Path
 
-from leaveout.specs.functions import BUILT_IN
-from leaveout.specs.words import KEYWORDS, STATEMENTS
+from leaveout.specs.table.functions import BUILT_IN
+from leaveout.specs.text.tokens import KEYWORDS, STATEMENTS
 
 ROOT = Path(__file__).resolve().parent.parent
 GRAMMAR = ROOT / "editors" / "leaveout.tmLanguage.json"

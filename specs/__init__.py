@@ -1,13 +1,14 @@
 """Specifications: text to a typed syntax tree, and messages that point where it is wrong.
 
 The functions a specification may call, plug-ins' too, are here to build the tree in Python: see
-`leaveout.specs.builder`.
+`leaveout.specs.python.builder`.
 """
 
 from collections.abc import Callable
 
-from leaveout.specs import builder
-from leaveout.specs.builder import (
+from leaveout.specs.printing.format import formatted
+from leaveout.specs.python import builder
+from leaveout.specs.python.builder import (
     Term,
     find,
     forall,
@@ -21,14 +22,11 @@ from leaveout.specs.builder import (
     param,
     spec,
 )
-from leaveout.specs.check import CheckedSpec, check
-from leaveout.specs.format import formatted
-from leaveout.specs.functions import Function, Parameter, functions
-from leaveout.specs.included import expand, load
-from leaveout.specs.params import params, with_params
-from leaveout.specs.parse import parse
-from leaveout.specs.source import Position, Source
-from leaveout.specs.tree import (
+from leaveout.specs.table.functions import Function, Parameter, functions
+from leaveout.specs.text.included import expand, load
+from leaveout.specs.text.parse import parse
+from leaveout.specs.text.source import Position, Source
+from leaveout.specs.text.tree import (
     And,
     Arithmetic,
     Binder,
@@ -56,6 +54,8 @@ from leaveout.specs.tree import (
     Text,
 )
 from leaveout.specs.types import Type
+from leaveout.specs.typing.check import CheckedSpec, check
+from leaveout.specs.typing.params import params, with_params
 
 __all__ = [
     "And",

@@ -7,26 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from leaveout.bab.native.checkpoint import Checkpoint, Checkpoints
+from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
 from leaveout.errors import LeaveoutError
 from leaveout.specs import CheckedSpec, Find, Guarantee
-from leaveout.verifier.formula import IdpStatement, recognise
-from leaveout.verifier.formulas import (
-    Asked,
-    FormulaJob,
-    claimed,
-    decide_formula,
-    load_formula,
-    why_no_formula,
-)
-from leaveout.verifier.idp import Decider, Job, StatementProgress
 from leaveout.verifier.options import VerifyOptions
-from leaveout.verifier.proofs import CertificateTarget
+from leaveout.verifier.points.decide import claimed, decide_formula
+from leaveout.verifier.points.idp import Decider, Job, StatementProgress
+from leaveout.verifier.points.job import Asked, FormulaJob, load_formula, why_no_formula
+from leaveout.verifier.points.leak_statements import IdpStatement, recognise
+from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.report import Result
 from leaveout.verifier.resolve import Resolver
 from leaveout.verifier.sharing import Clock
 from leaveout.verifier.unused import Kind
-from leaveout.verifier.values import ValueDecider, is_solved, is_value_claim
+from leaveout.verifier.values.decider import ValueDecider, is_solved, is_value_claim
 from leaveout.verifier.warming import kernels_of_values
 
 __all__ = ["Context", "Engine", "FormulaTask", "LeakTask", "Task", "ValueTask", "engines"]

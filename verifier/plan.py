@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leaveout.specs import Find, Spec
-from leaveout.specs.params import Value
+from leaveout.specs.typing.params import Value
 from leaveout.verifier.engines import Context, FormulaTask, LeakTask, Task
-from leaveout.verifier.formulas import FormulaJob
-from leaveout.verifier.idp import Decider, Job
 from leaveout.verifier.options import VerifyOptions
+from leaveout.verifier.points.idp import Decider, Job
+from leaveout.verifier.points.job import FormulaJob
 from leaveout.verifier.reading import read_spec
 from leaveout.verifier.resolve import Resolver
 from leaveout.verifier.run import usable_features

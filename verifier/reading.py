@@ -9,10 +9,10 @@ from pathlib import Path
 
 from leaveout.errors import LeaveoutError
 from leaveout.specs import CheckedSpec, Spec, check, expand, params, parse, with_params
-from leaveout.specs.errors import Slip
-from leaveout.specs.params import Value, shown
-from leaveout.specs.parse import decoded, read_bytes, with_text
-from leaveout.specs.place import pointed
+from leaveout.specs.text.errors import Slip
+from leaveout.specs.text.parse import decoded, read_bytes, with_text
+from leaveout.specs.text.place import pointed
+from leaveout.specs.typing.params import Value, shown
 from leaveout.verifier.resolve import Resolver
 
 __all__ = ["Reading", "read_spec"]

@@ -10,11 +10,11 @@ import numpy as np
 from leaveout.errors import FamilyError, LeaveoutError, ModelError
 from leaveout.models import Family, Manifest, Network, load_family, load_network
 from leaveout.specs import Call, CheckedSpec, Expression, Let, Name, Node, Text
-from leaveout.specs.arguments import bind
-from leaveout.specs.constants import constant
-from leaveout.specs.errors import Slip, pointing
-from leaveout.specs.functions import built_in
+from leaveout.specs.table.functions import built_in
+from leaveout.specs.text.constants import constant
+from leaveout.specs.text.errors import Slip, pointing
 from leaveout.specs.types import INPUTS, Type
+from leaveout.specs.typing.arguments import bind
 
 __all__ = ["Resolver"]
 

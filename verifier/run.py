@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 import leaveout
-from leaveout.bab.native.checkpoint import Checkpoints
-from leaveout.bab.native.executors import make_executor
+from leaveout.bab.lucid.options import LOOSE
+from leaveout.bab.native.files.checkpoint import Checkpoints
 from leaveout.bab.native.kernels import make_kernel
-from leaveout.bab.options import LOOSE
+from leaveout.bab.native.workers.executors import make_executor
 from leaveout.errors import SolverError
 from leaveout.solvers import Feature, find_solver
 from leaveout.specs import Spec
-from leaveout.specs.params import Value
+from leaveout.specs.typing.params import Value
 from leaveout.verifier.engines import Context
-from leaveout.verifier.idp import Decider, StatementProgress
 from leaveout.verifier.options import ENGINES, VerifyOptions
-from leaveout.verifier.proofs import CertificateTarget
+from leaveout.verifier.points.idp import Decider, StatementProgress
+from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.reading import read_spec
 from leaveout.verifier.report import Report
 from leaveout.verifier.sharing import Clock
@@ -60,7 +60,7 @@ def verify(
     Parameters
     ----------
     spec : path or Spec
-        A file, or a tree built in Python or by `leaveout.specs.parse`.
+        A file, or a tree built in Python or by `leaveout.specs.text.parse`.
     solver, engine, time, workers, variant, seed
         See `leaveout.verifier.options.VerifyOptions`.
     folder : path, optional

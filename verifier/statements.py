@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from leaveout.bab.native.checkpoint import Checkpoint, Checkpoints
+from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
 from leaveout.specs import Find, Guarantee
 from leaveout.verifier.engines import Context, Engine, FormulaTask, LeakTask, Task, engines
-from leaveout.verifier.idp import Job
+from leaveout.verifier.points.idp import Job
 from leaveout.verifier.report import Result
 from leaveout.verifier.sharing import Clock
 from leaveout.verifier.unused import in_vain

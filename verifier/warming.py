@@ -8,10 +8,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from leaveout.bab.rehearsal import rehearse
+from leaveout.bab.native.rehearsal import rehearse
 from leaveout.specs import CheckedSpec, Find, Guarantee
-from leaveout.specs.tree import Call
-from leaveout.verifier.reachable import reachable
+from leaveout.specs.text.tree import Call
+from leaveout.verifier.values.reachable import reachable
 
 __all__ = ["KERNELS", "Say", "kernels_of_values", "warmed"]
 
@@ -127,7 +127,7 @@ def _forest() -> None:
 def _decide(text: str, folder: Path) -> None:
     from leaveout.specs import parse
     from leaveout.verifier.reading import read_spec
-    from leaveout.verifier.values import ValueDecider
+    from leaveout.verifier.values.decider import ValueDecider
 
     reading = read_spec(parse(text), folder, None)
     decider = ValueDecider(reading.checked, reading.resolver(), folder)

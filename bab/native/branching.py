@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.native.gauge import SMALL_REGION
 from leaveout.bab.native.nodes import Node, Split
+from leaveout.bab.native.rounding_bound import SMALL_REGION
 
 __all__ = ["Brancher"]
 

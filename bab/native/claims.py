@@ -10,19 +10,19 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.crude import Crude
-from leaveout.bab.found import Found
+from leaveout.bab.attack.claim_attack import Seeker
+from leaveout.bab.attack.counterexamples import Found
 from leaveout.bab.native.clusters import make_clusters
-from leaveout.bab.native.digests import box_digest, family_digest, network_digest
+from leaveout.bab.native.files.digests import box_digest, family_digest, network_digest
+from leaveout.bab.native.files.proof_trees import Room
 from leaveout.bab.native.forms import Forms
-from leaveout.bab.native.gauge import ROOM, SMALL_REGION
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.pairs import Space, make_space
-from leaveout.bab.native.proof_trees import Room
+from leaveout.bab.native.propagation import Crude
 from leaveout.bab.native.quest import Hint, Prepared
 from leaveout.bab.native.question import Question
-from leaveout.bab.seek import Seeker
+from leaveout.bab.native.rounding_bound import ROOM, SMALL_REGION
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box, Interval
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.native.criterion import Criterion
+from leaveout.bab.native.files.saved import Saved
 from leaveout.bab.native.quest import Finding
-from leaveout.bab.native.saved import Saved
 
 __all__ = ["Enclosure"]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from leaveout.bab.instance import Instance
+from leaveout.bab.lucid.options import TIGHT
+from leaveout.bab.lucid.sets import MemberSet, bound_set
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.pairs import Space
-from leaveout.bab.options import TIGHT
-from leaveout.bab.sets import MemberSet, bound_set
 from leaveout.encoders import Box, Encoding, hyper_network, network_bounds, pair_bounds
 from leaveout.solvers import SolverProcess
 

@@ -11,22 +11,22 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from leaveout.bab.attack.leak_attack import improve_many, scout
 from leaveout.bab.instance import Instance
-from leaveout.bab.native.checkpoint import Checkpoint
 from leaveout.bab.native.clusters import make_clusters
-from leaveout.bab.native.digests import box_digest, family_digest, network_digest
+from leaveout.bab.native.files.checkpoint import Checkpoint
+from leaveout.bab.native.files.digests import box_digest, family_digest, network_digest
+from leaveout.bab.native.files.proof_trees import Room
+from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.forms import leak_forms
-from leaveout.bab.native.gauge import LeakGauge, blur_at
 from leaveout.bab.native.groups import Group
 from leaveout.bab.native.handoff import Handoff
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.pairs import make_space
-from leaveout.bab.native.proof_trees import Room
 from leaveout.bab.native.quest import Hint, Prepared
-from leaveout.bab.native.records import Record
+from leaveout.bab.native.rounding_bound import LeakGauge, blur_at
 from leaveout.bab.native.search import searched
 from leaveout.bab.result import EngineResult, ProgressCallback
-from leaveout.bab.scout import improve_many, scout
 from leaveout.bab.witness import Replayer, Witness
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box, PairBounds

@@ -23,7 +23,7 @@ class NativeOptions:
     workers : int
         Explorers; each takes its share of the cores.
     executor : str
-        How several explorers run: see `leaveout.bab.native.executors`.
+        How several explorers run: see `leaveout.bab.native.workers.executors`.
     kernel : {"cpu", "torch", "torch:cpu", "torch:cuda", "numpy"}
     certificate : bool
         Keep what a certificate needs; then no node is handed to a MILP solver.

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.native.clusters import Clusters
+from leaveout.bab.native.files.proof_trees import Room
 from leaveout.bab.native.forms import Forms
 from leaveout.bab.native.handoff import Handoff
 from leaveout.bab.native.nodes import Node, root_node
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.pairs import Space
-from leaveout.bab.native.proof_trees import Room
 from leaveout.deadline import Deadline
 
 __all__ = ["NOTHING", "Finding", "Hint", "Parcel", "Prepared", "Quest"]

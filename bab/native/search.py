@@ -11,19 +11,19 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.native.checkpoint import Checkpoint
-from leaveout.bab.native.crew import OverdueError, WorkerLostError
 from leaveout.bab.native.criterion import Criterion, shown
 from leaveout.bab.native.enclosure import Enclosure
-from leaveout.bab.native.executors import make_executor
+from leaveout.bab.native.files.checkpoint import Checkpoint
+from leaveout.bab.native.files.records import Record
+from leaveout.bab.native.files.saved import Saved
 from leaveout.bab.native.groups import Group
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.quest import Finding, Hint, Quest
-from leaveout.bab.native.records import Record
-from leaveout.bab.native.saved import Saved
-from leaveout.bab.native.site import SiteState, TornError
 from leaveout.bab.native.stop import Stop
-from leaveout.bab.native.team import Team
+from leaveout.bab.native.workers.coordinator import Team
+from leaveout.bab.native.workers.executors import make_executor
+from leaveout.bab.native.workers.pool import OverdueError, WorkerLostError
+from leaveout.bab.native.workers.state import SiteState, TornError
 from leaveout.bab.result import Progress, ProgressCallback, Reason, SearchResult
 from leaveout.deadline import NEVER, Deadline
 

@@ -13,8 +13,8 @@ from unittest import mock
 import numpy as np
 
 from leaveout.bab import Instance, NativeOptions, search_native
-from leaveout.bab.native.certificate import CertificateBook, FileFacts
-from leaveout.bab.native.records import Record
+from leaveout.bab.native.files.certificate import CertificateBook, FileFacts
+from leaveout.bab.native.files.records import Record
 from leaveout.errors import LeaveoutError, SpecError
 from leaveout.verifier.checker import Checked, RejectedError, check
 

@@ -104,10 +104,10 @@ def run(instance: Instance, ask: Case, engine: str) -> EngineResult:
     given = {"floor": ask["floor"], "decide": ask["decide"]}
     with contextlib.ExitStack() as stack:
         if not ask["scout"]:
-            for module in ("leaveout.bab.native.leaks", "leaveout.bab.lucid"):
+            for module in ("leaveout.bab.native.leaks", "leaveout.bab.lucid.algorithm"):
                 stack.enter_context(mock.patch(f"{module}.scout", lambda *a, **k: None))
         if engine == "lucid":
-            stack.enter_context(mock.patch("leaveout.bab.lucid.SolverPool", WarmPool))
+            stack.enter_context(mock.patch("leaveout.bab.lucid.algorithm.SolverPool", WarmPool))
             lucid = LucidOptions(seconds=5 * ask["seconds"])
             return search(instance, ask["label"], lucid, **given)
         native = NativeOptions(

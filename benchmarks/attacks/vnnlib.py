@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from leaveout.models.onnx_file import check_against_onnxruntime, network_from
 from leaveout.specs.vnnlib import parse_problem, query_of
-from leaveout.verifier.query import Decision, decide
+from leaveout.verifier.points.query import Decision, decide
 
 from attacks.inputs import Inputs, random_box
 from attacks.kind import Answer, Case, Outcome

@@ -7,8 +7,8 @@ import pkgutil
 from collections.abc import Iterator
 
 from leaveout.specs import table
-from leaveout.specs.functions import BUILT_IN
-from leaveout.specs.signatures import Function, Parameter
+from leaveout.specs.table.functions import BUILT_IN
+from leaveout.specs.table.signatures import Function, Parameter
 
 __all__ = ["links", "page"]
 

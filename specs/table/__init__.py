@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leaveout.specs.signatures import Function
 from leaveout.specs.table import access, deletion, inputs, networks, points, votes
+from leaveout.specs.table.signatures import Function
 
 __all__ = ["BUILT_IN"]
 

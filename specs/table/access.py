@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leaveout.specs.signatures import Function, Parameter
+from leaveout.specs.table.signatures import Function, Parameter
 from leaveout.specs.types import ACCESS, BOOLEAN, NUMBER, TEXT
 
 __all__ = ["FUNCTIONS"]

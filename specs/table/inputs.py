@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from leaveout.specs.expressions import Expression, ListOf, Number
-from leaveout.specs.listed import Reader, Unknown
-from leaveout.specs.signatures import Bound, Function, Parameter, Rule, Types
+from leaveout.specs.table.listed import Reader, Unknown
+from leaveout.specs.table.signatures import Bound, Function, Parameter, Rule, Types
+from leaveout.specs.text.expressions import Expression, ListOf, Number
 from leaveout.specs.types import INPUTS, LIST, NUMBER, TABLE, TEXT, Type
 
 __all__ = ["FUNCTIONS"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leaveout.specs.expressions import Number
-from leaveout.specs.signatures import Bound, Function, Parameter, Types
+from leaveout.specs.table.signatures import Bound, Function, Parameter, Types
+from leaveout.specs.text.expressions import Number
 from leaveout.specs.types import FAMILY, LABEL, NETWORK, NUMBER, POINT, TEXT
 
 __all__ = ["FUNCTIONS"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from leaveout.specs.listed import Reader, Unknown
-from leaveout.specs.signatures import Bound, Function, Parameter, Types
+from leaveout.specs.table.listed import Reader, Unknown
+from leaveout.specs.table.signatures import Bound, Function, Parameter, Types
 from leaveout.specs.types import BOOLEAN, LIST, NUMBER, POINT
 
 __all__ = ["FUNCTIONS"]

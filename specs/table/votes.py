@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from leaveout.specs.expressions import Call, Number
-from leaveout.specs.signatures import Bound, Function, Parameter, Types
+from leaveout.specs.table.signatures import Bound, Function, Parameter, Types
+from leaveout.specs.text.expressions import Call, Number
 from leaveout.specs.types import (
     BALLOTS,
     BOOLEAN,

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from leaveout.encoders.box import Box
-from leaveout.specs.errors import Slip
+from leaveout.specs.text.errors import Slip
 from leaveout.specs.vnnlib.formula import Atom, Place
 from leaveout.specs.vnnlib.rounding import above, below
 

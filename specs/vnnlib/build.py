@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from leaveout.encoders.query import Application, Condition, Form, Query
 from leaveout.models import Network
-from leaveout.specs.errors import Slip
+from leaveout.specs.text.errors import Slip
 from leaveout.specs.vnnlib.bounds import Bounds
 from leaveout.specs.vnnlib.cases import LARGEST, alternatives, conjuncts
 from leaveout.specs.vnnlib.formula import Atom, Linear, Place

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import chain
 
-from leaveout.specs.errors import Slip
-from leaveout.specs.source import Position
+from leaveout.specs.text.errors import Slip
+from leaveout.specs.text.source import Position
 from leaveout.specs.vnnlib.formula import All, Atom, Formula
 
 __all__ = ["LARGEST", "MOST_CASES", "alternatives", "conjuncts"]

@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
-from leaveout.specs.errors import Slip, nearest
-from leaveout.specs.source import Position
+from leaveout.specs.text.errors import Slip, nearest
+from leaveout.specs.text.source import Position
 from leaveout.specs.vnnlib.formula import (
     All,
     Any,

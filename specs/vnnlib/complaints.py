@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from leaveout.specs.errors import Slip
-from leaveout.specs.source import Position
+from leaveout.specs.text.errors import Slip
+from leaveout.specs.text.source import Position
 
 __all__ = ["slip_of"]
 

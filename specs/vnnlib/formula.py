@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from leaveout.specs.errors import Slip
-from leaveout.specs.source import Position
+from leaveout.specs.text.errors import Slip
+from leaveout.specs.text.source import Position
 
 __all__ = [
     "All",

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from leaveout.specs.errors import Slip
+from leaveout.specs.text.errors import Slip
 from leaveout.specs.vnnlib.text import place
 
 __all__ = ["Bracketed", "Tree", "Word", "read_lists"]

@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from leaveout.errors import SpecError
-from leaveout.specs.errors import Slip
-from leaveout.specs.source import Position
+from leaveout.specs.text.errors import Slip
+from leaveout.specs.text.source import Position
 from leaveout.specs.vnnlib.complaints import slip_of
 from leaveout.specs.vnnlib.formula import (
     All,

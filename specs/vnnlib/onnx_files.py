@@ -14,7 +14,7 @@ from leaveout.errors import ModelError
 from leaveout.files import MODEL, opened
 from leaveout.models import Network, architecture_hash, load_network
 from leaveout.models.onnx_file import network_from_bytes
-from leaveout.specs.errors import Slip
+from leaveout.specs.text.errors import Slip
 from leaveout.specs.vnnlib.problem import Declared, Problem, Tensor
 
 __all__ = ["check_networks", "load_model", "structure_hash"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from leaveout.specs.source import Position
+from leaveout.specs.text.source import Position
 from leaveout.specs.vnnlib.formula import Formula, Place
 
 __all__ = ["Declared", "Problem", "Tensor"]

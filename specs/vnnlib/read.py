@@ -10,7 +10,7 @@ from pathlib import Path
 from leaveout.encoders.query import Query
 from leaveout.errors import SpecError
 from leaveout.models import Network
-from leaveout.specs.errors import Slip
+from leaveout.specs.text.errors import Slip
 from leaveout.specs.vnnlib.build import build
 from leaveout.specs.vnnlib.classic import read_classic
 from leaveout.specs.vnnlib.modern import is_modern, read_modern

@@ -11,8 +11,8 @@ from typing import IO, cast
 
 from leaveout.errors import SpecError
 from leaveout.files import UnusualFileError, opened
-from leaveout.specs.errors import Slip
-from leaveout.specs.source import Position
+from leaveout.specs.text.errors import Slip
+from leaveout.specs.text.source import Position
 
 __all__ = ["DEEPEST", "LARGEST", "Lines", "one_line", "place", "read_text", "without_comments"]
 

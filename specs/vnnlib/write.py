@@ -12,7 +12,7 @@ import numpy as np
 from leaveout.encoders.query import Application, Condition, Query
 from leaveout.errors import SpecError
 from leaveout.files import written_whole
-from leaveout.specs.source import Position
+from leaveout.specs.text.source import Position
 from leaveout.specs.vnnlib.problem import Declared, Tensor
 
 __all__ = ["format_query", "save_query"]

@@ -133,7 +133,7 @@ def test_underflow_is_part_of_the_evaluation_error():
 def test_a_bound_below_a_replayed_leak_makes_the_solver_unbelievable(monkeypatch):
     from dataclasses import replace
 
-    from leaveout.bab.sets import Bounded
+    from leaveout.bab.lucid.sets import Bounded
 
     from support.cases import leaky
 
@@ -143,7 +143,7 @@ def test_a_bound_below_a_replayed_leak_makes_the_solver_unbelievable(monkeypatch
         return Bounded(replace(task, upper=0.01, state="exact"), None, 1)
 
     truth = search(instance, label, LucidOptions(seconds=HANGS))
-    monkeypatch.setattr("leaveout.bab.lucid.bound_set", lying)
+    monkeypatch.setattr("leaveout.bab.lucid.algorithm.bound_set", lying)
     result = search(instance, label, LucidOptions(seconds=HANGS))
     assert not result.closed
     assert result.reason == "numerical"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from leaveout.bab import LucidOptions, search
-from leaveout.bab.sets import MemberSet, bound_set
+from leaveout.bab.lucid.sets import MemberSet, bound_set
 from leaveout.encoders import Encoding
 from leaveout.solvers import Outcome, Status
 
@@ -136,8 +136,8 @@ def test_an_interrupt_anywhere_in_the_bookkeeping_costs_no_soundness(monkeypatch
         calls.append(place)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("leaveout.bab.lucid.scout", lambda *args, **kwargs: None)
-    monkeypatch.setattr(f"leaveout.bab.lucid.{place}", interrupt)
+    monkeypatch.setattr("leaveout.bab.lucid.algorithm.scout", lambda *args, **kwargs: None)
+    monkeypatch.setattr(f"leaveout.bab.lucid.algorithm.{place}", interrupt)
     result = search(instance, 1, FAST)
     assert calls
     assert result.upper >= truth.lower
@@ -161,6 +161,6 @@ def test_an_unusable_solver_is_an_error_and_not_a_verdict(monkeypatch):
     def broken(*args):
         raise SolverError("no licence")
 
-    monkeypatch.setattr("leaveout.bab.lucid.bound_set", broken)
+    monkeypatch.setattr("leaveout.bab.lucid.algorithm.bound_set", broken)
     with pytest.raises(SolverError, match="no licence"):
         search(_leaky()[0], 1, FAST)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.bab import VARIANTS, LucidOptions, find_variant, search
-from leaveout.bab.options import TIGHT
+from leaveout.bab.lucid.options import TIGHT
 from leaveout.errors import SpecError
 from leaveout.models import confidence
 from leaveout.solvers import available, describe

@@ -9,8 +9,9 @@ import numpy as np
 import onnx
 import pytest
 
-from leaveout.bab import clustering, make_instance
-from leaveout.bab.clustering import features, partition
+from leaveout.bab import make_instance
+from leaveout.bab.lucid import clustering
+from leaveout.bab.lucid.clustering import features, partition
 from leaveout.encoders import Box
 from leaveout.errors import FamilyError
 from leaveout.models import Family, Members, lower, members, save_family_file
@@ -29,7 +30,7 @@ IMPORTS = """
 import numpy as np
 import sklearn.cluster
 from leaveout.bab import make_instance
-from leaveout.bab.clustering import features
+from leaveout.bab.lucid.clustering import features
 from leaveout.encoders import Box
 from leaveout.models import load_family, load_network, members
 # Smaller portions than usual, so that a family need not be huge to be too large.

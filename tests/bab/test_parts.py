@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.bab import Replayer
-from leaveout.bab.climb import ascend
-from leaveout.bab.clustering import elbow, partition
-from leaveout.bab.leak_slopes import Pairs
-from leaveout.bab.local import jacobians
-from leaveout.bab.pairs import Nets
-from leaveout.bab.scout import scout
+from leaveout.bab.attack.confidences import Nets
+from leaveout.bab.attack.leak_attack import scout
+from leaveout.bab.attack.leak_slopes import Pairs
+from leaveout.bab.attack.local_networks import jacobians
+from leaveout.bab.attack.slp import ascend
+from leaveout.bab.lucid.clustering import elbow, partition
 from leaveout.encoders import Box
 from leaveout.models import Family, confidence
 from leaveout.models.onnx_file import network_from

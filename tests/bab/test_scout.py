@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.bab import Replayer, make_instance
-from leaveout.bab.climb import ascend
-from leaveout.bab.leak_slopes import Pairs
-from leaveout.bab.pairs import Nets, evaluate, leads
-from leaveout.bab.scout import improve, improve_many, scout
+from leaveout.bab.attack.confidences import Nets, evaluate, leads
+from leaveout.bab.attack.leak_attack import improve, improve_many, scout
+from leaveout.bab.attack.leak_slopes import Pairs
+from leaveout.bab.attack.slp import ascend
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box, Choices
 from leaveout.models import confidence

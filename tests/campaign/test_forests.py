@@ -46,7 +46,7 @@ def test_an_array_that_changes_is_seen(monkeypatch):
 
 @pytest.mark.parametrize("name", ["same_function", "caches_sound"])
 def test_a_decider_that_errs_is_seen(monkeypatch, name):
-    import leaveout.verifier.deciders.forest as deciders
+    import leaveout.verifier.values.subjects.forest as deciders
     from leaveout.specs.deciders import Decided
 
     other = {"same_function": "proved", "caches_sound": "refuted"}[name]

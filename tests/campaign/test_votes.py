@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import leaveout.encoders.votes.collective_exact as collective
-import leaveout.verifier.votes.elections as elections
+import leaveout.bab.votes.collective_exact as collective
+import leaveout.verifier.values.votes.schemes as elections
 
 from attacks.kind import generator, sort_of
 from attacks.vote_truth import Truth
@@ -62,5 +62,5 @@ def test_a_collective_attack_that_is_overlooked_is_seen(monkeypatch):
         found = whole(stakes, solver, deadline)
         return replace(found, attack=replace(found.attack, units=(), lost=()), upper=0, reason="")
 
-    monkeypatch.setattr("leaveout.verifier.deciders.votes.worst_attack", lazy)
+    monkeypatch.setattr("leaveout.verifier.values.subjects.votes.worst_attack", lazy)
     assert any(each.wrong for each in outcomes(250, vote="dpa"))

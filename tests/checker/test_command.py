@@ -7,9 +7,9 @@ import math
 
 import pytest
 
-from leaveout.verifier import idp
 from leaveout.verifier.checker import check
 from leaveout.verifier.cli.app import run
+from leaveout.verifier.points import idp
 from leaveout.verifier.run import verify
 
 from support.certificates import Content

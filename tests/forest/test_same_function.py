@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from leaveout.encoders.forests import compare_answers, leaves_within
+from leaveout.bab.forests import compare_answers, leaves_within
 from leaveout.models.forest import DareForestClassifier
 from leaveout.solvers import Outcome, Status, find_solver
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import leaveout
-from leaveout.bab.native.digests import box_digest
+from leaveout.bab.native.files.digests import box_digest
 from leaveout.errors import SpecError
 from leaveout.verifier.guard.bounds import ProvedBounds, load_bounds, save_bounds
 

@@ -11,9 +11,9 @@ from scipy.stats import binom, binomtest, norm
 
 from leaveout.errors import AuditError
 from leaveout.verifier.audits.intervals import alpha_lower_bound
-from leaveout.verifier.membership import Counted, Events, Views, advantage, implied, rates
-from leaveout.verifier.membership.by_trials import advantage_of_statistics, choose
-from leaveout.verifier.membership.statistics import Statistic, selecting
+from leaveout.verifier.audits.membership import Counted, Events, Views, advantage, implied, rates
+from leaveout.verifier.audits.membership.by_trials import advantage_of_statistics, choose
+from leaveout.verifier.audits.membership.statistics import Statistic, selecting
 
 
 def views_with(rng, trials, rows, shift=0.0, wobble=0.7, unseen=True, original=True):

@@ -8,10 +8,10 @@ import pytest
 
 from leaveout.errors import AuditError
 from leaveout.specs.deciders import Arguments
-from leaveout.verifier import deciders
+from leaveout.verifier.values import subjects
+from leaveout.verifier.audits.membership import Events, Views, read_audit, write_audit
 from leaveout.verifier.cli.app import run
-from leaveout.verifier.deciders import audit as decider
-from leaveout.verifier.membership import Events, Views, read_audit, write_audit
+from leaveout.verifier.values.subjects import audit as decider
 
 from support import networks
 
@@ -142,7 +142,7 @@ def test_a_run_stopped_while_it_writes_leaves_nothing(files, capsys, monkeypatch
 def test_a_stopped_run_writes_nothing(files, capsys, monkeypatch):
     pytest.importorskip("torch")
     import leaveout.models.unlearning.unlearning as unlearning
-    import leaveout.verifier.membership.recording as recording
+    import leaveout.verifier.audits.membership.recording as recording
 
     def stop(*given, **named):
         raise KeyboardInterrupt
@@ -260,7 +260,7 @@ def test_a_refuted_claim_says_which_attack_and_how_often():
 
 
 def test_a_specification_proves_refutes_and_leaves_open(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(deciders._MODULES, "audit", ("audit", "membership_advantage"))
+    monkeypatch.setitem(subjects._MODULES, "audit", ("audit", "membership_advantage"))
     counts = (np.array([n]) for n in (0, 40, 31, 40))
     write_audit(Events(("the attack says member",), *counts), tmp_path / "a.npz")
     spec = tmp_path / "a.spec"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from leaveout.errors import AuditError
-from leaveout.verifier.membership import Events, Views, join_arms, read_audit, write_audit
+from leaveout.verifier.audits.membership import Events, Views, join_arms, read_audit, write_audit
 
 
 def arrays(**changes):

@@ -23,7 +23,12 @@ from leaveout.models.unlearning import (  # noqa: E402
 )
 from leaveout.models.unlearning.attack import train_attack  # noqa: E402
 from leaveout.models.unlearning.game import Players  # noqa: E402
-from leaveout.verifier.membership import Plan, advantage, run_trials, views_of  # noqa: E402
+from leaveout.verifier.audits.membership import (  # noqa: E402
+    Plan,
+    advantage,
+    run_trials,
+    views_of,
+)
 
 from support import networks  # noqa: E402
 

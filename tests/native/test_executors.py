@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 
 from leaveout.bab import make_instance
-from leaveout.bab.native import crew as crews
 from leaveout.bab.native import leaks
 from leaveout.bab.native import search as searching
-from leaveout.bab.native.executors import make_executor
-from leaveout.bab.native.lane import Lane
 from leaveout.bab.native.leaks import Leaks, search
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.search import NativeSearch
-from leaveout.bab.native.site import Site, TornError
+from leaveout.bab.native.workers import pool as crews
+from leaveout.bab.native.workers.executors import make_executor
+from leaveout.bab.native.workers.serial import Lane
+from leaveout.bab.native.workers.state import Site, TornError
 from leaveout.encoders import Box
 from leaveout.errors import FamilyError, SolverError
 from leaveout.models import load_family_file, save_family_file
@@ -172,7 +172,7 @@ sys.path.insert(0, {here!r})
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.leaks import search
 from test_executors import many
-import leaveout.bab.native.processes as processes
+import leaveout.bab.native.workers.processes as processes
 start = processes._Worker.__init__
 def said(self, *args):
     start(self, *args)

@@ -10,7 +10,7 @@ from leaveout.bab.native import race
 from leaveout.bab.native.explorer import Explorer
 from leaveout.bab.native.leaks import Leaks
 from leaveout.bab.native.race import Race
-from leaveout.bab.native.site import Site
+from leaveout.bab.native.workers.state import Site
 from leaveout.verifier.checker import check
 
 from support.cases import BruteForce, leaky, question

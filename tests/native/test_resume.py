@@ -17,15 +17,15 @@ import onnx
 import pytest
 
 from leaveout.bab import make_instance
-from leaveout.bab.native import checkpoint as checkpoints
-from leaveout.bab.native import processes
 from leaveout.bab.native import search as searching
-from leaveout.bab.native.checkpoint import Checkpoints
+from leaveout.bab.native.files import checkpoint as checkpoints
+from leaveout.bab.native.files.checkpoint import Checkpoints
+from leaveout.bab.native.files.tables import pack, row_type, unpack
 from leaveout.bab.native.leaks import Leaks, search
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.search import NativeSearch
-from leaveout.bab.native.site import Site
-from leaveout.bab.native.tables import pack, row_type, unpack
+from leaveout.bab.native.workers import processes
+from leaveout.bab.native.workers.state import Site
 from leaveout.encoders import Box
 from leaveout.errors import CheckpointError
 from leaveout.models import save_family_file
@@ -359,7 +359,7 @@ def test_a_write_that_fails_leaves_the_last_checkpoint(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(checkpoints, "EVERY", 0.0)
-    monkeypatch.setattr("leaveout.bab.native.archive.npy.write_array", full)
+    monkeypatch.setattr("leaveout.bab.native.files.archive.npy.write_array", full)
     with pytest.raises(CheckpointError, match="No space left"):
         search(instance, 1, OPTIONS, checkpoint=opened(file, instance))
     assert file.read_bytes() == before
@@ -406,7 +406,7 @@ find bound: least b per label such that
 
 MAIN = """\
 import sys
-from leaveout.bab.native import checkpoint
+from leaveout.bab.native.files import checkpoint
 checkpoint.EVERY = 0.2
 from leaveout.__main__ import main
 main()

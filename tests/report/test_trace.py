@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leaveout.bab import EngineResult, Progress
+from leaveout.verifier.points.trace import Trace
 from leaveout.verifier.report import TraceRecord
 from leaveout.verifier.run import verify
-from leaveout.verifier.trace import Trace
 
 from support.files import BOUND, write_question
 

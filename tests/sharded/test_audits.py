@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 from leaveout.errors import ShardedError
 from leaveout.models.sharded import ServiceSettings, ShardedClassifier, safe_predictions
 from leaveout.models.sharded.aggregation import drawing
-from leaveout.verifier.audits import (
+from leaveout.verifier.audits.adaptive import (
     Audit,
     Counts,
     Duplicated,

@@ -7,8 +7,8 @@ import pytest
 from leaveout.errors import ShardedError
 from leaveout.models.sharded import ServiceSettings, guarantee, read_settings, retrained_at_most
 from leaveout.specs.deciders import Arguments
-from leaveout.verifier.audits import Duplicated
-from leaveout.verifier.deciders.sharded import sharded, unlearns
+from leaveout.verifier.audits.adaptive import Duplicated
+from leaveout.verifier.values.subjects.sharded import sharded, unlearns
 
 PRIVATE = """
 shards = 100

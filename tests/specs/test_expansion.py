@@ -9,12 +9,12 @@ import pytest
 
 from leaveout.errors import SpecError
 from leaveout.specs import check, parse
-from leaveout.specs.builder import guarantee, let, spec, term
-from leaveout.specs.check import Expansion
-from leaveout.specs.expressions import Expression, Node, children
-from leaveout.specs.format import formatted
-from leaveout.specs.params import params
-from leaveout.verifier.inputs import InputReader
+from leaveout.specs.printing.format import formatted
+from leaveout.specs.python.builder import guarantee, let, spec, term
+from leaveout.specs.text.expressions import Expression, Node, children
+from leaveout.specs.typing.check import Expansion
+from leaveout.specs.typing.params import params
+from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.reading import read_spec
 
 
@@ -91,7 +91,7 @@ def test_a_long_list_used_many_times_is_no_large_expression() -> None:
 
 
 def test_a_set_that_lists_too_many_numbers_in_all_is_refused(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("leaveout.verifier.inputs.LARGEST_IN_ALL", 4000)
+    monkeypatch.setattr("leaveout.verifier.points.inputs.LARGEST_IN_ALL", 4000)
     path = tmp_path / "t.spec"
     path.write_text(
         'let N = network("n.onnx")\n'
@@ -143,7 +143,7 @@ def test_a_tree_that_holds_one_node_many_times_is_refused_before_it_is_walked(mo
         walked += 1
         return real(node)
 
-    monkeypatch.setattr(sys.modules["leaveout.specs.parse"], "children", counted)
+    monkeypatch.setattr(sys.modules["leaveout.specs.text.parse"], "children", counted)
     number = term(0.5)
     for _ in range(60):
         number = number + number

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from leaveout.errors import SpecError
 from leaveout.specs import Spec, parse
-from leaveout.specs.format import formatted
-from leaveout.specs.layout import rendered
-from leaveout.specs.parse import tokens
-from leaveout.specs.pieces import pieces
+from leaveout.specs.printing.format import formatted
+from leaveout.specs.printing.layout import rendered
+from leaveout.specs.printing.pieces import pieces
+from leaveout.specs.text.parse import tokens
 
 from support.trees import specs, statements
 

@@ -6,7 +6,7 @@ import pytest
 
 from leaveout.errors import SpecError
 from leaveout.specs import Function, Parameter, check, functions, parse
-from leaveout.specs.functions import BUILT_IN, built_in
+from leaveout.specs.table.functions import BUILT_IN, built_in
 from leaveout.specs.types import NUMBER, POINT
 
 NORM = Function("norm", (Parameter("point", (POINT,)),), NUMBER, "A norm.", "norm(x) < 1")

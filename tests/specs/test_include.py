@@ -7,7 +7,7 @@ import leaveout
 from leaveout.errors import SpecError
 from leaveout.specs import Call, Include, Text, check, expand, load, parse, spec, with_params
 from leaveout.specs import include as included
-from leaveout.specs.included import MOST
+from leaveout.specs.text.included import MOST
 from leaveout.verifier.cli.app import app
 from leaveout.verifier.plan import plan
 

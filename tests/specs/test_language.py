@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from leaveout.specs import check, functions, parse
-from leaveout.specs.format import formatted
-from leaveout.specs.functions import BUILT_IN
-from leaveout.specs.words import KEYWORDS
+from leaveout.specs.printing.format import formatted
+from leaveout.specs.table.functions import BUILT_IN
+from leaveout.specs.text.tokens import KEYWORDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "language.md").read_text("utf-8")

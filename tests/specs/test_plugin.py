@@ -18,9 +18,10 @@ EXAMPLE = ROOT / "examples" / "plugin_function"
 CODE = """
 import json, sys
 from pathlib import Path
-from leaveout.specs import check, load
+from leaveout.specs import load
+from leaveout.specs import check
 from leaveout.verifier.resolve import Resolver
-from leaveout.verifier.values import ValueDecider, is_value_claim
+from leaveout.verifier.values.decider import ValueDecider, is_value_claim
 
 
 path = Path(sys.argv[1])

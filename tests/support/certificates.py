@@ -12,7 +12,7 @@ import onnx
 
 from leaveout.bab import Instance, make_instance
 from leaveout.bab.native.branching import Brancher
-from leaveout.bab.native.certificate import CertificateBook, FileFacts
+from leaveout.bab.native.files.certificate import CertificateBook, FileFacts
 from leaveout.bab.native.leaks import search
 from leaveout.bab.native.nodes import Node, Split
 from leaveout.bab.native.options import NativeOptions

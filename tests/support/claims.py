@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from leaveout.bab import NativeOptions, SearchResult
-from leaveout.bab.found import Found
+from leaveout.bab.attack.counterexamples import Found
 from leaveout.bab.native.claims import BELOW, STEPS, Claims
 from leaveout.bab.native.question import Question, question_of
 from leaveout.bab.native.search import searched

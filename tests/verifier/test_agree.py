@@ -11,7 +11,7 @@ from leaveout.models import load_network
 from leaveout.models.onnx_file import network_from
 from leaveout.models.replay import with_parameters
 from leaveout.specs.vnnlib import load_query
-from leaveout.verifier.query import decide
+from leaveout.verifier.points.query import decide
 
 from support import networks
 from support.children import HANGS

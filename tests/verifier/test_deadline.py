@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 import pytest
 
-import leaveout.verifier.query as queries
+import leaveout.verifier.points.query as queries
 from leaveout.bab import NativeOptions
-from leaveout.bab.crude import Crude
+from leaveout.bab.native.propagation import Crude
 from leaveout.bab.native.question import FormErrors
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Condition, Form, Query

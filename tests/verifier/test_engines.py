@@ -10,8 +10,8 @@ from leaveout.errors import LeaveoutError
 from leaveout.models import load_network
 from leaveout.specs import check, parse
 from leaveout.verifier.engines import Context, engines
-from leaveout.verifier.idp import Decider
 from leaveout.verifier.options import VerifyOptions
+from leaveout.verifier.points.idp import Decider
 from leaveout.verifier.resolve import Resolver
 from leaveout.verifier.run import verify
 from leaveout.verifier.statements import Statements

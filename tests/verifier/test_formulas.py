@@ -17,9 +17,9 @@ from leaveout.errors import SpecError
 from leaveout.models import load_network
 from leaveout.models.onnx_file import network_from
 from leaveout.models.replay import with_parameters
-from leaveout.verifier.formulas.cases import all_of, any_of, compare
-from leaveout.verifier.formulas.pieces import Lin, TooManyError, greatest, least, plain, scaled
-from leaveout.verifier.formulas.run import _words
+from leaveout.verifier.points.cases import all_of, any_of, compare
+from leaveout.verifier.points.decide import _words
+from leaveout.verifier.points.pieces import Lin, TooManyError, greatest, least, plain, scaled
 
 from support import networks
 from support.children import HANGS

@@ -23,7 +23,7 @@ import pytest
 from numpy.lib import format as npy
 from onnx import TensorProto, helper
 
-from leaveout.bab.native.archive import Archive
+from leaveout.bab.native.files.archive import Archive
 from leaveout.errors import CheckpointError, LeaveoutError
 from leaveout.files import UnusualFileError, opened, read_whole, refuse_unusual, written_whole
 from leaveout.models import load_network
@@ -40,10 +40,10 @@ from leaveout.models.votes.source import read_samples
 from leaveout.specs import load
 from leaveout.specs.vnnlib.onnx_files import load_model
 from leaveout.specs.vnnlib.read import load_problem
+from leaveout.verifier.audits.membership.file import read_audit
 from leaveout.verifier.checker.container import read_certificate
 from leaveout.verifier.guard.bounds import load_bounds
 from leaveout.verifier.guard.memory import Memory
-from leaveout.verifier.membership.file import read_audit
 from leaveout.verifier.page.loading import load as load_results
 from leaveout.verifier.page.points import PointsFile
 
@@ -279,7 +279,7 @@ def test_a_packed_query_is_unpacked_no_further_than_a_query_may_be_long(
 
 
 def test_a_checkpoint_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
-    from leaveout.bab.native.checkpoint import Checkpoints
+    from leaveout.bab.native.files.checkpoint import Checkpoints
 
     path = tmp_path / "c.checkpoint"
     os.mkfifo(path)

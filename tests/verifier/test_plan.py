@@ -122,7 +122,7 @@ def test_a_dry_run_solves_nothing(nested, capsys, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError
 
-    monkeypatch.setattr("leaveout.verifier.idp.search_native", refuse)
+    monkeypatch.setattr("leaveout.verifier.points.idp.search_native", refuse)
     assert run(["verify", str(nested), "--dry-run", "--set", "sure=0.5"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("guarantee quiet\n")

@@ -293,7 +293,7 @@ def test_ctrl_c_before_a_search_leaves_a_result(tmp_path, monkeypatch, place):
     def stop(*given, **more):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(f"leaveout.verifier.formulas.run.{place}", stop)
+    monkeypatch.setattr(f"leaveout.verifier.points.decide.{place}", stop)
     (found,) = verify(written(tmp_path, "equal")).results
     assert (found.verdict, found.reason.split("; ")[0]) == ("unknown", "time: interrupted")
     assert found.upper is None

@@ -18,7 +18,8 @@ from leaveout.errors import LeaveoutError, SpecError
 from leaveout.models import confidence, load_family_file, load_network
 from leaveout.models.train.source import read_data
 from leaveout.specs import parse
-from leaveout.verifier import Report, idp
+from leaveout.verifier import Report
+from leaveout.verifier.points import idp
 from leaveout.verifier.report import exit_code, write_json
 
 from support.files import BOUND, write_question

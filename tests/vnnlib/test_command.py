@@ -50,9 +50,9 @@ def run(monkeypatch, folder):
                 scores=scores if refuted else None,
             )
 
-        module = types.ModuleType("leaveout.verifier.query")
+        module = types.ModuleType("leaveout.verifier.points.query")
         module.decide = decide
-        monkeypatch.setitem(sys.modules, "leaveout.verifier.query", module)
+        monkeypatch.setitem(sys.modules, "leaveout.verifier.points.query", module)
         monkeypatch.setattr(leaveout.verifier, "query", module, raising=False)
         monkeypatch.chdir(folder)
         return CliRunner().invoke(app, [str(each) for each in arguments])
@@ -175,7 +175,7 @@ def script(name, programs, *arguments):
 
 
 def test_the_scripts_of_the_competition(folder, programs, queries):
-    pytest.importorskip("leaveout.verifier.query")
+    pytest.importorskip("leaveout.verifier.points.query")
     (folder / "spaced name.onnx").write_bytes((folder / "net.onnx").read_bytes())
     far = queries["acas_1"].replace("3.991125645861615", "1e6")
     (folder / "far.vnnlib").write_text(far)
@@ -194,7 +194,7 @@ def test_the_scripts_of_the_competition(folder, programs, queries):
 
 
 def test_the_scripts_report_errors(folder, programs):
-    pytest.importorskip("leaveout.verifier.query")
+    pytest.importorskip("leaveout.verifier.points.query")
     assert script("run_instance.sh", programs, "v2").returncode == 1
     assert script("prepare_instance.sh", programs, "v1", "a", "x", "acas_1.vnnlib").returncode == 1
     done = script("run_instance.sh", programs, "v1", "a", "x", "acas_1.vnnlib", "r.txt", "30")

@@ -7,11 +7,11 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
+from leaveout.bab.votes.collective_exact import worst_attack
+from leaveout.bab.votes.collective_search import search
 from leaveout.deadline import Deadline
 from leaveout.encoders.votes.collective import lost_points, stakes_of
-from leaveout.encoders.votes.collective_exact import worst_attack
 from leaveout.encoders.votes.collective_problem import collective_problem
-from leaveout.encoders.votes.collective_search import search
 from leaveout.encoders.votes.plurality import plurality_radii
 from leaveout.encoders.votes.tally import tally
 from leaveout.solvers import Status, find_solver
@@ -124,7 +124,7 @@ def test_out_of_time_the_bound_is_sound_and_said_to_be_one():
 
 
 def test_a_milp_takes_over_from_the_search(monkeypatch):
-    import leaveout.encoders.votes.collective_exact as exact
+    import leaveout.bab.votes.collective_exact as exact
 
     monkeypatch.setattr(exact, "_SEARCH_SECONDS", 0.0)
     for votes, truth, labels, budget, offsets in cases(5, 40):

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from leaveout.encoders.votes.finite import finite_published
+from leaveout.bab.votes.finite import finite_published
 from leaveout.encoders.votes.plurality import plurality_radii
 from leaveout.encoders.votes.tally import tally
 from leaveout.errors import BallotError, TrainingError

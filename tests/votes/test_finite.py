@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from numba import njit
 
+from leaveout.bab.votes.finite import finite_attack, finite_exact, finite_published
+from leaveout.bab.votes.finite_closing import bracketed, solve
+from leaveout.bab.votes.finite_search import attack
+from leaveout.bab.votes.finite_solving import least_whole
+from leaveout.bab.votes.finite_weights import weighted
 from leaveout.encoders.votes import finite_kernels as kernels
-from leaveout.encoders.votes.finite import finite_attack, finite_exact, finite_published
 from leaveout.encoders.votes.finite_ballots import checked_row
-from leaveout.encoders.votes.finite_closing import bracketed, solve
 from leaveout.encoders.votes.finite_programme import finite_problem
-from leaveout.encoders.votes.finite_search import attack
-from leaveout.encoders.votes.finite_solving import least_whole
-from leaveout.encoders.votes.finite_weights import weighted
 from leaveout.errors import SpecError
 from leaveout.solvers import Outcome, Solution, Solver, Status, find_solver
 

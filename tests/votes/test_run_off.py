@@ -16,9 +16,10 @@ from leaveout.encoders.votes.run_off import (
 )
 from leaveout.encoders.votes.run_off_attack import run_off_attack
 from leaveout.encoders.votes.run_off_kernels import _both
-from leaveout.encoders.votes.run_off_programme import run_off_problem, run_off_solved
 from leaveout.errors import SpecError
 from leaveout.solvers import Status, find_solver
+
+from support.run_off_programme import run_off_problem, run_off_solved
 
 
 def ballots(rng, parts, labels):

@@ -11,7 +11,7 @@ from leaveout.errors import AuditError
 from leaveout.verifier.cli.unlearn import progress
 
 if TYPE_CHECKING:
-    from leaveout.verifier.membership import Row, Views
+    from leaveout.verifier.audits.membership import Row, Views
 
 __all__ = ["audit"]
 
@@ -113,7 +113,7 @@ def audit(
             "--unlearned and --retrained are answers that are there already: drop MODEL, the data "
             "and --forget, or drop them"
         )
-    from leaveout.verifier.membership import join_arms, write_audit
+    from leaveout.verifier.audits.membership import join_arms, write_audit
 
     made: dict[str, object]
     if ready:
@@ -132,7 +132,7 @@ def audit(
                 "--help"
             )
         from leaveout.models.unlearning import Game, Schedule
-        from leaveout.verifier.membership.recording import record
+        from leaveout.verifier.audits.membership.recording import record
 
         game = Game(
             rounds=rounds,
@@ -161,8 +161,8 @@ def audit(
 
 
 def _shown(found: Views, confidence: float, seed: int, output: Path) -> str:
-    from leaveout.verifier.membership import UNITS, advantage, rates
-    from leaveout.verifier.membership.statistics import LEAST_TRIALS
+    from leaveout.verifier.audits.membership import UNITS, advantage, rates
+    from leaveout.verifier.audits.membership.statistics import LEAST_TRIALS
 
     lines = [f"{'trials':<16}{len(found.trials):,}"]
     for unit in UNITS:

@@ -46,8 +46,8 @@ def check(
     from rich.status import Status
 
     from leaveout.verifier.checker import check as run
+    from leaveout.verifier.cli.result_table import render_checked
     from leaveout.verifier.cli.target import reader_may_leave
-    from leaveout.verifier.table import render_checked
 
     status = Console(stderr=True)
     live = Status("loading", console=status) if status.is_terminal else None

@@ -30,8 +30,8 @@ def fmt(
     """
     from leaveout.errors import SpecError
     from leaveout.files import written_whole
-    from leaveout.specs.format import formatted
-    from leaveout.specs.parse import decoded, read_bytes
+    from leaveout.specs.printing.format import formatted
+    from leaveout.specs.text.parse import decoded, read_bytes
 
     changed: list[tuple[str, str]] = []
     for name in dict.fromkeys(files):

@@ -279,7 +279,7 @@ def _account(folder: Path, memory: Path | None) -> str:
 
 
 def _say_who_is_not_covered(guard: Guard) -> None:
-    from leaveout.verifier.words import without_member
+    from leaveout.verifier.points.sentences import without_member
 
     said = without_member(guard.access.instance.family)
     if said:

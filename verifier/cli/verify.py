@@ -129,12 +129,12 @@ def verify(
     from leaveout.errors import SpecError
     from leaveout.verifier.cli.clock import since_start
     from leaveout.verifier.cli.progress import Display
+    from leaveout.verifier.cli.result_table import render
     from leaveout.verifier.cli.settings import read_settings
     from leaveout.verifier.cli.target import JsonTarget, reader_may_leave
     from leaveout.verifier.options import VerifyOptions
     from leaveout.verifier.report import exit_code
     from leaveout.verifier.run import verify as run
-    from leaveout.verifier.table import render
 
     params = read_settings(settings or [])
     if dry_run:

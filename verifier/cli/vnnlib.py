@@ -13,9 +13,9 @@ import typer
 
 if TYPE_CHECKING:
     from leaveout.specs.vnnlib import Reading, Status
-    from leaveout.verifier.proofs import CertificateTarget
-    from leaveout.verifier.query import Decision
-    from leaveout.verifier.solved import Solved
+    from leaveout.verifier.points.proofs import CertificateTarget
+    from leaveout.verifier.points.query import Decision
+    from leaveout.verifier.points.solved import Solved
 
 __all__ = ["vnnlib"]
 
@@ -72,7 +72,7 @@ def vnnlib(
     from leaveout.specs.vnnlib import format_result, load_query, save_result
     from leaveout.verifier.cli.clock import since_start
     from leaveout.verifier.cli.target import reader_may_leave
-    from leaveout.verifier.query import decide
+    from leaveout.verifier.points.query import decide
     from leaveout.verifier.warming import warmed
 
     if result is not None:
@@ -100,7 +100,7 @@ def vnnlib(
 
 
 def _certificate(path: Path) -> CertificateTarget:
-    from leaveout.verifier.proofs import CertificateTarget
+    from leaveout.verifier.points.proofs import CertificateTarget
 
     return CertificateTarget(path, "native")
 
@@ -114,7 +114,7 @@ def _proved(
     progress: Callable[[float, float, int, float], None] | None,
 ) -> Decision:
     """Decide a query, and write what proves the answer where there is no counter-example."""
-    from leaveout.verifier.query import decide
+    from leaveout.verifier.points.query import decide
 
     solved: list[Solved] = []
     query = reading.query

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leaveout.bab import Instance, make_instance
-from leaveout.bab.native.digests import family_digest, network_digest
+from leaveout.bab.native.files.digests import family_digest, network_digest
 from leaveout.errors import GuardError
 from leaveout.models import load_family, load_network
 from leaveout.models.train.export import FAMILY, NETWORK, SPEC

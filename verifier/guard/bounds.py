@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import leaveout
 from leaveout.bab import EngineResult, Instance
-from leaveout.bab.native.digests import family_digest, network_digest
+from leaveout.bab.native.files.digests import family_digest, network_digest
 from leaveout.encoders import Box, Choices
 from leaveout.errors import GuardError, SpecError
 from leaveout.files import written_whole

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from leaveout.bab.native.digests import box_digest
+from leaveout.bab.native.files.digests import box_digest
 from leaveout.encoders import Box
 from leaveout.errors import GuardError, TrainingError
 from leaveout.models.train.encoding import Encoding, encode_rows, encoding_of

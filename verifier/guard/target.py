@@ -11,7 +11,7 @@ from leaveout.errors import SpecError
 from leaveout.files import ARCHIVE, opened
 from leaveout.verifier.amounts import bound
 from leaveout.verifier.guard.bounds import ProvedBounds, save_bounds
-from leaveout.verifier.idp import Decider, Job
+from leaveout.verifier.points.idp import Decider, Job
 
 __all__ = ["BoundsTarget"]
 

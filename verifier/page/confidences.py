@@ -13,12 +13,12 @@ from leaveout.errors import LeaveoutError
 from leaveout.models import Family, Network, confidence
 from leaveout.models.train.encoding import encoding_of
 from leaveout.specs import expand
-from leaveout.specs.params import Value, params, shown
-from leaveout.specs.parse import parse, read
-from leaveout.verifier.formula import IdpStatement, recognise
+from leaveout.specs.text.parse import parse, read
+from leaveout.specs.typing.params import Value, params, shown
 from leaveout.verifier.page.errors import PageError
 from leaveout.verifier.page.model import Confidences, Run
 from leaveout.verifier.page.points import PointsFile
+from leaveout.verifier.points.leak_statements import IdpStatement, recognise
 from leaveout.verifier.reading import Reading, read_spec
 from leaveout.verifier.report import BoxRecord, Result
 

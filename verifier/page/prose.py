@@ -19,11 +19,11 @@ from leaveout.specs import (
     Number,
     Or,
 )
-from leaveout.specs.arguments import bind
-from leaveout.specs.errors import Slip
-from leaveout.specs.functions import BUILT_IN
-from leaveout.specs.signatures import Bound
-from leaveout.specs.tree import children
+from leaveout.specs.table.functions import BUILT_IN
+from leaveout.specs.table.signatures import Bound
+from leaveout.specs.text.errors import Slip
+from leaveout.specs.text.tree import children
+from leaveout.specs.typing.arguments import bind
 
 __all__ = ["in_words", "vocabulary"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from leaveout.specs import Call, Node
-from leaveout.specs.tree import children
+from leaveout.specs.text.tree import children
 from leaveout.verifier.page.model import Page, Statement
 from leaveout.verifier.report import CurveRecord
 

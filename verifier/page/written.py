@@ -8,8 +8,8 @@ from pathlib import Path
 
 from leaveout.errors import LeaveoutError
 from leaveout.specs import Find, Guarantee, Let, Name, Node, load
-from leaveout.specs.parse import parse, read_bytes
-from leaveout.specs.tree import Spec, children
+from leaveout.specs.text.parse import parse, read_bytes
+from leaveout.specs.text.tree import Spec, children
 
 __all__ = ["Specification", "Written", "read_specification"]
 

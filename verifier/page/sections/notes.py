@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leaveout.specs.functions import BUILT_IN
+from leaveout.specs.table.functions import BUILT_IN
 from leaveout.verifier.page.markup import Html, code, joined, tag
 from leaveout.verifier.page.model import Page, Run
 

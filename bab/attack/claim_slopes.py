@@ -1,0 +1,194 @@
+"""Claims as what is climbed: goals and conditions are linear forms on top of two networks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.attack.confidences import Nets, Passed, Sloped
+from leaveout.bab.attack.local_networks import jacobians
+from leaveout.bab.attack.slp import Model
+from leaveout.bab.native.forms import Forms
+from leaveout.models import Stack
+
+__all__ = ["FormPairs", "Rows", "WholeForms"]
+
+Floats = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The forms of m lanes, as many a lane: of lanes with fewer the rest is neither goal nor limit.
+
+    Attributes
+    ----------
+    inputs : ndarray, shape (m, k, d)
+    scores, change : ndarray, shape (m, k, scores)
+    constant : ndarray, shape (m, k, 1)
+    goal, limit : ndarray of bool, shape (m, k, 1)
+    """
+
+    inputs: Floats
+    scores: Floats
+    change: Floats
+    constant: Floats
+    goal: NDArray[np.bool_]
+    limit: NDArray[np.bool_]
+
+    @staticmethod
+    def of(forms: Forms, cases: NDArray[np.int64]) -> Rows:
+        """Return the forms of some cases, a lane each."""
+        rows, goal, limit = forms.padded(cases)
+        return Rows(
+            forms.inputs[rows],
+            forms.scores[rows],
+            forms.change[rows],
+            forms.constant[rows][..., None],
+            goal[..., None],
+            limit[..., None],
+        )
+
+    def values(self, points: Floats, scores: Floats, change: Floats | None) -> Floats:
+        """Evaluate all forms at points of each lane, shape (m, k, p).
+
+        Parameters
+        ----------
+        points : ndarray, shape (m or 1, p, d)
+        scores, change : ndarray, shape (m or 1, p, scores)
+        """
+        values = self.inputs @ points.transpose(0, 2, 1) + self.scores @ scores.transpose(0, 2, 1)
+        if change is not None:
+            values += self.change @ change.transpose(0, 2, 1)
+        return np.asarray(values + self.constant)
+
+
+@dataclass(frozen=True, eq=False)
+class FormPairs:
+    """The least goal of each lane, and the limit that is missed by most.
+
+    Attributes
+    ----------
+    network : Nets
+        The first network.
+    seconds : Nets or None
+        The second one of each lane; None where there is none.
+    rows : Rows
+    lower, upper : ndarray, broadcast to shape (m, p, d)
+    margin : ndarray, shape (m, 1)
+        Of each lane.
+    """
+
+    network: Nets
+    seconds: Nets | None
+    rows: Rows
+    lower: Floats
+    upper: Floats
+    margin: Floats
+
+    @property
+    def margins(self) -> tuple[Floats, ...]:
+        """See `leaveout.bab.attack.slp.Problem`."""
+        return (self.margin,) if self.rows.limit.any() else ()
+
+    def at(self, points: Floats, widths: tuple[float, ...] | None) -> Model:
+        """See `leaveout.bab.attack.slp.Problem`."""
+        rows = self.rows
+        own = Passed.through(self.network, points, widths)
+        other = None if self.seconds is None else Passed.through(self.seconds, points, widths)
+        values = rows.values(
+            points, own.scores, None if other is None else other.scores - own.scores
+        )
+        width = 0.0 if widths is None else widths[-1]
+        value, weights = _least(np.where(rows.goal, values, np.inf), width)
+        goal = Sloped(value, self._slope(weights, own, other))
+        if not self.margins:
+            return Model((goal,), ())
+        some: NDArray[np.bool_] = np.asarray(rows.limit.any(axis=1))
+        value, weights = _least(np.where(rows.limit, values, np.inf), 0.0)
+        # Where a lane has none, one that is met anywhere.
+        value, weights = np.where(some, value, 1.0), np.where(some[..., None], weights, 0.0)
+        return Model((goal,), (Sloped(-value, -self._slope(weights, own, other)),))
+
+    def _slope(self, weights: Floats, own: Passed, other: Passed | None) -> Floats:
+        """Return the slopes of sums of forms, given the share of each, shape (m, p, k)."""
+        rows = self.rows
+        top = weights @ rows.scores
+        if other is None:
+            return np.asarray(own.slopes(top) + weights @ rows.inputs)
+        change = weights @ rows.change
+        slope = own.slopes(top - change) + weights @ rows.inputs
+        return np.asarray(slope + other.slopes(change))
+
+
+def _least(values: Floats, width: float) -> tuple[Floats, Floats]:
+    """Return the least of values, shape (m, k, p), over k, and each one's share, (m, p, k).
+
+    With a width the least is rounded off.
+    """
+    least = values.min(axis=1)
+    if width == 0.0 or values.shape[1] == 1:
+        shares = np.zeros_like(values)
+        np.put_along_axis(shares, values.argmin(axis=1)[:, None], 1.0, axis=1)
+        return least, shares.transpose(0, 2, 1)
+    with np.errstate(invalid="ignore"):
+        shares = np.exp((least[:, None] - values) / width)
+    total = shares.sum(axis=1)
+    return least - width * np.log(total), (shares / total[:, None]).transpose(0, 2, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class WholeForms:
+    """Every goal and every condition of one lane.
+
+    Attributes
+    ----------
+    network : Stack
+        The first network.
+    second : Stack or None
+        Of one network.
+    forms : Forms
+        Of all cases.
+    case : int
+    lower, upper : ndarray of float64, shape (d,)
+    margin : ndarray of float64, shape (rows,)
+        Of the case's rows.
+    """
+
+    network: Stack
+    second: Stack | None
+    forms: Forms
+    case: int
+    lower: Floats
+    upper: Floats
+    margin: Floats
+
+    @property
+    def margins(self) -> tuple[float, ...]:
+        """See `leaveout.bab.attack.slp.Problem`."""
+        goal = self.forms.goal[self.forms.case(self.case)]
+        return tuple(self.margin[~goal].tolist())
+
+    def at(self, points: Floats, widths: tuple[float, ...] | None) -> Model:
+        """See `leaveout.bab.attack.slp.Problem`; nothing is rounded off."""
+        forms, rows = self.forms, self.forms.case(self.case)
+        flat = points.reshape(-1, points.shape[-1]).astype(np.float64)
+        scores, jacobian = jacobians(self.network, flat)
+        change = np.zeros_like(scores)
+        slopes = forms.inputs[rows] + forms.scores[rows] @ jacobian
+        if self.second is not None:
+            others, other_jacobian = jacobians(self.second, flat)
+            change = others - scores
+            slopes = slopes + forms.change[rows] @ (other_jacobian - jacobian)
+        values = forms.values(flat, scores, change, rows)
+        goals, limits = [], []
+        for k, goal in enumerate(forms.goal[rows].tolist()):
+            value = values[k].reshape(points.shape[:-1])
+            slope = slopes[:, k].reshape(points.shape)
+            if goal:
+                goals.append(Sloped(value, slope))
+            else:
+                limits.append(Sloped(-value, -slope))
+        return Model(tuple(goals), tuple(limits))

@@ -1,0 +1,146 @@
+"""What seeking counter-examples needs of a question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.attack.slp import Problem, Step
+from leaveout.bab.attack.smoothing import Pass
+from leaveout.deadline import Deadline
+from leaveout.encoders import Box
+
+__all__ = ["Exact", "Field", "Sought", "View"]
+
+Floats = NDArray[np.floating[Any]]
+Lanes = NDArray[np.int64]
+
+
+class Sought(Protocol):
+    """A replayed counter-example."""
+
+    @property
+    def value(self) -> float:
+        """Its least goal, as computed in float32."""
+        ...
+
+
+W_co = TypeVar("W_co", bound=Sought, covariant=True)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Points to start from.
+
+    Attributes
+    ----------
+    points : ndarray, shape (n, d)
+    score : callable
+        From some lanes and a deadline how promising each point is for each, shape (m, n); ``-inf``
+        where not at all.
+    schedules : tuple of tuple of Pass
+        How to climb from the most promising ones.
+    """
+
+    points: Floats
+    score: Callable[[Lanes, Deadline], Floats]
+    schedules: tuple[tuple[Pass, ...], ...]
+
+
+class Exact(Protocol):
+    """Float64 problems of some lanes, for the last climbs."""
+
+    @property
+    def levels(self) -> int:
+        """How many margins there are to back off to, the first the smallest."""
+        ...
+
+    def problem(self) -> Problem:
+        """All lanes together, a point each, with the smallest margin."""
+        ...
+
+    def whole(self, row: int, point: Floats) -> Problem | None:
+        """One lane with all its goals and limits; None where the above has them all."""
+        ...
+
+    def safer(self, row: int, point: Floats, level: int) -> tuple[Problem, Step]:
+        """One lane with a larger margin, and how to climb."""
+        ...
+
+
+class Field(Protocol[W_co]):
+    """A question, laid out for seeking.
+
+    A *lane* is what is climbed beside N: a member, or one and a case.
+    """
+
+    @property
+    def box(self) -> Box: ...  # noqa: D102
+    @property
+    def lanes(self) -> int: ...  # noqa: D102
+    @property
+    def parameters(self) -> int:
+        """Numbers that are read to evaluate a lane at a point."""
+        ...
+
+    @property
+    def lower(self) -> Floats:
+        """Of the box, shape (d,), in the type that is climbed in."""
+        ...
+
+    @property
+    def upper(self) -> Floats: ...  # noqa: D102
+    @property
+    def sizes(self) -> tuple[float, ...]:
+        """Typical pre-activations of each layer."""
+        ...
+
+    @property
+    def least(self) -> float:
+        """Counter-examples of no higher value are worth nothing."""
+        ...
+
+    def views(self, sample: Floats, seen: int, most: int) -> list[View]:
+        """Return where to start from.
+
+        Parameters
+        ----------
+        sample : ndarray, shape (n, d)
+        seen : int
+            About how many points may be scored for all lanes.
+        most : int
+            How many of the samples may be used.
+        """
+        ...
+
+    def score(self, points: Floats, lanes: Lanes, until: Deadline) -> Floats:
+        """Return how promising points are for lanes, shape (m, n)."""
+        ...
+
+    def nets(self, lanes: Lanes) -> Any:
+        """Return what problems of some lanes share."""
+        ...
+
+    def problem(self, nets: Any, points: Floats) -> Problem:
+        """Return what is climbed from points, shape (m, p, d): discrete features stay fixed."""
+        ...
+
+    def relaxed(self, nets: Any) -> Problem:
+        """Return what is climbed where discrete features may take any value."""
+        ...
+
+    def nearest(self, points: Floats) -> Floats:
+        """Move to the nearest points of the box, shape (..., d)."""
+        ...
+
+    def exact(self, lanes: Lanes, points: Floats) -> Exact:
+        """Return the same in float64, from a point each, shape (m, d)."""
+        ...
+
+    def replay(self, point: Floats, lane: int) -> W_co | None:
+        """Round a point to float32 and return it if it is a counter-example."""
+        ...

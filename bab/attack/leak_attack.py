@@ -1,0 +1,106 @@
+"""Find leaks."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.attack.leak_field import make_field
+from leaveout.bab.attack.multistart import SEEN, attack, sample_of
+from leaveout.bab.attack.refine import better, refine
+from leaveout.bab.instance import Instance
+from leaveout.bab.witness import Replayer, Witness
+from leaveout.deadline import NEVER, Deadline
+
+__all__ = ["better", "improve", "improve_many", "scout"]
+
+Points = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+_SAMPLE = 64
+
+
+def scout(
+    instance: Instance,
+    label: int,
+    replayer: Replayer,
+    *,
+    seed: int = 0,
+    climbs: int = 12,
+    deadline: Deadline = NEVER,
+    enough: float = float("inf"),
+) -> Witness | None:
+    """Search for a leak of high confidence in ``label`` over all members.
+
+    Parameters
+    ----------
+    instance : Instance
+    label : int
+    replayer : Replayer
+    seed : int
+    climbs, deadline, enough
+        Of `leaveout.bab.attack.multistart.attack`.
+
+    Returns
+    -------
+    Witness or None
+        The best leak found and replayed.
+    """
+    rng = np.random.default_rng(seed)
+    field = make_field(instance, label, replayer, sample_of(instance.box, rng, SEEN))
+    return attack(field, rng, climbs=climbs, deadline=deadline, enough=enough)
+
+
+def improve(
+    instance: Instance,
+    label: int,
+    replayer: Replayer,
+    point: Points,
+    member: int,
+    *,
+    at_least: float = 0.0,
+) -> Witness | None:
+    """Climb from a candidate, and back off from the tie until the leak replays in float32.
+
+    Parameters
+    ----------
+    instance : Instance
+    label : int
+    replayer : Replayer
+    point : ndarray of float64, shape (d,)
+    member : int
+    at_least : float
+        As in `improve_many`.
+    """
+    members = np.asarray([member], np.int64)
+    return improve_many(instance, label, replayer, point[None], members, at_least=at_least)
+
+
+def improve_many(
+    instance: Instance,
+    label: int,
+    replayer: Replayer,
+    points: Points,
+    members: Indices,
+    *,
+    at_least: float = 0.0,
+) -> Witness | None:
+    """Climb from many candidates at once; see `leaveout.bab.attack.refine.refine`.
+
+    Parameters
+    ----------
+    instance : Instance
+    label : int
+    replayer : Replayer
+    points : ndarray of float64, shape (p, d)
+        Moved to the nearest points of the box.
+    members : ndarray of int64, shape (p,)
+        Of each point.
+    at_least : float
+        Leaks of a lower confidence are worthless: give up as soon as none is in sight.
+    """
+    if not len(points):
+        return None
+    sample = instance.box.sample(np.random.default_rng(0), _SAMPLE)
+    field = make_field(instance, label, replayer, sample)
+    return refine(field, points, members, at_least=at_least)

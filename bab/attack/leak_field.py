@@ -1,0 +1,249 @@
+"""Leaks of one label, laid out for seeking: N in float32, starts, and scores of all members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.attack.confidences import Nets, evaluate, leads
+from leaveout.bab.attack.field import View
+from leaveout.bab.attack.leak_slopes import Leads, Pairs
+from leaveout.bab.attack.slp import KNAPSACK, Problem, Step
+from leaveout.bab.attack.smoothing import COARSE, FINE, PLAIN, layer_sizes
+from leaveout.bab.instance import Instance
+from leaveout.bab.witness import Replayer, Witness
+from leaveout.deadline import Deadline
+from leaveout.encoders import Box
+from leaveout.models import Stack
+
+__all__ = ["LeakField", "make_field"]
+
+Floats = NDArray[np.floating[Any]]
+Indices = NDArray[np.int64]
+
+_NEWTON = 6
+_SEEN = 256
+_FEWEST = 64
+"""Points of the decision boundary that are scored."""
+_HELD = 2**21
+"""Most parameters of members that are lowered at once."""
+_CACHED = 2**18
+"""Most activations of a layer that are computed at once."""
+_MARGIN = 2e-6
+"""Of climbs in float32, relative to the scores."""
+_MARGINS = (3e-7, 3e-6, 3e-5)
+"""Of the member's lead, relative to the scores: what float32 blurs at most places."""
+
+
+@dataclass(frozen=True, eq=False)
+class LeakField:
+    """A `Field`: one label's question, a lane a member.
+
+    Attributes
+    ----------
+    instance : Instance
+    label : int
+    replayer : Replayer
+    network : Nets
+        N in float32.
+    lower, upper : ndarray of float32, shape (d,)
+    sizes : tuple of float
+        Typical pre-activations of each layer.
+    scale : float
+        Typical score.
+    """
+
+    instance: Instance
+    label: int
+    replayer: Replayer
+    network: Nets
+    lower: Floats
+    upper: Floats
+    sizes: tuple[float, ...]
+    scale: float
+
+    least = 0.0
+
+    @property
+    def box(self) -> Box:
+        """Of the inputs."""
+        return self.instance.box
+
+    @property
+    def lanes(self) -> int:
+        """One a member."""
+        return len(self.instance.members)
+
+    @property
+    def parameters(self) -> int:
+        """Numbers a network."""
+        layers = self.instance.network.stack.layers
+        return sum(y.bias.size + sum(w.size for w in y.weights.values()) for y in layers)
+
+    def nets(self, lanes: Indices) -> Nets:
+        """Return some of the members in float32."""
+        return Nets.of(self.instance.members.take(lanes), np.float32)
+
+    def values(self, points: Floats) -> Floats:
+        """N's confidence at points, shape (p, d)."""
+        return leads(self.network.activations(points[None])[-1][0], self.label)
+
+    def views(self, sample: Floats, seen: int, most: int) -> list[View]:
+        """See `Field.views`: N's decision boundary, and points that leak already."""
+        near = int(np.clip(seen, _FEWEST, _SEEN))
+        inside = sample[: int(np.clip(seen - near, near // 4, most))]
+        edge = self.boundary(sample)[:near]
+
+        def ahead(lanes: Indices, until: Deadline) -> Floats:
+            # On the boundary N's lead over the member's tells what a climb may reach.
+            other = self.leads(edge, lanes, until)
+            return np.where(np.isfinite(other), self.values(edge) - other, -np.inf)
+
+        def leaking(lanes: Indices, until: Deadline) -> Floats:
+            # Elsewhere only what leaks as it is counts.
+            own, other = self.values(inside), self.leads(inside, lanes, until)
+            return np.where((other <= 0) & (own > 0), own, -np.inf)
+
+        return [View(edge, ahead, (PLAIN, COARSE)), View(inside, leaking, (PLAIN, FINE))]
+
+    def score(self, points: Floats, lanes: Indices, until: Deadline) -> Floats:
+        """See `Field.score`: N's lead over the members'."""
+        return self.values(points) - self.leads(points, lanes, until)
+
+    def problem(self, nets: Nets, points: Floats) -> Pairs:
+        """See `Field.problem`."""
+        margin = _MARGIN * self.scale
+        return Pairs.of(self.instance.box, self.label, self.network, nets, points, margin)
+
+    def relaxed(self, nets: Nets) -> Pairs:
+        """See `Field.relaxed`."""
+        return Pairs(self.network, nets, self.label, self.lower, self.upper, _MARGIN * self.scale)
+
+    def exact(self, lanes: Indices, points: Floats) -> LeakExact:
+        """See `Field.exact`."""
+        taken = self.instance.members.take(lanes)
+        scale = 1.0 + float(np.abs(taken.scores(points[:, None].astype(np.float64))).max())
+        return LeakExact(self, taken, points[:, None], scale)
+
+    def replay(self, point: Floats, lane: int) -> Witness | None:
+        """See `Field.replay`."""
+        return self.replayer.replay(np.asarray(point, np.float64), lane, self.label)
+
+    def nearest(self, points: Floats) -> Floats:
+        """Move to the nearest points of the box, shape (..., d)."""
+        return self.instance.box.nearest(points.astype(np.float64)).astype(np.float32)
+
+    def boundary(self, points: Floats) -> Floats:
+        """Move by Newton steps onto, or near, N's decision boundary; the nearest come first."""
+        for _ in range(_NEWTON):
+            here = evaluate(self.network, points[None], self.label)
+            slope = here.slope[0]
+            size = np.square(slope).sum(axis=1)
+            step = here.value[0] / np.where(size > 0, size, 1)
+            points = np.clip(points - step[:, None] * slope, self.lower, self.upper)
+        away = np.abs(self.values(points))
+        return points[np.argsort(away, kind="stable")]
+
+    def leads(self, points: Floats, members: Indices, deadline: Deadline) -> Floats:
+        """Confidence of members at points they share.
+
+        Parameters
+        ----------
+        points : ndarray of float32, shape (p, d)
+        members : ndarray of int64, shape (m,)
+        deadline : Deadline
+            Members not reached by then get ``inf``: they do not leak.
+
+        Returns
+        -------
+        ndarray of float32, shape (m, p)
+        """
+        found = np.full((len(members), len(points)), np.inf, np.float32)
+        for start, nets in self._blocks(members, len(points)):
+            if deadline.over:
+                break
+            scores = nets.activations(points[None])[-1]
+            found[start : start + len(nets)] = leads(scores, self.label)
+        return found
+
+    def _blocks(self, members: Indices, points: int) -> Iterator[tuple[int, Nets]]:
+        """Members in runs that fit the cache, lowered in larger ones."""
+        held = max(1, _HELD // self.parameters)
+        widest = max(layer.width for layer in self.instance.network.stack.layers)
+        run = max(1, _CACHED // (max(points, 1) * widest))
+        for start in range(0, len(members), held):
+            nets = self.nets(members[start : start + held])
+            for first in range(0, len(nets), run):
+                yield start + first, nets.part(first, first + run)
+
+
+@dataclass(frozen=True, eq=False)
+class LeakExact:
+    """An `Exact` of some members.
+
+    Attributes
+    ----------
+    field : LeakField
+    members : Stack
+    points : ndarray of float64, shape (m, 1, d)
+        Where climbs start.
+    scale : float
+        Typical score.
+    """
+
+    field: LeakField
+    members: Stack
+    points: Floats
+    scale: float
+
+    @property
+    def _margins(self) -> tuple[float, ...]:
+        return (*(margin * self.scale for margin in _MARGINS), self.field.instance.member_error)
+
+    @property
+    def levels(self) -> int:
+        """See `Exact.levels`."""
+        return len(self._margins)
+
+    def problem(self) -> Problem:
+        """See `Exact.problem`."""
+        return self._pairs(self.members, self.points, 0)
+
+    def whole(self, row: int, point: Floats) -> Problem | None:
+        """See `Exact.whole`: of two labels there is one rival."""
+        field = self.field
+        if field.instance.labels == 2:
+            return None
+        lower, upper = field.box.around(point)
+        network, member = field.instance.network.stack, self.members.member(row)
+        return Leads(network, member, field.label, lower, upper, self._margins[0])
+
+    def safer(self, row: int, point: Floats, level: int) -> tuple[Problem, Step]:
+        """See `Exact.safer`."""
+        return self._pairs(self.members.member(row), point[None, None], level), KNAPSACK
+
+    def _pairs(self, members: Stack, points: Floats, level: int) -> Pairs:
+        field, nets = self.field, (self.field.instance.network.stack, members)
+        own, other = (Nets.of(each) for each in nets)
+        return Pairs.of(field.box, field.label, own, other, points, self._margins[level])
+
+
+def make_field(instance: Instance, label: int, replayer: Replayer, points: Floats) -> LeakField:
+    """Lay out a question; ``points``, shape (p, d), tell typical sizes."""
+    network = Nets.of(instance.network.stack, np.float32)
+    sample = points.astype(np.float32)
+    scores = network.activations(sample[None])[-1]
+    return LeakField(
+        instance,
+        label,
+        replayer,
+        network,
+        instance.box.lower.astype(np.float32),
+        instance.box.upper.astype(np.float32),
+        layer_sizes(network, sample),
+        1.0 + float(np.abs(scores).max()),
+    )

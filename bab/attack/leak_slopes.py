@@ -1,0 +1,117 @@
+"""Leaks as what is climbed: N's confidence, while the member's lead is to vanish."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.attack.confidences import Nets, Sloped, evaluate
+from leaveout.bab.attack.local_networks import jacobians
+from leaveout.bab.attack.slp import Model
+from leaveout.encoders import Box
+from leaveout.models import Stack
+
+__all__ = ["Leads", "Pairs"]
+
+Floats = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """N's confidence is the goal, each member's lead the limit.
+
+    Attributes
+    ----------
+    network : Nets
+        N alone.
+    members : Nets
+        Of m members; p points belong to each.
+    label : int
+    lower, upper : ndarray, broadcast to shape (m, p, d)
+        Where each point may go.
+    margin : float
+        In units of the scores.
+    """
+
+    network: Nets
+    members: Nets
+    label: int
+    lower: Floats
+    upper: Floats
+    margin: float
+
+    @staticmethod
+    def of(
+        box: Box, label: int, network: Nets, members: Nets, points: Floats, margin: float
+    ) -> Pairs:
+        """Let points move in the box, their discrete features staying as they are."""
+        return Pairs(network, members, label, *box.around(points), margin)
+
+    @property
+    def margins(self) -> tuple[float]:
+        """See `leaveout.bab.attack.slp.Problem`."""
+        return (self.margin,)
+
+    def at(self, points: Floats, widths: tuple[float, ...] | None) -> Model:
+        """See `leaveout.bab.attack.slp.Problem`."""
+        return Model(
+            (evaluate(self.network, points, self.label, widths),),
+            (evaluate(self.members, points, self.label, widths),),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Leads:
+    """N's lead over each rival is a goal of its own, for one member.
+
+    Where two rivals tie, the slope of one lead lowers the other.
+
+    Attributes
+    ----------
+    network, member : Stack
+        Of one network each.
+    label : int
+    lower, upper : ndarray of float64, shape (d,)
+    margin : float
+        In units of the scores.
+    """
+
+    network: Stack
+    member: Stack
+    label: int
+    lower: Floats
+    upper: Floats
+    margin: float
+
+    @property
+    def margins(self) -> tuple[float]:
+        """See `leaveout.bab.attack.slp.Problem`."""
+        return (self.margin,)
+
+    def at(self, points: Floats, widths: tuple[float, ...] | None) -> Model:
+        """See `leaveout.bab.attack.slp.Problem`; nothing is rounded off."""
+        shape, flat = points.shape[:-1], points.reshape(-1, points.shape[-1]).astype(np.float64)
+        scores, slopes = jacobians(self.network, flat)
+        others, other_slopes = jacobians(self.member, flat)
+        label, every = self.label, np.arange(len(flat))
+        rivals = [c for c in range(scores.shape[1]) if c != label]
+        strongest = np.array(rivals)[others[:, rivals].argmax(axis=1)]
+
+        def sloped(value: Floats, slope: Floats) -> Sloped:
+            return Sloped(value.reshape(shape), slope.reshape(points.shape))
+
+        return Model(
+            tuple(
+                sloped(scores[:, label] - scores[:, c], slopes[:, label] - slopes[:, c])
+                for c in rivals
+            ),
+            (
+                sloped(
+                    others[:, label] - others[every, strongest],
+                    other_slopes[:, label] - other_slopes[every, strongest],
+                ),
+            ),
+        )

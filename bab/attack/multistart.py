@@ -1,0 +1,284 @@
+"""Seek counter-examples: score all lanes, climb from the best, and go on from the top."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from leaveout.bab.attack.field import Field, Sought
+from leaveout.bab.attack.refine import polish
+from leaveout.bab.attack.smoothing import COARSE, FINE, Pass, anneal
+from leaveout.deadline import NEVER, Deadline
+from leaveout.encoders import Box
+
+__all__ = ["SEEN", "attack", "sample_of"]
+
+Floats = NDArray[np.floating[Any]]
+Lanes = NDArray[np.int64]
+
+W = TypeVar("W", bound=Sought)
+
+SEEN = 256
+"""Points that tell typical sizes."""
+
+_STARTS = 1024
+_SCORED = 2.5e9
+"""Products that may be spent to score all lanes once."""
+_CLIMBED = 4_000_000
+"""Parameters that a round of climbs may touch in each step."""
+_MOST, _LEAST = 512, 64
+"""Climbs of a round."""
+_SCORING = 0.3
+"""Share of the time left that scoring lanes once may take."""
+_LANES = 64
+_HOPS = (8, 32, 1, 1, 4, 1)
+"""Lanes about whose best points a round climbs again."""
+_ROUNDS = 18
+_PATIENCE = 4
+"""Rounds without a gain that end the search."""
+_ENOUGH = 6
+_GAIN = 2e-4
+_ROWS = 32
+"""Rows of one group of discrete features that are tried at once."""
+_TRIED = 3
+"""Lanes that are polished after a round, where any value above a threshold will do."""
+
+
+def attack(
+    field: Field[W],
+    rng: np.random.Generator,
+    *,
+    climbs: int = 12,
+    deadline: Deadline = NEVER,
+    enough: float = float("inf"),
+) -> W | None:
+    """Seek a counter-example of high value over all lanes.
+
+    Parameters
+    ----------
+    field : Field
+    rng : numpy.random.Generator
+    climbs : int
+        How many lanes' best points are polished and replayed at most.
+    deadline : Deadline
+        Kept within about a second.
+    enough : float
+        Any value above will do.
+
+    Returns
+    -------
+    W or None
+        The best found and replayed.
+    """
+    if deadline.over:
+        return None
+    # Thousands of small products: a second thread costs more than it gives, the more so where
+    # other programs share the cores.
+    with threadpool_limits(1, user_api="blas"):
+        search = _Search(field, rng, deadline, enough)
+        found = search.run()
+        lanes, points = search.top(climbs)
+        if found is not None or not len(lanes):
+            return found
+        return polish(field, points.astype(np.float64), lanes, deadline=deadline)
+
+
+def sample_of(box: Box, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
+    """Draw points, half of them with most features at an end of their range, shape (count, d)."""
+    points = box.sample(rng, count)
+    half = count // 2
+    shape = (count - half, box.dimension)
+    ends = np.where(rng.random(shape) < 0.5, box.lower, box.upper)
+    points[half:] = np.where(rng.random(shape) < 0.6, ends, points[half:])
+    return box.nearest(points)
+
+
+@dataclass(eq=False)
+class _Elite:
+    """The best counter-example of each lane met so far."""
+
+    least: float
+    best: dict[int, tuple[float, Floats]] = field(default_factory=dict)
+
+    @property
+    def value(self) -> float:
+        return max((value for value, _ in self.best.values()), default=self.least)
+
+    def offer(self, lanes: Lanes, points: Floats, values: Floats) -> None:
+        """Take in what was met, shapes (m, p, d) and (m, p)."""
+        for row, column in enumerate(values.argmax(axis=1).tolist()):
+            lane, value = int(lanes[row]), float(values[row, column])
+            if value > self.best.get(lane, (self.least, None))[0]:
+                self.best[lane] = (value, points[row, column].copy())
+
+    def top(self, count: int) -> tuple[Lanes, Floats]:
+        """Return the lanes with the best values, and the points, shape (m, d)."""
+        order = sorted(self.best, key=lambda lane: (-self.best[lane][0], lane))[:count]
+        return np.asarray(order, np.int64), np.asarray([self.best[lane][1] for lane in order])
+
+
+class _Search(Generic[W]):
+    """One search: rounds that explore, cross lanes with points, and hop about the best."""
+
+    def __init__(
+        self, field: Field[W], rng: np.random.Generator, deadline: Deadline, enough: float
+    ) -> None:
+        self.field, self.rng = field, rng
+        self.deadline, self.enough = deadline, enough
+        self.elite = _Elite(field.least)
+        self.promise = np.full(field.lanes, -np.inf, np.float32)
+        most = min(_MOST, _LEAST * field.box.dimension)
+        self.climbs = int(np.clip(_CLIMBED // field.parameters, _LEAST, most))
+        self.seen = int(min(_SCORED / (field.lanes * field.parameters), 2**30))
+
+    def top(self, count: int) -> tuple[Lanes, Floats]:
+        return self.elite.top(count)
+
+    def run(self) -> W | None:
+        """Return what is enough; None where all rounds are over first."""
+        hops = [partial(self._hop, count) for count in _HOPS]
+        rounds: tuple[Callable[[], None], ...] = (self._explore, self._cross, *hops)
+        idle = 0
+        for number in range(_ROUNDS):
+            before = self.elite.value
+            rounds[number % len(rounds)]()
+            if self.deadline.over:
+                return None
+            if self.field.box.choices:
+                self._swap()
+            if self.elite.best and self.elite.value > self.enough:
+                found = polish(self.field, *_doubled(self.top(_TRIED)))
+                if found is not None and found.value > self.enough:
+                    return found
+            idle = 0 if _gained(before, self.elite.value) else idle + 1
+            if number + 1 >= _ENOUGH and idle >= _PATIENCE:
+                return None
+        return None
+
+    def _explore(self) -> None:
+        """Climb from where the question has it that one should start."""
+        sample = sample_of(self.field.box, self.rng, _STARTS).astype(self.field.lower.dtype)
+        views = self.field.views(sample, self.seen, _STARTS)
+        # Where time runs short some lanes are never scored: any, not the last.
+        everyone = self.rng.permutation(len(self.promise)).astype(np.int64)
+        for view in views:
+            score = view.score(everyone, self._soon())
+            self.promise[everyone] = np.maximum(self.promise[everyone], score.max(axis=1))
+            for schedule in view.schedules:
+                self._climb(everyone, view.points, score, schedule)
+
+    def _soon(self) -> Deadline:
+        """When to stop scoring, so that time is left to climb."""
+        return Deadline.after(_SCORING * self.deadline.left)
+
+    def _cross(self) -> None:
+        """Try the points of the best on all promising lanes."""
+        _, points = self.top(_LANES)
+        if not len(points):
+            return
+        count = max(1024, len(self.promise) // 4)
+        lanes = np.sort(np.argsort(-self.promise, kind="stable")[:count])
+        score = self.field.score(points, lanes, self._soon())
+        self.promise[lanes] = np.maximum(self.promise[lanes], score.max(axis=1))
+        self._climb(lanes, points, score, FINE)
+
+    def _hop(self, count: int) -> None:
+        """Climb again from points about the best."""
+        lanes, points = self.top(count)
+        if not len(lanes):
+            return
+        each = max(1, self.climbs // len(lanes))
+        shape = (len(lanes), each, points.shape[1])
+        starts = np.repeat(points[:, None], each, axis=1)
+        far = 10 ** self.rng.uniform(-2, 0, (*shape[:2], 1))
+        some = self.rng.random(shape) < self.rng.uniform(0.1, 1, (*shape[:2], 1))
+        noise = far * some * self.rng.normal(size=shape) / 2
+        field = self.field
+        starts = starts + noise.astype(points.dtype) * (field.upper - field.lower)
+        starts = np.clip(starts, field.lower, field.upper)
+        for schedule in (FINE, COARSE[2:]):
+            self._anneal(lanes, starts, schedule)
+
+    def _climb(
+        self, lanes: Lanes, points: Floats, score: Floats, schedule: tuple[Pass, ...]
+    ) -> None:
+        """Climb from a few points for each of the lanes with the highest scores.
+
+        Half the points are a lane's best, half are drawn from the rest: the best often lie
+        close together.
+        """
+        top = score.max(axis=1)
+        rows = np.argsort(-top, kind="stable")[: min(_LANES, self.climbs)]
+        rows = rows[top[rows] > -np.inf]
+        if not len(rows):
+            return
+        each = min(max(2, self.climbs // len(rows)), score.shape[1])
+        order = np.argsort(-score[rows], axis=1, kind="stable")
+        usable = np.isfinite(score[rows]).sum(axis=1)[:, None]
+        drawn = self.rng.random((len(rows), each - each // 2)) * usable
+        columns = np.take_along_axis(
+            order, np.concatenate([_first(each // 2, usable), drawn.astype(np.int64)], axis=1), 1
+        )
+        self._anneal(lanes[rows], points[columns], schedule)
+
+    def _anneal(self, lanes: Lanes, starts: Floats, schedule: tuple[Pass, ...]) -> None:
+        """Climb, and remember what counts."""
+        field, until = self.field, self.deadline
+        nets = field.nets(lanes)
+        if field.box.choices:
+            # Once where discrete features move freely and are put right afterwards, once where
+            # they stay as they are.
+            free = anneal(field.relaxed(nets), starts, schedule, field.sizes, deadline=until)
+            self._keep(nets, lanes, field.nearest(free.points), FINE)
+            starts = field.nearest(starts)
+        self._keep(nets, lanes, starts, schedule)
+
+    def _keep(self, nets: Any, lanes: Lanes, starts: Floats, schedule: tuple[Pass, ...]) -> None:
+        """Climb from points of the box, and remember the best of each lane."""
+        problem = self.field.problem(nets, starts)
+        found = anneal(problem, starts, schedule, self.field.sizes, deadline=self.deadline)
+        self.elite.offer(lanes, found.points, found.value)
+
+    def _swap(self) -> None:
+        """Try other rows for each group of discrete features of the best."""
+        lanes, points = self.top(4)
+        for lane, point in zip(lanes.tolist(), points, strict=True):
+            starts, own = self._neighbours(point), np.asarray([lane])
+            score = self.field.score(starts, own, self.deadline)[0]
+            best = np.argsort(-score, kind="stable")[: self.climbs]
+            self._keep(self.field.nets(own), own, starts[best][None], FINE[-1:])
+
+    def _neighbours(self, point: Floats) -> Floats:
+        """Points that differ in one group of discrete features, shape (n, d)."""
+        parts = []
+        for each in self.field.box.choices:
+            rows = each.values
+            if len(rows) > _ROWS:
+                rows = rows[self.rng.choice(len(rows), _ROWS, replace=False)]
+            part = np.repeat(point[None], len(rows), axis=0)
+            part[:, each.columns] = rows
+            parts.append(part)
+        return np.concatenate(parts)
+
+
+def _first(count: int, usable: Lanes) -> Lanes:
+    """Positions 0 to ``count``, over again where fewer are usable, shape (m, count)."""
+    return np.asarray(np.arange(count) % usable)
+
+
+def _doubled(top: tuple[Lanes, Floats]) -> tuple[NDArray[np.float64], Lanes]:
+    lanes, points = top
+    return points.astype(np.float64), lanes
+
+
+def _gained(before: float, after: float) -> bool:
+    """Whether a round was worth it."""
+    if not np.isfinite(before):
+        return after > before
+    return after > before + _GAIN * abs(before)

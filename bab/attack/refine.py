@@ -1,0 +1,142 @@
+"""From candidates to a counter-example: climb, back off from the limits, replay in float32."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.attack.field import Exact, Field, Sought
+from leaveout.bab.attack.slp import PROGRAM, ascend
+from leaveout.bab.attack.smoothing import QUICK, anneal
+from leaveout.deadline import NEVER, Deadline
+
+__all__ = ["better", "polish", "refine"]
+
+Floats = NDArray[np.floating[Any]]
+Points = NDArray[np.float64]
+Lanes = NDArray[np.int64]
+
+W = TypeVar("W", bound=Sought)
+
+_COPIES = 8
+"""Starts about a single candidate: a batch of them costs hardly more than one."""
+_SPREAD = 0.1
+_BACK = 12
+"""Steps of a climb that backs off."""
+_TIED = 12
+"""Steps of a climb that weighs goals that tie."""
+_POLISHED = 3
+_HOPELESS = 0.5
+"""Share of what is asked for that the first, rounded-off climb must reach."""
+_SHORT = 0.01
+"""Share of it that polishing may make up for."""
+
+
+def refine(
+    field: Field[W],
+    points: Points,
+    lanes: Lanes,
+    *,
+    at_least: float,
+    deadline: Deadline = NEVER,
+) -> W | None:
+    """Climb from many candidates at once; polish and replay only the most promising.
+
+    Parameters
+    ----------
+    field : Field
+    points : ndarray of float64, shape (p, d)
+        Moved to the nearest points of the box.
+    lanes : ndarray of int64, shape (p,)
+        Of each point.
+    at_least : float
+        Less is worthless: give up as soon as no more is in sight.
+    deadline : Deadline
+
+    Returns
+    -------
+    W or None
+        The best; it may be below ``at_least``.
+    """
+    if not len(points):
+        return None
+    starts = _starts(field, points, np.random.default_rng(0))
+    problem = field.problem(field.nets(lanes), starts)
+    found = anneal(
+        problem, starts, QUICK, field.sizes, hopeless=_HOPELESS * at_least, deadline=deadline
+    )
+    values = found.value.max(axis=1)
+    rows = np.argsort(-values, kind="stable")[:_POLISHED]
+    enough = at_least - _SHORT * abs(at_least) if np.isfinite(at_least) else at_least
+    rows = rows[(values[rows] > field.least) & (values[rows] >= enough)]
+    if not len(rows):
+        return None
+    chosen = found.points[rows, found.value[rows].argmax(axis=1)].astype(np.float64)
+    return polish(field, chosen, lanes[rows], steps=15, radius=2e-3, deadline=deadline)
+
+
+def polish(
+    field: Field[W],
+    points: Points,
+    lanes: Lanes,
+    *,
+    steps: int = 40,
+    radius: float = 0.02,
+    deadline: Deadline = NEVER,
+) -> W | None:
+    """Climb a last time in float64, and replay: the best first, until none can be better.
+
+    Parameters
+    ----------
+    field : Field
+    points : ndarray of float64, shape (p, d)
+        Points of the box.
+    lanes : ndarray of int64, shape (p,)
+    steps, radius, deadline
+        Of `ascend`.
+    """
+    exact = field.exact(lanes, points)
+    found = ascend(exact.problem(), points[:, None], steps=steps, radius=radius, deadline=deadline)
+    best: W | None = None
+    for row in np.argsort(-found.value[:, 0], kind="stable").tolist():
+        if best is not None and found.value[row, 0] <= best.value:
+            break
+        point = found.points[row, 0]
+        whole = exact.whole(row, point)
+        if whole is not None:
+            climbed = ascend(
+                whole, point[None, None], PROGRAM, steps=_TIED, radius=0.05, deadline=deadline
+            )
+            point = climbed.points[0, 0]
+        best = better(best, replayed(field, exact, row, point, int(lanes[row])))
+    return best
+
+
+def replayed(field: Field[W], exact: Exact, row: int, point: Floats, lane: int) -> W | None:
+    """Replay a point, and back off from its limits until it is a counter-example in float32."""
+    found = field.replay(point, lane)
+    for level in range(1, exact.levels):
+        if found is not None:
+            break
+        problem, step = exact.safer(row, point, level)
+        point = ascend(problem, point[None, None], step, steps=_BACK, radius=1e-3).points[0, 0]
+        found = field.replay(point, lane)
+    return found
+
+
+def better(first: W | None, second: W | None) -> W | None:
+    """Return the counter-example of the higher value."""
+    if first is None or second is None:
+        return first or second
+    return second if second.value > first.value else first
+
+
+def _starts(field: Field[W], points: Points, rng: np.random.Generator) -> Floats:
+    """Return the candidates, and points about them where there are few: (p, copies, d)."""
+    box = field.box
+    copies = max(1, _COPIES // len(points))
+    noise = _SPREAD * rng.normal(size=(len(points), copies, box.dimension))
+    noise[:, 0] = 0.0
+    return field.nearest(points[:, None] + noise * (box.upper - box.lower))

@@ -1,0 +1,300 @@
+"""Sequential linear programming: push goals up within trust regions, from many points at once.
+
+Networks are linear near a point, so a step is a linear program: raise the least goal, less a price
+on what limits miss, within a box about the point. There are two ways to solve it. With one goal
+and at most one limit it is a continuous knapsack, solved for hundreds of points together; with
+several, which tie where a climb ends, a solver weighs them, point by point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.attack.confidences import Sloped
+from leaveout.deadline import NEVER, Deadline
+
+__all__ = ["KNAPSACK", "PROGRAM", "Ascent", "Model", "Problem", "Step", "ascend"]
+
+Floats = NDArray[np.floating[Any]]
+
+_STEPS = 60
+_FARTHEST = 0.25
+_PENALTY = 100.0
+"""Worth, in units of the goals, of what limits miss: above any multiplier seen of the leaks'."""
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Goals and limits near some points, each with a value and a slope.
+
+    Attributes
+    ----------
+    goals : tuple of Sloped
+        The least counts.
+    limits : tuple of Sloped
+        Met where they are at most 0.
+    """
+
+    goals: tuple[Sloped, ...]
+    limits: tuple[Sloped, ...]
+
+    @property
+    def value(self) -> Floats:
+        """The least goal, shape (m, p)."""
+        return reduce(np.minimum, [goal.value for goal in self.goals])
+
+    @property
+    def met(self) -> NDArray[np.bool_]:
+        """Where all limits are met, shape (m, p)."""
+        met = np.ones(self.goals[0].value.shape, np.bool_)
+        for limit in self.limits:
+            met &= limit.value <= 0
+        return met
+
+
+class Problem(Protocol):
+    """What is climbed.
+
+    Attributes
+    ----------
+    lower, upper : ndarray, broadcast to shape (m, p, d)
+        Where each point may go.
+    margins : tuple of float or ndarray
+        How far below 0 each limit is wanted, since float32 evaluation rounds later.
+    """
+
+    @property
+    def lower(self) -> Floats: ...  # noqa: D102
+    @property
+    def upper(self) -> Floats: ...  # noqa: D102
+    @property
+    def margins(self) -> tuple[float | Floats, ...]: ...  # noqa: D102
+
+    def at(self, points: Floats, widths: tuple[float, ...] | None) -> Model:
+        """Return the goals and limits near points, shape (m, p, d); see `evaluate`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Step:
+    """How the linear programs are solved, and how trust regions grow and shrink.
+
+    Attributes
+    ----------
+    solve : callable
+        From a model, how far each coordinate may go down and up, what each limit is wanted below
+        and the price, the steps, shape (m, p, d).
+    growth, shrinkage : float
+    nearest : float
+        Smallest trust region of use, in sides of the box.
+    """
+
+    solve: Callable[[Model, Floats, Floats, list[Floats], float], Floats]
+    growth: float
+    shrinkage: float
+    nearest: float
+
+
+@dataclass(frozen=True, eq=False)
+class Ascent:
+    """Where climbs ended.
+
+    Attributes
+    ----------
+    points : ndarray, shape (m, p, d)
+        The best that met all limits, those that do by the margin first; where none did, the last
+        one.
+    value : ndarray, shape (m, p)
+        The least goal there, ``-inf`` where none met the limits.
+    worth : ndarray, shape (m, p)
+        The least goal of the last points, less the price on what they miss.
+    last : ndarray, shape (m, p, d)
+        The last points, to go on from.
+    """
+
+    points: Floats
+    value: Floats
+    worth: Floats
+    last: Floats
+
+
+def ascend(
+    problem: Problem,
+    points: Floats,
+    step: Step | None = None,
+    *,
+    steps: int = _STEPS,
+    radius: float = _FARTHEST,
+    penalty: float = _PENALTY,
+    widths: tuple[float, ...] | None = None,
+    deadline: Deadline = NEVER,
+) -> Ascent:
+    """Climb from many points at once.
+
+    A step that does not pay when the networks are evaluated shrinks the region.
+
+    Parameters
+    ----------
+    problem : Problem
+    points : ndarray, shape (m, p, d)
+    step : Step, optional
+        By default `KNAPSACK`.
+    steps : int
+    radius : float
+        Of the first trust region, in sides of the box.
+    penalty : float
+        A unit that a limit misses costs so much of the goals.
+    widths : tuple of float, optional
+        How far ReLUs are rounded off; see `evaluate`. What meets limits then may not do so in the
+        networks themselves.
+    deadline : Deadline
+    """
+    step = step or KNAPSACK
+    lower, upper = problem.lower, problem.upper
+    sides = upper - lower
+    nearest = max(step.nearest, 2.0 * float(np.finfo(points.dtype).eps))
+    model = problem.at(points, widths)
+    # A little more than asked, so that rounding leaves the point on the right side.
+    aims = [
+        np.asarray(1.01 * margin + 1e-13 * (1 + float(np.abs(limit.value).max(initial=0))))
+        for margin, limit in zip(problem.margins, model.limits, strict=True)
+    ]
+    # In the type of the points, or all that follows would be in float64.
+    aims = [aim.astype(points.dtype) for aim in aims]
+    worth = _worth(model, aims, penalty)
+    met = model.met
+    best, best_worth = points, np.where(met, worth, -np.inf)
+    value = np.where(met, model.value, -np.inf)
+    reach = np.full(worth.shape, radius, points.dtype)
+    for _ in range(steps):
+        if (reach < nearest).all() or deadline.over:
+            break
+        move = reach[..., None] * sides
+        below = np.maximum(lower - points, -move)
+        above = np.minimum(upper - points, move)
+        trial = points + step.solve(model, below, above, aims, penalty)
+        trial = np.minimum(np.maximum(trial, lower), upper)
+        there = problem.at(trial, widths)
+        reached = _worth(there, aims, penalty)
+        met = there.met & (reached > best_worth)
+        best, best_worth = _chosen(met, trial, best), np.where(met, reached, best_worth)
+        value = np.where(met, there.value, value)
+        # Gains below what rounding makes of them would keep a region wide for nothing.
+        pays = reached > worth + 1e-12 * np.maximum(1, np.abs(worth))
+        worth = np.where(pays, reached, worth)
+        points = _chosen(pays, trial, points)
+        model = Model(
+            _merged(pays, there.goals, model.goals), _merged(pays, there.limits, model.limits)
+        )
+        reach = np.where(pays, np.minimum(step.growth * reach, 1), step.shrinkage * reach)
+    return Ascent(_chosen(value > -np.inf, best, points), value, worth, points)
+
+
+def _worth(model: Model, aims: list[Floats], penalty: float) -> Floats:
+    """Return the least goal, less a price on what limits miss, shape (m, p)."""
+    worth = model.value
+    for limit, aim in zip(model.limits, aims, strict=True):
+        worth = worth - penalty * np.maximum(limit.value + aim, 0)
+    return worth
+
+
+def _knapsack(
+    model: Model, below: Floats, above: Floats, aims: list[Floats], penalty: float
+) -> Floats:
+    """Solve linear programs of one goal, one limit or none, and a box: continuous knapsacks.
+
+    With a multiplier t of the limit every coordinate goes to the end of its side that
+    ``a - t w`` points to (a, w: slopes of the goal and the limit). As t grows from 0 to the
+    penalty, coordinates turn over at ``t = a / w``, each lowering the limit; the one at which it is
+    met goes only part of the way.
+    """
+    (goal,) = model.goals
+    a = goal.slope
+    start = np.where(a > 0, above, np.where(a < 0, below, 0))
+    if not model.limits:
+        return np.asarray(start)
+    (limit,), (aim,) = model.limits, aims
+    w = limit.slope
+    end = np.where(w > 0, below, np.where(w < 0, above, start))
+    with np.errstate(all="ignore"):
+        turn = a / w
+        turn[~((turn >= 0) & (turn <= penalty))] = np.inf
+    drop = np.where(turn < np.inf, w * (start - end), 0)
+    excess = (w * start).sum(axis=-1) + limit.value + aim
+    order = np.argsort(turn, axis=-1, kind="stable")
+    ordered = np.take_along_axis(drop, order, axis=-1)
+    left = excess[..., None] - (np.cumsum(ordered, axis=-1) - ordered)
+    with np.errstate(all="ignore"):
+        part = np.clip(np.where(ordered > 0, left / ordered, 0), 0, 1)
+    fraction = np.empty_like(part)
+    np.put_along_axis(fraction, order, part, axis=-1)
+    return np.asarray(start + fraction * (end - start))
+
+
+def _programs(
+    model: Model, below: Floats, above: Floats, aims: list[Floats], penalty: float
+) -> Floats:
+    """Solve linear programs of any goals and limits, one after the other."""
+    steps = np.zeros(below.shape)
+    sloped = (*model.goals, *model.limits)
+    for at in np.ndindex(below.shape[:-1]):
+        slopes = np.stack([each.slope[at] for each in sloped])
+        values = np.array([each.value[at] for each in sloped])
+        for k, aim in enumerate(aims, len(model.goals)):
+            values[k] += np.broadcast_to(aim, below.shape[:-1])[at]
+        found = _program(slopes, values, len(model.goals), below[at], above[at], penalty)
+        if found is not None:
+            steps[at] = found
+    return steps
+
+
+def _program(
+    slopes: Floats, values: Floats, goals: int, below: Floats, above: Floats, penalty: float
+) -> Floats | None:
+    """Solve a linear program; None where that fails.
+
+    Variables are the step, the least goal, and how much each limit misses.
+    """
+    from scipy.optimize import linprog
+
+    if not (np.isfinite(slopes).all() and np.isfinite(values).all()):
+        return None
+    inputs, limits = slopes.shape[1], len(slopes) - goals
+    rows = np.zeros((len(slopes), inputs + 1 + limits))
+    rows[:goals, :inputs], rows[goals:, :inputs] = -slopes[:goals], slopes[goals:]
+    rows[:goals, inputs] = 1.0
+    rows[goals:, inputs + 1 :] = -np.eye(limits)
+    done = linprog(
+        np.concatenate([np.zeros(inputs), [-1.0], np.full(limits, penalty)]),
+        A_ub=rows,
+        b_ub=np.concatenate([values[:goals], -values[goals:]]),
+        bounds=[*zip(below, above, strict=True), (None, None), *([(0, None)] * limits)],
+        method="highs",
+    )
+    return None if done.status != 0 or done.x is None else np.asarray(done.x[:inputs])
+
+
+KNAPSACK: Final = Step(_knapsack, 1.5, 0.5, 1e-9)
+"""For one goal and at most one limit."""
+
+PROGRAM: Final = Step(_programs, 2.0, 0.25, 1e-7)
+"""For any, at far more a point."""
+
+
+def _chosen(where: NDArray[np.bool_], first: Floats, second: Floats) -> Floats:
+    return np.asarray(np.where(where[..., None], first, second))
+
+
+def _merged(
+    where: NDArray[np.bool_], first: tuple[Sloped, ...], second: tuple[Sloped, ...]
+) -> tuple[Sloped, ...]:
+    return tuple(
+        Sloped(np.where(where, a.value, b.value), _chosen(where, a.slope, b.slope))
+        for a, b in zip(first, second, strict=True)
+    )

@@ -1,0 +1,133 @@
+"""Climb in rounded-off networks first, then in ever sharper ones.
+
+A gradient knows nothing of the ReLU a step away. Rounding every ReLU off within tau times the
+typical size of its layer shows it, and where N and a member differ only in narrow bands of
+phases, that is what leads out of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.attack.confidences import Nets
+from leaveout.bab.attack.slp import Ascent, Problem, ascend
+from leaveout.deadline import NEVER, Deadline
+
+__all__ = ["COARSE", "FINE", "PLAIN", "QUICK", "Pass", "anneal", "layer_sizes"]
+
+Floats = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One climb of a schedule.
+
+    Attributes
+    ----------
+    tau : float
+        Half-width of the rounding, in typical sizes of each layer's pre-activations.
+    radius : float
+        First trust region, in sides of the box.
+    penalty : float
+        Of the member's lead. A soft one lets a climb leave the curved constraint and come back.
+    steps : int
+    """
+
+    tau: float
+    radius: float
+    penalty: float = 5.0
+    steps: int = 10
+
+
+_SHARP: Final = Pass(0.0, 0.02, 100.0)
+
+COARSE: Final = (
+    Pass(1.0, 0.25),
+    Pass(0.5, 0.25),
+    Pass(0.25, 0.1),
+    Pass(0.12, 0.1),
+    Pass(0.06, 0.05),
+    Pass(0.03, 0.05),
+    Pass(0.01, 0.03),
+    _SHARP,
+)
+"""From anywhere, through what rounds off most."""
+
+FINE: Final = (
+    Pass(0.07, 0.1),
+    Pass(0.025, 0.05),
+    Pass(0.008, 0.03),
+    Pass(0.003, 0.02),
+    _SHARP,
+)
+"""From a place that is good already."""
+
+QUICK: Final = (
+    Pass(0.05, 0.1, steps=8),
+    Pass(0.01, 0.05, steps=6),
+    Pass(0.0, 0.02, 100.0, steps=14),
+)
+"""As `FINE`, in half the steps."""
+
+PLAIN: Final = (Pass(0.0, 0.25, steps=30), Pass(0.0, 0.05, 100.0, steps=15))
+"""Without any rounding: best where the bands are wide."""
+
+
+def layer_sizes(network: Nets, points: Floats) -> tuple[float, ...]:
+    """Typical spread of every layer's pre-activations over points, shape (p, d)."""
+    values = network.activations(points[None])
+    return tuple(max(float(v.std(axis=1).mean()), 1e-30) for v in values)
+
+
+def anneal(
+    problem: Problem,
+    points: Floats,
+    schedule: tuple[Pass, ...],
+    sizes: tuple[float, ...],
+    *,
+    hopeless: float = 0.0,
+    deadline: Deadline = NEVER,
+) -> Ascent:
+    """Run the climbs of a schedule one after the other.
+
+    Parameters
+    ----------
+    problem : Problem
+    points : ndarray, shape (m, p, d)
+    schedule : tuple of Pass
+        The last without rounding.
+    sizes : tuple of float
+        Of `layer_sizes`.
+    hopeless : float
+        Give up where no climb of the first pass is worth more.
+    deadline : Deadline
+        What rounding is left is skipped then.
+    """
+    for each in schedule[:-1]:
+        if deadline.over:
+            break
+        found = ascend(
+            problem,
+            points,
+            steps=each.steps,
+            radius=each.radius,
+            penalty=each.penalty,
+            widths=tuple(each.tau * size for size in sizes) if each.tau else None,
+            deadline=deadline,
+        )
+        points = found.last
+        if hopeless > 0 and not (found.worth > hopeless).any():
+            return Ascent(points, np.full_like(found.worth, -np.inf), found.worth, points)
+    last = schedule[-1]
+    return ascend(
+        problem,
+        points,
+        steps=last.steps,
+        radius=last.radius,
+        penalty=last.penalty,
+        deadline=deadline,
+    )

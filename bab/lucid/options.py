@@ -1,0 +1,68 @@
+"""What may be set about a search over sets of members."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from leaveout.bab.lucid.variants import VARIANTS, Variant
+from leaveout.solvers import Feature, find_solver
+
+__all__ = ["LOOSE", "TIGHT", "LucidOptions"]
+
+TIGHT = 1e-9
+"""Tolerance asked of solvers."""
+
+LOOSE = 1e-6
+"""Tolerance presumed of solvers that take none."""
+
+_PAPER_LIMIT = 2400.0
+_SHARE = 12
+
+
+@dataclass(frozen=True)
+class LucidOptions:
+    """How to search.
+
+    Attributes
+    ----------
+    variant : Variant
+    solver : str
+        ``name`` or ``name:option``.
+    workers : int
+        Solver processes.
+    seconds : float or None
+        Time for one label; None for none.
+    set_seconds : float or None
+        Time for one MILP; by default a twelfth of ``seconds``, or the paper's 40 minutes.
+    gap : float
+        Relative gap at which the bounds count as closed.
+    witnesses : bool
+        Look for witnesses, drop sets below them and give them to MILPs as a cut-off. Off, the
+        search is the paper's.
+    tighten : bool
+        Solve a single member again without relax-if-similar, or for longer, where that is what
+        keeps the bounds apart. Off, the search is the paper's.
+    seed : int
+    """
+
+    variant: Variant = field(default_factory=lambda: VARIANTS["LUCID"])
+    solver: str = "highs"
+    workers: int = 1
+    seconds: float | None = None
+    set_seconds: float | None = None
+    gap: float = 1e-3
+    witnesses: bool = True
+    tighten: bool = True
+    seed: int = 0
+
+    @property
+    def tolerance(self) -> float:
+        """Tolerance asked of the solver, or presumed of one that takes none."""
+        return TIGHT if Feature.TOLERANCES in find_solver(self.solver).features else LOOSE
+
+    @property
+    def limit(self) -> float:
+        """Seconds for one MILP."""
+        if self.set_seconds is not None:
+            return self.set_seconds
+        return _PAPER_LIMIT if self.seconds is None else self.seconds / _SHARE

@@ -1,0 +1,1 @@
+"""What a search writes: certificates, checkpoints, and the tables in them."""

@@ -1,0 +1,284 @@
+"""Write what proves the upper bounds of native searches, for ``leaveout check``.
+
+The file is described in ``docs/certificates.md``. The checker reads it with code of its own;
+nothing here is used there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, Protocol
+
+import numpy as np
+
+from leaveout.bab.instance import Instance
+from leaveout.bab.native.files.proof_trees import ProofTree, compact, put, put_tree
+from leaveout.bab.native.files.records import Record
+from leaveout.bab.native.leaks import Leaks
+from leaveout.encoders import Box
+from leaveout.files import ARCHIVE, opened, written_whole
+
+__all__ = ["CertificateBook", "FileFacts", "PointsClaim", "box_part", "family_kind", "file_part"]
+
+_BYTES = 2**22
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """Where a question's network and family are.
+
+    Attributes
+    ----------
+    network, family : Path
+    family_is_network : bool
+        Whether the family is a single network.
+    """
+
+    network: Path
+    family: Path
+    family_is_network: bool = False
+
+
+@dataclass(eq=False)
+class _Claim:
+    names: list[str]
+    question: int
+    label: int
+    upper: float
+    tree: ProofTree
+
+
+class PointsClaim(Protocol):
+    """A claim over points, with what proves it."""
+
+    @property
+    def tree(self) -> ProofTree:
+        """Its tree."""
+        ...
+
+    @property
+    def files(self) -> dict[str, list[Path]]:
+        """The files it is about, by kind."""
+        ...
+
+    def part(self, tree: str, folder: Path) -> dict[str, object]:
+        """Return what the manifest says of it, given its tree's name and where files are from."""
+        ...
+
+
+@dataclass(eq=False)
+class CertificateBook:
+    """Collects what proves the results of one specification.
+
+    Attributes
+    ----------
+    version : str
+        Of leaveout.
+    spec, text : str
+        Name and text of the specification.
+    """
+
+    version: str
+    spec: str
+    text: str
+    _questions: list[tuple[Instance, FileFacts]] = field(default_factory=list)
+    _claims: dict[tuple[int, int], _Claim] = field(default_factory=dict)
+    _points: list[PointsClaim] = field(default_factory=list)
+
+    def add(
+        self,
+        name: str,
+        label: int,
+        upper: float,
+        records: Sequence[Record],
+        instance: Instance,
+        files: FileFacts,
+    ) -> None:
+        """Keep what proves the bound of one label.
+
+        Of several searches for one label of a question the lowest bound is kept.
+
+        Parameters
+        ----------
+        name : str
+            Of the statement.
+        label : int
+        upper : float
+            What the search found.
+        records : sequence of Record
+            All nodes it bounded, in the order it did; none where it did not search.
+        instance : Instance
+        files : FileFacts
+        """
+        place = self._place(instance, files)
+        known = self._claims.get((place, label))
+        if records:
+            proved, tree = _compact(records, upper, instance, label)
+            if known is None or proved < known.upper:
+                names = [] if known is None else known.names
+                known = _Claim(names, place, label, proved, tree)
+                self._claims[place, label] = known
+        if known is not None and name not in known.names:
+            known.names.append(name)
+
+    def rested(self, name: str, instance: Instance, label: int) -> float:
+        """Note that a result is about a label; return the bound proved of it, infinite if none."""
+        for i, (question, _) in enumerate(self._questions):
+            claim = self._claims.get((i, label))
+            if question is instance and claim is not None:
+                if name not in claim.names:
+                    claim.names.append(name)
+                return claim.upper
+        return math.inf
+
+    def add_points(self, claim: PointsClaim) -> None:
+        """Keep a claim over points."""
+        self._points.append(claim)
+
+    def __bool__(self) -> bool:
+        return bool(self._claims) or bool(self._points)
+
+    def _place(self, instance: Instance, files: FileFacts) -> int:
+        for i, (known, _) in enumerate(self._questions):
+            if known is instance:
+                return i
+        self._questions.append((instance, files))
+        return len(self._questions) - 1
+
+    def outside(self, folder: Path) -> list[dict[str, list[Path]]]:
+        """Return the files, by kind, that a checker does not open by itself from a folder."""
+        found = [
+            {"network": [files.network], "family": [files.family]} for _, files in self._questions
+        ]
+        found += [claim.files for claim in self._points]
+        return [
+            files
+            for files in found
+            if not all(
+                each.resolve().is_relative_to(folder) for own in files.values() for each in own
+            )
+        ]
+
+    def write(self, path: Path) -> None:
+        """Write the certificate, whole or not at all.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written; what was there is still there.
+        """
+        with written_whole(path) as stream:
+            self._write(stream, path.resolve().parent)
+
+    def _write(self, stream: IO[bytes], folder: Path) -> None:
+        claims = sorted(self._claims.values(), key=lambda claim: (claim.question, claim.label))
+        manifest: dict[str, object] = {
+            "format": 2 if self._points else 1,
+            "leaveout": self.version,
+            "spec": self.spec,
+            "text": self.text,
+            "questions": [
+                _question(instance, files, folder) for instance, files in self._questions
+            ],
+            "results": [
+                {
+                    "question": claim.question,
+                    "name": ", ".join(claim.names),
+                    "label": claim.label,
+                    "upper": claim.upper,
+                    "tree": f"tree{i}",
+                }
+                for i, claim in enumerate(claims)
+            ],
+        }
+        names = [f"tree{len(claims) + i}" for i in range(len(self._points))]
+        if self._points:
+            manifest["claims"] = [
+                claim.part(name, folder) for claim, name in zip(self._points, names, strict=True)
+            ]
+        encoded = np.frombuffer(json.dumps(manifest, allow_nan=False).encode(), np.uint8)
+        with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+            put(archive, "manifest", encoded)
+            for i, claim in enumerate(claims):
+                put_tree(archive, f"tree{i}", claim.tree)
+            for name, each in zip(names, self._points, strict=True):
+                put_tree(archive, name, each.tree)
+
+
+def _compact(
+    records: Sequence[Record], upper: float, instance: Instance, label: int
+) -> tuple[float, ProofTree]:
+    """Keep of a search for leaks what its bound rests on, with a row of errors for all goals."""
+    rivals = [c for c in range(instance.labels) if c != label]
+    proved, tree = compact(records, upper, Leaks(instance, label).room)
+    arrays = dict(tree.arrays)
+    errors, share = arrays.pop("errors"), arrays["share"]
+    # Goals have one error in common.
+    arrays["error"], arrays["tie"] = errors[:, 0].copy(), errors[:, -1].copy()
+    arrays["t"] = share[:, -1].astype(np.float32)
+    arrays["share"] = np.zeros((len(share), instance.labels))
+    arrays["share"][:, rivals] = share[:, :-1]
+    roots = arrays["parent"] < 0
+    arrays["index"][roots] = np.array(rivals)[arrays["index"][roots]]
+    return proved, replace(tree, arrays=arrays)
+
+
+def _question(instance: Instance, files: FileFacts, folder: Path) -> dict[str, object]:
+    kind = "network" if files.family_is_network else family_kind(files.family)
+    return {
+        "network": file_part(files.network, folder, "network"),
+        "family": file_part(files.family, folder, kind),
+        "members": len(instance.family),
+        "box": box_part(instance.box),
+    }
+
+
+def family_kind(path: Path) -> str:
+    """Return what a manifest calls a family."""
+    return "folder" if path.is_dir() else "family"
+
+
+def box_part(box: Box) -> dict[str, object]:
+    """Return what a manifest says of a set of inputs."""
+    return {
+        "lower": box.lower.tolist(),
+        "upper": box.upper.tolist(),
+        "choices": [
+            {"columns": each.columns.tolist(), "values": each.values.tolist()}
+            for each in box.choices
+        ],
+    }
+
+
+def file_part(path: Path, folder: Path, kind: str) -> dict[str, str]:
+    """Return what a manifest says of a file.
+
+    Parameters
+    ----------
+    path : Path
+    folder : Path
+        What its name is relative to.
+    kind : {"network", "family", "folder"}
+    """
+    if kind == "folder":
+        lines = [f"{_digest(file)}  {file.name}\n" for file in sorted(path.glob("*.onnx"))]
+        digest = hashlib.sha256("".join(lines).encode()).hexdigest()
+    else:
+        digest = _digest(path)
+    relative = os.path.relpath(path.resolve(), folder)
+    return {"path": Path(relative).as_posix(), "sha256": digest, "kind": kind}
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with opened(path, ARCHIVE) as stream:
+        while block := stream.read(_BYTES):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,368 @@
+"""Checkpoints: where searches stand, in a file that a later run goes on from."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.native.files.archive import Archive, DamagedError, Writer
+from leaveout.bab.native.files.record_tables import pack_records, unpack_records
+from leaveout.bab.native.files.records import Record
+from leaveout.bab.native.files.saved import Saved, Tables
+from leaveout.bab.native.files.tables import BLOCK, Table
+from leaveout.bab.native.options import NativeOptions
+from leaveout.bab.native.quest import Finding, Quest
+from leaveout.bab.native.workers.state import SiteState
+from leaveout.bab.result import SearchResult
+from leaveout.errors import CheckpointError
+
+__all__ = ["Checkpoint", "Checkpoints"]
+
+Floats = NDArray[np.float64]
+
+W = TypeVar("W", bound=Finding)
+
+EVERY = 50.0
+"""Seconds from one checkpoint to the next, unless it takes long to write one."""
+
+_SHARE = 4.0
+"""... and at least this many times as long as the last one took."""
+
+_FORMAT = 2
+
+
+class Checkpoints:
+    """The checkpoints of all searches of a run, in one file.
+
+    Parameters
+    ----------
+    path : Path
+        Continued from if it exists.
+    version : str
+        Of leaveout.
+
+    Raises
+    ------
+    CheckpointError
+        If the file is damaged, or no checkpoint.
+    """
+
+    def __init__(self, path: Path, version: str) -> None:
+        self.path, self._version = path, version
+        if not path.parent.is_dir():
+            raise CheckpointError(f"{path}: the folder {path.parent} does not exist")
+        try:
+            self._archive = Archive(path)
+        except DamagedError as error:
+            raise self._damaged(error) from None
+        except OSError as error:
+            raise CheckpointError(f"{path}: {error.strerror or error}") from None
+        index = self._archive.index
+        if index and index.get("format") != _FORMAT:
+            raise CheckpointError(f"{path}: a checkpoint of another version of leaveout")
+
+    def of(
+        self, digests: dict[str, str], label: int, options: NativeOptions, name: str, statement: str
+    ) -> Checkpoint:
+        """Return the checkpoint of one search.
+
+        Parameters
+        ----------
+        digests : dict of str to str
+            Of what the search is about: `Quest.digests`.
+        label : int
+        options : NativeOptions
+        name : str
+            Of the statement.
+        statement : str
+            What is asked, in any words that another question does not have.
+
+        Raises
+        ------
+        CheckpointError
+            If the file holds one of this name and label about another question.
+        """
+        # The names are what messages say. What another version has proved is not built upon.
+        question = {
+            "version": self._version,
+            **digests,
+            "statement": statement,
+            "gap": options.gap,
+            "certificate": options.certificate,
+        }
+        folder = f"{name}/{label}"
+        known = self._searches.get(folder, {}).get("question", question)
+        for field in question:
+            if field == "certificate" and known.get(field) != question[field]:
+                given = "with" if known.get(field) else "without"
+                raise CheckpointError(
+                    f"{self.path}: a checkpoint of a run {given} --certificate: what such a run "
+                    f"keeps differs; go on {given} it, or name another file"
+                )
+            if known.get(field) != question[field]:
+                raise CheckpointError(
+                    f"{self.path}: a checkpoint of another question: the {field} of "
+                    f"{name!r}, label {label}, differs; name another file, or remove this one"
+                )
+        return Checkpoint(self, folder, question)
+
+    def only(self, wanted: Iterable[Checkpoint]) -> None:
+        """Check that the file is about nothing else.
+
+        Raises
+        ------
+        CheckpointError
+            If it holds a search that is not wanted.
+        """
+        folders = {each.folder for each in wanted}
+        for folder in self._searches:
+            if folder not in folders:
+                name, _, label = folder.rpartition("/")
+                raise CheckpointError(
+                    f"{self.path}: a checkpoint of another specification: it holds {name!r}, "
+                    f"label {label}, which is not asked; name another file, or remove this one"
+                )
+
+    def discard(self) -> None:
+        """Forget everything: something in it is wrong."""
+        self.path.unlink(missing_ok=True)
+        self._archive.index = {}
+
+    @property
+    def _searches(self) -> dict[str, Any]:
+        return cast(dict[str, Any], self._archive.index.get("searches", {}))
+
+    def _get(self, folder: str) -> dict[str, Any] | None:
+        return self._searches.get(folder)
+
+    def _put(self, folder: str, known: dict[str, Any], write: Callable[[Writer], None]) -> None:
+        index = {"format": _FORMAT, "searches": {**self._searches, folder: known}}
+        try:
+            self._archive.replace(folder, write, index)
+        except OSError as error:
+            raise CheckpointError(
+                f"{self.path}: cannot be written: {error.strerror or error}"
+            ) from None
+
+    def _array(self, folder: str, name: str) -> NDArray[Any]:
+        try:
+            return self._archive.array(folder, name)
+        except DamagedError as error:
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: Exception) -> CheckpointError:
+        return CheckpointError(
+            f"{self.path}: damaged, or not a checkpoint ({error}); name another file, or remove it"
+        )
+
+
+class Checkpoint:
+    """The checkpoint of one search.
+
+    Attributes
+    ----------
+    folder : str
+        Its name in the file.
+    cost : float
+        Seconds the last one took to write.
+    """
+
+    def __init__(self, all_: Checkpoints, folder: str, question: dict[str, Any]) -> None:
+        self._all, self.folder, self._question = all_, folder, question
+        self.cost = 0.0
+        self._last = -math.inf
+
+    def due(self) -> bool:
+        """Whether it is time for the next one."""
+        pause = max(EVERY - 2 * self.cost, _SHARE * self.cost)
+        return time.perf_counter() - self._last >= pause
+
+    def discard(self) -> None:
+        """Forget all searches of the file."""
+        self._all.discard()
+
+    def save(self, saved: Saved, tables: Tables) -> None:
+        """Save where a search stands.
+
+        Raises
+        ------
+        CheckpointError
+            If the file cannot be written.
+        """
+        begun = time.perf_counter()
+
+        def write(writer: Writer) -> None:
+            writer.array("before", saved.before)
+            if saved.point is not None:
+                writer.array("point", saved.point)
+            for w, state in enumerate(saved.states):
+                writer.array(f"{w}/closed", state.closed)
+                for i in range(state.blocks):
+                    _write(writer, f"{w}/nodes/{i}", tables.nodes(w, i))
+                for i in range(state.anchored):
+                    table, fared = tables.anchors(w, i)
+                    _write(writer, f"{w}/anchors/{i}", table)
+                    writer.array(f"{w}/anchors/{i}/fared", fared)
+            _write_records(writer, saved.records)
+
+        known = {
+            "question": self._question,
+            "member": saved.member,
+            "proved": saved.proved,
+            "met": saved.met,
+            "seconds": saved.seconds,
+            "records": len(saved.records),
+            "states": [_plain(state) for state in saved.states],
+        }
+        self._all._put(self.folder, known, write)
+        self.cost = time.perf_counter() - begun
+        self._last = begun
+
+    def load(self) -> Saved | None:
+        """Return where the search stood; its nodes are had by `tables`.
+
+        Returns
+        -------
+        Saved or None
+            None where nothing is saved, or only what `finished` returns.
+        """
+        known = self._all._get(self.folder)
+        if known is None or "result" in known:
+            return None
+        return Saved(
+            self._point(known),
+            known["member"],
+            self._array("before"),
+            known["proved"],
+            known["met"],
+            known["seconds"],
+            self.states(),
+            self._records(known["records"]),
+        )
+
+    def states(self) -> list[SiteState]:
+        """Where the workers stood."""
+        known = self._all._get(self.folder)
+        return [
+            SiteState(closed=self._array(f"{w}/closed"), **state)
+            for w, state in enumerate(known["states"] if known else [])
+        ]
+
+    def tables(self) -> Tables:
+        """Where the nodes of what is saved are had from."""
+
+        def anchors(worker: int, number: int) -> tuple[Table, Floats]:
+            folder = f"{worker}/anchors/{number}"
+            return self._table(folder), self._array(f"{folder}/fared")
+
+        return Tables(lambda worker, number: self._table(f"{worker}/nodes/{number}"), anchors)
+
+    def finish(self, quest: Quest[W], result: SearchResult[W], records: list[Record]) -> None:
+        """Save the result of a search that has nothing left to do.
+
+        Raises
+        ------
+        CheckpointError
+            If the file cannot be written.
+        """
+        witness = result.witness
+
+        def write(writer: Writer) -> None:
+            writer.array("before", result.member_upper)
+            if witness is not None:
+                writer.array("point", quest.saved(witness))
+            _write_records(writer, records)
+
+        known = {
+            "question": self._question,
+            "member": -1 if witness is None else witness.member,
+            "records": len(records),
+            "result": {
+                "upper": result.upper,
+                "closed": result.closed,
+                "reason": result.reason,
+                "detail": result.detail,
+                "solved": result.solved,
+                "seconds": result.seconds,
+            },
+        }
+        self._all._put(self.folder, known, write)
+
+    def finished(self, quest: Quest[W]) -> tuple[SearchResult[W], list[Record]] | None:
+        """Return the result of a search that has nothing left to do, and its records.
+
+        Raises
+        ------
+        CheckpointError
+            If its witness is none any more.
+        """
+        known = self._all._get(self.folder)
+        if known is None or "result" not in known:
+            return None
+        witness = self.replayed(self._point(known), known["member"], quest)
+        result = SearchResult(
+            label=quest.label,
+            lower=witness.value if witness else quest.least,
+            witness=witness,
+            member_upper=self._array("before"),
+            **known["result"],
+        )
+        return result, self._records(known["records"])
+
+    def replayed(
+        self, point: NDArray[np.floating] | None, member: int, quest: Quest[W]
+    ) -> W | None:
+        """Return a saved witness, replayed again.
+
+        Raises
+        ------
+        CheckpointError
+            If it is none any more.
+        """
+        if point is None:
+            return None
+        witness = quest.replayed(point, member)
+        if witness is None:
+            raise self._all._damaged(
+                ValueError(f"its witness for {self.folder} is no counter-example")
+            )
+        return witness
+
+    def _point(self, known: dict[str, Any]) -> NDArray[np.floating] | None:
+        return self._array("point") if known["member"] >= 0 else None
+
+    def _records(self, count: int) -> list[Record]:
+        records: list[Record] = []
+        for i in range(-(-count // BLOCK)):
+            names = ("rows", "errors", "members", "cz", "cd", "share")
+            records += unpack_records({name: self._array(f"records/{i}/{name}") for name in names})
+        return records
+
+    def _table(self, name: str) -> Table:
+        return Table(self._array(f"{name}/rows"), self._array(f"{name}/members"))
+
+    def _array(self, name: str) -> NDArray[Any]:
+        return self._all._array(self.folder, name)
+
+
+def _write(writer: Writer, name: str, table: Table) -> None:
+    writer.array(f"{name}/rows", table.rows)
+    writer.array(f"{name}/members", table.members)
+
+
+def _write_records(writer: Writer, records: list[Record]) -> None:
+    for i, start in enumerate(range(0, len(records), BLOCK)):
+        for name, array in pack_records(records[start : start + BLOCK]).items():
+            writer.array(f"records/{i}/{name}", array)
+
+
+def _plain(state: SiteState) -> dict[str, Any]:
+    """Everything of a state but its array."""
+    return {each.name: getattr(state, each.name) for each in fields(state) if each.name != "closed"}

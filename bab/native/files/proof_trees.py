@@ -1,0 +1,229 @@
+"""Trees of a certificate: what of a search its bound rests on."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from leaveout.bab.native.files.records import Proof, Record
+from leaveout.bab.native.nodes import Kind
+
+__all__ = ["ProofTree", "Room", "compact", "put", "put_tree"]
+
+_KINDS = get_args(Kind)
+_BLOCK = 4096
+
+_ROOM = 1e-7
+"""Relative: claims are this much above what was found, since the checker rounds otherwise."""
+
+_ROOM_OF_ERRORS = 3e-7
+"""The same of evaluation errors, which hang on the last bits of very small regions."""
+
+_ROOM_OF_SUMS = 2e-6
+"""What the checker's float64 may round otherwise, relative to what float32 may over the box."""
+
+Floats = NDArray[np.float64]
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Room:
+    """What the room for the checker's own rounding is relative to.
+
+    Attributes
+    ----------
+    blur : ndarray of float64, shape (cases, rows)
+        What float32 evaluation may change of each form over the whole region.
+    scale : ndarray of float64, shape (cases,)
+        Of the values of each case; at most 1.
+    """
+
+    blur: Floats
+    scale: Floats
+
+    def above(self, value: float, proof: Proof | None, case: int) -> float:
+        """Return a value with room for the checker's own rounding.
+
+        That is relative to the terms that make up the scores over the whole box, which may be far
+        larger than the value; so are the evaluation errors there, in float32 instead of float64.
+        """
+        if not math.isfinite(value):
+            return value
+        blur = self.blur[case]
+        errors = float(blur.max(initial=0.0) if proof is None else proof.share @ blur)
+        scale = float(self.scale[case])
+        return value + _ROOM * (scale + abs(value)) + _ROOM_OF_SUMS * errors
+
+    @property
+    def target(self) -> float:
+        """How far below what decides a claim a search is to stop, so that it can be proved."""
+        scale, blur = float(self.scale.max()), float(self.blur.max(initial=0.0))
+        return 4.0 * _ROOM * scale + 10.0 * _ROOM_OF_SUMS * blur
+
+
+@dataclass(frozen=True, eq=False)
+class ProofTree:
+    """A tree, whole.
+
+    Attributes
+    ----------
+    arrays : dict
+        As ``docs/certificates.md`` has them, but for the multipliers of neurons.
+    proofs : list of Proof
+    """
+
+    arrays: Arrays
+    proofs: list[Proof]
+
+
+def compact(records: Sequence[Record], upper: float, room: Room) -> tuple[float, ProofTree]:
+    """Keep of a search what its bound rests on.
+
+    A node may have been split in several ways: by an explorer that took its region back, or by two
+    that shared what was below it. Of each node the way that proves most is kept, or none where the
+    node itself is bounded well enough.
+
+    Parameters
+    ----------
+    records : sequence of Record
+    upper : float
+        What the search found.
+    room : Room
+
+    Returns
+    -------
+    float
+        What the tree proves, at least ``upper``.
+    """
+    below: dict[int, list[int]] = {}
+    for i, record in enumerate(records):
+        below.setdefault(record.parent, []).append(i)
+    order = list(below.get(-1, []))
+    members: dict[int, NDArray[np.int64]] = {}
+    for i in order:
+        own = records[i].members
+        members[records[i].ident] = members[records[i].parent] if own is None else own
+        order += below.get(records[i].ident, [])
+    proved = {i: records[i].value for i in order}
+    chosen: dict[int, list[int]] = {}
+    for i in reversed(order):
+        record = records[i]
+        if record.value <= upper:
+            continue
+        for ways in _splits(records, below.get(record.ident, [])):
+            split = [min(way, key=proved.__getitem__) for way in ways]
+            value = max(proved[child] for child in split)
+            if value < proved[i] and _is_whole(records, split, members[record.ident]):
+                proved[i], chosen[i] = value, split
+    kept = list(below.get(-1, []))
+    case: dict[int, int] = {}
+    for i in kept:
+        record = records[i]
+        case[record.ident] = record.split.index if record.parent < 0 else case[record.parent]
+        kept += chosen.get(i, [])
+    nodes, leaves = [records[i] for i in kept], [i not in chosen for i in kept]
+    found = [
+        room.above(node.value, node.proof, case[node.ident])
+        for node, leaf in zip(nodes, leaves, strict=True)
+        if leaf
+    ]
+    most = max(found, default=-math.inf)
+    most = max(most, upper + _ROOM * (float(room.scale.min()) + abs(upper)))
+    return most, _tree(nodes, leaves, most, room, case)
+
+
+def _splits(records: Sequence[Record], children: list[int]) -> Iterator[list[list[int]]]:
+    """Yield the ways a node was split: of each side its children, one of which is enough."""
+    groups: dict[tuple[object, ...], dict[object, list[int]]] = {}
+    for i in children:
+        split, own = records[i].split, records[i].members
+        side = split.side if own is None else own.tobytes()
+        sides = groups.setdefault((split.kind, split.index, split.point), {})
+        sides.setdefault(side, []).append(i)
+    for sides in groups.values():
+        yield list(sides.values())
+
+
+def _is_whole(records: Sequence[Record], split: list[int], members: NDArray[np.int64]) -> bool:
+    """Whether children cover their parent."""
+    sets = [own for i in split if (own := records[i].members) is not None]
+    if not sets:
+        return len(split) == 2
+    return np.array_equal(np.sort(np.concatenate(sets)), np.sort(members))
+
+
+def _target(record: Record, upper: float) -> float:
+    """Return a target that the room of errors leaves the cut where it was."""
+    return min(record.target + _ROOM_OF_ERRORS * float(record.errors.max(initial=0.0)), upper)
+
+
+def _tree(
+    kept: list[Record], leaves: list[bool], upper: float, room: Room, case: dict[int, int]
+) -> ProofTree:
+    row = {record.ident: i for i, record in enumerate(kept)}
+    proofs: list[Proof] = []
+    sets: list[NDArray[np.int64]] = []
+    proof, group, claim = [], [], []
+    for record, leaf in zip(kept, leaves, strict=True):
+        group.append(-1 if record.members is None else len(sets))
+        if record.members is not None:
+            sets.append(record.members)
+        proves = leaf and record.proof is not None
+        proof.append(len(proofs) if proves else -1)
+        least = room.above(
+            max(record.value, min(record.target, upper)), record.proof, case[record.ident]
+        )
+        claim.append(min(upper, least) if proves else -math.inf)
+        if proves and record.proof is not None:
+            proofs.append(record.proof)
+    bare = [record.split for record in kept]
+    rows = len(kept[0].errors)
+    errors = np.stack([record.errors for record in kept])
+    arrays: Arrays = {
+        "ident": np.array([record.ident for record in kept], np.int64),
+        "parent": np.array([row.get(record.parent, -1) for record in kept], np.int64),
+        "kind": np.array([_KINDS.index(split.kind) for split in bare], np.int8),
+        "index": np.array([split.index for split in bare], np.int64),
+        "side": np.array([split.side for split in bare], np.int64),
+        "point": np.array([split.point for split in bare]),
+        "target": np.array([_target(record, upper) for record in kept]),
+        "errors": errors * (1.0 + _ROOM_OF_ERRORS),
+        "claim": np.array(claim),
+        "proof": np.array(proof, np.int64),
+        "group": np.array(group, np.int64),
+        "members": np.concatenate([np.zeros(0, np.int64), *sets]),
+        "offsets": np.cumsum([0, *(len(each) for each in sets)]).astype(np.int64),
+        "share": np.array([each.share for each in proofs], np.float64).reshape(-1, rows),
+    }
+    return ProofTree(arrays, proofs)
+
+
+def put_tree(archive: zipfile.ZipFile, name: str, tree: ProofTree) -> None:
+    """Write a tree; its multipliers a few at a time, which may be as large as the records."""
+    for key, array in tree.arrays.items():
+        put(archive, f"{name}.{key}", array)
+    width = len(tree.proofs[0].cz) if tree.proofs else 0
+    header = {
+        "descr": npy.dtype_to_descr(np.dtype(np.float32)),
+        "fortran_order": False,
+        "shape": (len(tree.proofs), width),
+    }
+    for key in ("cz", "cd"):
+        with archive.open(f"{name}.{key}.npy", "w", force_zip64=True) as stream:
+            npy.write_array_header_1_0(stream, header)
+            for i in range(0, len(tree.proofs), _BLOCK):
+                rows = [getattr(each, key) for each in tree.proofs[i : i + _BLOCK]]
+                stream.write(np.stack(rows).astype("<f4").tobytes())
+
+
+def put(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
+    """Write an array."""
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
+        npy.write_array(stream, np.ascontiguousarray(array), allow_pickle=False)

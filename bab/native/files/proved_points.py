@@ -1,0 +1,198 @@
+"""What a certificate says of a claim over points, for ``leaveout check``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from leaveout.bab.native.claims import Claims
+from leaveout.bab.native.files.certificate import box_part, family_kind, file_part
+from leaveout.bab.native.files.proof_trees import ProofTree, compact
+from leaveout.bab.native.files.records import Record
+from leaveout.bab.native.quest import NOTHING
+from leaveout.bab.native.question import Question
+from leaveout.encoders.query import Form
+
+__all__ = ["FamilySource", "ProvedPoints", "Source", "prove_points"]
+
+
+@dataclass(frozen=True)
+class FamilySource:
+    """Where a family is read from.
+
+    Attributes
+    ----------
+    path : Path
+    is_network : bool
+        Whether it is a single network.
+    members : int
+    """
+
+    path: Path
+    is_network: bool
+    members: int
+
+    def part(self, folder: Path) -> dict[str, object]:
+        """Return what the manifest says of it."""
+        kind = "network" if self.is_network else family_kind(self.path)
+        return {"file": file_part(self.path, folder, kind), "members": self.members}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where what is applied to a point is read from.
+
+    Attributes
+    ----------
+    network : Path
+        Of a family, a network of its architecture.
+    family : FamilySource or None
+    member : int or None
+        The one of the family that is applied; None for any.
+    """
+
+    network: Path
+    family: FamilySource | None = None
+    member: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ProvedPoints:
+    """A claim over points, with what proves it.
+
+    Attributes
+    ----------
+    name : str
+    upper : float
+        What is proved, which may be a hair above what was found.
+    decides : bool
+        Whether what is claimed is that there is no counter-example.
+    question : Question
+    sources : tuple of Source
+        Of each application.
+    tree : ProofTree
+    """
+
+    name: str
+    upper: float
+    decides: bool
+    question: Question
+    sources: tuple[Source, ...]
+    tree: ProofTree
+
+    @property
+    def files(self) -> dict[str, list[Path]]:
+        """The files it is about, by kind."""
+        families = [each.family.path for each in self.sources if each.family is not None]
+        found = {"network": [each.network for each in self.sources], "family": families}
+        return {kind: list(dict.fromkeys(each)) for kind, each in found.items() if each}
+
+    def part(self, tree: str, folder: Path) -> dict[str, object]:
+        """Return what the manifest says of it.
+
+        Parameters
+        ----------
+        tree : str
+            Name of its tree.
+        folder : Path
+            What names of files are relative to.
+        """
+        query = self.question.query
+        applied = zip(self.sources, query.applications, strict=True)
+        return {
+            "name": self.name,
+            "upper": self.upper,
+            "decides": self.decides,
+            "reals": query.reals,
+            "tree": tree,
+            "points": [box_part(each) for each in query.points],
+            "applications": [_application(source, each.point, folder) for source, each in applied],
+            "cases": list(_cases(self.question, self.decides)),
+        }
+
+
+def prove_points(
+    name: str,
+    upper: float,
+    claims: Claims,
+    records: Sequence[Record],
+    sources: Sequence[Source],
+    *,
+    decides: bool,
+) -> ProvedPoints | None:
+    """Make a claim of what a search found.
+
+    Parameters
+    ----------
+    name : str
+        Of the statement.
+    upper : float
+        The bound; minus infinity where there is no counter-example.
+    claims : Claims
+        What was asked.
+    records : sequence of Record
+        All nodes that were bounded.
+    sources : sequence of Source
+        Of each application.
+    decides : bool
+        Whether what is to be claimed is that there is no counter-example.
+
+    Returns
+    -------
+    ProvedPoints or None
+        None where the records prove no such thing.
+    """
+    question = claims.question
+    roots = {record.split.index for record in records if record.parent < 0}
+    if len(roots) < question.forms.cases or not math.isfinite(max(upper, NOTHING)):
+        return None
+    if not np.isfinite(question.forms.errors).all():
+        return None
+    proved, tree = compact(records, max(upper, NOTHING), claims.room)
+    if not math.isfinite(proved) or (decides and proved >= 0.0):
+        return None
+    return ProvedPoints(name, proved, decides, question, tuple(sources), tree)
+
+
+def _application(source: Source, point: int, folder: Path) -> dict[str, object]:
+    return {
+        "network": file_part(source.network, folder, "network"),
+        "point": point,
+        "family": None if source.family is None else source.family.part(folder),
+        "member": source.member,
+    }
+
+
+def _cases(question: Question, decides: bool) -> Iterator[dict[str, object]]:
+    origin = np.minimum(question.joint.box.lower, 0.0).tolist()
+    forms = question.forms
+    for number, (case, rows) in enumerate(zip(question.cases, question.rows, strict=True)):
+        strict = {condition.form for condition in case.conditions if condition.strict}
+        goals, first = len(case.goals), len(rows) - question.sides[number]
+        sums = slice(int(forms.sum_starts[number]), int(forms.sum_starts[number + 1]))
+        yield {
+            "goals": [_form(form, decides and form in strict) for form in rows[:goals]],
+            "conditions": [_form(form, form in strict) for form in rows[goals:first]],
+            "inside": [_side(form) for form in rows[first:]],
+            "sums": forms.sums[sums].tolist(),
+            "near": question.joint.is_near,
+            "origin": origin,
+        }
+
+
+def _form(form: Form, strict: bool) -> dict[str, object]:
+    return {
+        "features": [list(term) for term in form.features],
+        "scores": [list(term) for term in form.scores],
+        "constant": form.constant,
+        "strict": strict,
+    }
+
+
+def _side(form: Form) -> list[int]:
+    ((point, feature, coefficient),) = form.features
+    return [point, feature, 0 if coefficient > 0 else 1]

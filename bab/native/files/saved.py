@@ -1,0 +1,56 @@
+"""What a checkpoint holds: where a search stood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.native.files.records import Record
+from leaveout.bab.native.files.tables import Table
+from leaveout.bab.native.workers.state import SiteState
+
+__all__ = ["Saved", "Tables"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """Where a search stood.
+
+    Attributes
+    ----------
+    point : ndarray of float, shape (d,), or None
+    member : int
+        The witness; -1 for none.
+    before : ndarray of float64, shape (members,)
+        No leak of a member is above this.
+    proved : float
+        No leak is above this.
+    met : float
+        Highest target so far: what is no longer open has no leak above it.
+    seconds : float
+        Spent so far.
+    states : list of SiteState
+    records : list of Record
+    """
+
+    point: NDArray[np.floating] | None
+    member: int
+    before: Floats
+    proved: float
+    met: float
+    seconds: float
+    states: list[SiteState]
+    records: list[Record]
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Where the nodes of a search are had from, some at a time, by worker and number."""
+
+    nodes: Callable[[int, int], Table]
+    anchors: Callable[[int, int], tuple[Table, Floats]]

@@ -1,0 +1,1 @@
+"""Explorers at work: in this process, in others, and on Ray."""

@@ -1,0 +1,271 @@
+"""Workers, what each has in hand, and what becomes of it when one dies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.native.files.checkpoint import Checkpoint
+from leaveout.bab.native.files.records import Record
+from leaveout.bab.native.files.saved import Saved, Tables
+from leaveout.bab.native.files.tables import Table
+from leaveout.bab.native.groups import Group
+from leaveout.bab.native.workers.pool import Crew, WorkerLostError, gather
+from leaveout.bab.native.workers.state import Report, SiteState
+from leaveout.deadline import Deadline
+
+__all__ = ["Team"]
+
+Floats = NDArray[np.float64]
+
+_LIVES = 3
+"""Deaths after which no worker is started in place of a dead one any more."""
+
+_NAMED = 2**40
+"""More nodes than any worker names."""
+
+_SHARED = 4096
+"""Nodes handed over at once."""
+
+Deed = Callable[[int], None]
+
+
+class Team:
+    """The crew of one search.
+
+    At every moment each open node belongs to at least one site: a site that hands nodes over
+    counts them as its own until the other has them. Of each worker it is known what it was given
+    (*in hand*): if it dies, another one is given the same.
+
+    Parameters
+    ----------
+    crew : Crew
+    members : int
+    checkpoint : Checkpoint or None
+    records : bool
+        Whether records are kept. They hold no second tree, so nothing is then done twice.
+    deadline : Deadline
+        Workers are waited for so long, then `OverdueError` is raised.
+
+    Attributes
+    ----------
+    reports : list of Report
+        The last of each worker; always of one moment at which no node was on its way. Empty until
+        all have what is theirs.
+    """
+
+    def __init__(
+        self,
+        crew: Crew,
+        members: int,
+        checkpoint: Checkpoint | None,
+        records: bool,
+        deadline: Deadline,
+    ) -> None:
+        self.crew, self.checkpoint, self.deadline = crew, checkpoint, deadline
+        self.reports: list[Report] = []
+        self._lives = 0 if records else _LIVES
+        self._in_hand: list[list[Deed]] = [[] for _ in range(crew.size)]
+        self._settled = np.full(members, -math.inf)
+        self._least = -math.inf
+        self._heard: dict[tuple[int, int], list[Record]] = {}
+        self._free = 0
+
+    @property
+    def value(self) -> float:
+        """Largest value of an open node, or of one that cannot be split any further."""
+        stands = (report.stand.value for report in self.reports)
+        return max(self._least, *stands) if self.reports else math.inf
+
+    @property
+    def open_nodes(self) -> int:
+        """How many there are."""
+        return sum(report.stand.open_nodes for report in self.reports)
+
+    @property
+    def bounded(self) -> int:
+        """Nodes bounded so far."""
+        return sum(report.stand.bounded for report in self.reports)
+
+    @property
+    def worth_going_on(self) -> bool:
+        """Whether a worker has a node left that could lower its value."""
+        return any(report.stand.worth_going_on for report in self.reports)
+
+    @property
+    def records(self) -> list[Record]:
+        """Those of all reports."""
+        return [record for records in self._heard.values() for record in records]
+
+    def start(self, target: float) -> None:
+        """Bound the roots, and let every worker have some of what is below them."""
+
+        def begin(worker: int) -> None:
+            self._hear(worker, self._ask_once(worker, "start", target))
+
+        self._in_hand[0] = [begin]
+        self._do(0, begin)
+        self._report(target)
+
+    def resume(self, saved: Saved, target: float) -> None:
+        """Go on from where a search stood."""
+        self._free = max(state.names for state in saved.states)
+        for worker in range(self.crew.size):
+            sources = range(worker, len(saved.states), self.crew.size)
+            self._in_hand[worker] = [partial(self._load, sources)]
+            self._do(worker, self._in_hand[worker][0])
+        self._report(target)
+
+    def step(self, target: float, seconds: float, meanwhile: Callable[[], None]) -> None:
+        """Let all explore for some seconds, and do something meanwhile."""
+        futures = [
+            self.crew.call(worker, "step", target, seconds) for worker in range(self.crew.size)
+        ]
+        meanwhile()
+        reports = []
+        for worker, future in enumerate(futures):
+            try:
+                reports += gather([future], self.deadline)
+            except WorkerLostError as lost:
+                self._replace(lost)
+                reports.append(self._ask(worker, "step", target, 0.0))
+            self._hear(worker, reports[-1])
+        self.reports = reports
+
+    def share(self, target: float) -> None:
+        """Let workers that have nothing left take nodes from the one that has most."""
+        for worker, report in enumerate(self.reports):
+            if report.stand.open_nodes:
+                continue
+            if self._in_hand[worker]:
+                self._release(worker)
+            richest = max(range(self.crew.size), key=lambda w: self.reports[w].stand.open_nodes)
+            count = min(self.reports[richest].stand.open_nodes // 2, _SHARED)
+            if not count:
+                continue
+            table, anchors, fared = self._ask(richest, "give", count)
+            if len(table):
+                take = partial(self._add, table, anchors, fared)
+                self._in_hand[worker].append(take)
+                self._do(worker, take)
+            self._ask(richest, "forget")
+            self._report(target)
+
+    def values(self) -> Floats:
+        """No leak of a member is above this; minus infinity for none."""
+        known = [self._ask(worker, "member_values") for worker in range(self.crew.size)]
+        for worker in range(self.crew.size):
+            # A step that Ctrl-C cut off from its answer.
+            self._hear(worker, self._ask(worker, "last"))
+        return np.asarray(np.maximum.reduce([self._settled, *known]))
+
+    def groups(self, known: Floats, enough: float, late: bool) -> list[Group]:
+        """Group members by how alike they are; see `Site.groups`."""
+        found: list[Group] = self._ask(0, "groups", known, enough, late)
+        return found
+
+    def save(self, make: Callable[[list[SiteState], list[Record]], Saved]) -> None:
+        """Save where all stand, given how to say the rest; not where a worker dies meanwhile."""
+        if self.checkpoint is None:
+            return
+        try:
+            states = [self._ask_once(w, "save") for w in range(self.crew.size)]
+            # What was settled by workers that have let go of it goes with the first one.
+            closed = np.maximum(states[0].closed, self._settled)
+            stuck = max(states[0].stuck, self._least)
+            states[0] = replace(states[0], closed=closed, stuck=stuck)
+            tables = Tables(
+                lambda worker, number: self._ask_once(worker, "block", number),
+                lambda worker, number: self._ask_once(worker, "anchored", number),
+            )
+            self.checkpoint.save(make(states, self.records), tables)
+            for worker in range(self.crew.size):
+                # If it dies now, another one is given what the file holds.
+                self._in_hand[worker] = [partial(self._load, range(worker, worker + 1))]
+                self._ask_once(worker, "saved")
+        except WorkerLostError:
+            # Noticed again, and seen to, by whoever calls it next.
+            return
+
+    def close(self) -> None:
+        """Let the workers go."""
+        self.crew.close()
+
+    def _report(self, target: float) -> None:
+        """Have every worker say where it stands."""
+        reports = []
+        for worker in range(self.crew.size):
+            reports.append(self._ask(worker, "step", target, 0.0))
+            self._hear(worker, reports[-1])
+        self.reports = reports
+
+    def _hear(self, worker: int, report: Report | None) -> None:
+        if report is not None and report.records:
+            self._heard[worker, report.number] = report.records
+
+    def _release(self, worker: int) -> None:
+        """Keep what a worker with nothing left has settled, and let go of what it had in hand."""
+        closed = self._ask(worker, "closed")
+        self._settled = np.maximum(self._settled, closed)
+        self._least = max(self._least, self.reports[worker].stand.value)
+        self._in_hand[worker] = []
+
+    def _add(self, table: Table, anchors: Table, fared: Floats, worker: int) -> None:
+        self._ask_once(worker, "add_anchored", anchors, fared)
+        self._ask_once(worker, "add", table)
+
+    def _load(self, sources: range, worker: int) -> None:
+        """Give a worker some of the states in the checkpoint; it may be none of them."""
+        assert self.checkpoint is not None
+        states, tables = self.checkpoint.states(), self.checkpoint.tables()
+        self._ask_once(worker, "rename", self._free)
+        for source in sources:
+            if source >= len(states):
+                break
+            state = states[source]
+            self._ask_once(worker, "load", state)
+            for number in range(state.anchored):
+                self._ask_once(worker, "add_anchored", *tables.anchors(source, number))
+            for number in range(state.blocks):
+                self._ask_once(worker, "add", tables.nodes(source, number))
+
+    def _ask_once(self, worker: int, method: str, *arguments: Any) -> Any:
+        return gather([self.crew.call(worker, method, *arguments)], self.deadline)[0]
+
+    def _ask(self, worker: int, method: str, *arguments: Any) -> Any:
+        """Ask a worker, or the one in its place."""
+        while True:
+            try:
+                return self._ask_once(worker, method, *arguments)
+            except WorkerLostError as lost:
+                self._replace(lost)
+
+    def _do(self, worker: int, deed: Deed) -> None:
+        """Give a worker what was put in its hand just now; one in its place has it already."""
+        try:
+            deed(worker)
+        except WorkerLostError as lost:
+            self._replace(lost)
+
+    def _replace(self, lost: WorkerLostError) -> None:
+        """Start a worker in place of a dead one, and give it the same in hand."""
+        while True:
+            if not self._lives:
+                raise lost
+            self._lives -= 1
+            try:
+                self.crew.revive(lost.worker)
+                # Others still have nodes, and anchors, that the dead one named.
+                self._free += _NAMED
+                self._ask_once(lost.worker, "rename", self._free)
+                for deed in self._in_hand[lost.worker]:
+                    deed(lost.worker)
+                return
+            except WorkerLostError as again:
+                lost = again

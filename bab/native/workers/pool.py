@@ -1,0 +1,115 @@
+"""How several explorers run: here, in processes, or wherever an extra takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, wait
+from typing import Any, Protocol, TypeVar
+
+from leaveout.bab.native.options import NativeOptions
+from leaveout.bab.native.quest import Quest
+from leaveout.bab.native.workers.serial import Lane
+from leaveout.bab.native.workers.state import Site
+from leaveout.deadline import NEVER, Deadline
+
+__all__ = ["Crew", "Executor", "InlineExecutor", "OverdueError", "WorkerLostError", "gather"]
+
+T = TypeVar("T")
+
+_WAKE = 0.5
+"""Seconds after which a wait looks for Ctrl-C; some libraries make waits deaf to it."""
+
+
+class WorkerLostError(Exception):
+    """A worker died; what it held is lost.
+
+    Attributes
+    ----------
+    worker : int
+    """
+
+    def __init__(self, worker: int, message: str) -> None:
+        super().__init__(message)
+        self.worker = worker
+
+
+class OverdueError(Exception):
+    """Workers are at something for longer than there is time."""
+
+
+class Crew(Protocol):
+    """Some sites, each of which does one thing at a time."""
+
+    size: int
+
+    def call(self, worker: int, method: str, *arguments: Any) -> Future[Any]:
+        """Call a method of one worker's `Site`; calls of one worker run in order.
+
+        The future raises `WorkerLostError` where the worker is dead.
+        """
+        ...
+
+    def tell(self, target: float) -> None:
+        """Let workers know a better target, whatever they are at."""
+        ...
+
+    def revive(self, worker: int) -> None:
+        """Start an empty site in place of one that died."""
+        ...
+
+    def close(self) -> None:
+        """Let the workers go; what they are at is lost."""
+        ...
+
+
+class Executor(Protocol):
+    """Starts crews."""
+
+    def crew(self, quest: Quest[Any], options: NativeOptions) -> Crew:
+        """Start one `Site` a worker; site w of n names its nodes w, w + n, w + 2 n, ..."""
+        ...
+
+
+def gather(futures: Sequence[Future[T]], deadline: Deadline = NEVER) -> list[T]:
+    """Wait for all, open to Ctrl-C; raises what the first of them raised.
+
+    Raises
+    ------
+    OverdueError
+        If they are not done by then.
+    """
+    while wait(futures, _WAKE).not_done:
+        if deadline.over:
+            raise OverdueError
+    return [future.result() for future in futures]
+
+
+class InlineExecutor:
+    """One site in this process, whose kernel uses every core."""
+
+    def crew(self, quest: Quest[Any], options: NativeOptions) -> Crew:
+        """See `Executor.crew`."""
+        return _Inline(Site(quest, options))
+
+
+class _Inline:
+    size = 1
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._lane = Lane("explorer")
+
+    def call(self, worker: int, method: str, *arguments: Any) -> Future[Any]:
+        return self._lane.submit(lambda: getattr(self._site, method)(*arguments))
+
+    def tell(self, target: float) -> None:
+        self._site.tell(target)
+
+    def revive(self, worker: int) -> None:
+        raise WorkerLostError(worker, "the explorer failed")
+
+    def close(self) -> None:
+        # What it is at is left alone: it ends within a round.
+        self._site.halt()
+        self._lane.submit(self._site.end)
+        self._lane.close()

@@ -1,0 +1,133 @@
+"""The program of a worker process: a `Site` that is called over two pipes."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import threading
+from dataclasses import dataclass
+from typing import IO, Any
+
+from leaveout.bab.native.options import NativeOptions
+from leaveout.bab.native.quest import Parcel
+from leaveout.bab.native.workers.state import Site
+from leaveout.errors import LeaveoutError
+from leaveout.solvers.frames import read_frame, write_frame
+
+__all__ = ["Answer", "Call", "Setup", "Told", "main"]
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """What a worker's site is made of."""
+
+    parcel: Parcel
+    options: NativeOptions
+    first: int
+    stride: int
+    threads: int
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A method to call."""
+
+    method: str
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Told:
+    """A target found elsewhere; there is no answer to it."""
+
+    target: float
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What came of a call.
+
+    Attributes
+    ----------
+    value : Any
+    error : LeaveoutError or None
+        What a user can cure.
+    failure : str
+        Any other exception; the site is worth nothing after it.
+    """
+
+    value: Any = None
+    error: LeaveoutError | None = None
+    failure: str = ""
+
+
+class _Server:
+    """Serves one site until the parent closes the pipe."""
+
+    def __init__(self, requests: IO[bytes], replies: IO[bytes]) -> None:
+        self._requests, self._replies = requests, replies
+        self._calls: queue.SimpleQueue[Setup | Call] = queue.SimpleQueue()
+        self._site: Site | None = None
+
+    def run(self) -> None:
+        threading.Thread(target=self._listen, daemon=True).start()
+        while True:
+            call = self._calls.get()
+            try:
+                answer = Answer(self._do(call))
+            except LeaveoutError as error:
+                answer = Answer(error=error)
+            except Exception as error:
+                answer = Answer(failure=f"{type(error).__name__}: {error}")
+            write_frame(self._replies, answer)
+            # Not held until the next one: nodes may take gigabytes.
+            del call, answer
+
+    def _do(self, call: Setup | Call) -> Any:
+        if isinstance(call, Setup):
+            self._site = Site(
+                call.parcel.open(),
+                call.options,
+                call.first,
+                call.stride,
+                call.threads,
+            )
+            return None
+        return getattr(self._site, call.method)(*call.arguments)
+
+    def _listen(self) -> None:
+        """Pass calls on; end the process with the parent, whatever ends the parent."""
+        try:
+            while True:
+                message = read_frame(self._requests, object)
+                if not isinstance(message, Told):
+                    assert isinstance(message, Setup | Call)
+                    self._calls.put(message)
+                elif self._site is not None:
+                    self._site.tell(message.target)
+        except EOFError:
+            pass
+        finally:
+            if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+                os.killpg(0, signal.SIGKILL)
+            os._exit(0)
+
+
+def main() -> None:
+    """Serve the parent over the standard descriptors, which libraries then cannot write to."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    requests = os.fdopen(os.dup(0), "rb")
+    replies = os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    os.close(nothing)
+    _Server(requests, replies).run()
+
+
+if __name__ == "__main__":
+    # Under its importable name, so that messages have the classes the parent knows.
+    from leaveout.bab.native.workers import program as worker
+
+    worker.main()

@@ -1,0 +1,337 @@
+"""One explorer with everything it needs, as a worker holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.native.anchors import Held
+from leaveout.bab.native.explorer import Explorer, Stand
+from leaveout.bab.native.files.records import Record
+from leaveout.bab.native.files.tables import BLOCK, Table, pack, row_type, unpack
+from leaveout.bab.native.groups import Group, capped, grow, root_bounds
+from leaveout.bab.native.kernels import make_kernel
+from leaveout.bab.native.nodes import Node
+from leaveout.bab.native.options import NativeOptions
+from leaveout.bab.native.quest import Hint, Quest
+from leaveout.bab.native.race import Race
+from leaveout.bab.native.workers.learnt_scores import learnt, relearn
+from leaveout.deadline import Deadline
+
+__all__ = ["Report", "Site", "SiteState", "TornError"]
+
+Floats = NDArray[np.float64]
+
+_HINTS = 6
+
+_ROOTS = 64
+"""Roots bounded at once."""
+
+_SLICE = 0.25
+"""Seconds between looks at what the others found."""
+
+
+class TornError(Exception):
+    """A site that failed in the middle of something was asked what it knows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What a site has done in one step.
+
+    Attributes
+    ----------
+    stand : Stand
+    hints : list of Hint
+        The most urgent nodes, first the most urgent.
+    records : list of Record
+        Nodes bounded since the last report, where a certificate is asked for.
+    number : int
+        Which report of the site this is.
+    """
+
+    stand: Stand
+    hints: list[Hint]
+    records: list[Record]
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class SiteState:
+    """What a site knows, but for its nodes.
+
+    Attributes
+    ----------
+    blocks, anchored : int
+        How many tables its open nodes fill, and the anchors some hang on.
+    closed : ndarray of float64, shape (members,)
+    stuck : float
+    bounded : int
+    names : int
+        No node has this number or a higher one.
+    learnt : dict
+        How to split; see `leaveout.bab.native.workers.learnt_scores`.
+    """
+
+    blocks: int
+    anchored: int
+    closed: Floats
+    stuck: float
+    bounded: int
+    names: int
+    learnt: dict[str, Any]
+
+
+class Site:
+    """A worker's part of a search.
+
+    Parameters
+    ----------
+    quest : Quest
+    options : NativeOptions
+    first, stride : int
+        Which names its nodes have.
+    threads : int or None
+        Of its kernel.
+
+    Attributes
+    ----------
+    listen : callable or None
+        Asked during a step for the best target known anywhere, where others cannot `tell`.
+    """
+
+    def __init__(
+        self,
+        quest: Quest[Any],
+        options: NativeOptions,
+        first: int = 0,
+        stride: int = 1,
+        threads: int | None = None,
+    ) -> None:
+        self.prepared = prepared = quest.prepare(options)
+        self._least = quest.least
+        self.space = prepared.space
+        self.explorer = Explorer(
+            prepared.space,
+            prepared.clusters,
+            make_kernel(options.kernel, threads),
+            prepared.forms,
+            steps=options.steps,
+            seed=options.seed,
+            first=first,
+            stride=stride,
+            gauge=prepared.gauge,
+        )
+        self.explorer.records = [] if options.certificate else None
+        if not options.certificate:
+            self.explorer.handoff = prepared.handoff
+        self.explorer.brancher.ties = prepared.may_tie
+        self.race = Race(prepared.may_tie)
+        self._first, self._stride = first, stride
+        self.listen: Callable[[], float] | None = None
+        self._told = -np.inf
+        self._halted = self._torn = False
+        self._last: Report | None = None
+        self._lent: list[Node] = []
+        self._kept: list[Node] = []
+        self._anchors: list[Held] = []
+
+    def end(self) -> None:
+        """End the solver that it may have started."""
+        if self.explorer.handoff is not None:
+            self.explorer.handoff.end()
+
+    def start(self, target: float) -> Report:
+        """Bound the roots: all members, one root a case."""
+        everyone = np.arange(self.space.count, dtype=np.int64)
+        roots = self.prepared.roots(everyone, self.explorer.name)
+        with self._whole():
+            for i in range(0, len(roots), _ROOTS):
+                if self._halted:
+                    # Nobody waits any more.
+                    self.explorer.add(roots[i:])
+                    break
+                self.explorer.start(roots[i : i + _ROOTS], target)
+            return self._report(target)
+
+    def step(self, target: float, seconds: float) -> Report:
+        """Explore for some seconds."""
+        deadline = Deadline.after(seconds)
+        with self._whole():
+            while True:
+                target = max(target, self._told)
+                if self.listen is not None:
+                    target = max(target, self.listen())
+                left = deadline.left
+                stand = self.race.step(self.explorer, target, min(left, _SLICE))
+                if left <= _SLICE or self._halted or not stand.worth_going_on:
+                    return self._report(target)
+
+    def tell(self, target: float) -> None:
+        """Let a step that goes on know a better target; may be called meanwhile."""
+        self._told = max(self._told, target)
+
+    def halt(self) -> None:
+        """Let a step that goes on end soon; may be called meanwhile."""
+        self._halted = True
+
+    def add(self, table: Table) -> None:
+        """Take nodes over."""
+        nodes = unpack(table, self._example())
+        with self._whole():
+            self.race.settle(self.explorer)
+            self.explorer.add(nodes)
+
+    def give(self, count: int) -> tuple[Table, Table, Floats]:
+        """Lend nodes; they count as this site's until `forget` is called.
+
+        Returns
+        -------
+        nodes : Table
+        anchors : Table
+        fared : ndarray of float64, shape (anchors, 4)
+            As those of `anchored`.
+        """
+        explorer = self.explorer
+        with self._whole():
+            self.race.settle(explorer)
+            self._lent = explorer.give(count)
+        nodes, held = explorer.anchors.copied(self._lent, explorer.name)
+        return pack(nodes, self._row_type()), *self._packed(held)
+
+    def forget(self) -> None:
+        """Another site has taken over what was lent."""
+        self._lent = []
+
+    def nodes(self) -> list[Node]:
+        """All open nodes."""
+        with self._whole():
+            return self.explorer.nodes() + self._lent
+
+    def last(self) -> Report | None:
+        """Return the last report again."""
+        return self._last
+
+    def closed(self) -> Floats:
+        """Largest value of a settled node, a member; minus infinity where none was."""
+        with self._whole():
+            return self.explorer.closed.copy()
+
+    def member_values(self) -> Floats:
+        """No leak of a member above this, as far as this site knows; minus infinity for none."""
+        values = self.closed()
+        for node in self.nodes():
+            values[node.members] = np.maximum(values[node.members], node.bound)
+        return values
+
+    def groups(self, known: Floats, enough: float, late: bool) -> list[Group]:
+        """Group members by how alike they are, to tell which of them the bound rests on.
+
+        Parameters
+        ----------
+        known : ndarray of float64, shape (members,)
+            No counter-example of a member is above this.
+        enough : float
+            Groups that are bounded by this are not taken apart.
+        late : bool
+            Whether there is no time to bound groups on their own.
+        """
+        explorer, clusters = self.explorer, self.explorer.clusters
+        assert clusters is not None
+
+        def bound(parts: list[NDArray[np.int64]]) -> list[float]:
+            if late:
+                return [float(known[part].max()) for part in parts]
+            return root_bounds(explorer, self.prepared, parts)
+
+        size = (self.space.layout.weights + self.space.layout.hidden) * self.prepared.forms.cases
+        return capped(grow(clusters, self.space.count, bound, enough, size), known, self._least)
+
+    def save(self) -> SiteState:
+        """Return what this site knows; its nodes can then be had by `block` and `anchored`."""
+        with self._whole():
+            self.race.settle(self.explorer)
+        self._kept = self.nodes()
+        self._anchors = self.explorer.anchors.held(self._kept)
+        return SiteState(
+            -(-len(self._kept) // BLOCK),
+            -(-len(self._anchors) // BLOCK),
+            self.explorer.closed.copy(),
+            self.explorer.stuck,
+            self.explorer.bounded,
+            self.explorer.name(),
+            learnt(self.explorer.brancher),
+        )
+
+    def block(self, number: int) -> Table:
+        """Return some of the open nodes, the most urgent first."""
+        return pack(self._kept[number * BLOCK : (number + 1) * BLOCK], self._row_type())
+
+    def anchored(self, number: int) -> tuple[Table, Floats]:
+        """Return some of the anchors; the columns beside are key, met, next and value."""
+        return self._packed(self._anchors[number * BLOCK : (number + 1) * BLOCK])
+
+    def saved(self) -> None:
+        """Nothing more is asked of what was saved."""
+        self._kept, self._anchors = [], []
+
+    def rename(self, names: int) -> None:
+        """Name nodes from a number on: lower ones are others', wherever they may be."""
+        self.explorer.rename(names + (self._first - names) % self._stride, self._stride)
+
+    def load(self, state: SiteState) -> None:
+        """Go on from what a site knew."""
+        explorer = self.explorer
+        self.race.settle(explorer)
+        explorer.closed = np.maximum(explorer.closed, state.closed)
+        explorer.stuck = max(explorer.stuck, state.stuck)
+        explorer.bounded += state.bounded
+        relearn(explorer.brancher, state.learnt)
+
+    def add_anchored(self, table: Table, fared: Floats) -> None:
+        """Take over some of the anchors of a state."""
+        nodes = unpack(table, self._example())
+        self.race.settle(self.explorer)
+        self.explorer.anchors.hold(
+            [
+                Held(int(key), node, int(met), int(following), float(value))
+                for node, (key, met, following, value) in zip(nodes, fared, strict=True)
+            ]
+        )
+
+    def _packed(self, held: list[Held]) -> tuple[Table, Floats]:
+        fared = [(each.key, each.met, each.next, each.value) for each in held]
+        columns = np.array(fared, np.float64).reshape(-1, 4)
+        return pack([each.node for each in held], self._row_type()), columns
+
+    def _example(self) -> Node:
+        return self.prepared.root(np.zeros(0, np.int64), 0, 0)
+
+    def _row_type(self) -> np.dtype[np.void]:
+        return row_type(self._example())
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Whatever fails here may lose nodes: nothing is believed of this site afterwards."""
+        if self._torn:
+            raise TornError("the explorer failed before")
+        self._torn = True
+        yield
+        self._torn = False
+
+    def _report(self, target: float) -> Report:
+        records = self.explorer.records or []
+        if self.explorer.records is not None:
+            self.explorer.records = []
+        hints = []
+        for node in self.explorer.urgent(_HINTS):
+            point = (node.lower + node.upper) / 2 + self.space.origin
+            hints.append(Hint(point, int(node.members[0]), node.case, node.value))
+        number = self._last.number + 1 if self._last else 0
+        self._last = Report(self.explorer.stand(target), hints, records, number)
+        return self._last

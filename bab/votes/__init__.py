@@ -1,0 +1,1 @@
+"""Exact searches for the worst attack on votes."""

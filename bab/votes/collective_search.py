@@ -1,0 +1,119 @@
+"""An exact search for the worst collective attack: subsets of units, with bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.votes.collective_kernels import (
+    add,
+    bound_from,
+    explore,
+    heaviest,
+    open_pairs,
+)
+from leaveout.deadline import NEVER, Deadline
+from leaveout.encoders.votes.collective import Stakes
+
+__all__ = ["SearchResult", "search"]
+
+_STEPS = 200
+"""Nodes between two looks at the clock."""
+
+_Facts: TypeAlias = tuple[
+    NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]
+]
+"""Reach, gains, needs, and the owner of each pair: its point, counted from 0."""
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search found.
+
+    Attributes
+    ----------
+    units : tuple of int
+        The best attack.
+    lost : int
+        Points it loses.
+    upper : int
+        No attack loses more.
+    """
+
+    units: tuple[int, ...]
+    lost: int
+    upper: int
+
+
+def search(stakes: Stakes, deadline: Deadline = NEVER) -> SearchResult:
+    """Return the attack that loses the most points, or the best one by the deadline.
+
+    Units are taken in order of weight; the subsets that begin with a unit are one task. A task is
+    skipped, and a branch of it cut, where even a fractional attack loses no more than the best
+    known: every lost point costs at least 1 in shares ``gain / need`` of the units poisoned.
+
+    Parameters
+    ----------
+    stakes : Stakes
+    deadline : Deadline
+    """
+    if not len(stakes.needs) or not stakes.budget:
+        return SearchResult((), 0, 0)
+    _, owner = np.unique(stakes.points, return_inverse=True)
+    owner = owner.astype(np.int64)
+    weight = (stakes.unit_gains() / stakes.needs).sum(axis=1)
+    order = np.argsort(-weight, kind="stable")
+    facts = np.ascontiguousarray(stakes.reach[order]), stakes.gains, stakes.needs, owner
+    kept, best = _greedy(facts, stakes.budget, deadline)
+    upper = 0
+    for first in range(stakes.units):
+        best, finished = _task(facts, first, kept, int(best), deadline)
+        if not finished:
+            upper = int(bound_from(*facts, stakes.budget, first))
+            break
+    units = tuple(sorted(int(order[unit]) for unit in kept if unit >= 0))
+    return SearchResult(units, int(best), max(int(best), upper))
+
+
+def _greedy(facts: _Facts, budget: int, deadline: Deadline) -> tuple[NDArray[np.int64], int]:
+    """Poison, again and again, the unit that counts most; -1 stands for none."""
+    reach, gains, needs, owner = facts
+    covered, sums = np.zeros(len(gains), np.int64), np.zeros(len(needs), np.int32)
+    taken = np.zeros(len(reach), dtype=np.bool_)
+    chosen = np.full(budget, -1, np.int64)
+    for step in range(budget):
+        if deadline.over:
+            break
+        unit = heaviest(*facts, covered, sums, taken)
+        chosen[step], taken[unit] = unit, True
+        add(unit, 1, reach, gains, covered, sums)
+    lost, _ = open_pairs(sums, needs, owner, 0, np.empty(len(needs), np.int64))
+    return chosen, int(lost)
+
+
+def _task(
+    facts: _Facts,
+    first: int,
+    kept: NDArray[np.int64],
+    best: int,
+    deadline: Deadline,
+) -> tuple[int, bool]:
+    """Search the subsets that begin with a unit; return the best loss, and whether all were."""
+    reach, gains, needs, _ = facts
+    covered = np.zeros(len(gains), np.int64)
+    sums = np.zeros(len(needs), np.int32)
+    chosen = np.full(len(kept), -1, np.int64)
+    following = np.full(len(kept) + 1, first + 1, np.int64)
+    chosen[0] = first
+    add(first, 1, reach, gains, covered, sums)
+    depth, fresh = 1, True
+    while depth:
+        if deadline.over:
+            return best, False
+        depth, fresh, best = explore(
+            *facts, covered, sums, chosen, following, kept, depth, fresh, best, _STEPS
+        )
+    return best, True

@@ -1,0 +1,1 @@
+"""Specifications written in Python."""

@@ -1,0 +1,63 @@
+"""The table of functions a specification may call: the built-in ones and plug-ins'."""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+from leaveout.specs.table import BUILT_IN
+from leaveout.specs.table.signatures import Bound, Function, Parameter, Types
+
+__all__ = ["BUILT_IN", "Bound", "Function", "Parameter", "Types", "built_in", "functions"]
+
+GROUP = "leaveout.functions"
+
+
+def built_in(name: str) -> Function:
+    """Return a built-in function.
+
+    Raises
+    ------
+    KeyError
+        If there is none of that name.
+    """
+    return {function.name: function for function in BUILT_IN}[name]
+
+
+def functions() -> dict[str, Function]:
+    """Return the functions a specification may call, by name.
+
+    Returns
+    -------
+    dict of str to Function
+        The built-in ones, then those of the entry points ``leaveout.functions``. The
+        environment variable ``LEAVEOUT_PLUGINS=off`` leaves plug-ins out.
+
+    Warns
+    -----
+    UserWarning
+        For a plug-in that cannot be loaded or whose name is taken; it is left out.
+    """
+    table = {function.name: function for function in BUILT_IN}
+    if os.environ.get("LEAVEOUT_PLUGINS", "").lower() in {"off", "0", "no", "false"}:
+        return table
+    # Reading the metadata of every installed package is not for who only parses.
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=GROUP):
+        try:
+            function = point.load()
+        except Exception as error:  # a plug-in may raise anything
+            _skip(point.value, f"it cannot be loaded: {type(error).__name__}: {error}")
+            continue
+        if not isinstance(function, Function):
+            _skip(point.value, f"it is a {type(function).__name__}, expected a Function")
+        elif function.name in table:
+            _skip(point.value, f"there is a function '{function.name}' already")
+        else:
+            table[function.name] = function
+    return table
+
+
+def _skip(plugin: str, why: str) -> None:
+    warnings.warn(f"plug-in function {plugin} is left out: {why}", stacklevel=3)

@@ -1,0 +1,137 @@
+"""What a function of the language is: parameters, a result, and what may decide it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from leaveout.specs.deciders import Decider
+from leaveout.specs.text.expressions import Expression
+from leaveout.specs.types import Type
+
+__all__ = ["Bound", "Function", "Parameter", "Rule", "Types"]
+
+Bound: TypeAlias = dict[str, Expression]
+"""The arguments of one call under the names of the parameters."""
+
+Types: TypeAlias = Mapping[str, Type]
+"""The types of the arguments of one call, under the same names; of a bare word `WORD`."""
+
+Rule: TypeAlias = Callable[[Bound, Types], str | None]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a function.
+
+    Attributes
+    ----------
+    name : str
+        Any argument may be given by it, ``name = value``.
+    types : tuple of Type
+        What the argument may be; one of `types` and `words` is not empty.
+    optional : bool
+    named : bool
+        Whether the argument must be given by name.
+    words : tuple of str
+        Bare words the argument may be instead, such as ``adaptive``.
+    whole : bool
+        Whether a number must be whole.
+    least, most : float or None
+        Range of a number, both ends included.
+    trend : {"", "rising", "falling"}
+        How the function's number changes as this argument grows; the empty text where that is
+        not known. A ``find`` needs it.
+    """
+
+    name: str
+    types: tuple[Type, ...] = ()
+    optional: bool = False
+    named: bool = False
+    words: tuple[str, ...] = ()
+    whole: bool = False
+    least: float | None = None
+    most: float | None = None
+    trend: Literal["", "rising", "falling"] = ""
+
+    def __str__(self) -> str:
+        kinds = (*self.words, *(kind.name for kind in self.types))
+        return f"{self.name}{' = ' if self.named else ': '}{' | '.join(kinds)}"
+
+    @property
+    def range(self) -> str:
+        """The numbers it takes, in words."""
+        text = "a whole number" if self.whole else "a number"
+        text += "" if self.least is None else f" from {self.least:.15g}"
+        return text if self.most is None else f"{text} to {self.most:.15g}"
+
+    def takes(self, value: float) -> bool:
+        """Whether a number is in its range."""
+        return not (
+            (self.whole and value != int(value))
+            or (self.least is not None and value < self.least)
+            or (self.most is not None and value > self.most)
+        )
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function a specification may call.
+
+    Attributes
+    ----------
+    name : str
+    parameters : tuple of Parameter
+        Those that must be given come first.
+    result : Type
+    doc : str
+        What it means, in a line.
+    example : str
+    rule : callable or None
+        Given the arguments of a call under their parameters' names, each of a right type, and
+        these types, returns what is wrong with them together, or None. Of several lines the
+        first says what is wrong, the others what to write instead. It may raise a
+        `leaveout.specs.text.errors.Slip` to point at one of them.
+    threat : str
+        What may change about the training set, in a line; empty where the function is not
+        about that.
+    decider : callable or None
+        Computes the value of a call, see `leaveout.specs.deciders`; None for a function that
+        only engines understand.
+    reads : bool
+        Whether a call reads a file, which is done before anything is decided, so that what is
+        wrong with it is known at once.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    result: Type
+    doc: str
+    example: str
+    rule: Rule | None = None
+    threat: str = ""
+    decider: Decider | None = None
+    reads: bool = False
+
+    @property
+    def signature(self) -> str:
+        """The function as messages show it, optional parameters in square brackets."""
+        text = ""
+        for parameter in self.parameters:
+            comma = ", " if text else ""
+            text += f"[{comma}{parameter}]" if parameter.optional else f"{comma}{parameter}"
+        return f"{self.name}({text}) -> {self.result.name}"
+
+    def parameter(self, name: str) -> Parameter:
+        """Return a parameter by name.
+
+        Raises
+        ------
+        KeyError
+            If there is none of that name.
+        """
+        for parameter in self.parameters:
+            if parameter.name == name:
+                return parameter
+        raise KeyError(name)

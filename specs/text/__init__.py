@@ -1,0 +1,1 @@
+"""From text to the tree, and back to the place of a mistake."""

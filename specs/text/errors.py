@@ -1,0 +1,88 @@
+"""Messages that point: the place, the line, carets under the token, and the cure."""
+
+from __future__ import annotations
+
+import difflib
+import unicodedata
+from collections.abc import Iterable
+
+from leaveout.errors import SpecError
+from leaveout.specs.text.source import Position, Source
+
+__all__ = ["Slip", "nearest", "pointing"]
+
+# Of a longer line only the part around the token is shown.
+LONGEST = 160
+AROUND = 60
+WORDIEST = 300
+
+
+class Slip(Exception):  # noqa: N818 - it never reaches a user; `pointing` makes the error
+    """What is wrong and where, before the source it stands in is known."""
+
+    def __init__(self, at: Position, wrong: str, cure: str = "") -> None:
+        super().__init__(wrong)
+        self.at = at
+        self.wrong = wrong
+        self.cure = cure
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ``did you mean ...?`` for the known name most like this one, or nothing."""
+    by_folded = {other.casefold(): other for other in sorted(known, reverse=True)}
+    close = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
+    return f"did you mean '{by_folded[close[0]]}'?" if close else ""
+
+
+def _shown(character: str) -> str:
+    return (
+        character if character == "\t" or character.isprintable() else "\N{REPLACEMENT CHARACTER}"
+    )
+
+
+def _width(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _pad(before: str) -> str:
+    # Only a tab is as wide as a tab.
+    return "".join("\t" if character == "\t" else " " * _width(character) for character in before)
+
+
+def pointing(source: Source, slip: Slip) -> SpecError:
+    """Return the error that shows a slip in its source.
+
+    Parameters
+    ----------
+    source : Source
+    slip : Slip
+
+    Returns
+    -------
+    SpecError
+        ``file:line:column: what is wrong``, the line, carets, and the cure if there is one.
+    """
+    at = slip.at
+    lines = source.text.split("\n")
+    # A carriage return belongs to the line's end, any other character to the line.
+    line = lines[at.line - 1].removesuffix("\r") if 0 < at.line <= len(lines) else ""
+    line = "".join(map(_shown, line))
+    start = at.column - 1
+    end = at.end_column - 1 if at.end_line == at.line else len(line)
+    if len(line) > LONGEST:
+        first, last = max(0, start - AROUND), min(len(line), start + AROUND)
+        left, right = "…" * (first > 0), "…" * (last < len(line))
+        line = left + line[first:last] + right
+        start, end = start - first + len(left), min(end, last) - first + len(left)
+    carets = "^" * max(1, sum(map(_width, line[start:end])))
+    wrong = slip.wrong if len(slip.wrong) <= WORDIEST else f"{slip.wrong[:WORDIEST]}…"
+    message = [
+        f"{source.name}:{at.line}:{at.column}: {''.join(map(_shown, wrong))}",
+        line,
+        _pad(line[:start].ljust(start)) + carets,
+    ]
+    if slip.cure:
+        message += ["".join(map(_shown, each)) for each in slip.cure.split("\n")]
+    return SpecError("\n".join(message))

@@ -1,0 +1,299 @@
+"""Expressions of the syntax tree; ``str`` of a node is its canonical text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import Literal, TypeAlias
+
+from leaveout.errors import SpecError
+from leaveout.specs.text.quoting import quoted
+from leaveout.specs.text.source import Position
+
+__all__ = [
+    "And",
+    "Arithmetic",
+    "Binder",
+    "Call",
+    "Compare",
+    "Confident",
+    "Expression",
+    "ForAll",
+    "Implies",
+    "ListOf",
+    "Name",
+    "Negate",
+    "Node",
+    "Not",
+    "Number",
+    "Option",
+    "Or",
+    "Text",
+    "binds",
+    "children",
+]
+
+
+@dataclass(frozen=True)
+class Node:
+    """Base of every node.
+
+    Attributes
+    ----------
+    at : Position
+        Not part of equality: two nodes are equal if they say the same.
+    """
+
+    at: Position = field(default=Position(), compare=False, repr=False, kw_only=True)
+
+
+def children(node: Node) -> Iterator[Node]:
+    """Yield the nodes a node is made of, in the order of the text."""
+    for each in fields(node):
+        value = getattr(node, each.name)
+        for child in value if isinstance(value, tuple) else (value,):
+            if isinstance(child, Node):
+                yield child
+
+
+def binds(node: Node) -> int:
+    """Return how tightly a node binds; looser than its place, it needs parentheses."""
+    match node:
+        case Confident():
+            return 0
+        case ForAll() | Implies():
+            return 1
+        case Or():
+            return 2
+        case And():
+            return 3
+        case Not():
+            return 4
+        case Compare():
+            return 5
+        case Arithmetic(operator="+" | "-"):
+            return 6
+        case Arithmetic():
+            return 7
+        case _:
+            return 8
+
+
+def _inside(node: Node, tight: int) -> str:
+    return str(node) if binds(node) >= tight else f"({node})"
+
+
+@dataclass(frozen=True)
+class Number(Node):
+    """A finite number.
+
+    Raises
+    ------
+    SpecError
+        If the value is infinite or not a number.
+    """
+
+    value: float
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.value):
+            raise SpecError(f"a number must be finite, got {self.value}")
+
+    def __str__(self) -> str:
+        whole = float(self.value).is_integer() and abs(self.value) < 1e15
+        return str(int(self.value)) if whole else repr(float(self.value))
+
+
+@dataclass(frozen=True)
+class Text(Node):
+    """A text in double quotes, such as a path.
+
+    Raises
+    ------
+    SpecError
+        If the text holds what no file name can: NUL or half of a surrogate pair.
+    """
+
+    value: str
+
+    def __post_init__(self) -> None:
+        if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in self.value):
+            raise SpecError("a text cannot hold a NUL character or half of a surrogate pair")
+
+    def __str__(self) -> str:
+        return quoted(self.value)
+
+
+@dataclass(frozen=True)
+class Name(Node):
+    """A name of a let, of a bound variable, or a bare word such as ``adaptive``."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class ListOf(Node):
+    """A list in square brackets."""
+
+    items: tuple[Expression, ...]
+
+    def __str__(self) -> str:
+        return f"[{', '.join(map(str, self.items))}]"
+
+
+@dataclass(frozen=True)
+class Option(Node):
+    """An argument given by name, ``name = value``."""
+
+    name: str
+    value: Expression
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.value}"
+
+
+@dataclass(frozen=True)
+class Call(Node):
+    """A function of the table applied to arguments, then options."""
+
+    function: str
+    arguments: tuple[Expression, ...] = ()
+    options: tuple[Option, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.function}({', '.join(map(str, self.arguments + self.options))})"
+
+
+@dataclass(frozen=True)
+class Negate(Node):
+    """Unary minus."""
+
+    operand: Expression
+
+    def __str__(self) -> str:
+        # '-1' is a number, so the negation of the number 1 is '-(1)'.
+        digits = isinstance(self.operand, Number) and not str(self.operand).startswith("-")
+        return f"-({self.operand})" if digits else f"-{_inside(self.operand, 8)}"
+
+
+@dataclass(frozen=True)
+class Arithmetic(Node):
+    """A sum, difference, product or quotient."""
+
+    left: Expression
+    operator: Literal["+", "-", "*", "/"]
+    right: Expression
+
+    def __str__(self) -> str:
+        tight = binds(self)
+        return f"{_inside(self.left, tight)} {self.operator} {_inside(self.right, tight + 1)}"
+
+
+@dataclass(frozen=True)
+class Compare(Node):
+    """A comparison of two values; comparisons do not chain."""
+
+    left: Expression
+    operator: Literal["==", "!=", "<", "<=", ">", ">="]
+    right: Expression
+
+    def __str__(self) -> str:
+        return f"{_inside(self.left, 6)} {self.operator} {_inside(self.right, 6)}"
+
+
+@dataclass(frozen=True)
+class Not(Node):
+    """The negation of a claim."""
+
+    claim: Expression
+
+    def __str__(self) -> str:
+        return f"not {_inside(self.claim, 4)}"
+
+
+@dataclass(frozen=True)
+class And(Node):
+    """Both claims."""
+
+    left: Expression
+    right: Expression
+
+    def __str__(self) -> str:
+        return f"{_inside(self.left, 3)} and {_inside(self.right, 4)}"
+
+
+@dataclass(frozen=True)
+class Or(Node):
+    """At least one of two claims."""
+
+    left: Expression
+    right: Expression
+
+    def __str__(self) -> str:
+        return f"{_inside(self.left, 2)} or {_inside(self.right, 3)}"
+
+
+@dataclass(frozen=True)
+class Implies(Node):
+    """If the left claim holds, so does the right; binds loosest, to the right."""
+
+    left: Expression
+    right: Expression
+
+    def __str__(self) -> str:
+        return f"{_inside(self.left, 2)} => {_inside(self.right, 1)}"
+
+
+@dataclass(frozen=True)
+class Binder(Node):
+    """``name in domain`` of a ``forall``."""
+
+    name: str
+    domain: Expression
+
+    def __str__(self) -> str:
+        return f"{self.name} in {_inside(self.domain, 6)}"
+
+
+@dataclass(frozen=True)
+class ForAll(Node):
+    """The body for every value of the bound variables; reaches as far right as it can."""
+
+    binders: tuple[Binder, ...]
+    body: Expression
+
+    def __str__(self) -> str:
+        return f"forall {', '.join(map(str, self.binders))}: {_inside(self.body, 1)}"
+
+
+@dataclass(frozen=True)
+class Confident(Node):
+    """A claim that holds with a stated probability over what was measured."""
+
+    claim: Expression
+    level: Number
+
+    def __str__(self) -> str:
+        return f"{_inside(self.claim, 1)} with confidence {self.level}"
+
+
+Expression: TypeAlias = (
+    Number
+    | Text
+    | Name
+    | ListOf
+    | Call
+    | Negate
+    | Arithmetic
+    | Compare
+    | Not
+    | And
+    | Or
+    | Implies
+    | ForAll
+    | Confident
+)

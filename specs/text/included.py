@@ -1,0 +1,192 @@
+"""Included files: their statements, in the place of the ``include``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path, PurePath
+from typing import Any, TypeVar
+
+from leaveout.errors import SpecError
+from leaveout.specs.text.errors import Slip, pointing
+from leaveout.specs.text.parse import parse, read, with_text
+from leaveout.specs.text.source import Position, Source
+from leaveout.specs.text.tree import Include, Node, Spec, Statement, Text
+
+__all__ = ["MOST", "SUFFIX", "expand", "load"]
+
+SUFFIX = ".spec"
+"""Of every file that is included."""
+MOST = 100
+"""Most files that one specification may include."""
+
+_STARTS = frozenset({"find", "guarantee", "include", "let", "param"})
+"""What statements begin with."""
+_COMMENT = re.compile(r"#[^\n]*")
+_WORD = re.compile(r"[a-z]+\b")
+
+AnyNode = TypeVar("AnyNode", bound=Node)
+
+
+def load(path: str | Path, allowed: Sequence[Path] = ()) -> Spec:
+    """Read and parse a specification file, and what it includes.
+
+    Parameters
+    ----------
+    path : str or Path
+        A UTF-8 file.
+    allowed : sequence of Path
+        Folders that files may be included from, beside the file's own.
+
+    Returns
+    -------
+    Spec
+        Its source is named as the path was given.
+
+    Raises
+    ------
+    SpecError
+        If there is no such file, it is not UTF-8 text, or it is not a specification.
+    """
+    file = Path(path)
+    spec = parse(read(path), str(path))
+    return expand(spec, file.parent, file, allowed)
+
+
+def expand(
+    spec: Spec, folder: Path, file: Path | None = None, allowed: Sequence[Path] = ()
+) -> Spec:
+    """Put the statements of included files in the place of every ``include``.
+
+    What is included is a specification: its name ends in ``.spec``, and it lies, links resolved,
+    in ``folder`` or a folder below, or below one that is allowed. A specification from elsewhere
+    thus shows nobody other files of whom it is given to.
+
+    Parameters
+    ----------
+    spec : Spec
+    folder : Path
+        What its relative paths are relative to.
+    file : Path, optional
+        Where it was read, so that it is not included by what it includes.
+    allowed : sequence of Path
+        Further folders that files may be included from.
+
+    Returns
+    -------
+    Spec
+        The same one where nothing is included. Texts of a file in another folder, which are
+        paths, are rewritten so that they are relative to ``folder`` as well.
+
+    Raises
+    ------
+    SpecError
+        If a file cannot be read or includes itself, is included twice, is no specification or
+        lies where none may be included from, or if an allowed folder is none.
+    """
+    if not any(isinstance(each, Include) for each in spec.statements):
+        return spec
+    spec = with_text(spec)
+    for each in allowed:
+        if not each.is_dir():
+            raise SpecError(f"{each}: is no folder to include specifications from")
+    roots = tuple(each.resolve() for each in (folder, *allowed))
+    reader = _Reader(spec.source.lines, roots)
+    chain = () if file is None else (file.resolve(),)
+    found = tuple(reader.statements(_File(spec, folder, PurePath(), 0, chain)))
+    return Spec(found, replace(spec.source, included=tuple(reader.sources)))
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file as parsed: its folder, also as seen from the first file's, and its first line."""
+
+    spec: Spec
+    folder: Path
+    prefix: PurePath
+    lines: int
+    chain: tuple[Path, ...]
+
+
+@dataclass
+class _Reader:
+    lines: int
+    roots: tuple[Path, ...]
+    sources: list[Source] = field(default_factory=list)
+    seen: set[Path] = field(default_factory=set)
+
+    def statements(self, file: _File) -> Iterator[Statement]:
+        for each in file.spec.statements:
+            if isinstance(each, Include):
+                try:
+                    inner = self.open(each.path, file)
+                except Slip as slip:
+                    raise pointing(file.spec.source, slip) from None
+                yield from self.statements(inner)
+            else:
+                yield _moved(each, file)
+
+    def open(self, path: Text, file: _File) -> _File:
+        if not path.value:
+            raise Slip(path.at, "'include' needs a path", 'as in: include "other.spec"')
+        target = file.folder / path.value
+        try:
+            known = target.resolve()
+        except (OSError, RuntimeError, ValueError) as error:
+            raise Slip(path.at, f"{target}: cannot be read: {error}") from None
+        self._refuse_foreign(path, target, known)
+        if known in file.chain:
+            raise Slip(path.at, f"{target} includes itself", "leave this 'include' out")
+        if known in self.seen:
+            cure = "leave this 'include' out: what it defines is known here"
+            raise Slip(path.at, f"{target} is included twice", cure)
+        if len(self.seen) == MOST:
+            raise Slip(path.at, f"more than {MOST} files are included")
+        self.seen.add(known)
+        try:
+            text = read(target)
+        except SpecError as error:
+            raise Slip(path.at, str(error), "it is looked for beside this file") from None
+        spec = _parsed(text, target, path)
+        start = self.lines
+        self.lines += spec.source.lines
+        self.sources.append(spec.source)
+        inner = file.prefix / PurePath(path.value).parent
+        return _File(spec, target.parent, inner, start, (*file.chain, known))
+
+    def _refuse_foreign(self, path: Text, target: Path, known: Path) -> None:
+        """Refuse what is included from elsewhere, before it is looked at."""
+        if not target.suffix == known.suffix == SUFFIX:
+            wrong = f"{target}: is no specification, whose name ends in {SUFFIX}"
+            raise Slip(path.at, wrong, f'as in: include "other{SUFFIX}"')
+        if not any(known.is_relative_to(root) for root in self.roots):
+            wrong = f"{target} lies outside {self.roots[0]}, the folder of the first file"
+            raise Slip(path.at, wrong, "allow its folder with --allow-include, or copy it there")
+
+
+def _parsed(text: str, target: Path, path: Text) -> Spec:
+    """Parse an included file; nothing is shown of one that does not begin as a specification."""
+    try:
+        return parse(text, str(target))
+    except SpecError:
+        word = _WORD.match(_COMMENT.sub("", text).lstrip())
+        if word is not None and word.group() in _STARTS:
+            raise
+        raise Slip(path.at, f"{target}: is no specification") from None
+
+
+def _moved(node: AnyNode, file: _File) -> AnyNode:
+    """Return a node with its position among all files, and paths as the first file sees them."""
+    changes: dict[str, Any] = {}
+    for each in fields(node):
+        value = getattr(node, each.name)
+        if isinstance(value, Position):
+            changes[each.name] = value.moved(file.lines)
+        elif isinstance(value, Node):
+            changes[each.name] = _moved(value, file)
+        elif isinstance(value, tuple):
+            changes[each.name] = tuple(_moved(child, file) for child in value)
+    if isinstance(node, Text) and node.value and file.prefix.parts:
+        changes["value"] = str(file.prefix / node.value)
+    return replace(node, **changes)

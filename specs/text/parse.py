@@ -1,0 +1,193 @@
+"""Text to tree: the one parser, and what bounds it."""
+
+from __future__ import annotations
+
+import errno
+import functools
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from leaveout.errors import SpecError
+from leaveout.files import UnusualFileError, read_whole
+from leaveout.specs.text.errors import Slip, pointing
+from leaveout.specs.text.source import Source
+from leaveout.specs.text.tree import Node, Spec, children
+
+if TYPE_CHECKING:
+    from lark import Lark, Token
+
+__all__ = [
+    "DEEPEST",
+    "LONGEST",
+    "decoded",
+    "parse",
+    "read",
+    "read_bytes",
+    "refuse_too_deep",
+    "tokens",
+    "with_text",
+]
+
+DEEPEST = 200
+LONGEST = 200_000
+
+
+@functools.cache
+def _parser() -> Lark:
+    from lark import Lark
+
+    from leaveout.specs.text.build import builder
+
+    grammar = resources.files("leaveout.specs.text").joinpath("grammar.lark").read_text("utf-8")
+    return Lark(
+        grammar,
+        parser="lalr",
+        lexer="basic",
+        transformer=builder(),
+        keep_all_tokens=True,
+        maybe_placeholders=True,
+    )
+
+
+def tokens(text: str) -> list[Token]:
+    """Return the tokens of a text that parses, without comments."""
+    return list(_parser().lex(text))
+
+
+def refuse_too_deep(statements: Sequence[Node]) -> None:
+    """Raise a `Slip` for a tree that recursion could not walk."""
+    stack = [(node, 1) for node in statements]
+    # A tree built in Python may hold one node many times over.
+    walked: dict[int, int] = {}
+    while stack:
+        node, depth = stack.pop()
+        if walked.get(id(node), 0) >= depth:
+            continue
+        walked[id(node)] = depth
+        if depth > DEEPEST:
+            raise Slip(
+                node.at,
+                f"this expression is nested more than {DEEPEST} levels deep",
+                "give a part of it a name with 'let'",
+            )
+        stack.extend((child, depth + 1) for child in children(node))
+
+
+def parse(text: str, name: str = "<text>") -> Spec:
+    """Parse the text of a specification.
+
+    Parameters
+    ----------
+    text : str
+    name : str
+        What messages call the text, such as its path.
+
+    Returns
+    -------
+    Spec
+        As written: an ``include`` stays one until `leaveout.specs.expand`.
+
+    Raises
+    ------
+    SpecError
+        If the text is not a specification; the message points at the place.
+    """
+    from lark.exceptions import UnexpectedInput
+
+    from leaveout.specs.text.unexpected import explain
+
+    if len(text) > LONGEST:
+        raise _too_long(name)
+    if not text.strip():
+        raise SpecError(f"{name}: the specification is empty, expected a statement such as 'let'")
+    source = Source(name, text)
+    try:
+        statements = _parser().parse(text)
+        refuse_too_deep(statements)  # type: ignore[arg-type]
+    except UnexpectedInput as error:
+        raise pointing(source, explain(error, text, _parser())) from None
+    except Slip as slip:
+        raise pointing(source, slip) from None
+    return Spec(statements, source)  # type: ignore[arg-type]
+
+
+def read(path: str | Path) -> str:
+    """Return the text of a specification file.
+
+    Raises
+    ------
+    SpecError
+        If there is no such file, or it is not UTF-8 text.
+    """
+    return decoded(read_bytes(path), str(path))
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Return what a specification file holds.
+
+    Raises
+    ------
+    SpecError
+        If it cannot be read, or is longer than any specification.
+    """
+    try:
+        # A character has at most four bytes.
+        return read_whole(Path(path), 4 * LONGEST)
+    except FileNotFoundError:
+        raise SpecError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise SpecError(f"{path}: is a folder, expected a specification file") from None
+    except UnusualFileError as error:
+        if error.errno == errno.EFBIG:
+            raise _too_long(str(path)) from None
+        raise SpecError(f"{path}: {error}") from None
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _too_long(name: str) -> SpecError:
+    return SpecError(f"{name}: too long for a specification, at most {LONGEST:,} characters")
+
+
+def decoded(data: bytes, name: str) -> str:
+    """Return the text that a file holds, its lines ended by a line feed alone.
+
+    Raises
+    ------
+    SpecError
+        If it is not UTF-8 text.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{name}: is not UTF-8 text (byte {error.start})") from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _size(node: Node, known: dict[int, int]) -> int:
+    """Return how many nodes a tree has; one that it holds many times over is walked once."""
+    if id(node) not in known:
+        known[id(node)] = 1 + sum(_size(child, known) for child in children(node))
+    return known[id(node)]
+
+
+def with_text(spec: Spec) -> Spec:
+    """Return a specification that has a text: of a tree built in Python, its canonical text.
+
+    Raises
+    ------
+    SpecError
+        If the tree is nested too deeply to be walked.
+    """
+    if spec.source.text:
+        return spec
+    try:
+        refuse_too_deep(spec.statements)
+    except Slip as slip:
+        raise SpecError(f"{spec.source.name}: {slip.wrong}") from None
+    sizes: dict[int, int] = {}
+    if sum(_size(each, sizes) for each in spec.statements) > LONGEST:
+        raise _too_long(spec.source.name)
+    return parse(str(spec), spec.source.name)

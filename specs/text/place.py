@@ -1,0 +1,23 @@
+"""Messages that point into the file where something stands, an included one too."""
+
+from __future__ import annotations
+
+from leaveout.errors import SpecError
+from leaveout.specs.text.errors import Slip, pointing
+from leaveout.specs.text.source import Position, Source
+
+__all__ = ["place", "pointed"]
+
+
+def pointed(source: Source, slip: Slip) -> SpecError:
+    """Return the error that shows a slip in the file it happened in."""
+    file, at = source.find(slip.at)
+    return pointing(file, Slip(at, slip.wrong, slip.cure))
+
+
+def place(source: Source, at: Position, seen_from: Position) -> str:
+    """Return ``line:column``, after the name of the file where that is another one."""
+    file, local = source.find(at)
+    here, _ = source.find(seen_from)
+    where = f"{local.line}:{local.column}"
+    return where if file is here else f"{file.name}:{where}"

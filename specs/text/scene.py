@@ -1,0 +1,112 @@
+"""The place of a syntax error: the token that does not fit, and the tokens around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from leaveout.specs.text.build import position
+from leaveout.specs.text.source import Position
+
+if TYPE_CHECKING:
+    from lark import Lark, Token
+    from lark.exceptions import UnexpectedToken
+
+__all__ = ["CLOSES", "Scene"]
+
+CLOSES = {"LPAR": "RPAR", "LSQB": "RSQB"}
+"""The closing bracket of every opening one, by the grammar's names."""
+
+_BRIEF = 30
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The token that does not fit, and what stands around it.
+
+    Attributes
+    ----------
+    before : tuple of Token
+        All tokens before it.
+    token : Token
+    after : Token or None
+        The next token, None where there is none or it cannot be read.
+    accepts : frozenset of str
+        The grammar's names of the tokens that would fit.
+    """
+
+    before: tuple[Token, ...]
+    token: Token
+    after: Token | None
+    accepts: frozenset[str]
+
+    @classmethod
+    def of(cls, error: UnexpectedToken, text: str, parser: Lark) -> Scene:
+        """Read the tokens around an error of lark again."""
+        from lark.exceptions import UnexpectedCharacters
+
+        token: Token = error.token
+        accepts = frozenset(error.accepts)
+        ended = token.type == "$END"
+        start = token.start_pos or 0
+        before: list[Token] = []
+        after = None
+        try:
+            for each in parser.lex(text):
+                if ended or (each.end_pos or 0) <= start:
+                    before.append(each)
+                elif (each.start_pos or 0) > start:
+                    after = each
+                    break
+        except UnexpectedCharacters:
+            pass
+        return cls(tuple(before), token, after, accepts)
+
+    @property
+    def previous(self) -> Token | None:
+        """The token before, if any."""
+        return self.before[-1] if self.before else None
+
+    @property
+    def at(self) -> Position:
+        """Where the token stands; the end stands just past the last token."""
+        if self.token.type == "$END" and self.previous is not None:
+            last = position(self.previous)
+            return Position(last.end_line, last.end_column, last.end_line, last.end_column + 1)
+        return position(self.token)
+
+    @property
+    def found(self) -> str:
+        """The token as a message shows it."""
+        if self.token.type == "$END":
+            return "the end of the text"
+        text = str(self.token)
+        shown = text if len(text) <= _BRIEF else f"{text[:_BRIEF]}…"
+        return shown if self.token.type == "TEXT" else f"'{shown}'"
+
+    @property
+    def touching(self) -> str:
+        """The text of the previous token if nothing stands between it and this one."""
+        if self.previous is None or self.previous.end_pos != self.token.start_pos:
+            return ""
+        return str(self.previous)
+
+    @property
+    def opened(self) -> tuple[Token, ...]:
+        """The brackets still open, innermost last."""
+        stack: list[Token] = []
+        for token in self.before:
+            if token.type in CLOSES:
+                stack.append(token)
+            elif token.type in CLOSES.values():
+                stack.pop()
+        return tuple(stack)
+
+    @property
+    def heading(self) -> Token | None:
+        """The token before the previous one: a statement's keyword, if its name was read last."""
+        return self.before[-2] if len(self.before) > 1 else None
+
+    def back(self) -> Position:
+        """Return where the previous token and this one stand together."""
+        return position(self.previous).to(self.at) if self.previous is not None else self.at

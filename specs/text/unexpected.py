@@ -1,0 +1,254 @@
+"""Turn what lark did not expect into a slip that says what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from leaveout.specs.text.build import position
+from leaveout.specs.text.errors import Slip, nearest
+from leaveout.specs.text.scene import CLOSES, Scene
+from leaveout.specs.text.source import Position
+from leaveout.specs.text.tokens import CHARACTERS, KEYWORDS, STATEMENTS, WORDS, expected
+
+if TYPE_CHECKING:
+    from lark import Lark
+    from lark.exceptions import UnexpectedInput
+
+__all__ = ["explain"]
+
+_EXAMPLES = {
+    "LET": "let N = ...",
+    "PARAM": "param eps = 0.1",
+    "INCLUDE": 'include "other.spec"',
+    "GUARANTEE": "guarantee quiet: ...",
+    "FIND": "find bound: least b such that ...",
+}
+
+_BEFORE_CLAIMS = {"COLON", "THAT", "IMPLIES", "AND", "OR", "NOT"}
+
+
+def explain(error: UnexpectedInput, text: str, parser: Lark) -> Slip:
+    """Explain an error of lark.
+
+    Parameters
+    ----------
+    error : UnexpectedInput
+    text : str
+        What was parsed.
+    parser : Lark
+        What parsed it, to read the tokens around the place again.
+
+    Returns
+    -------
+    Slip
+    """
+    from lark.exceptions import UnexpectedToken
+
+    if not isinstance(error, UnexpectedToken):
+        return _character(error, text)
+    scene = Scene.of(error, text, parser)
+    for rule in _RULES:
+        slip = rule(scene)
+        if slip is not None:
+            return slip
+    return _otherwise(scene)
+
+
+def _character(error: UnexpectedInput, text: str) -> Slip:
+    place = error.pos_in_stream or 0
+    character = text[place]
+    end = error.column + 1
+    if character == '"':
+        end = error.column + len(text[place:].partition("\n")[0].rstrip("\r"))
+        at = Position(error.line, error.column, error.line, end)
+        return Slip(at, "this text is never closed", "end it with '\"' on the same line")
+    if character in "&|" and text[place + 1 : place + 2] == character:
+        character, end = character * 2, end + 1
+    at = Position(error.line, error.column, error.line, end)
+    cure = CHARACTERS.get(character[0], "")
+    if not character.isprintable():
+        cure = "write a plain space" if character.isspace() else "delete it"
+        return Slip(at, f"a character that cannot stand here, U+{ord(character):04X}", cure)
+    if not cure and not character.isascii():
+        cure = "names are made of a-z, A-Z, 0-9 and _; anything may stand in a comment or a text"
+    return Slip(at, f"unexpected character {character!r}", cure)
+
+
+def _bracket(scene: Scene) -> Slip | None:
+    token, opened = scene.token, scene.opened
+    if token.type in CLOSES.values() and not opened:
+        return Slip(scene.at, f"this '{token}' closes nothing", "delete it, or open it before")
+    if not opened:
+        return None
+    mate = ")" if opened[-1].type == "LPAR" else "]"
+    at = position(opened[-1])
+    if token.type in CLOSES.values() and token != mate:
+        wrong = f"expected '{mate}', found '{token}'"
+        return Slip(scene.at, wrong, f"'{opened[-1]}' at {at.line}:{at.column} is still open")
+    follows = scene.after.type if scene.after is not None else ""
+    starts = token.type in STATEMENTS and follows in ("NAME", "TEXT")
+    if token.type == "$END" or starts:
+        place = "the end of the text" if token.type == "$END" else f"'{token}' on line {token.line}"
+        return Slip(at, f"this '{opened[-1]}' is never closed", f"expected '{mate}' before {place}")
+    return None
+
+
+def _heading(scene: Scene) -> Slip | None:
+    token, previous, accepts = scene.token, scene.previous, scene.accepts
+    first = scene.heading.type if scene.heading is not None else ""
+    if accepts == {"NAME"} and token.type in KEYWORDS:
+        wrong = f"'{token}' is a word of the language and cannot be a name"
+        return Slip(scene.at, wrong, f"choose another name, such as '{token}_1'")
+    if accepts == {"NAME"} and previous is not None and previous.type in STATEMENTS:
+        wrong = f"expected a name after '{previous}', found {scene.found}"
+        return Slip(scene.at, wrong, f"write: {_EXAMPLES[previous.type]}")
+    heading_ends = accepts >= STATEMENTS and first == "INCLUDE"
+    if heading_ends and token.type in ("COMMA", "TEXT"):
+        wrong = f"'include' takes one path, found {scene.found} after it"
+        return Slip(scene.at, wrong, "write 'include' before every path")
+    if previous is not None and previous.type == "INCLUDE":
+        wrong = f"expected a path in quotes after 'include', found {scene.found}"
+        return Slip(scene.at, wrong, f"write: {_EXAMPLES['INCLUDE']}")
+    if accepts == {"COLON"} and first == "GUARANTEE" and token.type == "PER":
+        cure = "write: find bound: least b per label such that ..."
+        return Slip(scene.at, "'per label' belongs to 'find', not to 'guarantee'", cure)
+    if accepts >= STATEMENTS and token.type == "FORALL":
+        return Slip(scene.at, "this claim has no name", "write: guarantee quiet: forall ...")
+    if accepts == {"NAME"} and previous is not None and previous.type == "WITH":
+        wrong = f"expected 'confidence' after 'with', found {scene.found}"
+        return Slip(scene.at, wrong, "write: ... with confidence 0.95")
+    if first in STATEMENTS and accepts in ({"COLON"}, {"EQUAL"}):
+        mark = "=" if accepts == {"EQUAL"} else ":"
+        wrong = f"expected '{mark}' after '{first.lower()} {previous}', found {scene.found}"
+        sample = _EXAMPLES[first].split()
+        return Slip(scene.at, wrong, f"write: {first.lower()} {previous}{_tail(sample)}")
+    if "LEAST" in accepts:
+        wrong = f"expected 'least' or 'greatest', found {scene.found}"
+        return Slip(scene.at, wrong, f"write: {_EXAMPLES['FIND']}")
+    if "SUCH" in accepts or "THAT" in accepts:
+        wrong = f"expected 'such that' before the claim, found {scene.found}"
+        return Slip(scene.at, wrong, f"write: {_EXAMPLES['FIND']}")
+    return None
+
+
+def _tail(sample: list[str]) -> str:
+    rest = sample[1:]
+    return f"{':' if rest[0].endswith(':') else ''} {' '.join(rest[1:])}"
+
+
+def _binder(scene: Scene) -> Slip | None:
+    token, previous = scene.token, scene.previous
+    if previous is None:
+        return None
+    if scene.accepts == {"IN"}:
+        wrong = f"expected 'in' after '{previous}', found {scene.found}"
+        return Slip(
+            scene.at, wrong, f"say what '{previous}' goes over: forall {previous} in X: ..."
+        )
+    if scene.accepts == {"NAME"} and previous.type in ("FORALL", "COMMA"):
+        wrong = f"expected a name after '{previous}', found {scene.found}"
+        return Slip(scene.at, wrong, "write: forall x in X, M in F: ...")
+    if scene.accepts >= {"COLON", "COMMA"}:
+        wrong = f"expected ':' or ',' after what 'forall' goes over, found {scene.found}"
+        return Slip(scene.at, wrong, "write: forall x in X, M in F: ...")
+    if "NAME" in scene.accepts and token.type in ("FORALL", "NOT"):
+        wrong = f"'{token}' cannot stand here without parentheses"
+        return Slip(scene.at, wrong, f"write: ({token} ...)")
+    return None
+
+
+def _operator(scene: Scene) -> Slip | None:
+    token, touching, after = scene.token, scene.touching, scene.after
+    pair = (touching, str(token))
+    pairs = {
+        ("-", ">"): "write '=>'",
+        ("=", "=>"): "write '=>'",
+        ("==", ">"): "write '=>'",
+        ("<=", ">"): "write: (a => b) and (b => a)",
+        ("<", ">"): "write '!='",
+        ("==", "="): "write '=='",
+        ("!=", "="): "write '!='",
+        ("*", "*"): "there are no powers: write x * x",
+        ("/", "/"): "a comment begins with '#'",
+        ("/", "*"): "a comment begins with '#'",
+    }
+    if pair in pairs:
+        return Slip(scene.back(), f"there is no '{''.join(pair)}'", pairs[pair])
+    if token.type == "EQUAL" and after is not None and after.start_pos == token.end_pos:
+        swapped = {"<": "'<='", ">": "'>='"}.get(str(after))
+        if swapped:
+            at = scene.at.to(position(after))
+            return Slip(at, f"there is no '={after}'", f"write {swapped}")
+    if token.type == "EQUAL" and "COMPARISON" in scene.accepts:
+        return Slip(scene.at, "'=' names a value, '==' compares two", "write '=='")
+    chained = "AND" in scene.accepts and "COMPARISON" not in scene.accepts
+    if chained and token.type in ("EQUAL", "COMPARISON"):
+        cure = "write: a < b and b < c"
+        return Slip(scene.at, "comparisons do not chain", cure)
+    return None
+
+
+def _word(scene: Scene) -> Slip | None:
+    token, previous, after = scene.token, scene.previous, scene.after
+    if token.type == "TEXT" and previous is not None and previous.type == "NAME":
+        wrong = f"'{previous}' needs parentheses around what it takes"
+        return Slip(scene.back(), wrong, f"write: {previous}({scene.found})")
+    if token.type != "NAME":
+        return None
+    folded = token.casefold()
+    if previous is not None and previous.type == "NUMBER" and scene.touching:
+        cure = f"write {previous} * {token} for a product"
+        return Slip(scene.back(), "a name cannot begin with a digit", cure)
+    if previous is not None and previous.type == "NAME":
+        before = previous.casefold()
+        if before in ("for", "foreach", "every", "all"):
+            both = scene.back() if folded in ("all", "each", "every") else position(previous)
+            text = f"{previous} {token}" if both == scene.back() else str(previous)
+            return Slip(both, f"unknown word '{text}'", "write: forall x in X: ...")
+        if before in ("exists", "some"):
+            cure = "every claim is about all values: forall x in X: ..."
+            return Slip(position(previous), f"there is no '{previous}'", cure)
+        near = WORDS.get(before) or nearest(before, ["forall", "not"])
+        if near:
+            return Slip(position(previous), f"unknown word '{previous}'", near)
+    if folded in WORDS:
+        return Slip(scene.at, f"unknown word '{token}'", WORDS[folded])
+    if scene.accepts >= STATEMENTS and after is not None:
+        if after.type == "EQUAL":
+            return Slip(
+                scene.at, f"'{token}' is given a value without 'let'", f"write: let {token} = ..."
+            )
+        if after.type == "COLON":
+            wrong = f"expected 'guarantee' or 'find' before '{token}'"
+            return Slip(scene.at, wrong, f"write: guarantee {token}: ...")
+    near = nearest(token, [each.lower() for each in scene.accepts & KEYWORDS])
+    return Slip(scene.at, f"unknown word '{token}'", near) if near else None
+
+
+_RULES: tuple[Callable[[Scene], Slip | None], ...] = (
+    _bracket,
+    _heading,
+    _operator,
+    _word,
+    _binder,
+)
+
+
+def _otherwise(scene: Scene) -> Slip:
+    reserved = ", a word of the language" * (scene.token.type in KEYWORDS)
+    wrong = f"expected {expected(scene.accepts)}, found {scene.found}{reserved}"
+    if not scene.before:
+        return Slip(scene.at, wrong, f"write: {_EXAMPLES['GUARANTEE']}")
+    return Slip(scene.at, wrong, _value_missing(scene))
+
+
+def _value_missing(scene: Scene) -> str:
+    """Say what is missing where a value belongs and something else stands."""
+    if not {"NAME", "NUMBER", "LPAR"} <= scene.accepts or scene.previous is None:
+        return ""
+    if scene.token.type in KEYWORDS - STATEMENTS:
+        return f"'{scene.token}' is no value and cannot name one"
+    kind = "claim" if scene.previous.type in _BEFORE_CLAIMS else "value"
+    cure = f"write a {kind} after '{scene.previous}'"
+    return f"{cure}, or delete it" if scene.previous.type == "COMMA" else cure

@@ -1,0 +1,1 @@
+"""Names resolved and expressions typed."""

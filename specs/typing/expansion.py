@@ -1,0 +1,93 @@
+"""How large an expression is once every name in it is written out.
+
+Names are followed wherever an expression is read or evaluated, and a few dozen lets that each name
+the one before twice stand for more than any machine can walk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from leaveout.specs.table.listed import LISTS
+from leaveout.specs.text.errors import Slip
+from leaveout.specs.text.expressions import Call, Expression, ListOf, Name, Node, Number, children
+from leaveout.specs.text.parse import DEEPEST, LONGEST
+from leaveout.specs.text.tree import Let
+
+__all__ = ["MOST_IN_ALL", "Expansion"]
+
+MOST_IN_ALL = 20 * LONGEST
+"""Most parts that all claims of a specification may have together, names written out."""
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """Parts and levels of an expression, the names of lets written out."""
+
+    size: int
+    depth: int
+
+
+@dataclass
+class Expansion:
+    """The sizes of the lets read so far, each computed once from those it names."""
+
+    _lets: dict[str, _Measure] = field(default_factory=dict, init=False)
+    _claims: int = field(default=0, init=False)
+
+    def let(self, let: Let) -> None:
+        """Measure a let or param; raises `Slip` if it is too large or too deep."""
+        self._lets.setdefault(let.name, self._refused(let.value))
+
+    def claim(self, claim: Expression) -> None:
+        """Measure a claim; raises `Slip` if it, or all together, are too large or too deep."""
+        self._claims += self._refused(claim).size
+        if self._claims > MOST_IN_ALL:
+            raise Slip(
+                claim.at,
+                "with every name written out, the claims up to this one have more than "
+                f"{MOST_IN_ALL:,} parts",
+                "put the others into a specification of their own",
+            )
+
+    def _refused(self, node: Expression) -> _Measure:
+        found = self._measure(node)
+        # What is written in one specification without names is never larger.
+        if found.size > LONGEST:
+            raise Slip(
+                node.at,
+                f"with every name written out, this expression has more than {LONGEST:,} parts",
+                "each name stands for all that its 'let' holds, each time it is used: use them "
+                "fewer times",
+            )
+        if found.depth > DEEPEST:
+            raise Slip(
+                node.at,
+                "with every name written out, this expression is nested more than "
+                f"{DEEPEST} levels deep",
+                "shorten the chain of names that stand for one another",
+            )
+        return found
+
+    def _measure(self, node: Node) -> _Measure:
+        if isinstance(node, Name) and node.name in self._lets:
+            named = self._lets[node.name]
+            return _Measure(named.size + 1, named.depth + 1)
+        if isinstance(node, ListOf) and all(isinstance(item, Number) for item in node.items):
+            # Data, which is read once.
+            return _Measure(1, 1)
+        size = depth = 1
+        for child in children(node):
+            inner = self._measure(child)
+            size += inner.size
+            # Sets of inputs that refine one another, by name or not, are read in a loop.
+            more = 1 if child is not _refined(node) else -isinstance(child, Name)
+            depth = max(depth, inner.depth + more)
+        return _Measure(size, depth)
+
+
+def _refined(node: Node) -> Expression | None:
+    """Return the set of inputs that a call refines."""
+    if isinstance(node, Call) and node.function in LISTS and node.arguments:
+        return node.arguments[0]
+    return None

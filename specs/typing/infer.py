@@ -1,0 +1,324 @@
+"""The type of an expression, or a slip that says why it has none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from leaveout.specs.table.signatures import Function
+from leaveout.specs.text.errors import Slip, nearest
+from leaveout.specs.text.place import place
+from leaveout.specs.text.source import Position, Source
+from leaveout.specs.text.tokens import listed
+from leaveout.specs.text.tree import (
+    And,
+    Arithmetic,
+    Binder,
+    Call,
+    Compare,
+    Confident,
+    Expression,
+    ForAll,
+    Implies,
+    ListOf,
+    Name,
+    Negate,
+    Not,
+    Number,
+    Or,
+    Text,
+)
+from leaveout.specs.types import BOOLEAN, LABEL, LIST, NUMBER, TABLE, TEXT, WORD, Type
+from leaveout.specs.typing.arguments import bind, starting
+
+__all__ = ["Entry", "Inference", "Scope", "brief"]
+
+BRIEF = 50
+_NOT_FINITE = frozenset({"nan", "inf", "infinity"})
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is known of a name: its type, where it is defined, and of a let its value."""
+
+    type: Type
+    at: Position
+    value: Expression | None = None
+
+
+Scope = Mapping[str, Entry]
+
+
+def brief(node: Expression) -> str:
+    """Return the text of an expression, cropped to what a message can hold."""
+    text = str(node)
+    return text if len(text) <= BRIEF else f"{text[:BRIEF]}…"
+
+
+def literal(node: Expression, scope: Scope) -> Expression:
+    """Return the expression a name stands for, through any number of lets."""
+    while isinstance(node, Name) and node.name in scope:
+        value = scope[node.name].value
+        if value is None:
+            break
+        node = value
+    return node
+
+
+@dataclass(frozen=True)
+class Inference:
+    """What typing an expression needs beyond the names in scope.
+
+    Attributes
+    ----------
+    functions : mapping of str to Function
+    lets : mapping of str to Position
+        Every let of the specification, also those further down.
+    results : container of str
+        The names of the guarantees and finds.
+    source : Source
+        What messages name other places in.
+    types : dict of int to Type
+        Filled while typing, by ``id`` of the node.
+    """
+
+    functions: Mapping[str, Function]
+    lets: Mapping[str, Position]
+    results: frozenset[str]
+    source: Source
+    types: dict[int, Type] = field(default_factory=dict)
+
+    def infer(self, node: Expression, scope: Scope) -> Type:
+        """Return the type of an expression; raises `Slip` if it has none."""
+        kind = self._infer(node, scope)
+        self.types[id(node)] = kind
+        return kind
+
+    def claim(self, node: Expression, scope: Scope, what: str) -> Type:
+        """Type an expression that must be a claim; ``what`` begins the message if it is not."""
+        kind = self.infer(node, scope)
+        if kind != BOOLEAN:
+            cure = f"compare it, as in: {brief(node)} "
+            cures = {NUMBER: cure + "> 0.5", LABEL: cure + "== 1"}
+            slip = f"{what} must be a claim, {brief(node)} is {kind.human}"
+            raise Slip(node.at, slip, cures.get(kind, ""))
+        return BOOLEAN
+
+    def _infer(self, node: Expression, scope: Scope) -> Type:
+        match node:
+            case Number():
+                return NUMBER
+            case Text():
+                return TEXT
+            case Name():
+                return self._name(node, scope)
+            case ListOf():
+                return self._list(node, scope)
+            case Call():
+                return self._call(node, scope)
+            case Negate():
+                self._number(node.operand, scope, "-")
+                return NUMBER
+            case Arithmetic():
+                return self._arithmetic(node, scope)
+            case Compare():
+                return self._compare(node, scope)
+            case Not():
+                return self.claim(node.claim, scope, "what 'not' negates")
+            case And() | Or() | Implies():
+                word = {And: "and", Or: "or", Implies: "=>"}[type(node)]
+                self.claim(node.left, scope, f"the left side of '{word}'")
+                return self.claim(node.right, scope, f"the right side of '{word}'")
+            case ForAll():
+                return self._for_all(node, scope)
+            case Confident():
+                wrong = "'with confidence' belongs at the end of a whole guarantee or find"
+                raise Slip(node.at, wrong, "take it out of the parentheses, to the end")
+            case _:
+                assert_never(node)
+
+    def _name(self, node: Name, scope: Scope) -> Type:
+        if node.name in scope:
+            return scope[node.name].type
+        if node.name in self.functions:
+            function = self.functions[node.name]
+            wrong = f"'{node.name}' is a function, here without its arguments"
+            raise Slip(node.at, wrong, f"as in: {function.example}")
+        raise self._unknown(node.name, node.at, scope)
+
+    def _unknown(self, name: str, at: Position, scope: Scope | None = None) -> Slip:
+        # Without a scope: what is called, which only a function can be.
+        if name in self.lets:
+            where = place(self.source, self.lets[name], seen_from=at)
+            wrong = f"'{name}' is used before it is defined"
+            return Slip(at, wrong, f"its 'let' is at {where}: move it up, above this line")
+        if name in self.results:
+            wrong = f"'{name}' names a result, which no expression can use"
+            return Slip(at, wrong, "only what a 'let' or a 'forall' defines has a value")
+        # A name much shorter or longer than a function is not that function misspelt.
+        similar = {each for each in self.functions if abs(len(each) - len(name)) <= 2}
+        cure = nearest(name, {*(scope or ()), *similar})
+        if name.casefold() in _NOT_FINITE:
+            cure = "every number is finite"
+        elif not cure and scope is None:
+            known = ", ".join(sorted(self.functions))
+            cure = f"functions known here: {known}\nothers come with packages that add them"
+        elif not cure and scope == {}:
+            cure = f"define it first, as in: let {brief(Name(name))} = 0.5"
+        elif not cure:
+            cure = f"known here: {', '.join(sorted(scope or ()))}"
+        return Slip(at, f"unknown name '{name}'", cure)
+
+    def _call(self, node: Call, scope: Scope) -> Type:
+        at = starting(node.at, node.function)
+        function = self.functions.get(node.function)
+        if function is None and node.function in scope:
+            kind = scope[node.function].type
+            wrong = f"'{node.function}' is {kind.human}, not a function"
+            takers = [
+                each.name
+                for each in self.functions.values()
+                if any(kind in parameter.types for parameter in each.parameters)
+            ]
+            cure = f"what takes {kind.human}: {', '.join(takers)}" if takers else ""
+            raise Slip(at, wrong, cure)
+        if function is None:
+            raise self._unknown(node.function, at)
+        given = bind(node, function)
+        kinds: dict[str, Type] = {}
+        for name, argument in given.items():
+            parameter = function.parameter(name)
+            if isinstance(argument, Name) and argument.name in parameter.words:
+                kinds[name] = WORD
+                continue
+            if parameter.words and not parameter.types:
+                options = " or ".join(f"'{word}'" for word in parameter.words)
+                wrong = f"'{name}' of {function.name} must be {options}, got {brief(argument)}"
+                near = nearest(str(argument), parameter.words)
+                raise Slip(argument.at, wrong, near or function.signature)
+            kind = kinds[name] = self.infer(argument, scope)
+            if kind not in parameter.types:
+                raise self._mismatch(function, name, argument, kind, parameter.types)
+            number = literal(argument, scope)
+            if isinstance(number, Number) and not parameter.takes(number.value):
+                wrong = f"'{name}' of {function.name} is {parameter.range}, {number} is not"
+                raise Slip(argument.at, wrong, f"as in: {function.example}")
+        if function.rule is not None:
+            followed = {name: literal(value, scope) for name, value in given.items()}
+            broken = function.rule(followed, kinds)
+            if broken:
+                wrong, _, cure = broken.partition("\n")
+                raise Slip(node.at, wrong, cure or f"as in: {function.example}")
+        return function.result
+
+    def _mismatch(
+        self,
+        function: Function,
+        name: str,
+        argument: Expression,
+        kind: Type,
+        expected: tuple[Type, ...],
+    ) -> Slip:
+        human = " or ".join(each.human for each in expected)
+        wrong = f"'{name}' of {function.name} must be {human}, {brief(argument)} is {kind.human}"
+        cure = function.signature
+        makers = [each for each in self.functions.values() if each.result in expected]
+        if kind.each in expected:
+            cure = f"take each one of it: forall v in {brief(argument)}: ..."
+        elif NUMBER not in expected and makers:
+            cure = f"{human} is made so: {makers[0].example}"
+        return Slip(argument.at, wrong, cure)
+
+    def _iterable(self) -> list[Type]:
+        results = {function.result for function in self.functions.values()}
+        return sorted((kind for kind in results if kind.each), key=lambda kind: kind.name)
+
+    def _list(self, node: ListOf, scope: Scope) -> Type:
+        if not node.items:
+            raise Slip(node.at, "this list is empty", "a list holds numbers, as in [0, 0.5, 1]")
+        kinds = [self.infer(item, scope) for item in node.items]
+        for item, kind in zip(node.items, kinds, strict=True):
+            if kind not in (NUMBER, LIST):
+                wrong = f"a list holds numbers or lists of numbers, {brief(item)} is {kind.human}"
+                raise Slip(item.at, wrong)
+            if kind != kinds[0]:
+                first = f"{brief(node.items[0])} is {kinds[0].human}"
+                wrong = f"this list mixes numbers and lists: {first}, {brief(item)} {kind.human}"
+                raise Slip(item.at, wrong)
+        if kinds[0] == NUMBER:
+            return LIST
+        widths = [self._width(item, scope) for item in node.items]
+        for item, width in zip(node.items, widths, strict=True):
+            if None not in (width, widths[0]) and width != widths[0]:
+                wrong = f"rows of different length: {widths[0]} and {width} numbers"
+                raise Slip(item.at, wrong, "every list in a list is as long as the first")
+        return TABLE
+
+    def _width(self, node: Expression, scope: Scope) -> int | None:
+        value = literal(node, scope)
+        return len(value.items) if isinstance(value, ListOf) else None
+
+    def _number(self, node: Expression, scope: Scope, operator: str) -> None:
+        kind = self.infer(node, scope)
+        if kind != NUMBER:
+            wrong = f"'{operator}' takes numbers, {brief(node)} is {kind.human}"
+            cure = f"a label is only equal to another or not, as in {brief(node)} == 1"
+            raise Slip(node.at, wrong, cure if kind == LABEL else "")
+
+    def _arithmetic(self, node: Arithmetic, scope: Scope) -> Type:
+        self._number(node.left, scope, node.operator)
+        self._number(node.right, scope, node.operator)
+        divisor = literal(node.right, scope)
+        if node.operator == "/" and isinstance(divisor, Number) and divisor.value == 0:
+            raise Slip(node.at, "this divides by zero")
+        return NUMBER
+
+    def _compare(self, node: Compare, scope: Scope) -> Type:
+        sides = (node.left, node.right)
+        left, right = (self.infer(side, scope) for side in sides)
+        unequal = node.operator in ("==", "!=")
+        if left == right and (left.equates if unequal else left.ordered):
+            return BOOLEAN
+        if {left, right} == {LABEL, NUMBER} and unequal:
+            side = literal(node.left if left == NUMBER else node.right, scope)
+            if isinstance(side, Number) and side.value >= 0 and float(side.value).is_integer():
+                return BOOLEAN
+        facts = ", ".join(
+            f"{brief(side)} is {kind.human}"
+            for side, kind in zip(sides, (left, right), strict=True)
+        )
+        if BOOLEAN in (left, right):
+            cure = "join claims with 'and', 'or', '=>' and 'not'"
+        elif LABEL in (left, right):
+            cure = (
+                "a label equals (==, !=) a label or a whole number from 0, as in label(N, x) == 1"
+            )
+        else:
+            cure = "what compares is numbers and labels, as in label(M, x) == label(N, x)"
+        raise Slip(node.at, f"'{node.operator}' cannot compare these: {facts}", cure)
+
+    def _for_all(self, node: ForAll, scope: Scope) -> Type:
+        inner = dict(scope)
+        for binder in node.binders:
+            inner[binder.name] = self._bound(binder, inner)
+        return self.claim(node.body, inner, "the body of 'forall'")
+
+    def _bound(self, binder: Binder, scope: Scope) -> Entry:
+        at = starting(binder.at, binder.name)
+        if binder.name in scope:
+            raise self.twice(binder.name, at, scope[binder.name].at)
+        domain = self.infer(binder.domain, scope)
+        if domain.each is None:
+            wrong = f"'forall' cannot go over {brief(binder.domain)}: it is {domain.human}"
+            ways = [
+                f"{kind.human} ({kind.each.human} each)" for kind in self._iterable() if kind.each
+            ]
+            raise Slip(binder.domain.at, wrong, f"it goes over {listed(ways)}")
+        return Entry(domain.each, at)
+
+    def twice(self, name: str, at: Position, first: Position) -> Slip:
+        """Return the slip for a name that is defined already."""
+        where = place(self.source, first, seen_from=at)
+        cure = f"first at {where}; give one of them another name"
+        return Slip(at, f"'{name}' is defined twice", cure)

@@ -1,0 +1,27 @@
+"""Falsifiers: attacks on services that unlearn, and what their trials establish."""
+
+from __future__ import annotations
+
+from leaveout.verifier.audits.adaptive.duplicated import Duplicated
+from leaveout.verifier.audits.adaptive.trials import Attack, Audit, Counts, Trial, audit
+from leaveout.verifier.audits.adaptive.white_box import WhiteBox
+from leaveout.verifier.audits.intervals import (
+    alpha_lower_bound,
+    clopper_pearson,
+    holm,
+    refutation_level,
+)
+
+__all__ = [
+    "Attack",
+    "Audit",
+    "Counts",
+    "Duplicated",
+    "Trial",
+    "WhiteBox",
+    "alpha_lower_bound",
+    "audit",
+    "clopper_pearson",
+    "holm",
+    "refutation_level",
+]

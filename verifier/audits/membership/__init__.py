@@ -1,0 +1,39 @@
+"""Audits of unlearning: what an attacker tells of a model that forgot, against a retrained one.
+
+Importing this package needs no torch; running trials does.
+"""
+
+from __future__ import annotations
+
+from leaveout.verifier.audits.membership.advantage import UNITS, Unit, advantage
+from leaveout.verifier.audits.membership.events import Events
+from leaveout.verifier.audits.membership.file import Audit, join_arms, read_audit, write_audit
+from leaveout.verifier.audits.membership.paired_trials import Arm, Plan, Trial, run_trials, views_of
+from leaveout.verifier.audits.membership.rates import Rate, Row, rates
+from leaveout.verifier.audits.membership.result import Advantage, Counted, Implied, Ranked, implied
+from leaveout.verifier.audits.membership.views import Views
+
+__all__ = [
+    "UNITS",
+    "Advantage",
+    "Arm",
+    "Audit",
+    "Counted",
+    "Events",
+    "Implied",
+    "Plan",
+    "Ranked",
+    "Rate",
+    "Row",
+    "Trial",
+    "Unit",
+    "Views",
+    "advantage",
+    "implied",
+    "join_arms",
+    "rates",
+    "read_audit",
+    "run_trials",
+    "views_of",
+    "write_audit",
+]

@@ -1,0 +1,192 @@
+"""Repeated trials: forget, unlearn, retrain, and record what an attacker sees of each arm."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import AuditError
+from leaveout.models.train.data import TrainingData
+from leaveout.models.unlearning import (
+    Deletion,
+    Schedule,
+    draw_rows,
+    posteriors,
+    retrain,
+    third_party,
+)
+from leaveout.models.unlearning.classifier import C
+from leaveout.models.unlearning.draws import Purpose, generator
+from leaveout.verifier.audits.membership.views import Views
+
+__all__ = ["Arm", "Plan", "Trial", "Unlearner", "run_trials", "views_of"]
+
+Unlearner = Callable[[C, Deletion, int], C]
+"""Given the original, what to forget and a seed, returns the unlearned model."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is repeated.
+
+    Attributes
+    ----------
+    forget : int
+        Rows forgotten in each trial, drawn anew.
+    third : float
+        Share of the test rows that the unlearner may use; the others are the rows that no model
+        saw.
+    rows : int
+        Rows of each kind recorded in each trial, at most.
+    reuse_seed : bool
+        Whether the retrained model draws its weights and shuffles from the seed of the original.
+        An exact method that reuses the original's randomness is compared so; otherwise both are
+        independent, as two runs of a program are.
+    seed : int
+    """
+
+    forget: int
+    third: float = 0.5
+    rows: int = 500
+    reuse_seed: bool = False
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Arm:
+    """How one model of a trial did: test accuracy in [0, 1], and the seconds it took."""
+
+    accuracy: float
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One trial: three models, asked about the same rows.
+
+    Attributes
+    ----------
+    forgotten : ndarray of bool, shape (rows,)
+    label : ndarray of int64, shape (rows,)
+    posteriors : dict of str to ndarray of float32, shape (rows, labels)
+        By ``original``, ``unlearned``, ``retrained``.
+    arms : dict of str to Arm
+        By the same names; accuracy is on test rows that the unlearner did not see.
+    """
+
+    forgotten: NDArray[np.bool_]
+    label: NDArray[np.int64]
+    posteriors: dict[str, NDArray[np.float32]]
+    arms: dict[str, Arm]
+
+
+@dataclass(frozen=True, eq=False)
+class _Setting(Generic[C]):
+    model: C
+    data: TrainingData
+    schedule: Schedule
+    unlearner: Unlearner[C]
+    plan: Plan
+    third: NDArray[np.bool_]
+
+
+def run_trials(
+    model: C,
+    data: TrainingData,
+    schedule: Schedule,
+    unlearner: Unlearner[C],
+    plan: Plan,
+    trials: int,
+) -> Iterator[Trial]:
+    """Run trials, each with models and forgotten rows of its own.
+
+    Every trial trains its own original: guarantees of unlearning are about the randomness of
+    training too, and models that unlearned from one original would not be independent.
+
+    Parameters
+    ----------
+    model : Classifier
+        Its architecture counts.
+    data : TrainingData
+        With test rows.
+    schedule : Schedule
+        How the original and the retrained model are trained.
+    unlearner : callable
+    plan : Plan
+    trials : int
+
+    Raises
+    ------
+    TrainingError
+        If training diverges, or the numbers do not fit the data.
+    """
+    assert data.X_test is not None
+    for flag, count in (("--trials", trials), ("--rows", plan.rows)):
+        if count < 1:
+            raise AuditError(f"{flag} {count}: expected a whole number of at least 1")
+    third = third_party(len(data.X_test), plan.third, plan.seed)
+    setting = _Setting(model, data, schedule, unlearner, plan, third)
+    for number in range(trials):
+        yield _trial(setting, number)
+
+
+def views_of(trials: Sequence[Trial], source: str = "audit") -> Views:
+    """Gather trials into what is audited."""
+    numbers = [np.full(len(trial.label), i) for i, trial in enumerate(trials)]
+    arms = {
+        name: np.concatenate([trial.posteriors[name] for trial in trials]).astype(np.float64)
+        for name in ("unlearned", "retrained", "original")
+    }
+    return Views(
+        trial=np.concatenate(numbers).astype(np.int64),
+        forgotten=np.concatenate([trial.forgotten for trial in trials]),
+        label=np.concatenate([trial.label for trial in trials]),
+        source=source,
+        **arms,
+    )
+
+
+def _trial(setting: _Setting[C], number: int) -> Trial:
+    data, plan, schedule = setting.data, setting.plan, setting.schedule
+    assert data.X_test is not None and data.y_test is not None
+    rng = generator(plan.seed, Purpose.TRIAL, number)
+    seeds = [int(seed) for seed in rng.integers(2**63 - 1, size=4)]
+    rows = draw_rows(len(data.X), plan.forget, seeds[0])
+    gone = np.zeros(len(data.X), dtype=np.bool_)
+    gone[rows] = True
+    deletion = Deletion(data.X, data.y, gone, data.X_test[setting.third])
+    original, first = _timed(lambda: retrain(setting.model, data.X, data.y, schedule, seeds[1]))
+    unlearned, second = _timed(lambda: setting.unlearner(original, deletion, seeds[2]))
+    again = seeds[1] if plan.reuse_seed else seeds[3]
+    retrained, third = _timed(
+        lambda: retrain(setting.model, data.X[~gone], data.y[~gone], schedule, again)
+    )
+    unseen = np.flatnonzero(~setting.third)
+    asked = np.sort(rng.permutation(rows)[: plan.rows])
+    others = np.sort(rng.permutation(unseen)[: len(asked)])
+    X = np.concatenate([data.X[asked], data.X_test[others]])
+    models = {"original": original, "unlearned": unlearned, "retrained": retrained}
+    truth = data.y_test[unseen]
+    arms = {
+        name: Arm(
+            float(np.mean(posteriors(own, data.X_test[unseen]).argmax(axis=1) == truth)), seconds
+        )
+        for (name, own), seconds in zip(models.items(), (first, second, third), strict=True)
+    }
+    return Trial(
+        forgotten=np.arange(len(X)) < len(asked),
+        label=np.concatenate([data.y[asked], data.y_test[others]]),
+        posteriors={name: posteriors(own, X) for name, own in models.items()},
+        arms=arms,
+    )
+
+
+def _timed(make: Callable[[], C]) -> tuple[C, float]:
+    started = time.perf_counter()
+    model = make()
+    return model, time.perf_counter() - started

@@ -1,0 +1,115 @@
+"""From files to an audit: trials of the two-player unlearner on one network and its data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from leaveout.deadline import Deadline
+from leaveout.errors import AuditError
+from leaveout.models.onnx_file import load_network
+from leaveout.models.train.source import read_data
+from leaveout.models.unlearning import Deletion, Game, GraphNetwork, Schedule, matching, play
+from leaveout.models.unlearning.classifier import require_torch
+from leaveout.verifier.audits.membership.paired_trials import Plan, run_trials, views_of
+from leaveout.verifier.audits.membership.views import Views
+
+__all__ = ["AuditInterruptedError", "Recorded", "record"]
+
+Recorded = tuple[Views, dict[str, object]]
+"""What an attacker sees, and how it was made, in JSON types."""
+
+
+class AuditInterruptedError(AuditError):
+    """Trials were stopped from the keyboard; nothing was written."""
+
+    exit_code = 130
+
+
+def record(
+    model: Path | str,
+    source: Path | str,
+    *,
+    share: float,
+    trials: int,
+    label: str | None = None,
+    rows: int = 500,
+    seconds: float | None = None,
+    same_seed: bool = False,
+    game: Game | None = None,
+    schedule: Schedule | None = None,
+    seed: int = 0,
+    on_trial: Callable[[int], None] | None = None,
+) -> Recorded:
+    """Run trials of the game.
+
+    Parameters
+    ----------
+    model : Path or str
+        ONNX; its architecture is trained anew in every trial.
+    source : Path or str
+        Data with test rows.
+    share : float
+        Of the training rows, forgotten in each trial.
+    trials : int
+    label : str or None
+        The CSV's column to predict.
+    rows : int
+        Recorded of each kind in a trial, at most.
+    seconds : float or None
+        No trial starts later.
+    same_seed : bool
+        See `Plan.reuse_seed`.
+    game : Game or None
+    schedule : Schedule or None
+        How originals and retrained networks are trained.
+    seed : int
+    on_trial : callable or None
+        Told how many trials are behind.
+
+    Raises
+    ------
+    AuditError, TrainingError, ModelError
+        If files or numbers cannot be used.
+    AuditInterruptedError
+        On Ctrl-C.
+    """
+    require_torch("leaveout audit")
+    path, table_path = Path(model), Path(source)
+    network, table = load_network(path), read_data(table_path, label)
+    architecture = matching(network, table, table_path)
+    if not 0 < share < 1:
+        raise AuditError(f"--forget {share}: expected a share in (0, 1), as in 0.05")
+    if not 0 <= seed < 2**63:
+        raise AuditError(f"--seed {seed}: expected a whole number from 0 to 2**63 - 1")
+    own_game, own_schedule = game or Game(), schedule or Schedule()
+    count = max(1, round(share * len(table.X)))
+    plan = Plan(forget=count, rows=rows, reuse_seed=same_seed, seed=seed)
+
+    def unlearner(original: GraphNetwork, deletion: Deletion, own: int) -> GraphNetwork:
+        return play(original, deletion, own_game, own_schedule, own).model
+
+    deadline = Deadline.after(seconds)
+    done = []
+    try:
+        for trial in run_trials(architecture, table, own_schedule, unlearner, plan, trials):
+            done.append(trial)
+            if on_trial is not None:
+                on_trial(len(done))
+            if deadline.over:
+                break
+    except KeyboardInterrupt:
+        raise AuditInterruptedError("stopped; nothing was written") from None
+    made = {
+        "network": path.name,
+        "data": table_path.name,
+        "data_sha256": table.facts().sha256,
+        "plan": plan,
+        "trials": len(done),
+        "game": own_game,
+        "schedule": own_schedule,
+    }
+    plain: dict[str, object] = msgspec.json.decode(msgspec.json.encode(made))
+    return views_of(done), plain

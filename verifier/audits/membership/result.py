@@ -1,0 +1,183 @@
+"""What an estimate of the membership advantage says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from leaveout.verifier.audits.intervals import alpha_lower_bound, clopper_pearson
+from leaveout.verifier.audits.membership.statistics import LEAST_TRIALS
+
+__all__ = [
+    "LOWER_SHARE",
+    "Advantage",
+    "Counted",
+    "Implied",
+    "Ranked",
+    "implied",
+    "more_often",
+    "nothing_known",
+]
+
+LOWER_SHARE = 0.8
+"""Of what may fail, the part of the lower end; the upper end grows only with its logarithm."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """How often one event happened in either arm.
+
+    Attributes
+    ----------
+    event : str
+    sees : {"after", "both"}
+    unlearned, retrained : int
+        Trials in which it happened.
+    unlearned_trials, retrained_trials : int
+    """
+
+    event: str
+    sees: str
+    unlearned: int
+    retrained: int
+    unlearned_trials: int
+    retrained_trials: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.event}: in {self.unlearned} of {self.unlearned_trials} unlearned and "
+            f"{self.retrained} of {self.retrained_trials} retrained trials"
+        )
+
+    def opposite(self) -> Counted:
+        """Return the counts of the event not happening."""
+        return Counted(
+            f"not ({self.event})",
+            self.sees,
+            self.unlearned_trials - self.unlearned,
+            self.retrained_trials - self.retrained,
+            self.unlearned_trials,
+            self.retrained_trials,
+        )
+
+
+@dataclass(frozen=True)
+class Implied:
+    """What an event shows of a guarantee ``Pr[E | unlearned] <= e^alpha Pr[E | retrained] + beta``.
+
+    Attributes
+    ----------
+    alpha : float
+        With beta = 0, alpha is at least this.
+    beta : float
+        With alpha = 0, beta is at least this.
+    confidence : float
+        Of each of the two alone.
+    counted : Counted
+        Of the event, fixed before the trials counted.
+    """
+
+    alpha: float
+    beta: float
+    confidence: float
+    counted: Counted
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """What attacks achieve that rank forgotten rows among rows that no model saw.
+
+    Attributes
+    ----------
+    lower : float
+        The advantage of such attacks is at least this.
+    confidence : float
+        Of this alone.
+    counted : Counted
+    """
+
+    lower: float
+    confidence: float
+    counted: Counted
+
+
+@dataclass(frozen=True)
+class Advantage:
+    """Bounds of the membership advantage.
+
+    Attributes
+    ----------
+    lower, upper : float
+        In [0, 1].
+    unit : str
+        ``trials``, ``records`` or ``events``.
+    trials : int
+        Independent trials in the audit, in the smaller arm.
+    estimating : int
+        Those the bounds rest on; the others chose and trained attacks.
+    attack : str
+        The attack that the lower bound rests on, and what it found.
+    implied : Implied or None
+        From an event about the model after forgetting alone, which is what such guarantees are
+        about; None where no event was counted.
+    ranked : Ranked or None
+        What is due to who was deleted, and not to the whole model being different; None where no
+        rows that no model saw are recorded, or no event was counted.
+    """
+
+    lower: float
+    upper: float
+    unit: str
+    trials: int
+    estimating: int
+    attack: str
+    implied: Implied | None = None
+    ranked: Ranked | None = None
+
+
+def nothing_known(unit: str, trials: int) -> Advantage:
+    """Return what so few trials tell: nothing."""
+    return Advantage(
+        0.0,
+        1.0,
+        unit,
+        trials,
+        0,
+        f"{trials} trial{'s' * (trials != 1)}: one model an arm is one draw an arm, however many "
+        f"rows it answers; record at least {LEAST_TRIALS}, better 20 or more",
+    )
+
+
+def implied(counted: Counted, confidence: float) -> Implied:
+    """Return the least alpha and the least beta that counts allow.
+
+    ``alpha >= ln(Pr[E | unlearned] / Pr[E | retrained])`` and ``beta >= Pr[E | unlearned] -
+    Pr[E | retrained]``, each probability at the end of its Clopper-Pearson interval that makes
+    the claim weaker, each with half the error. An event that unlearning makes *rarer* counts
+    through its opposite: a model that is too quiet shows as well as one that leaks.
+
+    Parameters
+    ----------
+    counted : Counted
+        Of an event fixed before the trials counted, its direction too.
+    confidence : float
+    """
+    counts = (counted.unlearned, counted.unlearned_trials)
+    others = (counted.retrained, counted.retrained_trials)
+    alpha = alpha_lower_bound(*counts, *others, 0.0, confidence)
+    return Implied(max(0.0, alpha), more_often(counted, confidence), confidence, counted)
+
+
+def more_often(counted: Counted, confidence: float) -> float:
+    """Return by how much an event is more likely in the unlearned arm, at least; never below 0.
+
+    Parameters
+    ----------
+    counted : Counted
+        Of an event fixed before the trials counted, its direction too.
+    confidence : float
+        Each arm has half of what may fail; the arms need not be independent of each other.
+    """
+    # Each end of an interval fails with half of 1 - confidence.
+    low = clopper_pearson(counted.unlearned, counted.unlearned_trials, confidence)[0]
+    high = clopper_pearson(counted.retrained, counted.retrained_trials, confidence)[1]
+    return max(0.0, low - high)

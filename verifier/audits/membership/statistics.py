@@ -1,0 +1,144 @@
+"""What is compared between the arms: the scores of every attack, and numbers a trial."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.audits.membership.attacks import ATTACKS, Sees
+from leaveout.verifier.audits.membership.trained import TRAINED, trained_scores
+from leaveout.verifier.audits.membership.views import Views
+
+__all__ = ["LEAST_TRIALS", "RowScores", "Statistic", "row_scores", "selecting", "statistics"]
+
+Floats = NDArray[np.float64]
+
+LEAST_TRIALS = 4
+"""Two to choose an attack on, so that the choice can be cross-fitted, and two to judge it."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowScores:
+    """The scores of one attack.
+
+    Attributes
+    ----------
+    attack : str
+    sees : {"after", "both"}
+    unlearned, retrained : ndarray of float64, shape (rows,)
+        Of all rows in each arm.
+    original : ndarray of float64, shape (rows,), or None
+        Of the model before it unlearned, where the attack sees one model and needs no training.
+    """
+
+    attack: str
+    sees: Sees
+    unlearned: Floats
+    retrained: Floats
+    original: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Statistic:
+    """One number a trial, in each arm.
+
+    Attributes
+    ----------
+    attack : str
+    of : str
+        ``mean``: of the scores of the forgotten rows; ``ranking``: how often a forgotten row
+        scores above a row that no model saw, ties counted half.
+    sees : {"after", "both"}
+    unlearned, retrained : ndarray of float64, shape (trials,)
+    """
+
+    attack: str
+    of: str
+    sees: Sees
+    unlearned: Floats
+    retrained: Floats
+
+    def __str__(self) -> str:
+        what = "mean score of the forgotten rows"
+        if self.of == "ranking":
+            what = "rank of the forgotten rows among rows never trained on"
+        return f"attack '{self.attack}', {what}"
+
+
+def selecting(trials: int) -> NDArray[np.bool_]:
+    """Return which trials choose and train attacks: the first third, two at least.
+
+    The other trials estimate, and have no part in the choice.
+    """
+    return np.arange(trials) < max(LEAST_TRIALS // 2, trials // 3)
+
+
+def row_scores(views: Views, seed: int) -> tuple[RowScores, ...]:
+    """Return the scores of every attack that the audit allows.
+
+    Parameters
+    ----------
+    views : Views
+        With `LEAST_TRIALS` trials or more. Attacks on both models need ``original``; those that
+        learn membership need rows that no model saw.
+    seed : int
+    """
+    before = views.original
+    found = [
+        RowScores(
+            attack.name,
+            attack.sees,
+            attack.score(before, views.unlearned, views.label),
+            attack.score(before, views.retrained, views.label),
+            attack.score(None, before, views.label)
+            if before is not None and attack.sees == "after"
+            else None,
+        )
+        for attack in ATTACKS
+        if before is not None or attack.sees == "after"
+    ]
+    chosen = selecting(len(views.trials))
+    for trained in TRAINED:
+        if trained.sees == "both" and before is None:
+            continue
+        if trained.apart == "membership" and not views.compared:
+            continue
+        scores = trained_scores(trained, views, chosen, seed)
+        found.append(
+            RowScores(trained.name, trained.sees, scores["unlearned"], scores["retrained"])
+        )
+    return tuple(found)
+
+
+def statistics(views: Views, scores: tuple[RowScores, ...]) -> tuple[Statistic, ...]:
+    """Return all numbers a trial that are compared."""
+    found = []
+    for row in scores:
+        arms = (row.unlearned, row.retrained)
+        means = (_means(views, arm) for arm in arms)
+        found.append(Statistic(row.attack, "mean", row.sees, *means))
+        if views.compared:
+            ranks = (_rankings(views, arm) for arm in arms)
+            found.append(Statistic(row.attack, "ranking", row.sees, *ranks))
+    return tuple(found)
+
+
+def _means(views: Views, scores: Floats) -> Floats:
+    place = views.place[views.forgotten]
+    total = np.bincount(place, scores[views.forgotten], minlength=len(views.trials))
+    return np.asarray(total / np.bincount(place, minlength=len(views.trials)))
+
+
+def _rankings(views: Views, scores: Floats) -> Floats:
+    from scipy.stats import rankdata
+
+    found = np.zeros(len(views.trials))
+    for place in range(len(found)):
+        rows = views.place == place
+        gone = views.forgotten[rows]
+        ranks = rankdata(scores[rows])
+        yes, no = int(gone.sum()), int((~gone).sum())
+        found[place] = (ranks[gone].sum() - yes * (yes + 1) / 2) / (yes * no)
+    return found

@@ -1,0 +1,1 @@
+"""Claims over points and networks: read, decided, recorded."""

@@ -1,0 +1,320 @@
+"""Decide a statement over points and networks, question by question."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from msgspec import structs
+
+from leaveout.bab import Progress, SearchResult
+from leaveout.bab.attack.counterexamples import Found
+from leaveout.bab.native.claims import BELOW, STEPS, Claims
+from leaveout.bab.native.files.checkpoint import Checkpoint
+from leaveout.bab.native.files.records import Record
+from leaveout.bab.native.groups import Group
+from leaveout.bab.native.question import question_of
+from leaveout.bab.native.search import searched
+from leaveout.specs import Guarantee
+from leaveout.verifier.options import VerifyOptions
+from leaveout.verifier.points.job import Asked, FormulaJob
+from leaveout.verifier.points.proofs import CertificateTarget
+from leaveout.verifier.points.sentences import box_record, groups_record
+from leaveout.verifier.points.solved import Solved
+from leaveout.verifier.points.trace import Trace
+from leaveout.verifier.report import ExampleRecord, GroupsRecord, Result, TraceRecord
+from leaveout.verifier.sharing import Clock, in_turn
+
+__all__ = ["claimed", "decide_formula"]
+
+StatementProgress = Callable[[str, Progress], None]
+
+_SAME = 1e-9
+"""Bounds so close are equal, also where both are about 0."""
+
+
+def claimed(asked: Asked, seed: int) -> Claims:
+    """Return a question of a statement as the engine takes it.
+
+    Raises
+    ------
+    SpecError
+        If a number of a form is too large to reckon with.
+    """
+    label = -1 if asked.label is None else asked.label
+    return Claims(question_of(asked.query, asked.cases), label, seed)
+
+
+def decide_formula(
+    job: FormulaJob,
+    label: int | None,
+    clock: Clock,
+    options: VerifyOptions,
+    *,
+    checkpoints: Callable[[Asked], Checkpoint | None] = lambda _: None,
+    progress: StatementProgress | None = None,
+    certificate: CertificateTarget | None = None,
+) -> Result:
+    """Return a result of one statement.
+
+    Parameters
+    ----------
+    job : FormulaJob
+    label : int or None
+        One of the job's labels.
+    clock : Clock
+        Of the run; its next job is this one.
+    options : VerifyOptions
+    checkpoints : callable
+        Says where the search of a question goes on from.
+    progress : callable, optional
+    certificate : CertificateTarget, optional
+        What proves the result is added to it.
+    """
+    solved: list[Solved] | None = None if certificate is None else []
+    decision = _Decision(job, label, clock, options, checkpoints, progress, solved)
+    result = decision.result()
+    if certificate is not None and result.verdict != "refuted":
+        name = result.name if label is None else f"{result.name}, label {label}"
+        asked = sum(bool(each.cases) for each in decision.questions)
+        certificate.points(name, solved or [], asked, decides=decision.decides)
+    clock.interrupted = clock.interrupted or decision.clock.interrupted
+    return result
+
+
+class _Decision:
+    def __init__(
+        self,
+        job: FormulaJob,
+        label: int | None,
+        clock: Clock,
+        options: VerifyOptions,
+        checkpoints: Callable[[Asked], Checkpoint | None],
+        progress: StatementProgress | None,
+        solved: list[Solved] | None,
+    ) -> None:
+        self.solved = solved
+        self.job, self.label, self.options = job, label, options
+        self.questions = [asked for asked in job.questions if asked.label == label]
+        self.started = time.perf_counter()
+        self.clock = clock.part(len(self.questions))
+        self.checkpoints, self.progress = checkpoints, progress
+        self.lower, self.upper = -math.inf, -math.inf
+        self.best: tuple[Asked, Found] | None = None
+        self.open: list[SearchResult[Found]] = []
+        self.traces: list[TraceRecord] = []
+        self.groups: list[GroupsRecord] = []
+
+    @property
+    def decides(self) -> bool:
+        return isinstance(self.job.statement, Guarantee)
+
+    def result(self) -> Result:
+        in_turn(
+            self.questions,
+            self._solve,
+            # Before its search began: nothing is known of it.
+            lambda asked: self._take(asked, _unsearched(math.inf, closed=False)),
+            self.clock,
+            floor=BELOW if self.decides else -math.inf,
+            decide=self.decides,
+        )
+        return self._record()
+
+    def _solve(self, asked: Asked, floor: float) -> SearchResult[Found]:
+        if not asked.cases:
+            self.clock.skip(1)
+            return self._take(asked, _unsearched(-math.inf, closed=True))
+        own = claimed(asked, self.options.seed)
+        share = self.clock.next()
+        # The first is looked at even where there is no time: one point that counts is a bound.
+        if self.clock.interrupted or (share == 0.0 and asked is not self.questions[0]):
+            return self._left(asked, own)
+        trace = Trace()
+
+        def report(progress: Progress) -> None:
+            low, high = max(progress.lower, self.lower), max(progress.upper, self.upper)
+            trace.add(replace(progress, lower=low, upper=high))
+            self._tell(progress, low, high)
+
+        kept, records, groups = self.solved is not None, list[Record](), list[Group]()
+        options = replace(self.options.native(share), steps=STEPS, certificate=kept)
+        found = searched(
+            own, options, floor=floor, decide=self.decides, progress=report,
+            checkpoint=self.checkpoints(asked), proofs=records.extend,
+            groups=groups.extend if asked.shared and not self.decides else None,
+        )  # fmt: skip
+        if self.solved is not None and not found.betrayed:
+            self.solved.append(Solved(own, asked.sources, found.upper, records))
+        if groups:
+            self._group(asked, found, groups)
+        if len(self.questions) == 1:
+            course = trace.record(found)
+            self.traces += [course] if course is not None and not self.decides else []
+        return self._take(asked, found)
+
+    def _group(self, asked: Asked, found: SearchResult[Found], groups: list[Group]) -> None:
+        """Keep which members the bound rests on."""
+        ((_, family),) = asked.shared
+        record = groups_record(
+            family,
+            None if found.witness is None else found.witness.member,
+            groups,
+            label=asked.label,
+            about="least" if self.job.sign > 0 else "greatest",
+        )
+        self.groups += [record] if record.groups else []
+
+    def _take(self, asked: Asked, found: SearchResult[Found]) -> SearchResult[Found]:
+        if found.witness is not None and found.lower > self.lower:
+            self.lower, self.best = found.lower, (asked, found.witness)
+        self.upper = max(self.upper, found.upper)
+        if not found.closed:
+            self.open.append(found)
+        return found
+
+    def _left(self, asked: Asked, own: Claims) -> SearchResult[Found]:
+        """Record what is known of a question that is not searched."""
+        upper = own.most
+        closed = upper < 0.0 if self.decides else upper <= self.lower
+        return self._take(asked, _unsearched(upper, closed=closed))
+
+    def _tell(self, progress: Progress, lower: float, upper: float) -> None:
+        if self.progress is None:
+            return
+        shown = replace(
+            progress, label=self.label or 0, lower=lower, upper=upper,
+            seconds=time.perf_counter() - self.started, remaining=self.clock.left,
+        )  # fmt: skip
+        self.progress(self.job.statement.name, shown)
+
+    def _record(self) -> Result:
+        job, decides, gap = self.job, self.decides, self.options.gap
+        lower, upper = self.lower, max(self.upper, self.lower)
+        if decides:
+            verdict = "refuted" if self.best else "unknown" if self.open else "proved"
+        else:
+            closed = not self.open or (
+                math.isfinite(lower) and upper - lower <= max(_SAME, gap * abs(lower))
+            )
+            verdict = "proved" if closed else "unknown"
+        reason = self._reason(lower, upper) if verdict == "unknown" else None
+        if job.sign < 0:
+            lower, upper = -upper, -lower
+        return Result(
+            name=job.statement.name,
+            kind="guarantee" if decides else "find",
+            verdict=verdict,  # type: ignore[arg-type]
+            lower=None if decides else _finite(lower),
+            upper=None if decides else _finite(upper),
+            label=self.label,
+            witness=None,
+            example=self._example(),
+            seconds=round(time.perf_counter() - self.started, 3),
+            engine="native",
+            solver=None,
+            reason=reason,
+            box=box_record(job.boxes[0]),
+            members=job.members,
+            traces=tuple(_signed(each, job.sign) for each in self.traces),
+            groups=tuple(self.groups),
+        )
+
+    def _reason(self, lower: float, upper: float) -> str:
+        reasons = [str(each.reason) for each in self.open]
+        kind = next((each for each in ("time", "solver") if each in reasons), "numerical")
+        first = self.open[reasons.index(kind)] if kind in reasons else self.open[0]
+        detail = "interrupted" if self.clock.interrupted else first.detail
+        if len(self.questions) > 1:
+            detail = f"{len(self.open):,} of {len(self.questions):,} questions open; {detail}"
+        if not self.decides and not math.isfinite(lower):
+            detail += "; no point that counts was found, so one side has no bound"
+        elif not self.decides and not math.isfinite(upper):
+            detail += "; propagation gives no finite bound"
+        return f"{kind}: {detail}"
+
+    def _example(self) -> ExampleRecord | None:
+        if self.best is None:
+            return None
+        asked, found = self.best
+        applications = asked.query.applications
+        points = {
+            name: tuple(float(v) for v in point)
+            for name, point in zip(self.job.points, found.points, strict=True)
+        }
+        pairs = list(zip(applications, found.scores, strict=True))
+        scores = {each.name: tuple(float(v) for v in score) for each, score in pairs}
+        labels = {each.name: int(np.argmax(score)) for each, score in pairs}
+        known = list(asked.members)
+        for name, family in asked.shared:
+            known.append((name, found.member, int(family.removed[found.member])))
+        members = {name: index for name, index, _ in known}
+        removed = {name: row for name, _, row in known}
+        return ExampleRecord(
+            points=points, scores=scores, labels=labels, members=members, removed=removed,
+            words=_words(points, scores, labels, removed),
+        )  # fmt: skip
+
+
+def _unsearched(upper: float, *, closed: bool) -> SearchResult[Found]:
+    """Return what is known of a question without a search."""
+    return SearchResult(
+        label=-1,
+        lower=-math.inf,
+        upper=upper,
+        witness=None,
+        closed=closed,
+        reason=None if closed else "time",
+        detail="no time was left to search",
+        member_upper=np.array([upper]),
+        solved=0,
+        seconds=0.0,
+    )
+
+
+def _signed(trace: TraceRecord, sign: float) -> TraceRecord:
+    """Return a course of bounds of what was asked, where its negative was searched."""
+    if sign > 0:
+        return trace
+    lower = tuple(-value for value in trace.upper)
+    return structs.replace(trace, lower=lower, upper=tuple(-value for value in trace.lower))
+
+
+def _words(
+    points: dict[str, tuple[float, ...]],
+    scores: dict[str, tuple[float, ...]],
+    labels: dict[str, int],
+    removed: dict[str, int],
+) -> str:
+    at = _digits([*points.values()])
+    where = "; ".join(f"{name} = {_row(values, at)}" for name, values in points.items())
+    # As many digits as tell the label that wins from the others.
+    at = max((_digits([(v,) for v in row]) for row in scores.values()), default=4)
+    at = max(at, _digits([*scores.values()]))
+    gives = ", ".join(
+        f"{name} answers {labels[name]} with scores {_row(values, at)}"
+        for name, values in scores.items()
+    )
+    without = "".join(f" ({name} lacks row {row})" for name, row in removed.items())
+    return f"where {where}: {gives}{without}" if gives else f"where {where}"
+
+
+def _row(values: tuple[float, ...], digits: int) -> str:
+    shown = ", ".join(f"{value:.{digits}g}" for value in values[:12])
+    return f"({shown}{', ...' if len(values) > 12 else ''})"
+
+
+def _digits(rows: list[tuple[float, ...]]) -> int:
+    """Return how many digits tell rows apart that are not the same."""
+    for digits in (4, 6):
+        if len({_row(row, digits) for row in rows}) == len(set(rows)):
+            return digits
+    return 9
+
+
+def _finite(value: float) -> float | None:
+    # Adding 0 turns -0 into 0.
+    return value + 0.0 if math.isfinite(value) else None

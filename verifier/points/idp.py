@@ -1,0 +1,388 @@
+"""Decide iDP statements: run the engine label by label and turn bounds into verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from msgspec import structs
+
+from leaveout.bab import (
+    EngineResult,
+    Instance,
+    Progress,
+    agree,
+    make_instance,
+    search_native,
+)
+from leaveout.bab.native.files.certificate import FileFacts
+from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
+from leaveout.bab.native.files.records import Record
+from leaveout.bab.native.groups import Group
+from leaveout.bab.native.leaks import Leaks
+from leaveout.specs import Find
+from leaveout.verifier.options import VerifyOptions
+from leaveout.verifier.points.inputs import InputReader
+from leaveout.verifier.points.leak_statements import IdpStatement
+from leaveout.verifier.points.proofs import CertificateTarget
+from leaveout.verifier.points.sentences import (
+    box_record,
+    counted_rows,
+    groups_record,
+    outside_box,
+    record,
+    without_member,
+)
+from leaveout.verifier.points.trace import Trace
+from leaveout.verifier.report import GroupsRecord, Result, TraceRecord
+from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.sharing import Clock, in_turn
+
+__all__ = ["Decider", "Job", "StatementProgress"]
+
+StatementProgress = Callable[[str, Progress], None]
+
+_WORTH_STARTING = 0.1
+"""Seconds below which no search is started."""
+
+_UNCONDITIONAL = -1e-9
+"""Floor of a statement without a premise: even a confidence of 0 counts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One statement, loaded.
+
+    Attributes
+    ----------
+    statement : IdpStatement
+    instance : Instance
+    labels : tuple of int
+        The labels it is about.
+    pair : bool
+        Whether the family is one other network of the specification.
+    """
+
+    statement: IdpStatement
+    instance: Instance
+    labels: tuple[int, ...]
+    pair: bool
+
+
+class Decider:
+    """Decides statements one after the other, and remembers what earlier ones proved.
+
+    Parameters
+    ----------
+    resolver : Resolver
+    options : VerifyOptions
+    progress : callable, optional
+        Called with the statement's name and the engine's progress.
+    certificate : CertificateTarget, optional
+        Given what proves each bound.
+    """
+
+    def __init__(
+        self,
+        resolver: Resolver,
+        options: VerifyOptions,
+        progress: StatementProgress | None = None,
+        certificate: CertificateTarget | None = None,
+    ) -> None:
+        self._certificate = certificate
+        self._resolver, self._options, self._progress = resolver, options, progress
+        self._instances: dict[tuple[str, ...], Instance] = {}
+        self._known: dict[tuple[int, int], EngineResult] = {}
+        self._checkpoints: dict[tuple[str, int], Checkpoint] = {}
+        self._traces: dict[EngineResult, TraceRecord] = {}
+        self._groups: dict[EngineResult, GroupsRecord] = {}
+        self._digests: dict[int, dict[str, str]] = {}
+        self.notes: list[str] = []
+        self.betrayed = False
+
+    def load(self, statement: IdpStatement) -> Job:
+        """Load what a statement is about.
+
+        Raises
+        ------
+        LeaveoutError
+            If a file cannot be used or the label is out of range.
+        """
+        resolver = self._resolver
+        key = tuple(
+            str(resolver.value(part))
+            for part in (statement.network, statement.family, statement.box)
+        )
+        if key not in self._instances:
+            network = resolver.network(statement.network)
+            family = resolver.family(statement.family, network)
+            reader = InputReader(resolver, network.inputs)
+            instance = make_instance(network, family, reader.read(statement.box))
+            self._instances[key] = instance
+            self._note(*reader.notes)
+            said = (outside_box(instance), without_member(family))
+            self._note(*(each for each in said if each))
+        instance = self._instances[key]
+        labels = range(instance.labels)
+        if statement.label is not None:
+            if statement.label not in labels:
+                raise resolver.fail(
+                    statement.label_at or statement.network,
+                    f"label {statement.label} is out of range",
+                    f"{instance.network.source} has the labels 0 to {instance.labels - 1}",
+                )
+            labels = range(statement.label, statement.label + 1)
+        pair = resolver.is_network(statement.family)
+        return Job(statement, instance, tuple(labels), pair)
+
+    def resume(self, job: Job, store: Checkpoints) -> list[Checkpoint]:
+        """Go on from checkpoints; returns those of this statement.
+
+        Raises
+        ------
+        CheckpointError
+            If the file is damaged, or of other statements.
+        """
+        options = self._options.native(None)
+        name, instance = job.statement.statement.name, job.instance
+        if id(instance) not in self._digests:
+            self._digests[id(instance)] = Leaks(instance, job.labels[0]).digests()
+        digests, asked = self._digests[id(instance)], _asked(job.statement)
+        found = {
+            (name, label): store.of(digests, label, options, name, asked) for label in job.labels
+        }
+        self._checkpoints.update(found)
+        return list(found.values())
+
+    def explores(self, job: Job) -> bool:
+        """Whether the compiled kernel is needed: interval propagation alone does not do."""
+        options = self._options
+        if options.engine != "native" or options.kernel != "cpu":
+            return False
+        if options.certificate:
+            return True
+        threshold = job.statement.threshold
+        floor = 0.0 if threshold is None else max(threshold, 0.0)
+        return any(job.instance.most(label) > floor for label in job.labels)
+
+    def known(self, instance: Instance) -> list[EngineResult | None]:
+        """Return what was last found of each label of a question; None where nothing was sought."""
+        return [self._known.get((id(instance), label)) for label in range(instance.labels)]
+
+    def _note(self, *notes: str) -> None:
+        self.notes += [note for note in notes if note not in self.notes]
+
+    def decide(self, job: Job, clock: Clock) -> list[Result]:
+        """Return the results of one statement."""
+        results = self._decided(job, clock)
+        for result in results:
+            self._account(job, result)
+        return results
+
+    def _decided(self, job: Job, clock: Clock) -> list[Result]:
+        statement = job.statement.statement
+        if isinstance(statement, Find):
+            # Of several labels only the worst leak counts, unless each is asked about.
+            asked = [job.labels]
+            if statement.per_label:
+                asked = [(label,) for label in job.labels]
+            every = [self._in_turn(job, labels, clock, 0.0, decide=False) for labels in asked]
+            return [self._result(job, found) for found in every]
+        threshold = job.statement.threshold
+        floor = _UNCONDITIONAL if threshold is None else max(threshold, _UNCONDITIONAL)
+        found = self._in_turn(job, job.labels, clock, floor, decide=True)
+        return [self._guarantee(job, found, floor)]
+
+    def _in_turn(
+        self, job: Job, labels: tuple[int, ...], clock: Clock, floor: float, *, decide: bool
+    ) -> list[EngineResult]:
+        return in_turn(
+            labels,
+            lambda label, floor: self._search(job, label, clock, floor, decide=decide),
+            lambda label: self._stopped(job.instance, label, "interrupted"),
+            clock,
+            floor=floor,
+            decide=decide,
+        )
+
+    def _search(
+        self, job: Job, label: int, clock: Clock, floor: float, *, decide: bool
+    ) -> EngineResult:
+        seconds = clock.next()
+        key = (id(job.instance), label)
+        known = self._known.get(key)
+        if self.betrayed:
+            return self._distrusted(job.instance, label, known)
+        if known is not None and decide:
+            leaks = known.witness is not None and known.lower > floor
+            if leaks or known.upper <= floor:
+                return replace(known, seconds=0.0)
+        if clock.interrupted:
+            return self._stopped(job.instance, label, "interrupted")
+        if seconds is not None and seconds < _WORTH_STARTING:
+            return self._stopped(job.instance, label, "no time was left to search")
+        name = job.statement.statement.name
+        records: list[Record] = []
+        groups: list[Group] = []
+        trace = Trace()
+
+        def report(progress: Progress) -> None:
+            trace.add(progress)
+            if self._progress is not None:
+                self._progress(name, progress)
+
+        result = self._engine(seconds, self._checkpoints.get((name, label)))(
+            job.instance, label, floor=floor, decide=decide, known=known, progress=report,
+            **self._keeping(records, None if decide else groups),
+        )  # fmt: skip
+        self.betrayed = self.betrayed or result.betrayed
+        self._known[key] = result
+        self._certify(job, result, records)
+        course = trace.record(result)
+        if course is not None:
+            self._traces[result] = course
+        if groups:
+            worst = None if result.witness is None else result.witness.member
+            family = job.instance.family
+            self._groups[result] = groups_record(family, worst, groups, label=result.label)
+        return result
+
+    def _keeping(
+        self, records: list[Record], groups: list[Group] | None
+    ) -> dict[str, Callable[..., None]]:
+        """Return where a search puts what it finds beside the bounds."""
+        kept: dict[str, Callable[..., None]] = {}
+        if self._certificate is not None:
+            kept["proofs"] = records.extend
+        if groups is not None and self._options.engine == "native":
+            kept["groups"] = groups.extend
+        return kept
+
+    def _certify(self, job: Job, result: EngineResult, records: list[Record]) -> None:
+        if self._certificate is None:
+            return
+        statement = job.statement
+        files = FileFacts(
+            self._resolver.file(statement.network), self._resolver.file(statement.family), job.pair
+        )
+        self._certificate.add(
+            statement.statement.name, result.label, result.upper, records, job.instance, files
+        )
+
+    def _account(self, job: Job, result: Result) -> None:
+        """Say what of a result the certificate does not hold."""
+        if self._certificate is None or result.verdict == "refuted" or result.upper is None:
+            return
+        upper = result.upper
+        if result.verdict == "proved" and job.statement.threshold is not None:
+            # Beyond what is asked nothing needs to be proved.
+            upper = max(upper, job.statement.threshold)
+        self._certificate.shown(
+            job.statement.statement.name,
+            job.labels if result.label is None else (result.label,),
+            upper,
+            job.instance,
+            stopped=(result.reason or "").startswith("time"),
+        )
+
+    def _engine(
+        self, seconds: float | None, checkpoint: Checkpoint | None
+    ) -> Callable[..., EngineResult]:
+        options = self._options
+        if options.engine == "lucid":
+            from leaveout.bab import search
+
+            lucid = options.lucid(seconds)
+            return lambda instance, label, **given: search(instance, label, lucid, **given)
+        native = options.native(seconds)
+        return lambda instance, label, **given: search_native(
+            instance, label, native, checkpoint=checkpoint, **given
+        )
+
+    def _distrusted(
+        self, instance: Instance, label: int, known: EngineResult | None
+    ) -> EngineResult:
+        """Return what holds without the solver: propagation's bound, and witnesses."""
+        bare = self._unsearched(instance, label, "")
+        witness = known.witness if known else None
+        return replace(
+            bare,
+            lower=witness.confidence if witness else 0.0,
+            witness=witness,
+            closed=False,
+            reason="numerical",
+            detail=f"a replayed leak exceeds a bound that {self._options.proves_with} gave",
+        )
+
+    def _stopped(self, instance: Instance, label: int, detail: str) -> EngineResult:
+        """Return what is known without another search."""
+        known = self._known.get((id(instance), label))
+        if known is not None:
+            return known.stopped(detail, self._options.gap)
+        return self._unsearched(instance, label, detail)
+
+    def _unsearched(self, instance: Instance, label: int, detail: str) -> EngineResult:
+        """Return what propagation proves."""
+        most = max(0.0, instance.most(label))
+        everyone = np.full(len(instance.family), most)
+        return EngineResult(label, 0.0, most, None, most == 0, "time", detail, everyone, 0, 0.0)
+
+    def _guarantee(self, job: Job, found: list[EngineResult], floor: float) -> Result:
+        leaking = [each for each in found if each.witness is not None and each.lower > floor]
+        open_ones = [each for each in found if each.upper > floor]
+        if leaking:
+            result = self._result(job, leaking[:1])
+            return structs.replace(result, verdict="refuted", reason=None)
+        result = structs.replace(self._result(job, found), label=job.statement.label)
+        if not open_ones:
+            return structs.replace(result, verdict="proved", reason=None)
+        reason = next((_reason(each) for each in open_ones if each.reason), "numerical")
+        return structs.replace(result, verdict="unknown", reason=reason)
+
+    def _result(self, job: Job, found: list[EngineResult]) -> Result:
+        """Merge the results of some labels; of several, the row is about all of them."""
+        statement = job.statement.statement
+        best = max(found, key=lambda each: each.lower)
+        witness = best.witness
+        gap = self._options.gap
+        upper = max(0.0, *(each.upper for each in found))
+        closed = all(each.closed for each in found) or agree(best.lower, upper, gap)
+        reasons = [] if closed else [_reason(each) for each in found if not each.closed]
+        counted = counted_rows(job.instance.family)
+        if counted is not None and witness is not None and not job.pair:
+            self._note(counted)
+        return Result(
+            name=statement.name,
+            kind="find" if isinstance(statement, Find) else "guarantee",
+            verdict="proved" if closed else "unknown",
+            lower=_finite(max(0.0, best.lower)),
+            upper=_finite(upper),
+            label=found[0].label if len(found) == 1 else None,
+            witness=record(job.instance, witness, job.pair) if witness is not None else None,
+            seconds=round(sum(each.seconds for each in found), 3),
+            engine=self._options.engine,
+            solver=self._options.solver if self._options.engine == "lucid" else None,
+            reason=reasons[0] if reasons else None,
+            box=box_record(job.instance.box),
+            members=len(job.instance.family),
+            traces=tuple(self._traces[each] for each in found if each in self._traces),
+            groups=tuple(self._groups[each] for each in found if each in self._groups),
+        )
+
+
+def _asked(statement: IdpStatement) -> str:
+    """Say what is asked of each label, as a checkpoint remembers it."""
+    asked = statement.statement
+    if not isinstance(asked, Find):
+        return f"guarantee above {statement.threshold}"
+    return "find per label" if asked.per_label else "find"
+
+
+def _reason(result: EngineResult) -> str:
+    return f"{result.reason}: {result.detail}" if result.detail else str(result.reason)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,215 @@
+"""From the input set of a specification to the box, and the listed values, an engine reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.encoders import Box, Choices
+from leaveout.errors import LeaveoutError, TrainingError
+from leaveout.models.train.npz_data import read_npz
+from leaveout.specs import Call, Expression, ListOf, Text
+from leaveout.specs.table.functions import Bound, built_in
+from leaveout.specs.table.listed import LARGEST, LISTS, Listed, Reader, Row, Unknown
+from leaveout.specs.text.errors import Slip
+from leaveout.specs.typing.arguments import bind
+from leaveout.verifier.resolve import Resolver
+
+__all__ = ["InputReader"]
+
+LARGEST_IN_ALL = 4 * LARGEST
+"""Most numbers that all calls of one set may list together."""
+
+
+@dataclass(eq=False)
+class InputReader:
+    """Reads ``box(...)`` and what refines it.
+
+    Attributes
+    ----------
+    resolver : Resolver
+    dimension : int
+        Features the network reads.
+    notes : list of str
+        What a reader of the results should know.
+    """
+
+    resolver: Resolver
+    dimension: int
+    notes: list[str] = field(default_factory=list)
+    _data: dict[Path, NDArray[np.float32]] = field(default_factory=dict, init=False)
+
+    def read(self, node: Expression) -> Box:
+        """Return the set an expression stands for.
+
+        Raises
+        ------
+        SpecError
+            If it is none; the message points at what is wrong.
+        """
+        # A loop, since every feature may be refined by a call of its own.
+        calls: list[tuple[Call, Bound]] = []
+        call = self.resolver.value(node)
+        while isinstance(call, Call) and call.function in LISTS:
+            given = bind(call, built_in(call.function))
+            calls.append((call, given))
+            call = self.resolver.value(given["inputs"])
+        box = self._box(node, call)
+        choices: dict[int, Choices] = {}
+        count = 0
+        for call, given in reversed(calls):
+            for listed in self._listed(call, given, box):
+                count += self._add(choices, listed, call, given["at"], box)
+                if count > LARGEST_IN_ALL:
+                    wrong = f"this set lists more than {LARGEST_IN_ALL:,} numbers in all"
+                    raise self.resolver.fail(call, wrong, "leave so fine a feature continuous")
+        return Box(box.lower, box.upper, tuple(dict.fromkeys(choices.values())))
+
+    def _box(self, node: Expression, call: Expression) -> Box:
+        if isinstance(call, Call) and call.function == "around":
+            return self._around(call)
+        if not (isinstance(call, Call) and call.function == "box"):
+            raise self.resolver.fail(node, "expected a box, as in box(0, 1)")
+        given = bind(call, built_in("box"))
+        lower, upper = self._side(given["lower"]), self._side(given["upper"])
+        try:
+            return Box(*self._readable(lower, upper))
+        except LeaveoutError as error:
+            raise self.resolver.fail(call, str(error)) from None
+
+    def _around(self, call: Call) -> Box:
+        """Return a box around a centre, cut with another set's; never smaller for rounding."""
+        given = bind(call, built_in("around"))
+        centre, radius = self._side(given["centre"]), self.resolver.number(given["radius"])
+        if radius is None or radius < 0:
+            raise self.resolver.fail(given["radius"], "a radius is a constant number from 0")
+        lower = np.nextafter(centre - radius, -np.inf)
+        upper = np.nextafter(centre + radius, np.inf)
+        choices: tuple[Choices, ...] = ()
+        if "within" in given:
+            within = self.read(given["within"])
+            lower, upper = np.maximum(lower, within.lower), np.minimum(upper, within.upper)
+            choices = within.choices
+        try:
+            return Box(*self._readable(lower, upper), choices)
+        except LeaveoutError as error:
+            raise self.resolver.fail(call, str(error)) from None
+
+    def _readable(
+        self, lower: NDArray[np.float64], upper: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Put the number that a network reads where a feature is fixed at one that it cannot.
+
+        Of a box without a float32 number every claim is true.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            least = lower.astype(np.float32)
+            least = np.where(least < lower, np.nextafter(least, np.float32(np.inf)), least)
+            read = ((lower + upper) / 2).astype(np.float32).astype(np.float64)
+        none = (least > upper) & (lower <= upper) & np.isfinite(read)
+        for i in np.flatnonzero(none):
+            self.notes.append(
+                f"feature {i} is fixed at {lower[i]:g}, which a network reads as "
+                f"{float(read[i])!r}: the claim is about that"
+            )
+        return np.where(none, read, lower), np.where(none, read, upper)
+
+    def _side(self, node: Expression) -> NDArray[np.float64]:
+        resolver, dimension = self.resolver, self.dimension
+        value = resolver.value(node)
+        items = value.items if isinstance(value, ListOf) else (value,)
+        numbers = [resolver.number(item) for item in items]
+        known = [number for number in numbers if number is not None]
+        if len(known) != len(numbers):
+            raise resolver.fail(node, "a bound of a box must be a constant number")
+        if not isinstance(value, ListOf):
+            return np.full(dimension, known[0])
+        if len(known) != dimension:
+            raise resolver.fail(
+                node,
+                f"{len(known)} bounds for {dimension} features",
+                f"the network reads {dimension} features; give one number for all, or "
+                f"{dimension} of them",
+            )
+        return np.asarray(known)
+
+    def _listed(self, call: Call, given: Bound, box: Box) -> tuple[Listed, ...]:
+        def bounds(column: int) -> tuple[float, float]:
+            self._refuse_beyond(column, given["at"])
+            return float(box.lower[column]), float(box.upper[column])
+
+        reader = Reader(self.resolver.value, self._distinct, bounds)
+        try:
+            return reader.read(call.function, given)
+        except Slip as slip:
+            raise self.resolver.pointing(slip) from None
+        except Unknown:
+            raise self.resolver.fail(
+                call, f"every argument of {call.function} must be a constant"
+            ) from None
+
+    def _refuse_beyond(self, column: int, at: Expression) -> None:
+        if column >= self.dimension:
+            raise self.resolver.fail(
+                at,
+                f"feature {column} is out of range",
+                f"the network reads {self.dimension} features, numbered 0 to {self.dimension - 1}",
+            )
+
+    def _add(
+        self, choices: dict[int, Choices], listed: Listed, call: Call, at: Expression, box: Box
+    ) -> int:
+        """Add one table, return how many numbers it lists.
+
+        ``choices`` knows each by every feature of it.
+        """
+        for column in listed.columns:
+            self._refuse_beyond(column, at)
+            if column in choices:
+                raise self.resolver.fail(
+                    at,
+                    f"feature {column} takes listed values already",
+                    "list the values of a feature once",
+                )
+        try:
+            every = Choices(np.asarray(listed.columns), np.asarray(list(listed.rows), np.float64))
+            inside = every.within(box.lower, box.upper)
+        except LeaveoutError as error:
+            wrong = str(error).removeprefix("box: ")
+            raise self.resolver.fail(call, wrong, "widen the box, or list other values") from None
+        if len(inside) < len(every):
+            left_out = len(every) - len(inside)
+            self.notes.append(
+                f"{left_out:,} of the {len(every):,} listed values of {every} lie outside the box "
+                "and are left out"
+            )
+        choices.update(dict.fromkeys(listed.columns, inside))
+        return every.values.size
+
+    def _distinct(self, text: Text, columns: tuple[int, ...]) -> list[Row]:
+        """Return the rows that features take in a file of data."""
+        path = self.resolver.path(text)
+        if path not in self._data:
+            try:
+                data = read_npz(path)
+            except TrainingError as error:
+                raise Slip(text.at, str(error)) from None
+            parts = [data.X] if data.X_test is None else [data.X, data.X_test]
+            self._data[path] = np.concatenate(parts)
+        values = self._data[path]
+        if values.shape[1] != self.dimension:
+            raise Slip(
+                text.at,
+                f"{path} has {values.shape[1]} features, the network reads {self.dimension}",
+                "list the values from the very arrays the network was trained on",
+            )
+        for column in columns:
+            self._refuse_beyond(column, text)
+        rows = np.unique(values[:, columns].astype(np.float64), axis=0)
+        if rows.size > LARGEST:
+            wrong = f"{len(rows):,} different values in {path}, at most {LARGEST // len(columns):,}"
+            raise Slip(text.at, wrong, "leave so fine a feature continuous")
+        return [tuple(row) for row in rows.tolist()]

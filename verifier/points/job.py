@@ -1,0 +1,364 @@
+"""Load a statement over points and networks: every question that decides it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+
+from leaveout.bab.native.files.proved_points import FamilySource, Source
+from leaveout.encoders import Box
+from leaveout.encoders.query import Application, Condition, Form, Query
+from leaveout.encoders.query import Case as QueryCase
+from leaveout.errors import LeaveoutError
+from leaveout.models import Family, Members, Network
+from leaveout.models.replay import with_parameters
+from leaveout.specs import Binder, Call, Expression, Find, ForAll, Guarantee, Name, Node
+from leaveout.specs.table.functions import built_in
+from leaveout.specs.text.tree import children
+from leaveout.specs.types import NETWORK
+from leaveout.specs.typing.arguments import bind
+from leaveout.verifier.points.cases import Case
+from leaveout.verifier.points.claims import ClaimReader
+from leaveout.verifier.points.inputs import InputReader
+from leaveout.verifier.points.pieces import Lin, TooManyError
+from leaveout.verifier.resolve import Resolver
+
+__all__ = ["Asked", "FormulaJob", "load_formula", "why_no_formula"]
+
+_LEAST, _MOST = Fraction(1e-150), Fraction(1e150)
+"""What is multiplied by scores and features is to stay far from where float64 ends."""
+
+_APPLIED = {"score", "confidence", "label", "difference"}
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """One question of a statement: cases over one set of networks.
+
+    Attributes
+    ----------
+    query : Query
+    cases : tuple of Case
+        Ways to be a counter-example; of a guarantee they have no goals.
+    label : int or None
+        Of ``per label``.
+    members : tuple of (str, int, int)
+        Name, position and removed row of each member it is about, where they are copied.
+    shared : tuple of (str, Family)
+        Name and family of those that the query asks about at once.
+    sources : tuple of Source
+        Of each application of the query.
+    """
+
+    query: Query
+    cases: tuple[QueryCase, ...]
+    label: int | None
+    members: tuple[tuple[str, int, int], ...] = ()
+    shared: tuple[tuple[str, Family], ...] = ()
+    sources: tuple[Source, ...] = ()
+
+
+@dataclass(frozen=True)
+class FormulaJob:
+    """A statement, loaded.
+
+    Attributes
+    ----------
+    statement : Guarantee or Find
+    points : tuple of str
+        Names of the points.
+    boxes : tuple of Box
+        Of each.
+    questions : tuple of Asked
+    labels : tuple of (int or None)
+        One result each.
+    members : int
+        How many combinations of members the statement is about; 0 where it names no family.
+    sign : float
+        1, or -1 where the greatest is to be found.
+    notes : tuple of str
+    """
+
+    statement: Guarantee | Find
+    points: tuple[str, ...]
+    boxes: tuple[Box, ...]
+    questions: tuple[Asked, ...]
+    labels: tuple[int | None, ...]
+    members: int
+    sign: float
+    notes: tuple[str, ...]
+
+
+def why_no_formula(statement: Guarantee | Find, resolver: Resolver) -> LeaveoutError | None:
+    """Return why a statement is no claim over points; None where it is one."""
+    if _Loader(statement, resolver).spots:
+        return None
+    return resolver.fail(
+        statement.claim,
+        "this statement cannot be decided: it is about no point",
+        "begin with: forall x in X: ...",
+    )
+
+
+def load_formula(statement: Guarantee | Find, resolver: Resolver) -> FormulaJob:
+    """Load what a statement is about and write down its questions.
+
+    Raises
+    ------
+    LeaveoutError
+        If it is no question in linear forms, or a file cannot be used.
+    """
+    return _Loader(statement, resolver).load()
+
+
+@dataclass(frozen=True, eq=False)
+class _Member:
+    """A member of a family, or any, as a network of its own."""
+
+    network: Network
+    source: Source
+
+
+@dataclass(frozen=True, eq=False)
+class _OfFamily:
+    """A family, and a network of its architecture."""
+
+    network: Network
+    family: Family
+    source: FamilySource
+
+    @property
+    def any(self) -> _Member:
+        """One that stands for all."""
+        source, model, graph = self.network.source, self.network.model, self.network.graph
+        standing = Network(f"a member of {source}", model, graph)
+        return _Member(standing, Source(Path(source), self.source))
+
+    def member(self, index: int) -> _Member:
+        """Return a member by its position."""
+        network = self.network
+        taken = {key: value[0] for key, value in self.family.take([index]).items()}
+        name, model = f"member {index} of {network.source}", with_parameters(network.model, taken)
+        source = Source(Path(network.source), self.source, index)
+        return _Member(Network(name, model, network.graph), source)
+
+
+class _Loader:
+    def __init__(self, statement: Guarantee | Find, resolver: Resolver) -> None:
+        self.statement, self.resolver = statement, resolver
+        self.notes: list[str] = []
+        claim: Expression = statement.claim
+        self.binders: list[Binder] = []
+        while isinstance(claim, ForAll):
+            self.binders += claim.binders
+            claim = claim.body
+        self.body = claim
+        self.spots = [each for each in self.binders if resolver.is_inputs(each.domain)]
+
+    def load(self) -> FormulaJob:
+        others = [each for each in self.binders if each not in self.spots]
+        families = {each.name: self._family(each) for each in others}
+        boxes = [self._box(each) for each in self.spots]
+        labels = self._labels()
+        questions: list[Asked] = []
+        for label in labels:
+            questions += self._questions(boxes, families, label)
+        sizes = [len(of.family) for of in families.values()]
+        return FormulaJob(
+            self.statement,
+            tuple(each.name for each in self.spots),
+            tuple(boxes),
+            tuple(questions),
+            tuple(labels),
+            math.prod(sizes) if sizes else 0,
+            -1.0 if self._is_greatest else 1.0,
+            tuple(self.notes),
+        )
+
+    def _questions(
+        self,
+        boxes: list[Box],
+        families: dict[str, _OfFamily],
+        label: int | None,
+    ) -> list[Asked]:
+        """Ask about all members at once where one is applied once, else about each by itself."""
+        whole = self._asked(boxes, {name: of.any for name, of in families.items()}, label)
+        if not families:
+            return [whole]
+        applied = [source.family is not None for source in whole.sources]
+        if len(families) == 1 and sum(applied) == 1:
+            ((name, of),) = families.items()
+            applications = tuple(
+                replace(each, family=0 if by_family else None)
+                for each, by_family in zip(whole.query.applications, applied, strict=True)
+            )
+            members = (Members(of.network.graph, of.family),)
+            query = replace(whole.query, applications=applications, families=members)
+            return [replace(whole, query=query, shared=((name, of.family),))]
+        found = []
+        for chosen in itertools.product(*(range(len(of.family)) for of in families.values())):
+            picked = list(zip(families, families.values(), chosen, strict=True))
+            networks = {name: of.member(index) for name, of, index in picked}
+            own = tuple((name, index, int(of.family.removed[index])) for name, of, index in picked)
+            found.append(replace(self._asked(boxes, networks, label), members=own))
+        return found
+
+    @property
+    def _is_greatest(self) -> bool:
+        return isinstance(self.statement, Find) and self.statement.direction == "greatest"
+
+    def _labels(self) -> list[int | None]:
+        if not (isinstance(self.statement, Find) and self.statement.per_label):
+            return [None]
+        bare = [
+            call
+            for call in self._calls(self.body)
+            if call.function == "confidence" and "label" not in bind(call, built_in("confidence"))
+        ]
+        if not bare:
+            raise self.resolver.fail(
+                self.statement.claim, "'per label' needs confidence(...) without a label"
+            )
+        return list(range(self._network_of(bare[0]).labels))
+
+    def _calls(self, node: Node) -> Iterator[Call]:
+        """Yield the calls of an expression and of the lets it names, each once."""
+        stack, seen = [node], set[int]()
+        while stack:
+            each = stack.pop()
+            if isinstance(each, Name):
+                each = self.resolver.value(each)
+            if id(each) in seen:
+                continue
+            seen.add(id(each))
+            if isinstance(each, Call):
+                yield each
+            stack.extend(reversed(list(children(each))))
+
+    def _network_of(self, call: Call) -> Network:
+        node = bind(call, built_in(call.function))["network"]
+        for binder in self.binders:
+            if isinstance(node, Name) and node.name == binder.name:
+                return self._example(binder)
+        return self.resolver.network(node)
+
+    def _example(self, binder: Binder) -> Network:
+        """Return a network of the architecture a family has."""
+        if self.resolver.is_network(binder.domain):
+            return self.resolver.network(binder.domain)
+        for name, let in self.resolver.lets.items():
+            if self.resolver.type_of(let.value) == NETWORK:
+                return self.resolver.network(Name(name))
+        raise self.resolver.fail(
+            binder.domain,
+            "which network are these the retrained ones of?",
+            'name it before: let N = network("full.onnx")',
+        )
+
+    def _family(self, binder: Binder) -> _OfFamily:
+        network = self._example(binder)
+        family = self.resolver.family(binder.domain, network)
+        file = self.resolver.file(binder.domain)
+        alone = self.resolver.is_network(binder.domain)
+        return _OfFamily(network, family, FamilySource(file, alone, len(family)))
+
+    def _box(self, binder: Binder) -> Box:
+        for call in self._calls(self.body):
+            if call.function not in _APPLIED:
+                continue
+            at = bind(call, built_in(call.function))["point"]
+            if isinstance(at, Name) and at.name == binder.name:
+                network = self._network_of(call)
+                reader = InputReader(self.resolver, network.inputs)
+                box = reader.read(binder.domain)
+                self.notes += [note for note in reader.notes if note not in self.notes]
+                return box
+        raise self.resolver.fail(
+            binder.domain, f"no network is applied to '{binder.name}', so it has no features"
+        )
+
+    def _asked(self, boxes: list[Box], members: dict[str, _Member], label: int | None) -> Asked:
+        statement = self.statement
+        reader = ClaimReader(
+            self.resolver,
+            {each.name: i for i, each in enumerate(self.spots)},
+            boxes,
+            {name: member.network for name, member in members.items()},
+            statement.variable if isinstance(statement, Find) else "",
+            label,
+        )
+        try:
+            cases = reader.cases(self.body, False)
+        except TooManyError as error:
+            raise self.resolver.fail(
+                self.body, f"this claim falls into {error}", "split it into several guarantees"
+            ) from None
+        applications = tuple(Application(*each) for each in reader.applications)
+        known = {id(member.network): member.source for member in members.values()}
+        sources = tuple(
+            known.get(id(each.network), Source(Path(each.network.source))) for each in applications
+        )
+        asked = tuple(QueryCase(*self._goals(case)) for case in cases)
+        return Asked(Query(tuple(boxes), applications, ()), asked, label, sources=sources)
+
+    def _goals(self, case: Case) -> tuple[tuple[Condition, ...], tuple[Form, ...]]:
+        """Take the unknown out of a case: it is at most the least of the goals."""
+        plain = [
+            Condition(self._form(test.lin), test.strict) for test in case if not test.lin.unknown
+        ]
+        if not isinstance(self.statement, Find):
+            return tuple(plain), ()
+        sign = -1 if self._is_greatest else 1
+        zero = Fraction(0)
+        upper, lower = [], []
+        for test in case:
+            slope = sign * test.lin.unknown
+            if slope < 0:
+                upper.append(Lin(test.lin.terms, zero, test.lin.constant).times(-1 / slope))
+            elif slope > 0:
+                lower.append(Lin(test.lin.terms, zero, test.lin.constant).times(-1 / slope))
+        if not upper:
+            other = "least" if self._is_greatest else "greatest"
+            raise self.resolver.fail(
+                self.statement.claim,
+                f"a counter-example stays one however {'small' if self._is_greatest else 'large'} "
+                f"'{self.statement.variable}' is: there is nothing to find",
+                f"did you mean '{other}'?" if lower else "",
+            )
+        if lower:
+            self._note_both_ways()
+        plain += [Condition(self._form(a.plus(b, Fraction(-1)))) for a in upper for b in lower]
+        return tuple(plain), tuple(self._form(each) for each in upper)
+
+    def _note_both_ways(self) -> None:
+        """Say what is found where a claim may be true again beyond where it is not."""
+        assert isinstance(self.statement, Find)
+        name = self.statement.variable
+        where = f"greatest '{name}' up to" if self._is_greatest else f"least '{name}' from"
+        note = (
+            f"{self.statement.name}: bounds are those of the {where} which the claim always holds; "
+            f"beyond, it may hold for some '{name}' again"
+        )
+        if note not in self.notes:
+            self.notes.append(note)
+
+    def _form(self, lin: Lin) -> Form:
+        """Round a linear form to float64."""
+        for number in (*lin.terms.values(), lin.constant):
+            if number and not _LEAST <= abs(number) <= _MOST:
+                raise self.resolver.fail(
+                    self.body,
+                    "a number of this claim is too large or too small to reckon with",
+                    "numbers from 1e-150 to 1e150 can be",
+                )
+        features = tuple(
+            (p, i, float(c)) for (kind, p, i), c in lin.terms.items() if kind == "feature"
+        )
+        scores = tuple((a, j, float(c)) for (kind, a, j), c in lin.terms.items() if kind == "score")
+        numbers = (*lin.terms.values(), lin.constant)
+        rounded = any(Fraction(float(number)) != number for number in numbers)
+        return Form(features, scores, float(lin.constant), rounded)

@@ -1,0 +1,228 @@
+"""Recognise the iDP statements: what any one training point can change."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NoReturn
+
+from leaveout.errors import LeaveoutError
+from leaveout.specs import (
+    Call,
+    Compare,
+    Expression,
+    Find,
+    ForAll,
+    Guarantee,
+    Implies,
+    Name,
+)
+from leaveout.specs.table.functions import built_in
+from leaveout.specs.typing.arguments import bind
+from leaveout.verifier.resolve import Resolver
+
+__all__ = ["IdpStatement", "recognise"]
+
+_SHAPE = (
+    "leave --engine lucid out: other claims are decided without it; what it decides is\n"
+    "    forall x in X, M in F: confidence(N, x) > b => label(M, x) == label(N, x)\n"
+    "also with >=, with confidence(N, x, c) and label(M, x) == c for one label c, without the "
+    "premise, and with two networks instead of a network and a family"
+)
+_MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True)
+class IdpStatement:
+    """``forall x in box, M in family: confidence(N, x) > threshold => the labels agree``.
+
+    Attributes
+    ----------
+    statement : Guarantee or Find
+    network, family, box : Expression
+        What the names stand for; ``family`` may be a single network.
+    label : int or None
+        The one label the statement is about, or None for every label.
+    label_at : Expression or None
+        Where it is written.
+    threshold : float or None
+        The least confidence that counts, exclusive; None where it is to be found.
+    """
+
+    statement: Guarantee | Find
+    network: Expression
+    family: Expression
+    box: Expression
+    label: int | None
+    label_at: Expression | None
+    threshold: float | None
+
+
+def recognise(statement: Guarantee | Find, resolver: Resolver) -> IdpStatement | LeaveoutError:
+    """Recognise an iDP statement.
+
+    Returns
+    -------
+    IdpStatement or LeaveoutError
+        Of a statement of another shape why it is none; the message points at what does not fit.
+
+    Raises
+    ------
+    SpecError
+        If a number in it has no value.
+    """
+    try:
+        return _Reader(statement, resolver).read()
+    except _OtherShapeError as other:
+        return other.why
+
+
+class _OtherShapeError(Exception):
+    """Ends the reading of what is no iDP statement."""
+
+    def __init__(self, why: LeaveoutError) -> None:
+        self.why = why
+
+
+class _Reader:
+    def __init__(self, statement: Guarantee | Find, resolver: Resolver) -> None:
+        self.statement, self.resolver = statement, resolver
+        self.domains: dict[str, Expression] = {}
+
+    def refuse(self, node: Expression, wrong: str) -> NoReturn:
+        # Only where that engine is asked for is this shown: others take what is no leak.
+        why = self.resolver.fail(node, f"the lucid engine decides leaks only: {wrong}", _SHAPE)
+        raise _OtherShapeError(why)
+
+    def read(self) -> IdpStatement:
+        claim = self.statement.claim
+        if not isinstance(claim, ForAll):
+            self.refuse(claim, "this claim is no 'forall'")
+        self.domains = {binder.name: binder.domain for binder in claim.binders}
+        body = claim.body
+        premise = body.left if isinstance(body, Implies) else None
+        conclusion = body.right if isinstance(body, Implies) else body
+        owner, label, label_at, threshold = self.premise(premise)
+        left, right, constant = self.conclusion(conclusion)
+        network, member, box = self.roles(conclusion, owner, left, right)
+        if label is not None and threshold is not None and threshold < 0:
+            # Such points need not be answered with that label in the first place.
+            self.refuse(
+                label_at or conclusion, "a negative confidence of one label cannot be decided"
+            )
+        if constant is not None and constant != label:
+            self.refuse(conclusion, "this claim is not about which labels can change")
+        if label is not None and label_at is not None:
+            self.per_label_is_free(label_at)
+        return IdpStatement(self.statement, network, member, box, label, label_at, threshold)
+
+    def per_label_is_free(self, label_at: Expression) -> None:
+        if isinstance(self.statement, Find) and self.statement.per_label:
+            self.refuse(label_at, "'per label' already asks for every label")
+
+    def premise(
+        self, node: Expression | None
+    ) -> tuple[Expression | None, int | None, Expression | None, float | None]:
+        """Network, label, where the label stands, and threshold (exclusive)."""
+        if node is None:
+            if isinstance(self.statement, Find):
+                self.refuse(self.statement.claim, "there is no confidence to bound")
+            return None, None, None, -math.inf
+        if not isinstance(node, Compare) or node.operator not in _MIRROR:
+            self.refuse(node, "the premise must compare a confidence")
+        left, right = node.left, node.right
+        operator: str = node.operator
+        if not (isinstance(left, Call) and left.function == "confidence"):
+            left, operator, right = right, _MIRROR[operator], left
+        if not (isinstance(left, Call) and left.function == "confidence"):
+            self.refuse(node, "the premise must compare a confidence")
+        if operator not in {">", ">="}:
+            self.refuse(node, "the premise must ask for a confidence above a bound")
+        given = bind(left, built_in("confidence"))
+        label_at = given.get("label")
+        label = None
+        if label_at is not None:
+            label = self.label(label_at, self.resolver.number(label_at))
+        self.point(given["point"])
+        threshold = self.threshold(right)
+        if threshold is not None and operator == ">=":
+            threshold = math.nextafter(threshold, -math.inf)
+        return given["network"], label, label_at, threshold
+
+    def label(self, node: Expression, number: float | None) -> int:
+        if number is None or number != int(number) or number < 0:
+            self.refuse(node, "a label must be a whole number from 0")
+        return int(number)
+
+    def threshold(self, node: Expression) -> float | None:
+        statement = self.statement
+        if isinstance(statement, Find):
+            if isinstance(node, Name) and node.name == statement.variable:
+                if statement.direction == "greatest":
+                    self.refuse(node, "there is no greatest bound: every larger one holds too")
+                return None
+            self.refuse(node, f"expected '{statement.variable}', the number to find")
+        value = self.resolver.number(node)
+        if value is None:
+            self.refuse(node, "the bound must be a constant number")
+        return value
+
+    def conclusion(self, node: Expression) -> tuple[Expression, Expression | None, int | None]:
+        """Two networks whose labels must agree, or one and a constant label."""
+        if not (isinstance(node, Compare) and node.operator == "=="):
+            self.refuse(node, "the conclusion must be that two labels are equal")
+        sides = []
+        constant = None
+        for side in (node.left, node.right):
+            if isinstance(side, Call) and side.function == "label":
+                given = bind(side, built_in("label"))
+                self.point(given["point"])
+                sides.append(given["network"])
+            else:
+                number = self.resolver.number(side)
+                if number is None:
+                    self.refuse(side, "expected the label of a network")
+                constant = self.label(side, number)
+        if not sides:
+            self.refuse(node, "the conclusion must be about the label of a network")
+        return sides[0], sides[1] if len(sides) == 2 else None, constant
+
+    def point(self, node: Expression) -> None:
+        if not (isinstance(node, Name) and node.name in self.domains):
+            self.refuse(node, "expected the point that 'forall' binds")
+
+    def roles(
+        self,
+        node: Expression,
+        owner: Expression | None,
+        left: Expression,
+        right: Expression | None,
+    ) -> tuple[Expression, Expression, Expression]:
+        """Which network is N, what its members are, and the set of inputs."""
+        boxes = [d for d in self.domains.values() if self.resolver.is_inputs(d)]
+        if len(boxes) != 1:
+            self.refuse(self.statement.claim, "'forall' must bind one point of a set of inputs")
+        others = [side for side in (left, right) if side is not None]
+        if owner is None:
+            bound = [side for side in others if self.bound(side)]
+            owner = next((side for side in reversed(others) if side not in bound), None)
+        if owner is None or self.bound(owner):
+            self.refuse(
+                owner or node, "the confidence must be that of a fixed network, not a member"
+            )
+        members = [
+            side
+            for side in others
+            if self.bound(side) or self.resolver.value(side) != self.resolver.value(owner)
+        ]
+        if len(members) != 1:
+            self.refuse(
+                node, "the conclusion must compare the network with a member or another one"
+            )
+        member = members[0]
+        if isinstance(member, Name) and member.name in self.domains:
+            return owner, self.domains[member.name], boxes[0]
+        return owner, member, boxes[0]
+
+    def bound(self, node: Expression) -> bool:
+        return isinstance(node, Name) and node.name in self.domains

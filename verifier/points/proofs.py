@@ -1,0 +1,194 @@
+"""Where a run's certificate goes, checked before any work is done."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import leaveout
+from leaveout.bab import Instance
+from leaveout.bab.native.files.certificate import CertificateBook, FileFacts
+from leaveout.bab.native.files.records import Record
+from leaveout.bab.native.quest import NOTHING
+from leaveout.errors import SpecError
+from leaveout.files import ARCHIVE, opened
+from leaveout.verifier.points.solved import Solved, Unproved, proved_points
+
+__all__ = ["CertificateTarget"]
+
+_CLOSE = 1e-6
+
+
+@dataclass(eq=False)
+class CertificateTarget:
+    """Collects what proves a run's results, for one file.
+
+    Parameters
+    ----------
+    path : Path
+    engine : str
+        That is to search.
+
+    Raises
+    ------
+    SpecError
+        If the engine gives no proofs, or the file could not be written in the end.
+    """
+
+    path: Path
+    engine: str
+    notes: list[str] = field(default_factory=list)
+    _book: CertificateBook | None = None
+    _missing: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.engine != "native":
+            raise SpecError(
+                f"--certificate {self.path}: the {self.engine} engine rests on a MILP solver, "
+                "which gives no proof to check; use --engine native"
+            )
+        try:
+            if self.path.is_dir():
+                raise SpecError(f"--certificate {self.path}: is a folder; give a file name")
+            if self.path.exists() and self.path.stat().st_size and not _is_certificate(self.path):
+                raise SpecError(
+                    f"--certificate {self.path}: exists and is no certificate; choose another "
+                    "name, or remove it"
+                )
+            # What would fail in the end fails now.
+            with tempfile.TemporaryFile(prefix=".leaveout-", dir=self.path.resolve().parent):
+                pass
+        except OSError as error:
+            raise SpecError(
+                f"--certificate {self.path}: cannot be written: {error.strerror}"
+            ) from None
+
+    def begin(self, spec: str, text: str) -> None:
+        """Say which specification is proved."""
+        self._book = CertificateBook(leaveout.__version__, spec, text)
+
+    def add(
+        self,
+        name: str,
+        label: int,
+        upper: float,
+        records: list[Record],
+        instance: Instance,
+        files: FileFacts,
+    ) -> None:
+        """Keep what proves the bound of one label."""
+        assert self._book is not None
+        self._book.add(name, label, upper, records, instance, files)
+
+    def shown(
+        self, name: str, labels: Sequence[int], upper: float, instance: Instance, *, stopped: bool
+    ) -> None:
+        """Hold what a result tells of labels against what is proved of them.
+
+        Parameters
+        ----------
+        name : str
+            Of the statement.
+        labels : sequence of int
+            That the bound is of, all of them.
+        upper : float
+            The bound.
+        instance : Instance
+        stopped : bool
+            Whether time or Ctrl-C ended the search.
+        """
+        assert self._book is not None
+        proved = {label: self._book.rested(name, instance, label) for label in labels}
+        missing = [label for label in labels if math.isinf(proved[label])]
+        if missing:
+            plural, are, they = ("s", "are", "they were") if missing[1:] else ("", "is", "it was")
+            listed = ", ".join(map(str, missing))
+            self._missing.append(
+                f"label{plural} {listed} of {name} {are} not in the certificate: {they} not "
+                "searched, or not for long enough; let the run take longer"
+            )
+        for label, most in proved.items():
+            if upper + _CLOSE * (1.0 + abs(upper)) < most < math.inf:
+                cure = "; let the run take longer" if stopped else ""
+                self.notes.append(
+                    f"{name}, label {label}: the certificate proves {most:.6g} only, not "
+                    f"{upper:.6g}: that rests on interval propagation or an earlier search, and "
+                    f"this search did not get as far{cure}"
+                )
+
+    def points(self, name: str, solved: list[Solved], questions: int, *, decides: bool) -> None:
+        """Keep what proves a claim over points, or note why it is not in the certificate.
+
+        Parameters
+        ----------
+        name : str
+            Of the statement.
+        solved : list of Solved
+            The questions that were searched.
+        questions : int
+            How many there are.
+        decides : bool
+            Whether what was proved is that there is no counter-example.
+        """
+        assert self._book is not None
+        why = "no case of it is left to be searched" if not questions else ""
+        if len(solved) < questions:
+            why = "not all of it was searched; let the run take longer"
+        claims = []
+        try:
+            claims = [proved_points(name, each, decides=decides) for each in solved]
+        except Unproved as error:
+            why = why or str(error)
+        if why:
+            self._missing.append(f"{name} is not in the certificate: {why}")
+            return
+        for claim in claims:
+            self._book.add_points(claim)
+        upper, proved = max(s.upper for s in solved), max(claim.upper for claim in claims)
+        upper = max(upper, NOTHING)
+        if upper + _CLOSE * (1.0 + abs(upper)) < proved and not decides:
+            told = f"{upper:.6g}" if upper > NOTHING else "that nothing counts at all"
+            self.notes.append(f"{name}: the certificate proves {proved:.6g} only, not {told}")
+
+    def write(self) -> None:
+        """Write the certificate, whole or not at all.
+
+        Raises
+        ------
+        SpecError
+            If it cannot be written.
+
+        Notes
+        -----
+        Where nothing was searched there is nothing to prove again; a note says so.
+        """
+        assert self._book is not None
+        if not self._book:
+            why = "; ".join(self._missing) or "nothing was proved of leaks or points"
+            self.notes.append(f"no certificate was written to {self.path}: {why}")
+            return
+        self.notes += self._missing
+        try:
+            self._book.write(self.path)
+        except OSError as error:
+            raise SpecError(
+                f"--certificate {self.path}: cannot be written: {error.strerror}"
+            ) from None
+        for files in self._book.outside(self.path.resolve().parent):
+            options = " ".join(f"--{kind} {each}" for kind, own in files.items() for each in own)
+            self.notes.append(
+                f"{self.path}: its {' and '.join(files)} are not all under its folder; check it "
+                f"with {options}"
+            )
+
+
+def _is_certificate(path: Path) -> bool:
+    try:
+        with opened(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
+            return {"manifest.npy", "tree0.ident.npy"} <= set(archive.namelist())
+    except (OSError, zipfile.BadZipFile):
+        return False

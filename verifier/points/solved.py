@@ -1,0 +1,70 @@
+"""What was found of a claim over points, kept for a certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from leaveout.bab.native.claims import Claims
+from leaveout.bab.native.files.proved_points import ProvedPoints, Source, prove_points
+from leaveout.bab.native.files.records import Record
+
+__all__ = ["Solved", "Unproved", "proved_points"]
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """A question that was searched.
+
+    Attributes
+    ----------
+    claims : Claims
+    sources : tuple of Source
+        Of each application.
+    upper : float
+        No counter-example has a larger least goal.
+    records : list of Record
+        All nodes that were bounded.
+    """
+
+    claims: Claims
+    sources: tuple[Source, ...]
+    upper: float
+    records: list[Record]
+
+
+class Unproved(Exception):  # noqa: N818
+    """A claim cannot be in a certificate; the message says why, after its name."""
+
+
+def proved_points(name: str, solved: Solved, *, decides: bool) -> ProvedPoints:
+    """Return what a certificate says of a claim over points.
+
+    Parameters
+    ----------
+    name : str
+        Of the statement.
+    solved : Solved
+    decides : bool
+        Whether what is to be proved is that there is no counter-example.
+
+    Raises
+    ------
+    Unproved
+        If it was not searched for long enough, or a network is no file by itself.
+    """
+    for source in solved.sources:
+        if not source.network.is_file() or source.network.suffix == ".gz":
+            raise Unproved(f"{source.network} is no ONNX file by itself")
+    chosen = dict.fromkeys(
+        (source.family.path, source.member)
+        for source in solved.sources
+        if source.family is not None and source.member is not None
+    )
+    if chosen:
+        name += f", member {' and '.join(str(member) for _, member in chosen)}"
+    found = prove_points(
+        name, solved.upper, solved.claims, solved.records, solved.sources, decides=decides
+    )
+    if found is None:
+        raise Unproved("its search did not get far enough; let the run take longer")
+    return found

@@ -1,0 +1,1 @@
+"""Claims about values that functions compute."""

@@ -1,0 +1,150 @@
+"""Call the decider of a function, and take from it nothing but an answer that can be right."""
+
+from __future__ import annotations
+
+import math
+import operator
+
+from leaveout.errors import LeaveoutError
+from leaveout.specs import Call, Function
+from leaveout.specs.deciders import Arguments, Bounds, Curve, Decided, Facts
+from leaveout.specs.table.functions import BUILT_IN
+from leaveout.specs.types import BOOLEAN, NUMBER
+from leaveout.verifier.report import Fact, FactsRecord
+from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.values.ranges import Range
+from leaveout.verifier.values.verdicts import StoppedError, reasoned
+
+__all__ = ["DeciderCalls"]
+
+_NAMES = frozenset(function.name for function in BUILT_IN)
+
+_MOST = 1000
+"""Records of facts that one call leaves, evaluated again and again."""
+
+
+class DeciderCalls:
+    """Calls deciders and checks what they return.
+
+    Parameters
+    ----------
+    resolver : Resolver
+
+    Attributes
+    ----------
+    notes : list of str
+        What deciders said a reader should know.
+    curves : dict of str to Curve
+        By the text of the call they came from.
+    facts : dict of str to list of FactsRecord
+        What deciders found on the way, by the text of the call.
+    """
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+        self.notes: list[str] = []
+        self.curves: dict[str, Curve] = {}
+        self.facts: dict[str, list[FactsRecord]] = {}
+
+    def call(self, node: Call, function: Function, given: Arguments) -> object:
+        """Return what a call is: a `Range`, a `Decided`, or another object.
+
+        Parameters
+        ----------
+        node : Call
+            For messages.
+        function : Function
+            It has a decider.
+        given : Arguments
+
+        Raises
+        ------
+        LeaveoutError
+            If the decider fails, or returns what cannot be right.
+        StoppedError
+            If it ran out of time.
+        """
+        assert function.decider is not None
+        who = _named(function)
+        try:
+            found = function.decider(given)
+        except LeaveoutError as error:
+            raise self._resolver.fail(node, f"{function.name}: {error}") from None
+        except TimeoutError:
+            raise StoppedError(f"time: {function.name} ran out of time") from None
+        except (Exception, SystemExit) as error:  # a plug-in may raise anything
+            text = f"{type(error).__name__}: {error}".split("\n")[0]
+            raise self._resolver.fail(node, f"{who} failed: {text}") from error
+        if isinstance(found, Bounds) and found.curve is not None:
+            self.curves[str(node)] = found.curve
+        told = [*given.told, *([found.facts] if isinstance(found, Decided) else [])]
+        try:
+            checked = self._checked(function, found)
+            self._keep(str(node), function.name, told)
+            return checked
+        except ValueError as error:
+            wrong = f"{who} gave no usable answer: {error}"
+            raise self._resolver.fail(node, wrong) from None
+
+    def _checked(self, function: Function, found: object) -> object:
+        if function.result == NUMBER:
+            if not isinstance(found, Bounds):
+                raise ValueError(f"expected Bounds, got {_kind(found)}")
+            reason = reasoned(found.reason, f"the bounds of {function.name} differ")
+            self._note(function, found.note)
+            return Range.between(found.lower, found.upper, reason, found.evidence)
+        if function.result == BOOLEAN:
+            if not isinstance(found, Decided):
+                raise ValueError(f"expected Decided, got {_kind(found)}")
+            if found.verdict not in ("proved", "refuted", "unknown"):
+                raise ValueError(f"there is no verdict {found.verdict!r}")
+            if found.verdict == "refuted" and not found.witness:
+                raise ValueError("'refuted' needs a witness")
+            self._note(function, found.note)
+            if found.verdict == "unknown":
+                reason = reasoned(found.reason, f"{function.name} does not tell")
+                return Decided("unknown", reason)
+            return found
+        if found is None:
+            raise ValueError(f"expected {function.result.human}, got None")
+        return found
+
+    def _keep(self, text: str, name: str, told: list[Facts]) -> None:
+        """Keep facts of a call, each once."""
+        kept = self.facts.setdefault(text, [])
+        for facts in told:
+            record = FactsRecord(name=name, facts={str(key): _fact(facts[key]) for key in facts})
+            if record.facts and record not in kept and len(kept) < _MOST:
+                kept.append(record)
+
+    def _note(self, function: Function, note: str) -> None:
+        for line in note.splitlines():
+            text = line if function.name in _NAMES else f"{function.name}: {line}"
+            if text not in self.notes:
+                self.notes.append(text)
+
+
+def _fact(value: object) -> Fact:
+    """Return a fact as a file of results can hold it."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(value)
+    try:
+        if isinstance(value, list | tuple):
+            return tuple(operator.index(each) for each in value)
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        wrong = f"a fact is a number, a text or whole numbers, not {_kind(value)}"
+        raise ValueError(wrong) from None
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def _named(function: Function) -> str:
+    if function.name in _NAMES:
+        return function.name
+    module = getattr(function.decider, "__module__", None) or type(function.decider).__module__
+    return f"plug-in function '{function.name}' ({module})"

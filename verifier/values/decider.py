@@ -1,0 +1,346 @@
+"""Decide claims about values: accuracies, deletions, audits, and what plug-ins compute."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from leaveout.deadline import Deadline
+from leaveout.specs import (
+    Call,
+    CheckedSpec,
+    Compare,
+    Confident,
+    Expression,
+    Find,
+    ForAll,
+    Function,
+    Guarantee,
+    Number,
+    functions,
+)
+from leaveout.specs.deciders import Facts
+from leaveout.specs.table.functions import BUILT_IN
+from leaveout.specs.text.errors import Slip
+from leaveout.specs.types import BOOLEAN, FAMILY, INPUTS, NETWORK, NUMBER, POINT, TEXT
+from leaveout.verifier.report import (
+    BoxRecord,
+    CurveRecord,
+    ExampleRecord,
+    FactsRecord,
+    Result,
+    Verdict,
+)
+from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.values.evaluate import Valuation
+from leaveout.verifier.values.finds import Boundary, Sought, State, sought, state_of
+from leaveout.verifier.values.ranges import Range
+from leaveout.verifier.values.reachable import lets_named, reachable
+from leaveout.verifier.values.subjects import with_deciders
+from leaveout.verifier.values.verdicts import StoppedError, reasoned
+
+__all__ = ["ValueDecider", "is_solved", "is_value_claim"]
+
+ENGINE = "values"
+"""What the results of these claims name as their engine."""
+
+_NOT_DECIDED = frozenset({"network", "abs"})
+_SOLVED = frozenset({"finite_aggregation", "collective_accuracy", "same_function"})
+"""Functions of ours whose deciders ask a back end."""
+_MANY = 50
+"""Nodes beyond which lets are evaluated in order: a long chain needs no deep recursion."""
+_AGREE = 1e-3
+
+
+def is_value_claim(statement: Guarantee | Find, spec: CheckedSpec) -> bool:
+    """Whether a statement is about values only, with no point of an input set anywhere."""
+    for node in reachable(statement.claim, spec):
+        if isinstance(node, ForAll):
+            if any(spec.type_of(binder.domain).each == POINT for binder in node.binders):
+                return False
+        elif isinstance(node, Call) and spec.type_of(node) == POINT:
+            return False
+    return True
+
+
+def is_solved(statement: Guarantee | Find, spec: CheckedSpec) -> bool:
+    """Whether a back end may be asked about a statement: by ours, or by a plug-in's function."""
+    ours = {each.name for each in BUILT_IN} - _SOLVED
+    nodes = reachable(statement.claim, spec)
+    return any(isinstance(node, Call) and node.function not in ours for node in nodes)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The answer to one statement, before it becomes a result."""
+
+    verdict: Verdict
+    bounds: tuple[float | None, float | None] = (None, None)
+    reason: str = ""
+    words: str = ""
+    facts: Facts = field(default_factory=dict)
+
+
+class ValueDecider:
+    """Decides statements about values, one after the other.
+
+    Parameters
+    ----------
+    spec : CheckedSpec
+    resolver : Resolver
+    folder : Path
+        What relative paths are relative to.
+    table : mapping of str to Function, optional
+        The functions the specification was checked with and their deciders, by default the
+        built-in ones and plug-ins'.
+    seed : int
+    solver : str
+        Name of the back end for what needs one.
+
+    Attributes
+    ----------
+    notes : list of str
+        What a reader of the results should know.
+    interrupted : bool
+        Whether Ctrl-C ended one of them.
+    """
+
+    def __init__(
+        self,
+        spec: CheckedSpec,
+        resolver: Resolver,
+        folder: Path,
+        table: Mapping[str, Function] | None = None,
+        seed: int = 0,
+        solver: str = "highs",
+    ) -> None:
+        table = with_deciders(functions()) if table is None else table
+        self._spec, self._resolver, self._table = spec, resolver, table
+        self._valuation = Valuation(spec, resolver, table, folder, seed, solver)
+        self._sought: dict[str, Sought] = {}
+        self._levels: list[str] = []
+        self.interrupted = False
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the results should know."""
+        return [*self._levels, *self._valuation.notes]
+
+    def load(self, statement: Guarantee | Find) -> None:
+        """Refuse what cannot be decided, and load the networks it names.
+
+        Raises
+        ------
+        LeaveoutError
+            If a function has no decider yet, a network cannot be used, or a find cannot be
+            answered.
+        """
+        for node in reachable(statement.claim, self._spec):
+            if isinstance(node, Call):
+                self._load(node)
+            elif isinstance(node, ForAll) and isinstance(statement.claim, Confident):
+                wrong = "'with confidence' over many values is not supported"
+                raise self._resolver.fail(node, wrong, "state it of one value")
+        if isinstance(statement, Find):
+            try:
+                self._sought[statement.name] = sought(
+                    statement, lambda call: self._table[call.function]
+                )
+            except Slip as slip:
+                raise self._resolver.pointing(slip) from None
+
+    def _load(self, node: Call) -> None:
+        function = self._table[node.function]
+        if function.name == "network" and function.decider is None:
+            self._resolver.network(node)
+        elif function.decider is None and not (
+            function.name in _NOT_DECIDED or function.result in (FAMILY, INPUTS)
+        ):
+            self._valuation.undecidable(node)
+        elif function.reads:
+            self._valuation.value(node, {})
+
+    def decide(self, statement: Guarantee | Find, seconds: float | None = None) -> Result:
+        """Return the result of one statement that was loaded.
+
+        Parameters
+        ----------
+        statement : Guarantee or Find
+        seconds : float or None
+            None for no limit. Deciders are told how long they have; they are not cut short.
+
+        Raises
+        ------
+        LeaveoutError
+            If a decider fails, or a file cannot be used.
+        """
+        started = time.perf_counter()
+        self._valuation.deadline = Deadline.after(seconds, started)
+        self._valuation.confidence = self._confidence(statement.claim)
+        known = {text: len(facts) for text, facts in self._valuation.calls.facts.items()}
+        try:
+            self._in_order(statement)
+            if isinstance(statement, Find):
+                found = self._find(statement)
+            else:
+                found = self._guarantee(statement)
+        except StoppedError as stopped:
+            found = _Found("unknown", reason=str(stopped))
+        except KeyboardInterrupt:
+            self.interrupted = True
+            found = _Found("unknown", reason="time: interrupted")
+        except RecursionError:
+            wrong = "this is nested too deep to be evaluated"
+            cure = "give a part of it a name with 'let'"
+            raise self._resolver.fail(statement.claim, wrong, cure) from None
+        surely = None
+        if isinstance(statement.claim, Confident):
+            level = statement.claim.level
+            surely = level.value
+            self._levels.append(f"{statement.name}: what was sampled holds with confidence {level}")
+        return Result(
+            name=statement.name,
+            kind="find" if isinstance(statement, Find) else "guarantee",
+            verdict=found.verdict,
+            lower=found.bounds[0],
+            upper=found.bounds[1],
+            label=None,
+            witness=None,
+            seconds=round(time.perf_counter() - started, 3),
+            engine=ENGINE,
+            solver=None,
+            reason=found.reason or None,
+            box=BoxRecord(lower=(), upper=()),
+            members=0,
+            example=_example(found) if found.verdict == "refuted" else None,
+            curves=self._curves(statement),
+            confidence=surely,
+            facts=self._facts(statement, known),
+        )
+
+    def _curves(self, statement: Guarantee | Find) -> tuple[CurveRecord, ...]:
+        """Return the curves of the calls of a statement, each once."""
+        kept = self._valuation.calls.curves
+        calls = (str(node) for node in reachable(statement.claim, self._spec))
+        curves = {call: kept[call] for call in calls if call in kept}
+        return tuple(dict.fromkeys(CurveRecord(**vars(curve)) for curve in curves.values()))
+
+    def _facts(self, statement: Guarantee | Find, known: dict[str, int]) -> tuple[FactsRecord, ...]:
+        """Return what the calls of a statement found on the way.
+
+        Of a call that was evaluated again just now that alone counts; ``known`` is how many
+        records each left before.
+        """
+        kept = self._valuation.calls.facts
+        texts = dict.fromkeys(str(node) for node in reachable(statement.claim, self._spec))
+        found: list[FactsRecord] = []
+        for text in texts:
+            if text in kept:
+                before = known.get(text, 0)
+                found += kept[text][before:] if len(kept[text]) > before else kept[text]
+        return tuple(found)
+
+    def _confidence(self, claim: Expression) -> float | None:
+        """Return what each estimate must hold with for all together to hold as asked."""
+        if not isinstance(claim, Confident):
+            return None
+        kinds = (NUMBER, BOOLEAN)
+        calls = {
+            str(node)
+            for node in reachable(claim, self._spec)
+            if isinstance(node, Call) and self._spec.type_of(node) in kinds
+        }
+        level = claim.level.value
+        return level if len(calls) <= 1 else 1 - (1 - level) / len(calls)
+
+    def _in_order(self, statement: Guarantee | Find) -> None:
+        names = lets_named(statement.claim, self._spec)
+        if sum(1 for _ in reachable(statement.claim, self._spec)) <= _MANY:
+            return
+        for name in names:
+            value = self._spec.lets[name].value
+            if self._spec.type_of(value) not in (FAMILY, INPUTS, NETWORK, TEXT):
+                self._valuation.let(name)
+
+    def _guarantee(self, statement: Guarantee) -> _Found:
+        claim = statement.claim
+        inner = claim.claim if isinstance(claim, Confident) else claim
+        decided = self._valuation.claim(inner, {})
+        bounds = self._bounds(inner)
+        reason = decided.reason if decided.verdict == "unknown" else ""
+        refuted = decided.verdict == "refuted"
+        words, facts = (decided.witness, decided.facts) if refuted else ("", {})
+        return _Found(decided.verdict, bounds, reason, words, facts)
+
+    def _bounds(self, claim: Expression) -> tuple[float | None, float | None]:
+        """Return the bounds of what is compared: of one value, or of a difference."""
+        if not isinstance(claim, Compare) or self._spec.type_of(claim.left) != NUMBER:
+            return None, None
+        if self._spec.type_of(claim.right) != NUMBER:
+            return None, None
+        left = self._valuation.number(claim.left, {})
+        if isinstance(claim.right, Number):
+            return left.floats
+        right = self._valuation.number(claim.right, {})
+        return right.floats if isinstance(claim.left, Number) else (left - right).floats
+
+    def _find(self, statement: Find) -> _Found:
+        asked = self._sought[statement.name]
+        if asked.parameter is None:
+            value = self._valuation.number(asked.value, {})
+            reason = "" if _agree(value) else reasoned(value.reason)
+            return _Found("unknown" if reason else "proved", value.floats, reason)
+        near = "proved" if statement.direction == "greatest" else "refuted"
+        reasons: list[str] = []
+
+        def state(number: float) -> State:
+            bound = {statement.variable: Range.exactly(number)}
+            claim = self._valuation.claim(statement.claim, bound)
+            if claim.verdict == "unknown":
+                reasons.append(claim.reason)
+            return state_of(claim, near)
+
+        boundary = Boundary(state, asked.parameter)
+        try:
+            boundary.search()
+        except StoppedError as error:
+            reasons.append(str(error))
+        except KeyboardInterrupt:
+            self.interrupted = True
+            reasons.append("time: interrupted")
+        return _answer(statement, boundary, reasons[-1] if reasons else "")
+
+
+def _example(found: _Found) -> ExampleRecord:
+    facts = dict(found.facts)
+    return ExampleRecord(points={}, scores={}, labels={}, words=found.words, facts=facts)
+
+
+def _answer(statement: Find, boundary: Boundary, reason: str) -> _Found:
+    """Return what the place where a claim changes says of the number asked for."""
+    parameter, near, far = boundary.parameter, boundary.near, boundary.far
+    step = 1.0 if parameter.whole else 0.0
+    lower, upper = near, parameter.most if far is None else far - step
+    if statement.direction == "least":
+        lower, upper = parameter.least if near is None else near + step, far
+        if near is not None and near == parameter.most:
+            return _Found("refuted", words=f"it does not hold even for {near:.15g}, the largest")
+        if near is None and far is not None and far == parameter.least:
+            lower = far
+    elif far is not None and far == parameter.least:
+        return _Found("refuted", words=f"it does not hold even for {far:.15g}, the smallest")
+    if lower is not None and upper is not None:
+        if upper - lower <= (0 if parameter.whole else max(boundary.width, _AGREE * abs(upper))):
+            return _Found("proved", (lower, upper))
+    elif not reason and near is not None:
+        reason = f"numerical: nothing changes up to {near:.15g}, where the search ends"
+    return _Found("unknown", (lower, upper), reasoned(reason, "the search ended too early"))
+
+
+def _agree(value: Range) -> bool:
+    lower, upper = value.floats
+    if lower is None or upper is None:
+        return False
+    return upper - lower <= _AGREE * max(abs(lower), abs(upper))

@@ -1,0 +1,349 @@
+"""The value of an expression made of functions that have deciders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn, TypeAlias
+
+import onnx
+
+from leaveout.deadline import NEVER, Deadline
+from leaveout.models import Family, Network
+from leaveout.models.replay import with_parameters
+from leaveout.specs import (
+    And,
+    Arithmetic,
+    Call,
+    CheckedSpec,
+    Compare,
+    Confident,
+    Expression,
+    ForAll,
+    Function,
+    Implies,
+    ListOf,
+    Name,
+    Negate,
+    Not,
+    Number,
+    Or,
+    Text,
+)
+from leaveout.specs.deciders import Arguments, Decided
+from leaveout.specs.types import FAMILY, INPUTS, LABEL, NUMBER
+from leaveout.specs.typing.arguments import bind
+from leaveout.specs.typing.infer import brief
+from leaveout.verifier.points.inputs import InputReader
+from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.values.calls import DeciderCalls
+from leaveout.verifier.values.ranges import Range, compare
+from leaveout.verifier.values.reachable import mentions, network_calls
+from leaveout.verifier.values.verdicts import PROVED, StoppedError, both, either, negated, reasoned
+
+__all__ = ["Bindings", "Valuation"]
+
+Bindings: TypeAlias = Mapping[str, object]
+"""What ``forall`` and ``find`` bind: a name and its value."""
+
+
+@dataclass(eq=False)
+class Valuation:
+    """Evaluates expressions of one specification; what does not change is computed once.
+
+    Numbers become a `Range`, claims a `Decided`, texts `str`, lists lists of floats, networks
+    `Network`; other values are what their deciders returned.
+
+    Attributes
+    ----------
+    spec : CheckedSpec
+    resolver : Resolver
+    table : mapping of str to Function
+    folder : Path
+        What relative paths are relative to.
+    seed : int
+    solver : str
+        Name of the back end for what needs one.
+    deadline : Deadline
+    confidence : float or None
+        What each estimate from samples must hold with.
+    """
+
+    spec: CheckedSpec
+    resolver: Resolver
+    table: Mapping[str, Function]
+    folder: Path
+    seed: int = 0
+    solver: str = "highs"
+    deadline: Deadline = NEVER
+    confidence: float | None = None
+    calls: DeciderCalls = field(init=False)
+    _kept: dict[tuple[str, float | None], object] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.calls = DeciderCalls(self.resolver)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the results should know."""
+        return self.calls.notes
+
+    def claim(self, node: Expression, bound: Bindings) -> Decided:
+        """Return whether a claim holds."""
+        value = self.value(node, bound)
+        assert isinstance(value, Decided)
+        return value
+
+    def number(self, node: Expression, bound: Bindings) -> Range:
+        """Return a number; a label counts as one."""
+        value = self.value(node, bound)
+        if isinstance(value, Range):
+            return value
+        try:
+            return Range.between(value, value)
+        except ValueError as error:
+            raise self.resolver.fail(node, f"{brief(node)} is no number: {error}") from None
+
+    def value(self, node: Expression, bound: Bindings) -> object:
+        """Return the value of an expression.
+
+        Raises
+        ------
+        LeaveoutError
+            If a decider fails, or a file cannot be used.
+        StoppedError
+            If the time is over, or a number that must be known is not.
+        """
+        match node:
+            case Number():
+                return Range.exactly(node.value)
+            case Text():
+                return node.value
+            case ListOf():
+                return [
+                    self.value(item, bound)
+                    if isinstance(self.resolver.value(item), ListOf)
+                    else self._known(item, bound, "a number of a list")
+                    for item in node.items
+                ]
+            case Name():
+                return bound[node.name] if node.name in bound else self.let(node.name)
+            case Call():
+                return self._call(node, bound)
+            case Negate():
+                return -self.number(node.operand, bound)
+            case Arithmetic():
+                return self._arithmetic(node, bound)
+            case _:
+                return self._claim(node, bound)
+
+    def _claim(self, node: Expression, bound: Bindings) -> Decided:
+        match node:
+            case Compare():
+                return self._compare(node, bound)
+            case Not():
+                return negated(self.claim(node.claim, bound), brief(node.claim))
+            case And():
+                left = self.claim(node.left, bound)
+                settled = left.verdict == "refuted"
+                return left if settled else both(left, self.claim(node.right, bound))
+            case Or() | Implies():
+                left = self.claim(node.left, bound)
+                if isinstance(node, Implies):
+                    left = negated(left, brief(node.left))
+                settled = left.verdict == "proved"
+                return left if settled else either(left, self.claim(node.right, bound))
+            case ForAll():
+                return self._over(node, 0, bound)
+            case Confident():
+                return self.claim(node.claim, bound)
+            case _:
+                raise self.resolver.fail(node, "this cannot be decided yet")
+
+    def let(self, name: str) -> object:
+        """Return the value of a let."""
+        key = (f"let {name}", self.confidence)
+        if key not in self._kept:
+            self._kept[key] = self.value(self.spec.lets[name].value, {})
+        return self._kept[key]
+
+    def _arithmetic(self, node: Arithmetic, bound: Bindings) -> Range:
+        left, right = self.number(node.left, bound), self.number(node.right, bound)
+        operators: dict[str, Callable[[Range, Range], Range]] = {
+            "+": Range.__add__,
+            "-": Range.__sub__,
+            "*": Range.__mul__,
+            "/": Range.__truediv__,
+        }
+        try:
+            return operators[node.operator](left, right)
+        except ZeroDivisionError:
+            raise self.resolver.fail(node, "division by zero") from None
+
+    def _compare(self, node: Compare, bound: Bindings) -> Decided:
+        kinds = {self.spec.type_of(node.left), self.spec.type_of(node.right)}
+        if not kinds <= {NUMBER, LABEL}:
+            return self._equal(node, bound)
+        left, right = self.number(node.left, bound), self.number(node.right, bound)
+        holds = compare(left, node.operator, right)
+        if holds:
+            return PROVED
+        facts = [
+            f"{brief(side)} is {number}"
+            for side, number in ((node.left, left), (node.right, right))
+            if not isinstance(side, Number)
+        ]
+        words = " and ".join(facts) or f"{node} does not hold"
+        if holds is None:
+            kind, _, why = reasoned(left.reason or right.reason).partition(":")
+            return Decided("unknown", f"{kind}: {words}{';' if why else ''}{why}")
+        shown = [side.evidence() for side in (left, right) if side.evidence is not None]
+        told = "; ".join(dict.fromkeys([words, *(each.words for each in shown if each.words)]))
+        known = [each.facts for each in shown if each.facts]
+        return Decided("refuted", witness=told, facts=known[0] if known else {})
+
+    def _equal(self, node: Compare, bound: Bindings) -> Decided:
+        left, right = self.value(node.left, bound), self.value(node.right, bound)
+        try:
+            equal = bool(left == right)
+        except Exception as error:  # a plug-in's values may raise anything
+            text = f"{type(error).__name__}: {error}".split("\n")[0]
+            raise self.resolver.fail(node, f"these values do not compare: {text}") from error
+        if equal == (node.operator == "=="):
+            return PROVED
+        words = "equals" if equal else "differs from"
+        words = f"{brief(node.left)} {words} {brief(node.right)}"
+        difference = None if equal else getattr(left, "difference", None)
+        told = difference(right) if callable(difference) else None
+        return Decided("refuted", witness=f"{words}: {told}" if told else words)
+
+    def _over(self, node: ForAll, depth: int, bound: Bindings) -> Decided:
+        if depth == len(node.binders):
+            return self.claim(node.body, bound)
+        binder = node.binders[depth]
+        result = PROVED
+        for i, item in enumerate(self._items(node, binder.domain, bound)):
+            self._refuse_late(f"after {i:,} of {brief(binder.domain)}")
+            each = self._over(node, depth + 1, {**bound, binder.name: item})
+            if each.verdict == "refuted":
+                where = f"{binder.name} = {brief(binder.domain)}, number {i} counted from 0"
+                words = f"{each.witness}, where {where}"
+                return Decided("refuted", witness=words, facts=each.facts)
+            result = both(result, each)
+        return result
+
+    def _items(self, node: ForAll, domain: Expression, bound: Bindings) -> Iterable[object]:
+        if self._is_file(domain, bound, FAMILY):
+            network = self._network(domain, ())
+            return _members(network, self.resolver.family(domain, network))
+        value = self.value(domain, bound)
+        if not isinstance(value, Iterable):
+            wrong = f"'forall' cannot go over {brief(domain)}: a {type(value).__name__}"
+            raise self.resolver.fail(domain, wrong)
+        return value
+
+    def _call(self, node: Call, bound: Bindings) -> object:
+        function = self.table[node.function]
+        if function.decider is None:
+            return self._without_decider(node, function, bound)
+        fixed = not mentions(node, bound)
+        key = (str(node), self.confidence)
+        if fixed and key in self._kept:
+            return self._kept[key]
+        given = self._arguments(node, function, bound)
+        self._refuse_late(f"before {brief(node)}")
+        found = self.calls.call(node, function, given)
+        if fixed:
+            self._kept[key] = found
+        return found
+
+    def _without_decider(self, node: Call, function: Function, bound: Bindings) -> object:
+        if function.name == "network":
+            return self.resolver.network(node)
+        if function.name == "abs":
+            return abs(self.number(bind(node, function)["number"], bound))
+        return self.undecidable(node)
+
+    def undecidable(self, node: Call) -> NoReturn:
+        """Raise the error for a call that nothing here computes."""
+        raise self.resolver.fail(node, f"this version cannot decide '{node.function}' yet")
+
+    def _arguments(self, node: Call, function: Function, bound: Bindings) -> Arguments:
+        values: dict[str, object] = {}
+        later: dict[str, Expression] = {}
+        for name, argument in bind(node, function).items():
+            parameter = function.parameter(name)
+            if isinstance(argument, Name) and argument.name in parameter.words:
+                values[name] = argument.name
+            elif self._is_file(argument, bound, FAMILY, INPUTS):
+                later[name] = argument
+            elif self.spec.type_of(argument) == NUMBER:
+                what = f"'{name}' of {function.name}"
+                values[name] = number = self._known(argument, bound, what)
+                if not parameter.takes(number):
+                    raise self.resolver.fail(
+                        argument, f"{what} is {parameter.range}, not {number:g}"
+                    )
+            else:
+                values[name] = self.value(argument, bound)
+        for name, argument in later.items():
+            if self.spec.type_of(argument) == FAMILY:
+                network = self._network(argument, values.values())
+                values[name] = self.resolver.family(argument, network)
+            else:
+                features = self._features(argument, values.values())
+                values[name] = InputReader(self.resolver, features).read(argument)
+        seconds = self.deadline.limit
+        return Arguments(values, self.folder, seconds, self.confidence, self.seed, self.solver)
+
+    def _is_file(self, node: Expression, bound: Bindings, *kinds: object) -> bool:
+        """Whether an expression is a built-in family or set of inputs, read beside a network."""
+        if isinstance(node, Name) and node.name in bound:
+            return False
+        call = self.resolver.value(node)
+        built_in = isinstance(call, Call) and self.table[call.function].decider is None
+        return built_in and self.spec.type_of(node) in kinds
+
+    def _network(self, node: Expression, beside: Iterable[object]) -> Network:
+        """Return the network that tells how to read a family or a set of inputs."""
+        for value in beside:
+            if isinstance(value, Network):
+                return value
+        paths = {str(self.resolver.value(call)): call for call in network_calls(self.spec)}
+        if len(paths) != 1:
+            raise self.resolver.fail(
+                node,
+                f"which network {brief(node)} belongs to is not known",
+                "it is known where the network is another argument, or the only one of the file",
+            )
+        return self.resolver.network(next(iter(paths.values())))
+
+    def _features(self, node: Expression, beside: Iterable[object]) -> int:
+        """Return how many features the inputs of a set have."""
+        values = list(beside)
+        for value in values:
+            features = getattr(value, "n_features_in_", None)
+            if isinstance(features, int):
+                return features
+        return self._network(node, values).inputs
+
+    def _known(self, node: Expression, bound: Bindings, what: str) -> float:
+        number = self.number(node, bound)
+        if not number.exact:
+            raise StoppedError(f"numerical: {what} must be known, {brief(node)} is {number}")
+        try:
+            return float(number.lower)
+        except OverflowError:
+            raise self.resolver.fail(node, f"{what} is too large a number") from None
+
+    def _refuse_late(self, where: str) -> None:
+        if self.deadline.over:
+            raise StoppedError(f"time: the time was over {where}")
+
+
+def _members(network: Network, family: Family) -> Iterable[Network]:
+    for i in range(len(family)):
+        parameters = {name: stack[0] for name, stack in family.take([i]).items()}
+        model: onnx.ModelProto = with_parameters(network.model, parameters)
+        yield Network(f"member {i} of {family.source or network.source}", model, network.graph)

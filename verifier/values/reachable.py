@@ -1,0 +1,55 @@
+"""What an expression is made of, through the lets it names."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+
+from leaveout.specs import Call, CheckedSpec, Expression, ForAll, Name, Node
+from leaveout.specs.text.tree import children
+
+__all__ = ["lets_named", "mentions", "network_calls", "reachable"]
+
+
+def reachable(node: Expression, spec: CheckedSpec) -> Iterator[Node]:
+    """Yield every node of an expression and of the lets it names, each once."""
+    for start in (node, *(spec.lets[name].value for name in lets_named(node, spec))):
+        yield from _inside(start)
+
+
+def lets_named(node: Expression, spec: CheckedSpec) -> tuple[str, ...]:
+    """Return the lets an expression needs, in the order of the specification."""
+    found: set[str] = set()
+    stack: list[Expression] = [node]
+    while stack:
+        nodes = list(_inside(stack.pop()))
+        # A later let may have the name of what an earlier statement binds.
+        bound = {b.name for each in nodes if isinstance(each, ForAll) for b in each.binders}
+        for each in nodes:
+            if isinstance(each, Name) and each.name in spec.lets and each.name not in bound | found:
+                found.add(each.name)
+                stack.append(spec.lets[each.name].value)
+    return tuple(name for name in spec.lets if name in found)
+
+
+def mentions(node: Node, names: Container[str]) -> bool:
+    """Whether an expression itself has one of some names in it."""
+    return any(isinstance(each, Name) and each.name in names for each in _inside(node))
+
+
+def network_calls(spec: CheckedSpec) -> list[Call]:
+    """Return every ``network(...)`` of a specification."""
+    starts = [*(let.value for let in spec.lets.values()), *(s.claim for s in spec.statements)]
+    return [
+        each
+        for start in starts
+        for each in _inside(start)
+        if isinstance(each, Call) and each.function == "network"
+    ]
+
+
+def _inside(node: Node) -> Iterator[Node]:
+    stack = [node]
+    while stack:
+        each = stack.pop()
+        yield each
+        stack.extend(reversed(list(children(each))))

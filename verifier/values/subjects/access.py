@@ -1,0 +1,162 @@
+"""Whether a guard noises every leak: each bound it rests on is proved anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab import EngineResult, Instance, NativeOptions, Witness, make_instance
+from leaveout.bab.native.leaks import search
+from leaveout.deadline import Deadline
+from leaveout.models import Family
+from leaveout.models.train.encoding import encoding_of
+from leaveout.specs.deciders import Arguments, Decided, Facts
+from leaveout.verifier.amounts import bound
+from leaveout.verifier.guard.access import Access, load_access
+from leaveout.verifier.guard.leaks import LeakTest
+from leaveout.verifier.points.sentences import record, without_member
+
+__all__ = ["access", "idp"]
+
+_LISTED = 6
+"""Bounds that a note lists."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Members that share a bound: none has a leak with this label above it."""
+
+    label: int
+    bound: float
+    members: NDArray[np.int64]
+
+
+def access(given: Arguments) -> Access:
+    """Read the folder that a guard serves."""
+    return load_access(given.path("path"))
+
+
+def idp(given: Arguments) -> Decided:
+    """Decide epsilon-iDP of the answers of a guard: LUCID, Definition 2.3 and Lemma 3.2.
+
+    The exponential mechanism gives it where an answer is noised, whatever the networks are. Where
+    none is, all members must answer alike: where a confidence is above the bound of a member, that
+    member is not asked. So that no leak is above its member's bound is all there is to prove.
+    """
+    served = given["access"]
+    assert isinstance(served, Access)
+    epsilon = given.number("epsilon")
+    deadline = Deadline.after(given.seconds)
+    parts = list(_parts(served))
+    open_ones: list[str] = []
+    for done, part in enumerate(parts):
+        seconds = deadline.share(len(parts) - done)
+        if seconds is not None:
+            seconds = max(1e-3, seconds)
+        found = _searched(served.instance, part, NativeOptions(seconds=seconds, seed=given.seed))
+        if found.interrupted:
+            raise KeyboardInterrupt
+        if found.betrayed:
+            return Decided("unknown", f"numerical: {found.detail}")
+        if found.upper <= part.bound:
+            continue
+        if found.witness is None or not found.lower > part.bound:
+            open_ones.append(_open(part, found))
+            continue
+        leak = _unguarded(served, part, found.witness)
+        if leak is not None:
+            return leak
+        open_ones.append(
+            f"numerical: label {part.label}: member {part.members[found.witness.member]} leaks "
+            "above its bound, where the guard noises because of another member"
+        )
+    notes = "\n".join(_notes(served, epsilon))
+    if open_ones:
+        return Decided("unknown", open_ones[0], note=notes)
+    return Decided("proved", note=notes, facts=_facts(served, epsilon))
+
+
+def _parts(served: Access) -> Iterator[_Part]:
+    """Yield members by bound, the highest first: there a leak is likeliest."""
+    for label, upper in enumerate(served.bounds.upper):
+        for level in np.unique(upper)[::-1].tolist():
+            yield _Part(label, level, np.flatnonzero(upper == level))
+
+
+def _searched(instance: Instance, part: _Part, options: NativeOptions) -> EngineResult:
+    family = instance.family
+    if len(part.members) < len(family):
+        chosen = Family(family.take(part.members), family.removed[part.members], family.manifest)
+        instance = make_instance(instance.network, chosen, instance.box)
+    return search(instance, part.label, options, floor=part.bound, decide=True)
+
+
+def _open(part: _Part, found: EngineResult) -> str:
+    reason = found.reason or "numerical"
+    detail = f": {found.detail}" if found.detail else ""
+    return (
+        f"{reason}: label {part.label}: of {len(part.members):,} members leaks up to "
+        f"{found.upper:.6g} are not excluded, the guard rests on {part.bound:.6g}{detail}"
+    )
+
+
+def _unguarded(served: Access, part: _Part, witness: Witness) -> Decided | None:
+    """Refute with a leak, if the guard does answer it without noise."""
+    if LeakTest(served.instance, served.bounds).find(witness.x).leak:
+        return None
+    member = int(part.members[witness.member])
+    shown = record(served.instance, witness, pair=False)
+    words = (
+        f"the guard answers label {witness.label} without noise, its bound is {part.bound:.6g}: "
+        f"{shown.words}"
+    )
+    facts: Facts = {
+        "label": witness.label,
+        "bound": part.bound,
+        "confidence": witness.confidence,
+        "member": member,
+        "removed": witness.removed,
+        "x": " ".join(f"{value:.9g}" for value in witness.x),
+    }
+    return Decided("refuted", witness=words, facts=facts)
+
+
+def _notes(served: Access, epsilon: float) -> Iterator[str]:
+    thresholds = served.bounds.thresholds
+    listed = ", ".join(bound(float(each), up=True) for each in thresholds[:_LISTED])
+    more = ", ..." if len(thresholds) > _LISTED else ""
+    yield (
+        f"{served.folder}: a guard with --epsilon {epsilon:g} or less noises every leak of "
+        f"{len(served.instance.family):,} members; above {listed}{more} (by label) no member is "
+        "asked"
+    )
+    yield (
+        "covered is the removal of one row that has a member, for labels alone, of a network "
+        "trained with the same recipe and seed; distinct noised inputs add their epsilons up"
+    )
+    network, family = served.instance.network, served.instance.family
+    for note in network.graph.notes:
+        yield f"{network.source}: {note}"
+    if encoding_of(family.manifest) is not None:
+        yield (
+            "ranges and categories of the columns are those of the whole table, for every member: "
+            "what they tell is not covered"
+        )
+    if family.manifest.data is None:
+        yield "whether every training row has a member is not known"
+    missing = without_member(family)
+    if missing:
+        yield missing
+
+
+def _facts(served: Access, epsilon: float) -> Facts:
+    facts: dict[str, int | float | str | tuple[int, ...]] = {
+        "epsilon": epsilon,
+        "members": len(served.instance.family),
+    }
+    for label, threshold in enumerate(served.bounds.thresholds.tolist()):
+        facts[f"bound_{label}"] = threshold
+    return facts

@@ -1,0 +1,146 @@
+"""Whether ballots may be counted in a certain way, and what that rests on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from leaveout.encoders.votes.threat import Cost, Threat, cost_of
+from leaveout.errors import BallotError
+from leaveout.models.votes import Ballots
+from leaveout.verifier.values.votes.schemes import KnapsackVote, RelabelVote
+from leaveout.verifier.values.votes.vote import Vote
+
+__all__ = ["cost_against", "declared", "fit_for_edits", "fit_for_relabels", "rests_on"]
+
+
+def declared(
+    ballots: Ballots, reads_label: bool | None, offsets: tuple[int, ...] | None
+) -> Ballots:
+    """Return ballots with what a specification says of their hash.
+
+    Raises
+    ------
+    BallotError
+        If the file says otherwise.
+    """
+    origin = ballots.origin
+    if reads_label is not None and origin.hash_reads_label not in (None, reads_label):
+        file = "reads" if origin.hash_reads_label else "does not read"
+        raise BallotError(
+            f"{ballots.source} says that its hash {file} labels, the specification says the "
+            "opposite; leave 'hash' out"
+        )
+    if offsets is not None and set(origin.offsets) not in (set(), set(offsets)):
+        raise BallotError(
+            f"{ballots.source} has the offsets {list(origin.offsets)}, the specification "
+            f"{list(offsets)}; leave 'offsets' out"
+        )
+    said: dict[str, object] = {}
+    if reads_label is not None:
+        said["hash_reads_label"] = reads_label
+    if offsets is not None:
+        said["offsets"] = offsets
+    return replace(ballots, origin=msgspec.structs.replace(origin, **said)) if said else ballots
+
+
+def fit_for_edits(ballots: Ballots, spread: bool = False) -> None:
+    """Refuse ballots of members that more edits reach than a vote allows for.
+
+    Raises
+    ------
+    BallotError
+    """
+    method, source = ballots.origin.method, ballots.source
+    if method == "ss_dpa":
+        raise BallotError(
+            f"{source}: its members were trained as in SS-DPA, each on all points, so that one "
+            "edit reaches them all; certify ss_dpa against relabels"
+        )
+    if not spread and (method == "finite_aggregation" or len(ballots.origin.offsets) > 1):
+        raise BallotError(
+            f"{source}: one edit reaches {_several(ballots)} members (Finite Aggregation); certify "
+            "finite_aggregation"
+        )
+
+
+def fit_for_relabels(ballots: Ballots) -> None:
+    """Refuse ballots of which a relabel may reach more than one member.
+
+    Raises
+    ------
+    BallotError
+    """
+    origin, source = ballots.origin, ballots.source
+    if origin.hash_reads_label:
+        raise BallotError(
+            f"{source}: the hash that divided the training set reads labels, so a relabel may "
+            "move a sample to another part; divide by a hash of the sample alone"
+        )
+    if origin.distinct_samples is False:
+        raise BallotError(
+            f"{source}: some rows of the training set are one sample, so a relabel may reach two "
+            "parts; merge them first (Levine and Feizi, appendix G)"
+        )
+    if origin.method == "finite_aggregation" or len(origin.offsets) > 1:
+        raise BallotError(
+            f"{source}: one relabel reaches {_several(ballots)} members (Finite Aggregation); "
+            "certify finite_aggregation, relabels = ..."
+        )
+
+
+def cost_against(vote: Vote, threat: Threat) -> Cost:
+    """Return how many parts one change of a kind can reach, and why.
+
+    Raises
+    ------
+    BallotError
+        If that depends on what is not known of the ballots.
+    """
+    if isinstance(vote, KnapsackVote) and threat is Threat.RELABELS:
+        return Cost(2, "thresholds of members count edits, and it is a removal and an insertion")
+    if isinstance(vote, RelabelVote) and vote.ballots.origin.method in (None, "ss_dpa"):
+        return Cost(1, "members see all samples, but the labels of their own part only")
+    cost = cost_of(threat, hash_reads_label=vote.ballots.origin.hash_reads_label)
+    if cost is None:
+        raise BallotError(
+            f"{vote.ballots.source} does not say whether its hash reads labels, so what a relabel "
+            "reaches is not known; say ballots(..., hash = label_independent), or hash = "
+            "reads_label"
+        )
+    return cost
+
+
+def rests_on(ballots: Ballots, relabels: bool = False) -> tuple[str, ...]:
+    """Return, a sentence each, what was not checked of how ballots came about.
+
+    Parameters
+    ----------
+    ballots : Ballots
+    relabels : bool
+        Whether they are counted as ballots of SS-DPA.
+    """
+    origin, source = ballots.origin, ballots.source
+    found = []
+    if origin.method is None:
+        found.append(
+            f"{source} does not say how its members were trained; that a training sample reaches "
+            "no other members than it should is taken on trust"
+        )
+    if relabels and origin.hash_reads_label is None:
+        found.append(f"{source}: taken on trust: a relabelled sample stays in its part")
+    if relabels and origin.distinct_samples is None:
+        found.append(f"{source}: taken on trust: no two rows of the training set are one sample")
+    return (
+        *found,
+        *(
+            f"{source}: taken on trust: {assumption.text}"
+            for assumption in origin.assumptions
+            if not assumption.checked
+        ),
+    )
+
+
+def _several(ballots: Ballots) -> str:
+    return str(len(ballots.origin.offsets) or "several")

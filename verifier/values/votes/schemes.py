@@ -1,0 +1,280 @@
+"""The votes there are: pluralities over parts or spread parts, members that resist, run-offs."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.votes.finite import finite_attack, finite_exact, finite_published
+from leaveout.deadline import Deadline
+from leaveout.encoders.votes.attack import Attack, rescored
+from leaveout.encoders.votes.knapsack import UNBOUNDED, knapsack_attack, knapsack_radius
+from leaveout.encoders.votes.plurality import plurality_attack, plurality_radii
+from leaveout.encoders.votes.run_off import run_off_exact, run_off_predictions, run_off_published
+from leaveout.encoders.votes.run_off_attack import run_off_attack
+from leaveout.encoders.votes.tally import Tally, tally
+from leaveout.errors import BallotError
+from leaveout.models.votes import Ballots
+from leaveout.solvers import CanSolve
+from leaveout.verifier.values.votes.radii import Radii
+from leaveout.verifier.values.votes.vote import Vote
+
+__all__ = ["FiniteVote", "KnapsackVote", "PluralityVote", "RelabelVote", "RunOffVote"]
+
+Ints = NDArray[np.int32]
+Wide = NDArray[np.int64]
+
+
+_MOST_LABELS = 500
+"""Of a run-off."""
+
+
+class PluralityVote(Vote):
+    """Most votes win; an edit changes one member (DPA, and SS-DPA for relabels)."""
+
+    name = "dpa"
+
+    @cached_property
+    def tallied(self) -> Tally:
+        """The votes, counted."""
+        return tally(self.ballots.votes, self.ballots.labels)
+
+    @property
+    def predictions(self) -> Ints:
+        """What is answered at each test point, shape (points,)."""
+        return self.tallied.predictions
+
+    @cached_property
+    def _radii(self) -> Wide:
+        return plurality_radii(self.tallied).astype(np.int64)
+
+    def radii(
+        self,
+        need: int | None = None,
+        seconds: float | None = None,
+        points: Wide | None = None,
+    ) -> Radii:
+        """Return how many edits each answer survives: a closed form."""
+        return Radii(self._radii, self._radii, self.right)
+
+    def attack(self, point: int, seconds: float | None = None) -> Attack | None:
+        """Return a smallest attack on a point."""
+        return _counted(self.ballots, plurality_attack(self.ballots.votes, self.tallied, point))
+
+
+class RelabelVote(PluralityVote):
+    """Most votes win; a relabel changes one member (SS-DPA)."""
+
+    name = "ss_dpa"
+
+
+class KnapsackVote(Vote):
+    """Most votes win; each member survives the edits that its thresholds say."""
+
+    name = "dpa, certified members"
+
+    def __init__(self, ballots: Ballots) -> None:
+        super().__init__(ballots)
+        if ballots.thresholds is None:
+            raise BallotError(
+                f"{ballots.source}: there are no thresholds of members; add an array 'thresholds' "
+                "(points, parts, labels), or leave 'members = certified' out"
+            )
+        self._thresholds = ballots.thresholds
+        self._tallied = tally(ballots.votes, ballots.labels)
+        self._lower = np.zeros(ballots.points, np.int64)
+        self._upper = np.full(ballots.points, UNBOUNDED)
+
+    @property
+    def predictions(self) -> Ints:
+        """What is answered at each test point, shape (points,)."""
+        return self._tallied.predictions
+
+    def radii(
+        self,
+        need: int | None = None,
+        seconds: float | None = None,
+        points: Wide | None = None,
+    ) -> Radii:
+        """Return how many edits each answer survives; what is learnt is kept."""
+        deadline = Deadline.after(seconds)
+        open_points = np.flatnonzero(self._lower < self._upper)
+        if points is not None:
+            open_points = np.intersect1d(open_points, points)
+        for point in open_points.tolist():
+            if deadline.over:
+                break
+            radius = knapsack_radius(self.ballots.votes, self._thresholds, self._tallied, point)
+            self._lower[point] = self._upper[point] = radius
+        return Radii(self._lower.copy(), self._upper.copy(), self.right)
+
+    def attack(self, point: int, seconds: float | None = None) -> Attack | None:
+        """Return a cheapest attack on a point, None if no edits suffice."""
+        found = knapsack_attack(self.ballots.votes, self._thresholds, self._tallied, point)
+        return None if found is None else _counted(self.ballots, found)
+
+
+class FiniteVote(PluralityVote):
+    """Most votes win; an edit changes every member its hash reaches (Finite Aggregation).
+
+    Parameters
+    ----------
+    ballots : Ballots
+    solver : CanSolve
+    published : bool
+        Whether the published bound is all that is asked for.
+    """
+
+    name = "finite_aggregation"
+
+    def __init__(self, ballots: Ballots, solver: CanSolve, published: bool = False) -> None:
+        super().__init__(ballots)
+        if not ballots.origin.offsets:
+            raise BallotError(
+                f"{ballots.source}: the offsets of the spread hash are not known; say "
+                "ballots(..., offsets = [0, 3, 7]), or use dpa if each point reaches one member"
+            )
+        self._solver, self.published = solver, published
+        self._offsets = np.array(ballots.origin.offsets)
+        published_radii = finite_published(ballots.votes, ballots.labels, self._offsets)
+        self._lower = published_radii.astype(np.int64)
+        self._upper = np.full_like(self._lower, ballots.parts - 1)
+
+    def radii(
+        self,
+        need: int | None = None,
+        seconds: float | None = None,
+        points: Wide | None = None,
+    ) -> Radii:
+        """Return how many edits each answer survives; what is learnt is kept."""
+        if self.published:
+            return Radii(self._lower, self._upper, self.right)
+        open_points = self._lower < self._upper
+        if need is not None:
+            open_points &= (self._lower < need) & (need <= self._upper)
+        asked = np.flatnonzero(open_points)
+        if points is not None:
+            asked = np.intersect1d(asked, points)
+        if len(asked):
+            self._lower[asked], self._upper[asked] = finite_exact(
+                self.ballots.votes[asked],
+                self.ballots.labels,
+                self._offsets,
+                need=need,
+                solver=self._solver,
+                seconds=seconds,
+                lower=self._lower[asked],
+                upper=self._upper[asked],
+            )
+        return Radii(self._lower.copy(), self._upper.copy(), self.right)
+
+    def attack(self, point: int, seconds: float | None = None) -> Attack | None:
+        """Return a smallest attack on a point, or the smallest found in time."""
+        buckets, members, votes = self._attack(point, seconds)
+        after = np.array(self.ballots.votes[point])
+        after[members] = votes
+        attack = Attack(
+            point=point,
+            edits=len(buckets),
+            poisoned=tuple(buckets.tolist()),
+            members=tuple(members.tolist()),
+            votes=tuple(votes.tolist()),
+            before=int(self.predictions[point]),
+            after=int(np.bincount(after, minlength=self.ballots.labels).argmax()),
+        )
+        return _counted(self.ballots, attack)
+
+    def _attack(self, point: int, seconds: float | None) -> tuple[Ints, Ints, Ints]:
+        buckets, votes = finite_attack(
+            self.ballots.votes[point],
+            self.ballots.labels,
+            self._offsets,
+            solver=self._solver,
+            seconds=seconds,
+        )
+        members = np.flatnonzero(votes != self.ballots.votes[point]).astype(np.int32)
+        return buckets, members, votes[members]
+
+
+class RunOffVote(Vote):
+    """The two labels with most votes stand; the members' scores decide (Run-Off Election).
+
+    Parameters
+    ----------
+    ballots : Ballots
+    published : bool
+        Whether the published bound is all that is asked for.
+    """
+
+    name = "run_off"
+
+    def __init__(self, ballots: Ballots, published: bool = False) -> None:
+        super().__init__(ballots)
+        if ballots.scores is None:
+            raise BallotError(
+                f"{ballots.source}: there are no scores; a run-off needs an array 'scores' "
+                "(points, parts, labels)"
+            )
+        if ballots.labels > _MOST_LABELS:
+            raise BallotError(
+                f"{ballots.source}: {ballots.labels:,} labels; a run-off looks at every three of "
+                f"them, so {_MOST_LABELS} are the most"
+            )
+        self._scores = ballots.scores
+        self.published = published
+
+    @property
+    def predictions(self) -> Ints:
+        """What is answered at each test point, shape (points,)."""
+        return self._predictions
+
+    @cached_property
+    def _predictions(self) -> Ints:
+        return run_off_predictions(self.ballots.votes, self._scores, self.ballots.labels)
+
+    @cached_property
+    def _radii(self) -> tuple[Wide, Wide]:
+        given = self.ballots.votes, self._scores, self.ballots.labels
+        if self.published:
+            lower = run_off_published(*given).astype(np.int64)
+            return lower, np.full_like(lower, self.ballots.parts - 1)
+        exact = run_off_exact(*given).astype(np.int64)
+        return exact, exact
+
+    def radii(
+        self,
+        need: int | None = None,
+        seconds: float | None = None,
+        points: Wide | None = None,
+    ) -> Radii:
+        """Return how many edits each answer survives."""
+        return Radii(*self._radii, self.right)
+
+    def attack(self, point: int, seconds: float | None = None) -> Attack | None:
+        """Return a smallest attack on a point; poisoned members score 1 for what they vote."""
+        ballot, scores = self.ballots.votes[point].copy(), self._scores[point].copy()
+        parts, votes, turned = run_off_attack(ballot, scores, self.ballots.labels)
+        ballot[parts], scores[parts] = votes, turned
+        after = run_off_predictions(ballot[None], scores[None], self.ballots.labels)
+        attack = Attack(
+            point=point,
+            edits=len(parts),
+            poisoned=tuple(parts.tolist()),
+            members=tuple(parts.tolist()),
+            votes=tuple(votes.tolist()),
+            before=int(self.predictions[point]),
+            after=int(after[0]),
+        )
+        if attack.after == attack.before:
+            raise AssertionError(f"{attack} changes nothing")
+        return attack
+
+
+def _counted(ballots: Ballots, attack: Attack) -> Attack:
+    """Return an attack that a count of the changed votes confirms."""
+    answer = rescored(ballots.votes[attack.point], ballots.labels, attack)
+    if answer != attack.after or answer == attack.before:
+        raise AssertionError(f"{attack} was counted as {answer}")
+    return attack
