@@ -86,9 +86,9 @@ class Instance:
     def difference_upper(self, pair: PairBounds, label: int) -> float:
         """Upper bound of the float32 confidence of a leak from difference intervals.
 
-        Where a member answers rival c', its lead z#_c - z#_c' is at most the tie error; N's lead
-        is the member's minus the difference of the two. A member that never loses its lead over
-        c' has no leak towards c'; where that goes for every rival the bound is ``-inf``.
+        Where a member answers rival c', its margin z#_c - z#_c' is at most the tie error; N's
+        margin is the member's minus the difference of the two. A member that never loses its margin
+        over c' has no leak towards c'; where that goes for every rival the bound is ``-inf``.
 
         Parameters
         ----------
@@ -99,12 +99,12 @@ class Instance:
         rivals = [c for c in range(self.labels) if c != label]
         change, member = pair.after[-1], pair.hyper[-1]
         tie = self.member_error
-        lead = change.upper[rivals] - change.lower[label] + tie
+        margin = change.upper[rivals] - change.lower[label] + tie
         possible = ~(member.lower[label] - member.upper[rivals] > tie)
         if not possible.any():
             return -math.inf
         rounding = 1e-12 * (1 + float(member.magnitude.max()))
-        return float(lead[possible].max()) + self.network_error + rounding
+        return float(margin[possible].max()) + self.network_error + rounding
 
 
 def make_instance(network: Network, family: Family, box: Box) -> Instance:

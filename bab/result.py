@@ -45,7 +45,7 @@ class SearchResult(Generic[W]):
     seconds : float
     interrupted : bool
         Whether Ctrl-C ended the search.
-    betrayed : bool
+    contradicted : bool
         Whether a replayed counter-example contradicted a bound; the bounds are propagation's.
     """
 
@@ -60,7 +60,7 @@ class SearchResult(Generic[W]):
     solved: int
     seconds: float
     interrupted: bool = False
-    betrayed: bool = False
+    contradicted: bool = False
 
     def stopped(self, detail: str, gap: float) -> Self:
         """Return the same bounds as those of a search that time did not allow to go on."""

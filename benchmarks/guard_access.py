@@ -153,9 +153,9 @@ class Threshold:
             return known
         scores = self._session.scores(x[None])[0]
         label = int(scores.argmax())
-        lead = float(scores[label]) - float(np.delete(scores, label).max())
+        margin = float(scores[label]) - float(np.delete(scores, label).max())
         inside = bool(((x >= self._lower) & (x <= self._upper)).all())
-        if inside and lead > self._bounds[label]:
+        if inside and margin > self._bounds[label]:
             return label
         return self._mechanism.draw(x, label)
 

@@ -107,7 +107,7 @@ def measure(
             "none": np.zeros(len(points), bool),
             "noise": np.ones(len(points), bool),
             "idp": known.noised,
-            "threshold": outside | (known.leads <= deployed.bounds.thresholds[known.answers]),
+            "threshold": outside | (known.margins <= deployed.bounds.thresholds[known.answers]),
             "guard": (tiers == 3) | (tiers == 0),
         }
         asking = Asking(deployed, known.network, labels, seed, points, noised)

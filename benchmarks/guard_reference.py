@@ -24,7 +24,7 @@ class Reference:
     network, members : Session, list of Session
     answers : ndarray of int64, shape (p,)
         N's labels.
-    leads : ndarray of float64, shape (p,)
+    margins : ndarray of float64, shape (p,)
         N's confidence.
     noised : ndarray of bool, shape (p,)
         Where some member answers otherwise or ties: what naive iDP noises.
@@ -33,7 +33,7 @@ class Reference:
     network: Session
     members: list[Session]
     answers: NDArray[np.int64]
-    leads: NDArray[np.float64]
+    margins: NDArray[np.float64]
     noised: Mask
 
 
@@ -50,9 +50,9 @@ def reference(network: Network, family: Family, points: Point) -> Reference:
     members = [Session(network, family, i) for i in range(len(family))]
     scores = own.scores_of_many(points).astype(np.float64)
     answers = scores.argmax(axis=1)
-    leads = np.array([confidence(s, label) for s, label in zip(scores, answers, strict=True)])
-    least = _least_leads(members, points, answers)
-    return Reference(own, members, answers, leads, least <= 0)
+    margins = np.array([confidence(s, label) for s, label in zip(scores, answers, strict=True)])
+    least = _least_margins(members, points, answers)
+    return Reference(own, members, answers, margins, least <= 0)
 
 
 def expected_accuracy(
@@ -76,10 +76,10 @@ def expected_accuracy(
     return float(np.where(noised, np.where(right, own, other), right).mean())
 
 
-def _least_leads(
+def _least_margins(
     members: Iterable[Session], points: Point, answers: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return the least lead that any member gives the label N answers, shape (p,).
+    """Return the least margin that any member gives the label N answers, shape (p,).
 
     Where it is not above 0, a member answers otherwise or ties.
     """
@@ -87,7 +87,7 @@ def _least_leads(
     own = np.arange(len(points))
     for member in members:
         scores = member.scores_of_many(points).astype(np.float64)
-        lead = scores[own, answers]
+        margin = scores[own, answers]
         scores[own, answers] = -np.inf
-        least = np.minimum(least, lead - scores.max(axis=1))
+        least = np.minimum(least, margin - scores.max(axis=1))
     return least

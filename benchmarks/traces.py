@@ -11,9 +11,10 @@ from pathlib import Path
 
 from leaveout.bab import EngineResult, Instance, LucidOptions, Progress
 from leaveout.bab import search as lucid_search
+from leaveout.bab.native.leaks import Leaks
 from leaveout.bab.native.leaks import search as native_search
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.workers.state import Site
+from leaveout.bab.native.workers.worker import Worker
 from leaveout.cores import cores
 
 __all__ = ["Moment", "Run", "machine", "run_lucid", "run_native", "warm_up", "write_traces"]
@@ -85,7 +86,7 @@ class _Recorder:
 
 def warm_up(instance: Instance, options: NativeOptions) -> None:
     """Compile the native engine's kernel, so that no run is charged for it."""
-    Site(instance, 0, options).start(0.0)
+    Worker(Leaks(instance, 0), options).start(0.0)
 
 
 def run_native(row: str, instance: Instance, label: int, options: NativeOptions) -> Run:

@@ -287,7 +287,7 @@ def _matching_rows(
 class _Leak:
     """Eq. 3a and 3c: the label wins in N by beta, and not against some rival in the member.
 
-    ``cut`` is the least beta, ``tie`` the largest lead of the member, both in scaled units and
+    ``cut`` is the least beta, ``tie`` the largest margin of the member, both in scaled units and
     widened.
     """
 
@@ -308,8 +308,8 @@ class _Leak:
         # Elastic: the cut-off becomes a row that the slack may break.
         beta = builder.add_variables(min(-4.0, self.cut) if elastic else self.cut, most, "beta")
         slack = builder.add_variables(0.0, 8.0 if elastic else 0.0, "slack")
-        lead = [(own[[label]], ones), (own[rivals], -np.eye(count))]
-        builder.add_rows([*lead, (beta, -ones)], lower=0.0)
+        margin = [(own[[label]], ones), (own[rivals], -np.eye(count))]
+        builder.add_rows([*margin, (beta, -ones)], lower=0.0)
         leak = [(other[[label]], ones), (other[rivals], -np.eye(count)), (slack, -ones)]
         if count == 1:
             builder.add_rows(leak, upper=self.tie)

@@ -120,7 +120,7 @@ def verify(
     started += warmed(statements.kernels, say)
     clock = Clock(time, started, statements.searches)
     results = statements.decide(clock)
-    if decider.betrayed:
+    if decider.contradicted:
         # Earlier statements rested on the same solver.
         results = statements.distrusted()
     results = [structs.replace(each, reason=clock.told(each.reason)) for each in results]
@@ -129,7 +129,7 @@ def verify(
             f"solver {solver!r} takes no tolerances: its bounds are padded for {LOOSE:g}"
         )
     if target is not None:
-        if decider.betrayed:
+        if decider.contradicted:
             target.notes = ["no certificate was written, because a bound was refuted"]
         else:
             target.write()

@@ -69,19 +69,19 @@ _USED: Mapping[str, tuple[str, ...]] = {
     "forest": ("forest",),
     "idp": ("points", "guard"),
 }
-"""Kernels by the function of the language that leads to them."""
+"""Kernels by the function of the language that lead to them."""
 
 
 def _guard() -> None:
     """Answer one input, with two members asked."""
-    from leaveout.verifier.guard.kernels import leads, screen
+    from leaveout.verifier.guard.kernels import find_leak, screen
 
     x, bounds = np.zeros(1, np.float32), np.zeros(1)
     screen(x, bounds, bounds)
     plan = np.zeros((0, 8), np.int64)
     for kind in (np.float32, np.float64):
         weights, members = np.zeros((1, 1), kind), np.zeros(0, np.int64)
-        leads(weights, weights, plan, 1, np.zeros(2), x, 0, members, 0.0, members.copy())
+        find_leak(weights, weights, plan, 1, np.zeros(2), x, 0, members, 0.0, members.copy())
 
 
 _VOTES = 'let V = ballots("v.npz") let U = ballots("v.npz", offsets = [0, 1]) guarantee g: '

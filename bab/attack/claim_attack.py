@@ -30,10 +30,10 @@ _REPLAYED = 64
 
 _STARTS = 12
 _PROGRAMS = 25
-"""Linear programs a climb from a sample solves at most."""
+"""Linear programs an ascent from a sample solves at most."""
 
 _AGAIN = 2
-"""Hints that are climbed from by linear programs where nothing else leads on."""
+"""Hints that are ascended from by linear programs where nothing else goes on."""
 
 
 class Seeker:
@@ -116,7 +116,7 @@ class Seeker:
         return starts, lanes, best
 
     def _programs(self, starts: Floats, lanes: Lanes, deadline: Deadline) -> Found | None:
-        """Climb from points one by one, by linear programs that see every goal and condition."""
+        """Ascend from points one by one, by linear programs that see every goal and condition."""
         best: Found | None = None
         for start, lane in zip(starts, lanes.tolist(), strict=True):
             if deadline.over:

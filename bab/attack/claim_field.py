@@ -35,11 +35,11 @@ _PRODUCTS = 2**19
 _HELD = 2**21
 """Most parameters of members that are lowered at once."""
 
-_MARGINS = (1e-7, 1e-6, 1e-5)
-"""By how much climbs want conditions to hold, relative to their terms."""
+_SLACKS = (1e-7, 1e-6, 1e-5)
+"""By how much ascents want conditions to hold, relative to their terms."""
 
 _MISSED = 5.0
-"""What a unit that conditions miss counts against a start to climb from."""
+"""What a unit that conditions miss counts against a start to ascend from."""
 
 _SLOPES, _SECONDS = 32, 4
 """Points, and members, at which typical slopes are looked at."""
@@ -193,12 +193,12 @@ class ClaimField:
         return self.made(nets, None, 0)
 
     def made(self, nets: tuple[Lanes, Nets | None], points: Floats | None, level: int) -> FormPairs:
-        """Return what is climbed; discrete features are held where points are given."""
+        """Return what is ascended; discrete features are held where points are given."""
         cases, seconds = nets
         lower, upper = self.region(cases, points)
-        margin = np.array([self.margin(case, level).max() for case in cases.tolist()])
+        slack = np.array([self.slack(case, level).max() for case in cases.tolist()])
         rows = Rows.of(self.forms, cases)
-        return FormPairs(self.network, seconds, rows, lower, upper, margin[:, None])
+        return FormPairs(self.network, seconds, rows, lower, upper, slack[:, None])
 
     def region(self, cases: Lanes, points: Floats | None) -> tuple[Floats, Floats]:
         """Return where points of some lanes may go."""
@@ -208,13 +208,13 @@ class ClaimField:
             lower, upper = np.maximum(lower, held[0]), np.minimum(upper, held[1])
         return lower, np.maximum(lower, upper)
 
-    def margin(self, case: int, level: int) -> NDArray[np.float64]:
+    def slack(self, case: int, level: int) -> NDArray[np.float64]:
         """Return by how much each form of a case is wanted to hold."""
         rows = self.forms.case(case)
-        if level < len(_MARGINS):
-            return _MARGINS[level] * self.terms[rows]
+        if level < len(_SLACKS):
+            return _SLACKS[level] * self.terms[rows]
         errors = self.forms.errors[rows]
-        return np.where(np.isfinite(errors), errors, 0.0) + _MARGINS[-1] * self.terms[rows]
+        return np.where(np.isfinite(errors), errors, 0.0) + _SLACKS[-1] * self.terms[rows]
 
     def nearest(self, points: Floats) -> Floats:
         """See `Field.nearest`."""
@@ -253,7 +253,7 @@ class ClaimExact:
     @property
     def levels(self) -> int:
         """See `Exact.levels`."""
-        return len(_MARGINS) + 1
+        return len(_SLACKS) + 1
 
     def problem(self) -> Problem:
         """See `Exact.problem`."""
@@ -285,14 +285,14 @@ class ClaimExact:
         given = None if point is None else point[None, None]
         lower, upper = (side[0, 0] for side in field.region(np.array([case]), given))
         second = field.second(member)
-        margin = field.margin(case, level)
-        return WholeForms(joint.first, second, field.forms, case, lower, upper, margin)
+        slack = field.slack(case, level)
+        return WholeForms(joint.first, second, field.forms, case, lower, upper, slack)
 
 
 def _balanced(question: Question, points: NDArray[np.float64]) -> Forms:
     """Return forms with conditions scaled to be about as steep as the goals of their case.
 
-    Climbs price what conditions miss, in units of the goals. Of a condition far steeper than what
+    Ascents price what conditions miss, in units of the goals. Of a condition far steeper than what
     is asked they would never let go, and one far flatter they would not heed.
     """
     forms, joint = question.forms, question.joint

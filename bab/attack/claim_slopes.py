@@ -1,4 +1,4 @@
-"""Claims as what is climbed: goals and conditions are linear forms on top of two networks."""
+"""Claims as what is ascended: goals and conditions are linear forms on top of two networks."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class FormPairs:
         The second one of each lane; None where there is none.
     rows : Rows
     lower, upper : ndarray, broadcast to shape (m, p, d)
-    margin : ndarray, shape (m, 1)
+    slack : ndarray, shape (m, 1)
         Of each lane.
     """
 
@@ -86,12 +86,12 @@ class FormPairs:
     rows: Rows
     lower: Floats
     upper: Floats
-    margin: Floats
+    slack: Floats
 
     @property
-    def margins(self) -> tuple[Floats, ...]:
+    def slacks(self) -> tuple[Floats, ...]:
         """See `leaveout.bab.attack.slp.Problem`."""
-        return (self.margin,) if self.rows.limit.any() else ()
+        return (self.slack,) if self.rows.limit.any() else ()
 
     def at(self, points: Floats, widths: tuple[float, ...] | None) -> Model:
         """See `leaveout.bab.attack.slp.Problem`."""
@@ -104,7 +104,7 @@ class FormPairs:
         width = 0.0 if widths is None else widths[-1]
         value, weights = _least(np.where(rows.goal, values, np.inf), width)
         goal = Sloped(value, self._slope(weights, own, other))
-        if not self.margins:
+        if not self.slacks:
             return Model((goal,), ())
         some: NDArray[np.bool_] = np.asarray(rows.limit.any(axis=1))
         value, weights = _least(np.where(rows.limit, values, np.inf), 0.0)
@@ -153,7 +153,7 @@ class WholeForms:
         Of all cases.
     case : int
     lower, upper : ndarray of float64, shape (d,)
-    margin : ndarray of float64, shape (rows,)
+    slack : ndarray of float64, shape (rows,)
         Of the case's rows.
     """
 
@@ -163,13 +163,13 @@ class WholeForms:
     case: int
     lower: Floats
     upper: Floats
-    margin: Floats
+    slack: Floats
 
     @property
-    def margins(self) -> tuple[float, ...]:
+    def slacks(self) -> tuple[float, ...]:
         """See `leaveout.bab.attack.slp.Problem`."""
         goal = self.forms.goal[self.forms.case(self.case)]
-        return tuple(self.margin[~goal].tolist())
+        return tuple(self.slack[~goal].tolist())
 
     def at(self, points: Floats, widths: tuple[float, ...] | None) -> Model:
         """See `leaveout.bab.attack.slp.Problem`; nothing is rounded off."""

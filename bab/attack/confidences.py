@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from leaveout.models import Stack
 
-__all__ = ["Nets", "Passed", "Sloped", "evaluate", "leads"]
+__all__ = ["Nets", "Passed", "Sloped", "evaluate", "margins"]
 
 Floats = NDArray[np.floating[Any]]
 
@@ -90,7 +90,7 @@ class Sloped:
     slope: Floats
 
 
-def leads(scores: Floats, label: int) -> Floats:
+def margins(scores: Floats, label: int) -> Floats:
     """Score of ``label`` minus the best other one, over the last axis."""
     if scores.shape[-1] == 2:
         return np.asarray(scores[..., label] - scores[..., 1 - label])
@@ -122,8 +122,8 @@ def evaluate(
     """
     passed = Passed.through(nets, points, widths)
     last = 0.0 if widths is None else widths[-1]
-    lead, top = _lead(passed.scores, label, last)
-    return Sloped(lead, passed.slopes(top))
+    margin, top = _margin(passed.scores, label, last)
+    return Sloped(margin, passed.slopes(top))
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,13 +208,13 @@ def _relu(value: Floats, width: float) -> tuple[Floats, Floats]:
     return gate, gate * (value + width * (1 - gate))
 
 
-def _lead(scores: Floats, label: int, width: float) -> tuple[Floats, Floats]:
-    """Lead of ``label`` over its rivals, and its slope in the scores."""
+def _margin(scores: Floats, label: int, width: float) -> tuple[Floats, Floats]:
+    """Margin of ``label`` over its rivals, and its slope in the scores."""
     slope = np.zeros_like(scores)
     slope[..., label] = 1
     if scores.shape[-1] == 2:
         slope[..., 1 - label] = -1
-        return leads(scores, label), slope
+        return margins(scores, label), slope
     rivals = scores.copy()
     rivals[..., label] = -np.inf
     best = rivals.max(axis=-1, keepdims=True)

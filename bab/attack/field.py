@@ -43,7 +43,7 @@ class View:
         From some lanes and a deadline how promising each point is for each, shape (m, n); ``-inf``
         where not at all.
     schedules : tuple of tuple of Pass
-        How to climb from the most promising ones.
+        How to ascend from the most promising ones.
     """
 
     points: Floats
@@ -52,15 +52,15 @@ class View:
 
 
 class Exact(Protocol):
-    """Float64 problems of some lanes, for the last climbs."""
+    """Float64 problems of some lanes, for the last ascents."""
 
     @property
     def levels(self) -> int:
-        """How many margins there are to back off to, the first the smallest."""
+        """How many slacks there are to back off to, the first the smallest."""
         ...
 
     def problem(self) -> Problem:
-        """All lanes together, a point each, with the smallest margin."""
+        """All lanes together, a point each, with the smallest slack."""
         ...
 
     def whole(self, row: int, point: Floats) -> Problem | None:
@@ -68,14 +68,14 @@ class Exact(Protocol):
         ...
 
     def safer(self, row: int, point: Floats, level: int) -> tuple[Problem, Step]:
-        """One lane with a larger margin, and how to climb."""
+        """One lane with a larger slack, and how to ascend."""
         ...
 
 
 class Field(Protocol[W_co]):
     """A question, laid out for seeking.
 
-    A *lane* is what is climbed beside N: a member, or one and a case.
+    A *lane* is what is ascended beside N: a member, or one and a case.
     """
 
     @property
@@ -89,7 +89,7 @@ class Field(Protocol[W_co]):
 
     @property
     def lower(self) -> Floats:
-        """Of the box, shape (d,), in the type that is climbed in."""
+        """Of the box, shape (d,), in the type that is ascended in."""
         ...
 
     @property
@@ -126,11 +126,11 @@ class Field(Protocol[W_co]):
         ...
 
     def problem(self, nets: Any, points: Floats) -> Problem:
-        """Return what is climbed from points, shape (m, p, d): discrete features stay fixed."""
+        """Return what is ascended from points, shape (m, p, d): discrete features stay fixed."""
         ...
 
     def relaxed(self, nets: Any) -> Problem:
-        """Return what is climbed where discrete features may take any value."""
+        """Return what is ascended where discrete features may take any value."""
         ...
 
     def nearest(self, points: Floats) -> Floats:

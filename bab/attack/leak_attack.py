@@ -12,7 +12,7 @@ from leaveout.bab.instance import Instance
 from leaveout.bab.witness import Replayer, Witness
 from leaveout.deadline import NEVER, Deadline
 
-__all__ = ["better", "improve", "improve_many", "scout"]
+__all__ = ["better", "find_leak", "improve", "improve_many"]
 
 Points = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -20,13 +20,13 @@ Indices = NDArray[np.int64]
 _SAMPLE = 64
 
 
-def scout(
+def find_leak(
     instance: Instance,
     label: int,
     replayer: Replayer,
     *,
     seed: int = 0,
-    climbs: int = 12,
+    ascents: int = 12,
     deadline: Deadline = NEVER,
     enough: float = float("inf"),
 ) -> Witness | None:
@@ -38,7 +38,7 @@ def scout(
     label : int
     replayer : Replayer
     seed : int
-    climbs, deadline, enough
+    ascents, deadline, enough
         Of `leaveout.bab.attack.multistart.attack`.
 
     Returns
@@ -48,7 +48,7 @@ def scout(
     """
     rng = np.random.default_rng(seed)
     field = make_field(instance, label, replayer, sample_of(instance.box, rng, SEEN))
-    return attack(field, rng, climbs=climbs, deadline=deadline, enough=enough)
+    return attack(field, rng, ascents=ascents, deadline=deadline, enough=enough)
 
 
 def improve(
@@ -60,7 +60,7 @@ def improve(
     *,
     at_least: float = 0.0,
 ) -> Witness | None:
-    """Climb from a candidate, and back off from the tie until the leak replays in float32.
+    """Ascend from a candidate, and back off from the tie until the leak replays in float32.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def improve_many(
     *,
     at_least: float = 0.0,
 ) -> Witness | None:
-    """Climb from many candidates at once; see `leaveout.bab.attack.refine.refine`.
+    """Ascend from many candidates at once; see `leaveout.bab.attack.refine.refine`.
 
     Parameters
     ----------

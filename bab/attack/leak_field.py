@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.attack.confidences import Nets, evaluate, leads
+from leaveout.bab.attack.confidences import Nets, evaluate, margins
 from leaveout.bab.attack.field import View
-from leaveout.bab.attack.leak_slopes import Leads, Pairs
+from leaveout.bab.attack.leak_slopes import Margins, Pairs
 from leaveout.bab.attack.slp import KNAPSACK, Problem, Step
 from leaveout.bab.attack.smoothing import COARSE, FINE, PLAIN, layer_sizes
 from leaveout.bab.instance import Instance
@@ -33,10 +33,10 @@ _HELD = 2**21
 """Most parameters of members that are lowered at once."""
 _CACHED = 2**18
 """Most activations of a layer that are computed at once."""
-_MARGIN = 2e-6
-"""Of climbs in float32, relative to the scores."""
-_MARGINS = (3e-7, 3e-6, 3e-5)
-"""Of the member's lead, relative to the scores: what float32 blurs at most places."""
+_SLACK = 2e-6
+"""Of ascents in float32, relative to the scores."""
+_SLACKS = (3e-7, 3e-6, 3e-5)
+"""Of the member's margin, relative to the scores: what float32 rounding hides at most places."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ class LeakField:
 
     def values(self, points: Floats) -> Floats:
         """N's confidence at points, shape (p, d)."""
-        return leads(self.network.activations(points[None])[-1][0], self.label)
+        return margins(self.network.activations(points[None])[-1][0], self.label)
 
     def views(self, sample: Floats, seen: int, most: int) -> list[View]:
         """See `Field.views`: N's decision boundary, and points that leak already."""
@@ -99,29 +99,29 @@ class LeakField:
         edge = self.boundary(sample)[:near]
 
         def ahead(lanes: Indices, until: Deadline) -> Floats:
-            # On the boundary N's lead over the member's tells what a climb may reach.
-            other = self.leads(edge, lanes, until)
+            # On the boundary N's margin over the member's tells what an ascent may reach.
+            other = self.margins(edge, lanes, until)
             return np.where(np.isfinite(other), self.values(edge) - other, -np.inf)
 
         def leaking(lanes: Indices, until: Deadline) -> Floats:
             # Elsewhere only what leaks as it is counts.
-            own, other = self.values(inside), self.leads(inside, lanes, until)
+            own, other = self.values(inside), self.margins(inside, lanes, until)
             return np.where((other <= 0) & (own > 0), own, -np.inf)
 
         return [View(edge, ahead, (PLAIN, COARSE)), View(inside, leaking, (PLAIN, FINE))]
 
     def score(self, points: Floats, lanes: Indices, until: Deadline) -> Floats:
-        """See `Field.score`: N's lead over the members'."""
-        return self.values(points) - self.leads(points, lanes, until)
+        """See `Field.score`: N's margin over the members'."""
+        return self.values(points) - self.margins(points, lanes, until)
 
     def problem(self, nets: Nets, points: Floats) -> Pairs:
         """See `Field.problem`."""
-        margin = _MARGIN * self.scale
-        return Pairs.of(self.instance.box, self.label, self.network, nets, points, margin)
+        slack = _SLACK * self.scale
+        return Pairs.of(self.instance.box, self.label, self.network, nets, points, slack)
 
     def relaxed(self, nets: Nets) -> Pairs:
         """See `Field.relaxed`."""
-        return Pairs(self.network, nets, self.label, self.lower, self.upper, _MARGIN * self.scale)
+        return Pairs(self.network, nets, self.label, self.lower, self.upper, _SLACK * self.scale)
 
     def exact(self, lanes: Indices, points: Floats) -> LeakExact:
         """See `Field.exact`."""
@@ -148,7 +148,7 @@ class LeakField:
         away = np.abs(self.values(points))
         return points[np.argsort(away, kind="stable")]
 
-    def leads(self, points: Floats, members: Indices, deadline: Deadline) -> Floats:
+    def margins(self, points: Floats, members: Indices, deadline: Deadline) -> Floats:
         """Confidence of members at points they share.
 
         Parameters
@@ -167,7 +167,7 @@ class LeakField:
             if deadline.over:
                 break
             scores = nets.activations(points[None])[-1]
-            found[start : start + len(nets)] = leads(scores, self.label)
+            found[start : start + len(nets)] = margins(scores, self.label)
         return found
 
     def _blocks(self, members: Indices, points: int) -> Iterator[tuple[int, Nets]]:
@@ -190,7 +190,7 @@ class LeakExact:
     field : LeakField
     members : Stack
     points : ndarray of float64, shape (m, 1, d)
-        Where climbs start.
+        Where ascents start.
     scale : float
         Typical score.
     """
@@ -201,13 +201,13 @@ class LeakExact:
     scale: float
 
     @property
-    def _margins(self) -> tuple[float, ...]:
-        return (*(margin * self.scale for margin in _MARGINS), self.field.instance.member_error)
+    def _slacks(self) -> tuple[float, ...]:
+        return (*(slack * self.scale for slack in _SLACKS), self.field.instance.member_error)
 
     @property
     def levels(self) -> int:
         """See `Exact.levels`."""
-        return len(self._margins)
+        return len(self._slacks)
 
     def problem(self) -> Problem:
         """See `Exact.problem`."""
@@ -220,7 +220,7 @@ class LeakExact:
             return None
         lower, upper = field.box.around(point)
         network, member = field.instance.network.stack, self.members.member(row)
-        return Leads(network, member, field.label, lower, upper, self._margins[0])
+        return Margins(network, member, field.label, lower, upper, self._slacks[0])
 
     def safer(self, row: int, point: Floats, level: int) -> tuple[Problem, Step]:
         """See `Exact.safer`."""
@@ -229,7 +229,7 @@ class LeakExact:
     def _pairs(self, members: Stack, points: Floats, level: int) -> Pairs:
         field, nets = self.field, (self.field.instance.network.stack, members)
         own, other = (Nets.of(each) for each in nets)
-        return Pairs.of(field.box, field.label, own, other, points, self._margins[level])
+        return Pairs.of(field.box, field.label, own, other, points, self._slacks[level])
 
 
 def make_field(instance: Instance, label: int, replayer: Replayer, points: Floats) -> LeakField:

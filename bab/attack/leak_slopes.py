@@ -1,4 +1,4 @@
-"""Leaks as what is climbed: N's confidence, while the member's lead is to vanish."""
+"""Leaks as what is ascended: N's confidence, while the member's margin is to vanish."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from leaveout.bab.attack.slp import Model
 from leaveout.encoders import Box
 from leaveout.models import Stack
 
-__all__ = ["Leads", "Pairs"]
+__all__ = ["Margins", "Pairs"]
 
 Floats = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """N's confidence is the goal, each member's lead the limit.
+    """N's confidence is the goal, each member's margin the limit.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Pairs:
     label : int
     lower, upper : ndarray, broadcast to shape (m, p, d)
         Where each point may go.
-    margin : float
+    slack : float
         In units of the scores.
     """
 
@@ -41,19 +41,19 @@ class Pairs:
     label: int
     lower: Floats
     upper: Floats
-    margin: float
+    slack: float
 
     @staticmethod
     def of(
-        box: Box, label: int, network: Nets, members: Nets, points: Floats, margin: float
+        box: Box, label: int, network: Nets, members: Nets, points: Floats, slack: float
     ) -> Pairs:
         """Let points move in the box, their discrete features staying as they are."""
-        return Pairs(network, members, label, *box.around(points), margin)
+        return Pairs(network, members, label, *box.around(points), slack)
 
     @property
-    def margins(self) -> tuple[float]:
+    def slacks(self) -> tuple[float]:
         """See `leaveout.bab.attack.slp.Problem`."""
-        return (self.margin,)
+        return (self.slack,)
 
     def at(self, points: Floats, widths: tuple[float, ...] | None) -> Model:
         """See `leaveout.bab.attack.slp.Problem`."""
@@ -64,10 +64,10 @@ class Pairs:
 
 
 @dataclass(frozen=True, eq=False)
-class Leads:
-    """N's lead over each rival is a goal of its own, for one member.
+class Margins:
+    """N's margin over each rival is a goal of its own, for one member.
 
-    Where two rivals tie, the slope of one lead lowers the other.
+    Where two rivals tie, the slope of one margin lowers the other.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Leads:
         Of one network each.
     label : int
     lower, upper : ndarray of float64, shape (d,)
-    margin : float
+    slack : float
         In units of the scores.
     """
 
@@ -84,12 +84,12 @@ class Leads:
     label: int
     lower: Floats
     upper: Floats
-    margin: float
+    slack: float
 
     @property
-    def margins(self) -> tuple[float]:
+    def slacks(self) -> tuple[float]:
         """See `leaveout.bab.attack.slp.Problem`."""
-        return (self.margin,)
+        return (self.slack,)
 
     def at(self, points: Floats, widths: tuple[float, ...] | None) -> Model:
         """See `leaveout.bab.attack.slp.Problem`; nothing is rounded off."""

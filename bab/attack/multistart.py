@@ -1,4 +1,4 @@
-"""Seek counter-examples: score all lanes, climb from the best, and go on from the top."""
+"""Seek counter-examples: score all lanes, ascend from the best, and go on from the top."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from leaveout.bab.attack.field import Field, Sought
-from leaveout.bab.attack.refine import polish
-from leaveout.bab.attack.smoothing import COARSE, FINE, Pass, anneal
+from leaveout.bab.attack.refine import finish
+from leaveout.bab.attack.smoothing import COARSE, FINE, Pass, smooth_ascent
 from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders import Box
 
@@ -30,15 +30,15 @@ SEEN = 256
 _STARTS = 1024
 _SCORED = 2.5e9
 """Products that may be spent to score all lanes once."""
-_CLIMBED = 4_000_000
-"""Parameters that a round of climbs may touch in each step."""
+_ASCENDED = 4_000_000
+"""Parameters that a round of ascents may touch in each step."""
 _MOST, _LEAST = 512, 64
-"""Climbs of a round."""
+"""Ascents of a round."""
 _SCORING = 0.3
 """Share of the time left that scoring lanes once may take."""
 _LANES = 64
 _HOPS = (8, 32, 1, 1, 4, 1)
-"""Lanes about whose best points a round climbs again."""
+"""Lanes about whose best points a round ascends again."""
 _ROUNDS = 18
 _PATIENCE = 4
 """Rounds without a gain that end the search."""
@@ -47,14 +47,14 @@ _GAIN = 2e-4
 _ROWS = 32
 """Rows of one group of discrete features that are tried at once."""
 _TRIED = 3
-"""Lanes that are polished after a round, where any value above a threshold will do."""
+"""Lanes that are finished after a round, where any value above a threshold will do."""
 
 
 def attack(
     field: Field[W],
     rng: np.random.Generator,
     *,
-    climbs: int = 12,
+    ascents: int = 12,
     deadline: Deadline = NEVER,
     enough: float = float("inf"),
 ) -> W | None:
@@ -64,8 +64,8 @@ def attack(
     ----------
     field : Field
     rng : numpy.random.Generator
-    climbs : int
-        How many lanes' best points are polished and replayed at most.
+    ascents : int
+        How many lanes' best points are finished and replayed at most.
     deadline : Deadline
         Kept within about a second.
     enough : float
@@ -83,10 +83,10 @@ def attack(
     with threadpool_limits(1, user_api="blas"):
         search = _Search(field, rng, deadline, enough)
         found = search.run()
-        lanes, points = search.top(climbs)
+        lanes, points = search.top(ascents)
         if found is not None or not len(lanes):
             return found
-        return polish(field, points.astype(np.float64), lanes, deadline=deadline)
+        return finish(field, points.astype(np.float64), lanes, deadline=deadline)
 
 
 def sample_of(box: Box, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
@@ -134,7 +134,7 @@ class _Search(Generic[W]):
         self.elite = _Elite(field.least)
         self.promise = np.full(field.lanes, -np.inf, np.float32)
         most = min(_MOST, _LEAST * field.box.dimension)
-        self.climbs = int(np.clip(_CLIMBED // field.parameters, _LEAST, most))
+        self.ascents = int(np.clip(_ASCENDED // field.parameters, _LEAST, most))
         self.seen = int(min(_SCORED / (field.lanes * field.parameters), 2**30))
 
     def top(self, count: int) -> tuple[Lanes, Floats]:
@@ -153,7 +153,7 @@ class _Search(Generic[W]):
             if self.field.box.choices:
                 self._swap()
             if self.elite.best and self.elite.value > self.enough:
-                found = polish(self.field, *_doubled(self.top(_TRIED)))
+                found = finish(self.field, *_doubled(self.top(_TRIED)))
                 if found is not None and found.value > self.enough:
                     return found
             idle = 0 if _gained(before, self.elite.value) else idle + 1
@@ -162,7 +162,7 @@ class _Search(Generic[W]):
         return None
 
     def _explore(self) -> None:
-        """Climb from where the question has it that one should start."""
+        """Ascend from where the question has it that one should start."""
         sample = sample_of(self.field.box, self.rng, _STARTS).astype(self.field.lower.dtype)
         views = self.field.views(sample, self.seen, _STARTS)
         # Where time runs short some lanes are never scored: any, not the last.
@@ -171,10 +171,10 @@ class _Search(Generic[W]):
             score = view.score(everyone, self._soon())
             self.promise[everyone] = np.maximum(self.promise[everyone], score.max(axis=1))
             for schedule in view.schedules:
-                self._climb(everyone, view.points, score, schedule)
+                self._ascend(everyone, view.points, score, schedule)
 
     def _soon(self) -> Deadline:
-        """When to stop scoring, so that time is left to climb."""
+        """When to stop scoring, so that time is left to ascend."""
         return Deadline.after(_SCORING * self.deadline.left)
 
     def _cross(self) -> None:
@@ -186,14 +186,14 @@ class _Search(Generic[W]):
         lanes = np.sort(np.argsort(-self.promise, kind="stable")[:count])
         score = self.field.score(points, lanes, self._soon())
         self.promise[lanes] = np.maximum(self.promise[lanes], score.max(axis=1))
-        self._climb(lanes, points, score, FINE)
+        self._ascend(lanes, points, score, FINE)
 
     def _hop(self, count: int) -> None:
-        """Climb again from points about the best."""
+        """Ascend again from points about the best."""
         lanes, points = self.top(count)
         if not len(lanes):
             return
-        each = max(1, self.climbs // len(lanes))
+        each = max(1, self.ascents // len(lanes))
         shape = (len(lanes), each, points.shape[1])
         starts = np.repeat(points[:, None], each, axis=1)
         far = 10 ** self.rng.uniform(-2, 0, (*shape[:2], 1))
@@ -203,46 +203,46 @@ class _Search(Generic[W]):
         starts = starts + noise.astype(points.dtype) * (field.upper - field.lower)
         starts = np.clip(starts, field.lower, field.upper)
         for schedule in (FINE, COARSE[2:]):
-            self._anneal(lanes, starts, schedule)
+            self._smooth_ascent(lanes, starts, schedule)
 
-    def _climb(
+    def _ascend(
         self, lanes: Lanes, points: Floats, score: Floats, schedule: tuple[Pass, ...]
     ) -> None:
-        """Climb from a few points for each of the lanes with the highest scores.
+        """Ascend from a few points for each of the lanes with the highest scores.
 
         Half the points are a lane's best, half are drawn from the rest: the best often lie
         close together.
         """
         top = score.max(axis=1)
-        rows = np.argsort(-top, kind="stable")[: min(_LANES, self.climbs)]
+        rows = np.argsort(-top, kind="stable")[: min(_LANES, self.ascents)]
         rows = rows[top[rows] > -np.inf]
         if not len(rows):
             return
-        each = min(max(2, self.climbs // len(rows)), score.shape[1])
+        each = min(max(2, self.ascents // len(rows)), score.shape[1])
         order = np.argsort(-score[rows], axis=1, kind="stable")
         usable = np.isfinite(score[rows]).sum(axis=1)[:, None]
         drawn = self.rng.random((len(rows), each - each // 2)) * usable
         columns = np.take_along_axis(
             order, np.concatenate([_first(each // 2, usable), drawn.astype(np.int64)], axis=1), 1
         )
-        self._anneal(lanes[rows], points[columns], schedule)
+        self._smooth_ascent(lanes[rows], points[columns], schedule)
 
-    def _anneal(self, lanes: Lanes, starts: Floats, schedule: tuple[Pass, ...]) -> None:
-        """Climb, and remember what counts."""
+    def _smooth_ascent(self, lanes: Lanes, starts: Floats, schedule: tuple[Pass, ...]) -> None:
+        """Ascend, and remember what counts."""
         field, until = self.field, self.deadline
         nets = field.nets(lanes)
         if field.box.choices:
             # Once where discrete features move freely and are put right afterwards, once where
             # they stay as they are.
-            free = anneal(field.relaxed(nets), starts, schedule, field.sizes, deadline=until)
+            free = smooth_ascent(field.relaxed(nets), starts, schedule, field.sizes, deadline=until)
             self._keep(nets, lanes, field.nearest(free.points), FINE)
             starts = field.nearest(starts)
         self._keep(nets, lanes, starts, schedule)
 
     def _keep(self, nets: Any, lanes: Lanes, starts: Floats, schedule: tuple[Pass, ...]) -> None:
-        """Climb from points of the box, and remember the best of each lane."""
+        """Ascend from points of the box, and remember the best of each lane."""
         problem = self.field.problem(nets, starts)
-        found = anneal(problem, starts, schedule, self.field.sizes, deadline=self.deadline)
+        found = smooth_ascent(problem, starts, schedule, self.field.sizes, deadline=self.deadline)
         self.elite.offer(lanes, found.points, found.value)
 
     def _swap(self) -> None:
@@ -251,7 +251,7 @@ class _Search(Generic[W]):
         for lane, point in zip(lanes.tolist(), points, strict=True):
             starts, own = self._neighbours(point), np.asarray([lane])
             score = self.field.score(starts, own, self.deadline)[0]
-            best = np.argsort(-score, kind="stable")[: self.climbs]
+            best = np.argsort(-score, kind="stable")[: self.ascents]
             self._keep(self.field.nets(own), own, starts[best][None], FINE[-1:])
 
     def _neighbours(self, point: Floats) -> Floats:

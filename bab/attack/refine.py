@@ -1,4 +1,4 @@
-"""From candidates to a counter-example: climb, back off from the limits, replay in float32."""
+"""From candidates to a counter-example: ascend, back off from the limits, replay in float32."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from leaveout.bab.attack.field import Exact, Field, Sought
 from leaveout.bab.attack.slp import PROGRAM, ascend
-from leaveout.bab.attack.smoothing import QUICK, anneal
+from leaveout.bab.attack.smoothing import QUICK, smooth_ascent
 from leaveout.deadline import NEVER, Deadline
 
-__all__ = ["better", "polish", "refine"]
+__all__ = ["better", "finish", "refine"]
 
 Floats = NDArray[np.floating[Any]]
 Points = NDArray[np.float64]
@@ -24,14 +24,14 @@ _COPIES = 8
 """Starts about a single candidate: a batch of them costs hardly more than one."""
 _SPREAD = 0.1
 _BACK = 12
-"""Steps of a climb that backs off."""
+"""Steps of an ascent that backs off."""
 _TIED = 12
-"""Steps of a climb that weighs goals that tie."""
+"""Steps of an ascent that weighs goals that tie."""
 _POLISHED = 3
 _HOPELESS = 0.5
-"""Share of what is asked for that the first, rounded-off climb must reach."""
+"""Share of what is asked for that the first, rounded-off ascent must reach."""
 _SHORT = 0.01
-"""Share of it that polishing may make up for."""
+"""Share of it that finishing may make up for."""
 
 
 def refine(
@@ -42,7 +42,7 @@ def refine(
     at_least: float,
     deadline: Deadline = NEVER,
 ) -> W | None:
-    """Climb from many candidates at once; polish and replay only the most promising.
+    """Ascend from many candidates at once; finish and replay only the most promising.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def refine(
         return None
     starts = _starts(field, points, np.random.default_rng(0))
     problem = field.problem(field.nets(lanes), starts)
-    found = anneal(
+    found = smooth_ascent(
         problem, starts, QUICK, field.sizes, hopeless=_HOPELESS * at_least, deadline=deadline
     )
     values = found.value.max(axis=1)
@@ -74,10 +74,10 @@ def refine(
     if not len(rows):
         return None
     chosen = found.points[rows, found.value[rows].argmax(axis=1)].astype(np.float64)
-    return polish(field, chosen, lanes[rows], steps=15, radius=2e-3, deadline=deadline)
+    return finish(field, chosen, lanes[rows], steps=15, radius=2e-3, deadline=deadline)
 
 
-def polish(
+def finish(
     field: Field[W],
     points: Points,
     lanes: Lanes,
@@ -86,7 +86,7 @@ def polish(
     radius: float = 0.02,
     deadline: Deadline = NEVER,
 ) -> W | None:
-    """Climb a last time in float64, and replay: the best first, until none can be better.
+    """Ascend a last time in float64, and replay: the best first, until none can be better.
 
     Parameters
     ----------
@@ -106,10 +106,10 @@ def polish(
         point = found.points[row, 0]
         whole = exact.whole(row, point)
         if whole is not None:
-            climbed = ascend(
+            ascended = ascend(
                 whole, point[None, None], PROGRAM, steps=_TIED, radius=0.05, deadline=deadline
             )
-            point = climbed.points[0, 0]
+            point = ascended.points[0, 0]
         best = better(best, replayed(field, exact, row, point, int(lanes[row])))
     return best
 

@@ -3,7 +3,7 @@
 Networks are linear near a point, so a step is a linear program: raise the least goal, less a price
 on what limits miss, within a box about the point. There are two ways to solve it. With one goal
 and at most one limit it is a continuous knapsack, solved for hundreds of points together; with
-several, which tie where a climb ends, a solver weighs them, point by point.
+several, which tie where an ascent ends, a solver weighs them, point by point.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ class Model:
 
 
 class Problem(Protocol):
-    """What is climbed.
+    """What is ascended.
 
     Attributes
     ----------
     lower, upper : ndarray, broadcast to shape (m, p, d)
         Where each point may go.
-    margins : tuple of float or ndarray
+    slacks : tuple of float or ndarray
         How far below 0 each limit is wanted, since float32 evaluation rounds later.
     """
 
@@ -74,7 +74,7 @@ class Problem(Protocol):
     @property
     def upper(self) -> Floats: ...  # noqa: D102
     @property
-    def margins(self) -> tuple[float | Floats, ...]: ...  # noqa: D102
+    def slacks(self) -> tuple[float | Floats, ...]: ...  # noqa: D102
 
     def at(self, points: Floats, widths: tuple[float, ...] | None) -> Model:
         """Return the goals and limits near points, shape (m, p, d); see `evaluate`."""
@@ -103,12 +103,12 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Ascent:
-    """Where climbs ended.
+    """Where ascents ended.
 
     Attributes
     ----------
     points : ndarray, shape (m, p, d)
-        The best that met all limits, those that do by the margin first; where none did, the last
+        The best that met all limits, those that do by the slack first; where none did, the last
         one.
     value : ndarray, shape (m, p)
         The least goal there, ``-inf`` where none met the limits.
@@ -135,7 +135,7 @@ def ascend(
     widths: tuple[float, ...] | None = None,
     deadline: Deadline = NEVER,
 ) -> Ascent:
-    """Climb from many points at once.
+    """Ascend from many points at once.
 
     A step that does not pay when the networks are evaluated shrinks the region.
 
@@ -161,13 +161,13 @@ def ascend(
     nearest = max(step.nearest, 2.0 * float(np.finfo(points.dtype).eps))
     model = problem.at(points, widths)
     # A little more than asked, so that rounding leaves the point on the right side.
-    aims = [
-        np.asarray(1.01 * margin + 1e-13 * (1 + float(np.abs(limit.value).max(initial=0))))
-        for margin, limit in zip(problem.margins, model.limits, strict=True)
+    clearances = [
+        np.asarray(1.01 * slack + 1e-13 * (1 + float(np.abs(limit.value).max(initial=0))))
+        for slack, limit in zip(problem.slacks, model.limits, strict=True)
     ]
     # In the type of the points, or all that follows would be in float64.
-    aims = [aim.astype(points.dtype) for aim in aims]
-    worth = _worth(model, aims, penalty)
+    clearances = [clearance.astype(points.dtype) for clearance in clearances]
+    worth = _worth(model, clearances, penalty)
     met = model.met
     best, best_worth = points, np.where(met, worth, -np.inf)
     value = np.where(met, model.value, -np.inf)
@@ -178,10 +178,10 @@ def ascend(
         move = reach[..., None] * sides
         below = np.maximum(lower - points, -move)
         above = np.minimum(upper - points, move)
-        trial = points + step.solve(model, below, above, aims, penalty)
+        trial = points + step.solve(model, below, above, clearances, penalty)
         trial = np.minimum(np.maximum(trial, lower), upper)
         there = problem.at(trial, widths)
-        reached = _worth(there, aims, penalty)
+        reached = _worth(there, clearances, penalty)
         met = there.met & (reached > best_worth)
         best, best_worth = _chosen(met, trial, best), np.where(met, reached, best_worth)
         value = np.where(met, there.value, value)
@@ -196,16 +196,16 @@ def ascend(
     return Ascent(_chosen(value > -np.inf, best, points), value, worth, points)
 
 
-def _worth(model: Model, aims: list[Floats], penalty: float) -> Floats:
+def _worth(model: Model, clearances: list[Floats], penalty: float) -> Floats:
     """Return the least goal, less a price on what limits miss, shape (m, p)."""
     worth = model.value
-    for limit, aim in zip(model.limits, aims, strict=True):
-        worth = worth - penalty * np.maximum(limit.value + aim, 0)
+    for limit, clearance in zip(model.limits, clearances, strict=True):
+        worth = worth - penalty * np.maximum(limit.value + clearance, 0)
     return worth
 
 
 def _knapsack(
-    model: Model, below: Floats, above: Floats, aims: list[Floats], penalty: float
+    model: Model, below: Floats, above: Floats, clearances: list[Floats], penalty: float
 ) -> Floats:
     """Solve linear programs of one goal, one limit or none, and a box: continuous knapsacks.
 
@@ -219,14 +219,14 @@ def _knapsack(
     start = np.where(a > 0, above, np.where(a < 0, below, 0))
     if not model.limits:
         return np.asarray(start)
-    (limit,), (aim,) = model.limits, aims
+    (limit,), (clearance,) = model.limits, clearances
     w = limit.slope
     end = np.where(w > 0, below, np.where(w < 0, above, start))
     with np.errstate(all="ignore"):
         turn = a / w
         turn[~((turn >= 0) & (turn <= penalty))] = np.inf
     drop = np.where(turn < np.inf, w * (start - end), 0)
-    excess = (w * start).sum(axis=-1) + limit.value + aim
+    excess = (w * start).sum(axis=-1) + limit.value + clearance
     order = np.argsort(turn, axis=-1, kind="stable")
     ordered = np.take_along_axis(drop, order, axis=-1)
     left = excess[..., None] - (np.cumsum(ordered, axis=-1) - ordered)
@@ -238,7 +238,7 @@ def _knapsack(
 
 
 def _programs(
-    model: Model, below: Floats, above: Floats, aims: list[Floats], penalty: float
+    model: Model, below: Floats, above: Floats, clearances: list[Floats], penalty: float
 ) -> Floats:
     """Solve linear programs of any goals and limits, one after the other."""
     steps = np.zeros(below.shape)
@@ -246,8 +246,8 @@ def _programs(
     for at in np.ndindex(below.shape[:-1]):
         slopes = np.stack([each.slope[at] for each in sloped])
         values = np.array([each.value[at] for each in sloped])
-        for k, aim in enumerate(aims, len(model.goals)):
-            values[k] += np.broadcast_to(aim, below.shape[:-1])[at]
+        for k, clearance in enumerate(clearances, len(model.goals)):
+            values[k] += np.broadcast_to(clearance, below.shape[:-1])[at]
         found = _program(slopes, values, len(model.goals), below[at], above[at], penalty)
         if found is not None:
             steps[at] = found

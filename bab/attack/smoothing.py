@@ -1,4 +1,4 @@
-"""Climb in rounded-off networks first, then in ever sharper ones.
+"""Ascend in rounded-off networks first, then in ever sharper ones.
 
 A gradient knows nothing of the ReLU a step away. Rounding every ReLU off within tau times the
 typical size of its layer shows it, and where N and a member differ only in narrow bands of
@@ -17,14 +17,14 @@ from leaveout.bab.attack.confidences import Nets
 from leaveout.bab.attack.slp import Ascent, Problem, ascend
 from leaveout.deadline import NEVER, Deadline
 
-__all__ = ["COARSE", "FINE", "PLAIN", "QUICK", "Pass", "anneal", "layer_sizes"]
+__all__ = ["COARSE", "FINE", "PLAIN", "QUICK", "Pass", "layer_sizes", "smooth_ascent"]
 
 Floats = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One climb of a schedule.
+    """One ascent of a schedule.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Pass:
     radius : float
         First trust region, in sides of the box.
     penalty : float
-        Of the member's lead. A soft one lets a climb leave the curved constraint and come back.
+        Of the member's margin. A soft one lets an ascent leave the curved constraint and come back.
     steps : int
     """
 
@@ -83,7 +83,7 @@ def layer_sizes(network: Nets, points: Floats) -> tuple[float, ...]:
     return tuple(max(float(v.std(axis=1).mean()), 1e-30) for v in values)
 
 
-def anneal(
+def smooth_ascent(
     problem: Problem,
     points: Floats,
     schedule: tuple[Pass, ...],
@@ -92,7 +92,7 @@ def anneal(
     hopeless: float = 0.0,
     deadline: Deadline = NEVER,
 ) -> Ascent:
-    """Run the climbs of a schedule one after the other.
+    """Run the ascents of a schedule one after the other.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def anneal(
     sizes : tuple of float
         Of `layer_sizes`.
     hopeless : float
-        Give up where no climb of the first pass is worth more.
+        Give up where no ascent of the first pass is worth more.
     deadline : Deadline
         What rounding is left is skipped then.
     """

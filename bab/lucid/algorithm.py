@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.attack.leak_attack import better, improve, scout
+from leaveout.bab.attack.leak_attack import better, find_leak, improve
 from leaveout.bab.instance import Instance
 from leaveout.bab.lucid.clustering import features, partition
 from leaveout.bab.lucid.options import LucidOptions
@@ -29,7 +29,7 @@ __all__ = ["search"]
 
 _TICK = 0.25
 _USED = 0.95
-_BLURRED = 0.01
+_ROUNDED = 0.01
 """Largest relative gap that is put down to float32 evaluation and still called closed."""
 
 
@@ -94,7 +94,7 @@ class _Search:
         self.replayer = Replayer(instance)
         self.witness: Witness | None = None
         self.solved = 0
-        self.interrupted = self.betrayed = False
+        self.interrupted = self.contradicted = False
         self.settled = -math.inf
         self.order = itertools.count()
         self.leaks = np.full(len(instance.family), -math.inf)
@@ -130,7 +130,7 @@ class _Search:
         return max(self.asked, self.lower) if known else self.asked
 
     @property
-    def bar(self) -> float:
+    def threshold(self) -> float:
         """Sets with no higher bound need no work: a leak or a set that cannot be refined has it.
 
         The second is how Algorithm 1 bounds every set by that of a single member.
@@ -155,7 +155,7 @@ class _Search:
                 if self.options.seconds is not None:
                     limit = Deadline.after(0.2 * self.options.seconds, self.started)
                 self._keep(
-                    scout(
+                    find_leak(
                         self.instance,
                         self.label,
                         self.replayer,
@@ -174,7 +174,7 @@ class _Search:
         return self._result()
 
     def _done(self) -> bool:
-        over = self.betrayed or self.deadline.over
+        over = self.contradicted or self.deadline.over
         return over or self._refuted() or self._closed()
 
     def _refuted(self) -> bool:
@@ -183,18 +183,18 @@ class _Search:
     def _closed(self) -> bool:
         """Whether the question is answered: nothing above the floor, or bounds that agree.
 
-        What float32 evaluation blurs widens the gap asked for, but to no more than `_BLURRED`.
+        What float32 rounding hides widens the gap asked for, but to no more than `_ROUNDED`.
         """
         upper = self.upper
         if upper <= self.asked:
             return True
         if self.decide or self.witness is None:
             return False
-        blur = min(_BLURRED, 4 * self._blur / upper)
-        return agree(self.lower, upper, max(self.options.gap, blur))
+        rounding = min(_ROUNDED, 4 * self._rounding / upper)
+        return agree(self.lower, upper, max(self.options.gap, rounding))
 
     @property
-    def _blur(self) -> float:
+    def _rounding(self) -> float:
         return self.instance.network_error + self.instance.member_error
 
     def _feed(self, pool: SolverPool) -> None:
@@ -204,7 +204,7 @@ class _Search:
                 return
             task = max(self.waiting, key=lambda entry: entry.upper)
             self.waiting.remove(task)
-            if task.upper <= self.bar:
+            if task.upper <= self.threshold:
                 self.final.append(task)
                 continue
             # A little less than what is left, so that the dual bound still arrives.
@@ -216,11 +216,11 @@ class _Search:
         """Move the queue's first set, or what it splits into, to the waiting; False if none can."""
         while self.queue:
             _, _, entry = heapq.heappop(self.queue)
-            refined = self._refine(entry) if entry.upper > self.bar else []
+            refined = self._refine(entry) if entry.upper > self.threshold else []
             if refined:
                 self.waiting += refined
                 return True
-            if entry.upper > self.bar:
+            if entry.upper > self.threshold:
                 self.settled = entry.upper
             self.final.append(entry)
         return False
@@ -253,7 +253,7 @@ class _Search:
             if bounded.point is not None and self.options.witnesses:
                 self._try(bounded.point, task)
             entry = self._believed(bounded.result, task)
-            if not self.betrayed:
+            if not self.contradicted:
                 known = self.member_upper[entry.members]
                 self.member_upper[entry.members] = np.minimum(known, entry.upper)
             heapq.heappush(self.queue, (-entry.upper, next(self.order), entry))
@@ -265,12 +265,12 @@ class _Search:
         entry = replace(found, limit=task.limit)
         if self.leaks[found.members].max() <= found.upper:
             return entry
-        self._betray()
+        self._contradict()
         return replace(entry, upper=task.upper, state="numerical")
 
-    def _betray(self) -> None:
+    def _contradict(self) -> None:
         """Forget every bound: what gave one below a replayed leak is not believed in any other."""
-        self.betrayed = True
+        self.contradicted = True
         self.member_upper[:] = self.most
 
     def _try(self, point: NDArray[np.float64], task: MemberSet) -> None:
@@ -288,7 +288,7 @@ class _Search:
         if found is not None:
             self.leaks[found.member] = max(self.leaks[found.member], found.confidence)
             if found.confidence > self.member_upper[found.member]:
-                self._betray()
+                self._contradict()
         self.witness = better(self.witness, found)
 
     def _tell(self) -> None:
@@ -296,14 +296,14 @@ class _Search:
             self.progress(self._moment())
 
     def _moment(self) -> Progress:
-        open_sets = sum(entry.upper > self.bar for entry in self.sets())
+        open_sets = sum(entry.upper > self.threshold for entry in self.sets())
         seconds = time.perf_counter() - self.started
         return Progress(
             self.label, self.lower, self.upper, open_sets, self.solved, seconds, self.deadline.limit
         )
 
     def _result(self) -> EngineResult:
-        closed = self._refuted() or (self._closed() and not self.betrayed)
+        closed = self._refuted() or (self._closed() and not self.contradicted)
         reason, detail = (None, "") if closed else self._why()
         return EngineResult(
             self.label,
@@ -317,11 +317,11 @@ class _Search:
             self.solved,
             time.perf_counter() - self.started,
             self.interrupted,
-            self.betrayed,
+            self.contradicted,
         )
 
     def _why(self) -> tuple[Reason, str]:
-        if self.betrayed:
+        if self.contradicted:
             return "numerical", f"a replayed leak exceeds a bound that {self.options.solver} gave"
         if self.interrupted:
             return "time", "interrupted"
@@ -332,8 +332,8 @@ class _Search:
             return "numerical", worst.detail
         if worst.state == "failed":
             return "solver", worst.detail
-        if not self.decide and self.upper - self.lower <= 4 * self._blur:
-            return "numerical", f"float32 evaluation blurs confidences by {self._blur:.2g}"
+        if not self.decide and self.upper - self.lower <= 4 * self._rounding:
+            return "numerical", f"float32 rounding may move confidences by {self._rounding:.2g}"
         if worst.state == "stopped":
             return "time", f"a problem was stopped after {worst.limit:g} s"
         if worst.state == "exact" and len(worst.members) == 1:

@@ -61,13 +61,15 @@ class Brancher:
     def choose(self, node: Node, target: float) -> Split | None:
         """Return how to split a node (side 0), or None if nothing is left that is worth it."""
         open_part = node.value - target
-        if _blurred(node, open_part):
+        if _open_by_rounding(node, open_part):
             return None
         if len(node.members) > 1 and node.spread > _SPREAD * open_part:
             return Split("members")
         widths = node.upper - node.lower
         wide = widths > _NARROW
-        by_input = int(np.argmax(np.where(wide, node.pull if node.pull.any() else widths, -1.0)))
+        by_input = int(
+            np.argmax(np.where(wide, node.input_score if node.input_score.any() else widths, -1.0))
+        )
         by_phase = None if node.plain or not self.ties else self._neuron(node)
         can_input = bool(wide[by_input])
         if by_phase is None and node.anchor >= 0 and float(widths.max()) < SMALL_REGION:
@@ -122,26 +124,29 @@ class Brancher:
         return bool(better != (self._rng.random() < _EXPLORE))
 
     def _neuron(self, node: Node) -> int | None:
-        free = node.tension > 0.0
+        free = node.neuron_score > 0.0
         if not free.any():
             return None
         tried = self._count.sum()
         if tried < 4 * self.hidden or self._rng.random() < _EXPLORE:
-            return int(np.argmax(node.tension))
+            return int(np.argmax(node.neuron_score))
         mean = self._gain.sum(axis=1, keepdims=True) / self._count.sum(axis=1, keepdims=True)
         known = (self._gain + mean) / (self._count + 1.0) + 1e-12
         score = known.min(axis=0) ** 0.2 * known.max(axis=0) ** 0.8
         return int(np.argmax(np.where(free, score, -1.0)))
 
 
-def _blurred(node: Node, open_part: float) -> bool:
-    """Whether a node stays open only by what float32 evaluation blurs.
+def _open_by_rounding(node: Node, open_part: float) -> bool:
+    """Whether a node stays open only by what float32 rounding hides.
 
     Each form is known but for its error, which counts as often as the form. While the region is
     wide enough for more than that to be won, it is still split.
     """
     used = node.share > 0.0
-    blur = float(node.share[used] @ node.errors[used])
-    if len(node.members) > 1 or open_part > blur:
+    rounding = float(node.share[used] @ node.errors[used])
+    if len(node.members) > 1 or open_part > rounding:
         return False
-    return float(node.pull.sum()) <= blur or float((node.upper - node.lower).max()) < _TINY_REGION
+    return (
+        float(node.input_score.sum()) <= rounding
+        or float((node.upper - node.lower).max()) < _TINY_REGION
+    )

@@ -74,7 +74,7 @@ class Claims:
         return max((known.upper(case) for case in self.question.cases), default=-math.inf)
 
     @cached_property
-    def blur(self) -> float:
+    def rounding(self) -> float:
         """How far float32 evaluation may shift a bound anywhere."""
         forms = self.question.forms
         return float(forms.errors[forms.goal].max())
@@ -95,11 +95,11 @@ class Claims:
     def room(self) -> Room:
         """See `Quest.room`."""
         forms, cases = self.forms, range(self.forms.cases)
-        blur = _UNIT32 * forms.sizes if self.question.query.reals else forms.errors
+        rounding = _UNIT32 * forms.sizes if self.question.query.reals else forms.errors
         padded = np.zeros((forms.cases, forms.width))
         for i in cases:
             rows = forms.case(i)
-            padded[i, : rows.stop - rows.start] = blur[rows]
+            padded[i, : rows.stop - rows.start] = rounding[rows]
         sizes = np.array([float(forms.sizes[forms.case(i)].max()) for i in cases])
         return Room(padded, np.minimum(1.0, sizes))
 
@@ -120,15 +120,15 @@ class Claims:
             space,
             forms,
             clusters,
-            ClaimGauge(self.question, space),
+            ClaimRounding(self.question, space),
             None,
             tuple(_shifted(space, *region) for region in joint.regions),
             tuple(not joint.is_pair or count <= 1 for count in touching),
         )
 
-    def parcel(self) -> ClaimParcel:
-        """See `Quest.parcel`."""
-        return ClaimParcel(self.question, self.label, self.seed)
+    def payload(self) -> ClaimPayload:
+        """See `Quest.payload`."""
+        return ClaimPayload(self.question, self.label, self.seed)
 
     def first(
         self, options: NativeOptions, deadline: Deadline, enough: float = math.inf
@@ -142,8 +142,8 @@ class Claims:
         points = np.stack([hint.point for hint in hints])
         return self.seeker.follow(points, np.array(lanes, np.int64), at_least, deadline)
 
-    def blur_near(self, found: Found) -> float:
-        """See `Quest.blur_near`."""
+    def rounding_near(self, found: Found) -> float:
+        """See `Quest.rounding_near`."""
         boxes = []
         for point, whole in zip(found.points, self.question.query.points, strict=True):
             near = point.astype(np.float64)
@@ -191,7 +191,7 @@ class Claims:
 
 
 @dataclass(frozen=True, eq=False)
-class ClaimParcel:
+class ClaimPayload:
     """Claims as they travel to another process."""
 
     question: Question
@@ -203,7 +203,7 @@ class ClaimParcel:
         return Claims(self.question, self.label, self.seed)
 
 
-class ClaimGauge:
+class ClaimRounding:
     """Bounds evaluation errors of forms over a node's own region, where they may help.
 
     Parameters
@@ -224,7 +224,7 @@ class ClaimGauge:
             len(node.members) > 1
             or not node.errors[:count].any()
             or not np.isfinite(node.errors).all()
-            or width > _NARROWER * node.gauged
+            or width > _NARROWER * node.rounding_width
             or node.value - target > _MATTERS * float(node.errors[:goals].max())
         ):
             return node
@@ -232,7 +232,7 @@ class ClaimGauge:
         found = question.errors.over(rows, self._boxes(node), own, self._hidden(node))
         errors = node.errors.copy()
         errors[:count] = np.minimum(errors[:count], ROOM * found)
-        return replace(node, errors=errors, gauged=width)
+        return replace(node, errors=errors, rounding_width=width)
 
     def _boxes(self, node: Node) -> list[Box]:
         """Return where each point is."""

@@ -10,7 +10,7 @@ from leaveout.bab.native.quest import NOTHING, Finding, Quest
 
 __all__ = ["Criterion", "shown"]
 
-_BLURRED = 0.01
+_ROUNDED = 0.01
 """Largest relative gap that is put down to float32 evaluation and still called closed."""
 
 
@@ -58,7 +58,7 @@ class Criterion:
         enough = self.quest.enough(lower, self.gap)
         return max(self.cut, enough - 1e-12 * abs(enough))
 
-    def is_met(self, found: Finding | None, upper: float, blur: float, *, at: float) -> bool:
+    def is_met(self, found: Finding | None, upper: float, rounding: float, *, at: float) -> bool:
         """Whether the question is answered: nothing is left to find, or the bounds agree.
 
         Parameters
@@ -66,7 +66,7 @@ class Criterion:
         found : Finding or None
             The best counter-example.
         upper : float
-        blur : float
+        rounding : float
             Bounds so close agree: what float32 evaluation may shift them by.
         at : float
             Where an upper bound says that nothing is left to find: the floor, or the cut.
@@ -80,7 +80,7 @@ class Criterion:
         if math.isinf(upper):
             return False
         enough = self.quest.enough(found.value, self.gap)
-        return upper <= enough or upper - found.value <= min(_BLURRED * abs(upper), blur)
+        return upper <= enough or upper - found.value <= min(_ROUNDED * abs(upper), rounding)
 
 
 def shown(upper: float) -> float:

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 W = TypeVar("W", bound=Finding)
 
 _CLOSED, _ENOUGH = 4.0, 2.0
-"""How many times what float32 evaluation blurs still counts as closed, and ends a search."""
+"""How many times what float32 rounding hides still counts as closed, and ends a search."""
 
 
 class Enclosure(Generic[W]):
@@ -40,17 +40,17 @@ class Enclosure(Generic[W]):
         No counter-example of a member has a higher value, by what was proved before this search.
     proved : float
         Nor has any, by what its workers proved.
-    met : float
+    cut : float
         The largest target under which nodes were settled.
-    betrayed : bool
+    contradicted : bool
         Whether a replayed counter-example contradicts a bound: then nothing proved is used.
     """
 
     def __init__(self, criterion: Criterion, *, reported: bool) -> None:
         self.criterion, self._quest, self._reported = criterion, criterion.quest, reported
         self.witness: W | None = None
-        self.betrayed = False
-        self.proved, self.met = math.inf, -math.inf
+        self.contradicted = False
+        self.proved, self.cut = math.inf, -math.inf
         self._most = self._quest.most
         self.before = np.full(self._quest.members, self._most)
         self._near: float | None = None
@@ -67,9 +67,9 @@ class Enclosure(Generic[W]):
         return max(self.lower, min(self.proved, before))
 
     @property
-    def blur(self) -> float:
+    def rounding(self) -> float:
         """How far float32 evaluation may shift a bound."""
-        return self._quest.blur if self._near is None else self._near
+        return self._quest.rounding if self._near is None else self._near
 
     @property
     def target(self) -> float:
@@ -79,13 +79,13 @@ class Enclosure(Generic[W]):
     @property
     def settled(self) -> bool:
         """Whether there is nothing more to find out."""
-        blur, cut = _ENOUGH * self.blur, self.criterion.cut
-        return self.criterion.is_met(self.witness, self.upper, blur, at=cut)
+        rounding, cut = _ENOUGH * self.rounding, self.criterion.cut
+        return self.criterion.is_met(self.witness, self.upper, rounding, at=cut)
 
     def closed(self, upper: float) -> bool:
         """Whether an upper bound answers the question."""
-        blur, floor = _CLOSED * self.blur, self.criterion.floor
-        return self.criterion.is_met(self.witness, upper, blur, at=floor)
+        rounding, floor = _CLOSED * self.rounding, self.criterion.floor
+        return self.criterion.is_met(self.witness, upper, rounding, at=floor)
 
     def assume(self, before: Floats) -> None:
         """Take over what was proved of each member before."""
@@ -94,7 +94,7 @@ class Enclosure(Generic[W]):
     def recall(self, saved: Saved) -> None:
         """Take over what a search that is gone on with had proved."""
         self.assume(saved.before)
-        self.proved, self.met = saved.proved, saved.met
+        self.proved, self.cut = saved.proved, saved.cut
 
     def keep(self, found: W | None) -> None:
         """Take in a counter-example."""
@@ -102,11 +102,11 @@ class Enclosure(Generic[W]):
             return
         if found.value > self.before[found.member]:
             # Something proved earlier is wrong; nothing of it is used any more.
-            self.betrayed = True
+            self.contradicted = True
             self.before[:] = self._most
             self.proved = math.inf
         if self.witness is None or found.value > self.witness.value:
-            self.witness, self._near = found, self._quest.blur_near(found)
+            self.witness, self._near = found, self._quest.rounding_near(found)
 
     def prove(self, value: float) -> None:
         """Keep what the workers' reports prove of all members: it holds whatever happens next.
@@ -117,8 +117,8 @@ class Enclosure(Generic[W]):
             Of the worst open node. Where none is open, there is no counter-example above the
             targets that were met.
         """
-        self.met = max(self.met, self.target)
-        self.proved = min(self.proved, max(value, self.met))
+        self.cut = max(self.cut, self.target)
+        self.proved = min(self.proved, max(value, self.cut))
 
     def bounds(self, values: Floats) -> tuple[float, Floats]:
         """Return the upper bound of all members and that of each.
@@ -131,8 +131,8 @@ class Enclosure(Generic[W]):
         members = np.minimum(np.minimum(self.before, values), self.proved)
         members = np.maximum(members, self.criterion.least)
         if self.witness is not None and self.witness.value > members[self.witness.member]:
-            self.betrayed = True
-        if self.betrayed:
+            self.contradicted = True
+        if self.contradicted:
             members[:] = max(self._most, self.criterion.least)
         upper = max(self.lower, float(members.max()))
         if self._reported:

@@ -26,7 +26,7 @@ __all__ = ["Explorer", "Stand"]
 
 Floats = NDArray[np.float64]
 
-Gauge = Callable[[Node, float], Node]
+RoundingBound = Callable[[Node, float], Node]
 
 _BATCH = 32
 _WIDEST = 512
@@ -35,7 +35,7 @@ _WIDEST = 512
 _FEW = 16
 """Sets of at most this many members are taken apart at once."""
 
-_AIM = 0.97
+_STOP_AT = 0.97
 """Children are bounded until they are this far below the largest value of all."""
 
 
@@ -78,7 +78,7 @@ class Explorer:
         First number to name nodes by.
     stride : int
         From one number to the next, so that several explorers never use the same.
-    gauge : callable, optional
+    bound_rounding : callable, optional
         Bounds evaluation errors of a node anew, given the target, where that may help.
     """
 
@@ -93,7 +93,7 @@ class Explorer:
         seed: int = 0,
         first: int = 0,
         stride: int = 1,
-        gauge: Gauge | None = None,
+        bound_rounding: RoundingBound | None = None,
     ) -> None:
         self.space, self.clusters, self.kernel = space, clusters, kernel
         self.forms, self.work = forms, Work(steps)
@@ -101,10 +101,10 @@ class Explorer:
         self.records: list[Record] | None = None
         self.handoff: Handoff | None = None
         self.bounded = 0
-        self.stuck = -math.inf
+        self.unresolved = -math.inf
         self.anchors = Anchors()
         self.closed = np.full(space.count, -math.inf)
-        self.gauge = gauge
+        self.bound_rounding = bound_rounding
         self._names = itertools.count(first, stride)
         self._order = itertools.count()
         self._heap: list[tuple[float, int, Node]] = []
@@ -176,7 +176,7 @@ class Explorer:
         for brancher in (self.brancher.copy(), self.brancher.other()):
             side = Explorer(
                 self.space, self.clusters, self.kernel, self.forms,
-                steps=self.work.steps, gauge=self.gauge,
+                steps=self.work.steps, bound_rounding=self.bound_rounding,
             )  # fmt: skip
             side._names, side.brancher, side.handoff = self._names, brancher, self.handoff
             side.records = None if self.records is None else []
@@ -196,7 +196,7 @@ class Explorer:
         self.anchors.forget(side.anchors)
         self.add(left)
         self.closed = np.maximum(self.closed, side.closed)
-        self.stuck = max(self.stuck, side.stuck)
+        self.unresolved = max(self.unresolved, side.unresolved)
         self.brancher = side.brancher
         if self.records is not None and side.records is not None:
             self.records += side.records
@@ -206,12 +206,12 @@ class Explorer:
         """Largest value of an open node, or of one that cannot be split any further."""
         while self._heap and self.anchors.gone(self._heap[0][2]):
             heapq.heappop(self._heap)
-        return max(self.stuck, -self._heap[0][0] if self._heap else -math.inf)
+        return max(self.unresolved, -self._heap[0][0] if self._heap else -math.inf)
 
     def stand(self, target: float) -> Stand:
         """Where it stands."""
         value = self.value
-        return Stand(value, len(self._heap), self.bounded, value > max(target, self.stuck))
+        return Stand(value, len(self._heap), self.bounded, value > max(target, self.unresolved))
 
     def start(self, roots: list[Node], target: float) -> None:
         """Bound nodes that are not, and take over those above the target."""
@@ -221,11 +221,11 @@ class Explorer:
         """Split the most urgent nodes for some seconds, or until none is above the target."""
         deadline = Deadline.after(seconds)
         while not deadline.over:
-            bar = max(target, self.stuck)
-            if self.value <= bar:
+            threshold = max(target, self.unresolved)
+            if self.value <= threshold:
                 self._drop()
                 break
-            self._round(bar)
+            self._round(threshold)
         return self.stand(target)
 
     def _drop(self) -> None:
@@ -251,8 +251,8 @@ class Explorer:
                 self._settle(node)
                 continue
             node = self.anchors.met(node, target, proved)
-            if self.gauge is not None:
-                node = self.gauge(node, target)
+            if self.bound_rounding is not None:
+                node = self.bound_rounding(node, target)
             if self.handoff is not None and self.handoff.wants(node):
                 node = self.handoff.bounded(node, target)
                 if node.value <= target:
@@ -265,8 +265,8 @@ class Explorer:
                 continue
             if split is None:
                 # Every phase is settled and every input narrow: the value is a leak's own, but
-                # for what float32 evaluation blurs.
-                self.stuck = max(self.stuck, node.value)
+                # for what float32 rounding hides.
+                self.unresolved = max(self.unresolved, node.value)
                 self._settle(node)
                 continue
             if split.kind == "members":
@@ -278,8 +278,8 @@ class Explorer:
             children.append(self._children(node, split))
         if not parents:
             return
-        aim = max(target, top - (1.0 - _AIM) * abs(top))
-        values = iter(self._bound([child for each in children for child in each], target, aim))
+        stop_at = max(target, top - (1.0 - _STOP_AT) * abs(top))
+        values = iter(self._bound([child for each in children for child in each], target, stop_at))
         for node, split, own in zip(parents, splits, children, strict=True):
             self.brancher.learn(split, node.value, list(itertools.islice(values, len(own))), target)
 
@@ -314,7 +314,7 @@ class Explorer:
         assert self.clusters is not None, "sets of members need clusters"
         return list(self.clusters.split(node.members))
 
-    def _bound(self, nodes: list[Node], target: float, aim: float) -> list[float]:
+    def _bound(self, nodes: list[Node], target: float, stop_at: float) -> list[float]:
         """Bound nodes, keep those above the target; returns the values, in the order given."""
         given = [node.ident for node in nodes]
         nodes, gone = self._snapped(nodes)
@@ -325,7 +325,7 @@ class Explorer:
             self._note(empty, target, EMPTY)
             self._settle(empty)
         if nodes:
-            batch, groups = batch_of(nodes, target, aim)
+            batch, groups = batch_of(nodes, target, stop_at)
             sets = self.space.sets(groups)
             many = ~sets.exact[batch.which]
             work = replace(self.work, steps=0) if many.all() else self.work

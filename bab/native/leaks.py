@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from leaveout.bab.attack.leak_attack import improve_many, scout
+from leaveout.bab.attack.leak_attack import find_leak, improve_many
 from leaveout.bab.instance import Instance
 from leaveout.bab.native.clusters import make_clusters
 from leaveout.bab.native.files.checkpoint import Checkpoint
@@ -24,7 +24,7 @@ from leaveout.bab.native.handoff import Handoff
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.pairs import make_space
 from leaveout.bab.native.quest import Hint, Prepared
-from leaveout.bab.native.rounding_bound import LeakGauge, blur_at
+from leaveout.bab.native.rounding_bound import LeakRounding, rounding_near
 from leaveout.bab.native.search import searched
 from leaveout.bab.result import EngineResult, ProgressCallback
 from leaveout.bab.witness import Replayer, Witness
@@ -34,7 +34,7 @@ from leaveout.errors import FamilyError
 from leaveout.models import Family, Members, load_family_file
 from leaveout.models.onnx_file import network_from
 
-__all__ = ["LeakParcel", "Leaks", "search"]
+__all__ = ["LeakPayload", "Leaks", "search"]
 
 _BY_PATH = 2**25
 """Bytes from which on a family travels as the name of its file."""
@@ -55,7 +55,7 @@ class Leaks:
     def __init__(self, instance: Instance, label: int) -> None:
         self.instance, self.label = instance, label
         self.members = len(instance.family)
-        self.blur = instance.network_error + instance.member_error
+        self.rounding = instance.network_error + instance.member_error
 
     @cached_property
     def most(self) -> float:
@@ -66,9 +66,9 @@ class Leaks:
     def room(self) -> Room:
         """See `Quest.room`."""
         rivals, instance = self.instance.labels - 1, self.instance
-        blur = np.full((rivals, rivals + 1), instance.network_error)
-        blur[:, -1] = instance.member_error
-        return Room(blur, np.ones(rivals))
+        rounding = np.full((rivals, rivals + 1), instance.network_error)
+        rounding[:, -1] = instance.member_error
+        return Room(rounding, np.ones(rivals))
 
     @cached_property
     def _replayer(self) -> Replayer:
@@ -84,17 +84,17 @@ class Leaks:
             space=space,
             forms=forms.over(space.numbers, space.origin, space.lower, space.upper),
             clusters=make_clusters(first, instance.members, options.seed),
-            gauge=LeakGauge(instance, label, space),
+            bound_rounding=LeakRounding(instance, label, space),
             handoff=Handoff(space, instance, label, options.solver),
         )
 
-    def parcel(self) -> LeakParcel:
-        """See `Quest.parcel`; a large family that lies in a file stays there."""
+    def payload(self) -> LeakPayload:
+        """See `Quest.payload`; a large family that lies in a file stays there."""
         instance = self.instance
         family = instance.family
         size = sum(stack.nbytes for stack in family.parameters.values())
         by_path = bool(family.source) and size >= _BY_PATH
-        return LeakParcel(
+        return LeakPayload(
             model=instance.network.model.SerializeToString(),
             source=instance.network.source,
             family=None if by_path else replace(family, parameters=dict(family.parameters)),
@@ -112,7 +112,7 @@ class Leaks:
     ) -> Witness | None:
         """See `Quest.first`."""
         given = (self.instance, self.label, self._replayer)
-        return scout(*given, seed=options.seed, deadline=deadline, enough=enough)
+        return find_leak(*given, seed=options.seed, deadline=deadline, enough=enough)
 
     def follow(self, hints: list[Hint], at_least: float, deadline: Deadline) -> Witness | None:
         """See `Quest.follow`."""
@@ -125,9 +125,9 @@ class Leaks:
             at_least=at_least,
         )
 
-    def blur_near(self, found: Witness) -> float:
-        """See `Quest.blur_near`."""
-        return blur_at(self.instance, found)
+    def rounding_near(self, found: Witness) -> float:
+        """See `Quest.rounding_near`."""
+        return rounding_near(self.instance, found)
 
     def enough(self, lower: float, gap: float) -> float:
         """See `Quest.enough`."""
@@ -151,7 +151,7 @@ class Leaks:
 
 
 @dataclass(frozen=True, eq=False)
-class LeakParcel:
+class LeakPayload:
     """Leaks of one label, without what is large or can be had again.
 
     Attributes

@@ -55,7 +55,7 @@ class Node:
         What is asked of it: see `Forms`.
     errors : ndarray of float64, shape (rows,)
         How far float32 evaluation may move each form of the case here.
-    gauged : float
+    rounding_width : float
         Mean width of the region over which the errors were bounded.
     value : float
         No counter-example of the node has a higher value, but for those cut away.
@@ -83,10 +83,10 @@ class Node:
     cz: NDArray[np.float32]
     cd: NDArray[np.float32]
     share: Floats
-    pull: Floats
-    tension: Floats
+    input_score: Floats
+    neuron_score: Floats
     errors: Floats
-    gauged: float
+    rounding_width: float
     value: float
     warm: bool
     spread: float = 0.0
@@ -143,23 +143,23 @@ def root_node(
         cz=nothing,
         cd=nothing,
         share=share,
-        pull=np.zeros(layout.inputs),
-        tension=np.full(layout.hidden, -1.0),
+        input_score=np.zeros(layout.inputs),
+        neuron_score=np.full(layout.hidden, -1.0),
         errors=errors,
-        gauged=float((upper - lower).mean()),
+        rounding_width=float((upper - lower).mean()),
         value=np.inf,
         warm=False,
         plain=plain,
     )
 
 
-def batch_of(nodes: list[Node], target: float, aim: float) -> tuple[Batch, list[Members]]:
+def batch_of(nodes: list[Node], target: float, stop_at: float) -> tuple[Batch, list[Members]]:
     """Lay nodes side by side; the sets of members they are about are listed once each.
 
     Parameters
     ----------
     nodes : list of Node
-    target, aim : float
+    target, stop_at : float
         What need not be bounded further, and what the ascent stops at.
     """
     groups: dict[bytes, int] = {}
@@ -184,7 +184,7 @@ def batch_of(nodes: list[Node], target: float, aim: float) -> tuple[Batch, list[
         warm=np.array([node.warm for node in nodes]),
         errors=np.stack([node.errors for node in nodes]),
         cut=np.full(len(nodes), target),
-        aim=np.full(len(nodes), aim),
+        stop_at=np.full(len(nodes), stop_at),
     )
     return batch, listed
 
@@ -200,8 +200,8 @@ def with_bounds(node: Node, found: Bounded, i: int, spread: float, target: float
         cz=found.cz[i].astype(np.float32),
         cd=found.cd[i].astype(np.float32),
         share=found.share[i].copy(),
-        pull=found.pull[i].copy(),
-        tension=found.tension[i].copy(),
+        input_score=found.input_score[i].copy(),
+        neuron_score=found.neuron_score[i].copy(),
         value=min(float(found.value[i]), node.cap),
         warm=True,
         spread=spread,

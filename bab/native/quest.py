@@ -18,7 +18,7 @@ from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.pairs import Space
 from leaveout.deadline import Deadline
 
-__all__ = ["NOTHING", "Finding", "Hint", "Parcel", "Prepared", "Quest"]
+__all__ = ["NOTHING", "Finding", "Hint", "Payload", "Prepared", "Quest"]
 
 Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
@@ -72,7 +72,7 @@ class Prepared:
         As `Forms.over` gives them.
     clusters : Clusters or None
         Needed where there are several members.
-    gauge : callable
+    bound_rounding : callable
         Bounds evaluation errors of a node anew, given the target, where that may help.
     handoff : Handoff or None
     regions : tuple of (ndarray, ndarray) or None
@@ -84,7 +84,7 @@ class Prepared:
     space: Space
     forms: Forms
     clusters: Clusters | None
-    gauge: Callable[[Node, float], Node]
+    bound_rounding: Callable[[Node, float], Node]
     handoff: Handoff | None = None
     regions: tuple[tuple[Floats, Floats], ...] | None = None
     ties: tuple[bool, ...] | None = None
@@ -105,7 +105,7 @@ class Prepared:
         return [self.root(members, case, name()) for case in range(self.forms.cases)]
 
 
-class Parcel(Protocol):
+class Payload(Protocol):
     """A question as it travels to another process."""
 
     def open(self) -> Quest[Any]:
@@ -137,7 +137,7 @@ class Quest(Protocol[W]):
         ...
 
     @property
-    def blur(self) -> float:
+    def rounding(self) -> float:
         """How far float32 evaluation may shift a bound anywhere."""
         ...
 
@@ -155,7 +155,7 @@ class Quest(Protocol[W]):
         """Bring the question into the kernels' form."""
         ...
 
-    def parcel(self) -> Parcel:
+    def payload(self) -> Payload:
         """Return the question as it travels to another process."""
         ...
 
@@ -167,7 +167,7 @@ class Quest(Protocol[W]):
         """Seek a better counter-example from where the explorers see the highest bounds."""
         ...
 
-    def blur_near(self, found: W) -> float:
+    def rounding_near(self, found: W) -> float:
         """Return how far float32 evaluation may shift a bound near a counter-example."""
         ...
 

@@ -80,7 +80,7 @@ class Race:
             self._heat = None
             return
         ours, theirs = heat.sides
-        self._end(heat, explorer, ours if _leads(ours, theirs, self._target) else theirs)
+        self._end(heat, explorer, ours if _is_ahead(ours, theirs, self._target) else theirs)
 
     def step(self, explorer: Explorer, target: float, seconds: float) -> Stand:
         """Explore for some seconds."""
@@ -105,7 +105,7 @@ class Race:
         if stand.worth_going_on:
             if min(ours.bounded, theirs.bounded) < heat.length:
                 return
-            side = ours if _leads(ours, theirs, target) else theirs
+            side = ours if _is_ahead(ours, theirs, target) else theirs
         elif stand.value > target:
             # Nothing is left to split, but not all is proved: the other may get further.
             side = ours if side is theirs else theirs
@@ -118,7 +118,7 @@ class Race:
         explorer.adopt(heat.nodes, winner)
 
 
-def _leads(ours: Explorer, theirs: Explorer, target: float) -> bool:
+def _is_ahead(ours: Explorer, theirs: Explorer, target: float) -> bool:
     first, second = ours.stand(target), theirs.stand(target)
     if abs(first.value - second.value) > _EVEN * (max(first.value, second.value) - target):
         return first.value < second.value

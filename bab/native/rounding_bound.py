@@ -12,7 +12,7 @@ from leaveout.bab.native.pairs import Space
 from leaveout.bab.witness import Witness
 from leaveout.encoders import Box, Interval, rounding_error
 
-__all__ = ["ROOM", "SMALL_REGION", "LeakGauge", "blur_at"]
+__all__ = ["ROOM", "SMALL_REGION", "LeakRounding", "rounding_near"]
 
 ROOM = 1.0 + 1e-6
 """Errors are taken so much larger, for a checker whose own analysis rounds in another way."""
@@ -27,7 +27,7 @@ _NARROWER = 0.7
 """... and the region has shrunk this much since they last were."""
 
 
-class LeakGauge:
+class LeakRounding:
     """Bounds evaluation errors of leaks over a node's own region, where they may help.
 
     What rounding may do to a margin there is less than over the box: activations are smaller, and
@@ -50,7 +50,7 @@ class LeakGauge:
         known = float(node.errors[0]) + float(node.errors[-1])
         if (
             len(node.members) > 1
-            or width > _NARROWER * node.gauged
+            or width > _NARROWER * node.rounding_width
             or node.value - target > _MATTERS * known
         ):
             return node
@@ -72,10 +72,10 @@ class LeakGauge:
         errors = np.full_like(node.errors, ROOM * found.of_margins(label, rivals))
         found = rounding_error(instance.others.evaluation(int(node.members[0])), other, box)
         errors[-1] = ROOM * found.of_margins(label, [rivals[node.case]])
-        return replace(node, errors=np.minimum(node.errors, errors), gauged=width)
+        return replace(node, errors=np.minimum(node.errors, errors), rounding_width=width)
 
 
-def blur_at(instance: Instance, witness: Witness) -> float:
+def rounding_near(instance: Instance, witness: Witness) -> float:
     """Return how far float32 evaluation of N and of the member may shift a bound near a witness."""
     near = witness.x.astype(np.float64)
     box = Box(

@@ -1,4 +1,4 @@
-"""Bound the answer of a question: explorers from above, scouting from below."""
+"""Bound the answer of a question: explorers from above, attacks from below."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from leaveout.bab.native.groups import Group
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.quest import Finding, Hint, Quest
 from leaveout.bab.native.stop import Stop
-from leaveout.bab.native.workers.coordinator import Team
+from leaveout.bab.native.workers.coordinator import Coordinator
 from leaveout.bab.native.workers.executors import make_executor
 from leaveout.bab.native.workers.pool import OverdueError, WorkerLostError
-from leaveout.bab.native.workers.state import SiteState, TornError
+from leaveout.bab.native.workers.worker import FailedError, WorkerState
 from leaveout.bab.result import Progress, ProgressCallback, Reason, SearchResult
 from leaveout.deadline import NEVER, Deadline
 
@@ -40,7 +40,7 @@ _FIRST = 0.2
 """Seconds of the first rounds, when much changes."""
 
 _SCOUTING = 0.2
-"""Share of the time that may go into the first scouting."""
+"""Share of the time that may go into the first attack."""
 
 _IMPROVING = 0.25
 """Share of the time that may go into following the explorers' hints."""
@@ -140,7 +140,7 @@ class NativeSearch(Generic[W]):
         self.groups: list[Group] = []
         self.earlier: list[Record] = []
         self.earlier_seconds = 0.0
-        self.team: Team | None = None
+        self.coordinator: Coordinator | None = None
         self.values = np.full(quest.members, math.inf)
         self.exploring = self.improving = 0.0
         if known is not None:
@@ -150,7 +150,7 @@ class NativeSearch(Generic[W]):
     @property
     def records(self) -> list[Record]:
         """What a certificate needs, where one is asked for."""
-        return self.earlier + (self.team.records if self.team else [])
+        return self.earlier + (self.coordinator.records if self.coordinator else [])
 
     def run(self) -> SearchResult[W]:
         """Search until the question is settled, the time is over, or Ctrl-C.
@@ -183,8 +183,8 @@ class NativeSearch(Generic[W]):
             self.stop = Stop.INTERRUPTED
             result = self._result()
         finally:
-            if self.team is not None:
-                self.team.close()
+            if self.coordinator is not None:
+                self.coordinator.close()
         return result
 
     def _search(self) -> None:
@@ -193,29 +193,29 @@ class NativeSearch(Generic[W]):
             self._recall(saved)
         self._tell()
         if saved is None and self.quest.seeks_first:
-            self._scout()
+            self._attack()
         elif saved is None and not self.known.settled:
             # Samples alone take no time, and some bound from below is better than none.
             self.known.keep(self.quest.first(self.options, Deadline.after(0.0)))
         if self.known.settled:
             return
-        self.team = Team(
-            crew=make_executor(self.options).crew(self.quest, self.options),
+        self.coordinator = Coordinator(
+            pool=make_executor(self.options).pool(self.quest, self.options),
             members=self.quest.members,
             checkpoint=self.checkpoint,
             records=self.options.certificate,
             deadline=self.deadline.later(max(_LEAST_GRACE, _GRACE * (self.options.seconds or 0.0))),
         )
         if saved is not None:
-            self.team.resume(saved, self.known.target)
-            self.known.prove(self.team.value)
+            self.coordinator.resume(saved, self.known.target)
+            self.known.prove(self.coordinator.value)
         else:
-            self.team.start(self.known.target)
-            self.known.prove(self.team.value)
+            self.coordinator.start(self.known.target)
+            self.known.prove(self.coordinator.value)
             self._tell()
             if not self.quest.seeks_first:
-                self._scout()
-        self._explore(self.team)
+                self._attack()
+        self._explore(self.coordinator)
 
     def _recall(self, saved: Saved) -> None:
         assert self.checkpoint is not None
@@ -223,7 +223,7 @@ class NativeSearch(Generic[W]):
         self.earlier, self.earlier_seconds = saved.records, saved.seconds
         self.known.keep(self.checkpoint.replayed(saved.point, saved.member, self.quest))
 
-    def _scout(self) -> None:
+    def _attack(self) -> None:
         if self.known.settled:
             return
         limit = self.deadline
@@ -234,75 +234,79 @@ class NativeSearch(Generic[W]):
         self.known.keep(self.quest.first(self.options, limit, enough))
         self._tell()
 
-    def _explore(self, team: Team) -> None:
+    def _explore(self, coordinator: Coordinator) -> None:
         rounds = 0
-        while not self._over(team):
+        while not self._over(coordinator):
             begun = time.perf_counter()
             seconds = min(_FIRST * (1 + rounds), _ROUND, self.deadline.left)
-            together = team.crew.size > 1 and rounds > 0
-            team.step(self.known.target, seconds, self._inform if together else _nothing)
-            self.known.prove(team.value)
+            together = coordinator.pool.size > 1 and rounds > 0
+            coordinator.step(self.known.target, seconds, self._inform if together else _nothing)
+            self.known.prove(coordinator.value)
             self.exploring += time.perf_counter() - begun
-            if team.crew.size > 1:
-                team.share(self.known.target)
-                self.known.prove(team.value)
+            if coordinator.pool.size > 1:
+                coordinator.share(self.known.target)
+                self.known.prove(coordinator.value)
             if not together:
                 self._follow()
-            self._save(team)
+            self._save(coordinator)
             self._tell()
             rounds += 1
 
     def _inform(self) -> None:
-        """While workers explore, climb from what they saw last, and tell them what was found."""
-        assert self.team is not None
+        """While workers explore, ascend from what they saw last, and tell them what was found."""
+        assert self.coordinator is not None
         self._follow()
-        self.team.crew.tell(self.known.target)
+        self.coordinator.pool.tell(self.known.target)
 
-    def _save(self, team: Team, *, at_once: bool = False) -> None:
-        if self.checkpoint is None or self.known.betrayed or not (at_once or self.checkpoint.due()):
+    def _save(self, coordinator: Coordinator, *, at_once: bool = False) -> None:
+        if (
+            self.checkpoint is None
+            or self.known.contradicted
+            or not (at_once or self.checkpoint.due())
+        ):
             return
         witness = self.known.witness
 
-        def make(states: list[SiteState], records: list[Record]) -> Saved:
+        def make(states: list[WorkerState], records: list[Record]) -> Saved:
             return Saved(
                 point=self.quest.saved(witness) if witness else None,
                 member=witness.member if witness else -1,
                 before=self.known.before,
                 proved=self.known.proved,
-                met=self.known.met,
+                cut=self.known.cut,
                 seconds=self._seconds,
                 states=states,
                 records=self.earlier + records,
             )
 
-        team.save(make)
+        coordinator.save(make)
 
     @property
     def _seconds(self) -> float:
         return self.earlier_seconds + time.perf_counter() - self.started
 
     def _follow(self) -> None:
-        """Climb from where the explorers see the highest bounds."""
+        """Ascend from where the explorers see the highest bounds."""
         total = self.exploring + self.improving
-        team = self.team
-        if team is None or self.improving > _IMPROVING * total or self._over(team):
+        coordinator = self.coordinator
+        if coordinator is None or self.improving > _IMPROVING * total or self._over(coordinator):
             return
         begun = time.perf_counter()
-        hints: list[Hint] = [hint for report in team.reports for hint in report.hints]
+        hints: list[Hint] = [hint for report in coordinator.reports for hint in report.hints]
         hints = [hint for hint in hints if hint.value > self.known.target]
         if hints:
             self.known.keep(self.quest.follow(hints, self.known.lower, self.deadline))
         self.improving += time.perf_counter() - begun
 
-    def _over(self, team: Team) -> bool:
+    def _over(self, coordinator: Coordinator) -> bool:
         saving = self.checkpoint.cost if self.checkpoint is not None else 0.0
         self.stop = None
         if self.deadline.left <= saving:
             self.stop = Stop.LATE
-        elif self.options.nodes is not None and team.bounded >= self.options.nodes:
+        elif self.options.nodes is not None and coordinator.bounded >= self.options.nodes:
             self.stop = Stop.NODES
-        given_up = self.stop is not None or self.known.betrayed
-        return given_up or self.known.settled or not team.worth_going_on
+        given_up = self.stop is not None or self.known.contradicted
+        return given_up or self.known.settled or not coordinator.worth_going_on
 
     def _fail(self, error: Exception) -> None:
         if self.stop is not Stop.INTERRUPTED:
@@ -311,11 +315,11 @@ class NativeSearch(Generic[W]):
     def _collect(self) -> bool:
         """Ask the workers what they know of each member; return whether they still answer."""
         # Before all have reported once, some may not have been given what is theirs.
-        if self.team is None or not self.team.reports or self.stop is Stop.FAILED:
+        if self.coordinator is None or not self.coordinator.reports or self.stop is Stop.FAILED:
             return False
         try:
-            self.values = self.team.values()
-        except TornError:
+            self.values = self.coordinator.values()
+        except FailedError:
             # They do, but this cannot be told.
             return True
         except OverdueError:
@@ -329,37 +333,37 @@ class NativeSearch(Generic[W]):
         """Save the result, or how far it got."""
         if self.checkpoint is None:
             return
-        if self.known.betrayed:
+        if self.known.contradicted:
             self.checkpoint.discard()
         elif result.closed or result.reason == "numerical":
             self.checkpoint.finish(self.quest, result, self.records)
-        elif self.team is not None and answering:
-            self.team.deadline = NEVER
-            with contextlib.suppress(TornError):
-                self._save(self.team, at_once=True)
+        elif self.coordinator is not None and answering:
+            self.coordinator.deadline = NEVER
+            with contextlib.suppress(FailedError):
+                self._save(self.coordinator, at_once=True)
 
     def _group(self, result: SearchResult[W]) -> None:
         """Ask which members the bound rests on; where that cannot be told, do without."""
-        team = self.team
-        if not self.grouping or team is None or self.quest.members < 2:
+        coordinator = self.coordinator
+        if not self.grouping or coordinator is None or self.quest.members < 2:
             return
-        if self.known.betrayed or self.stop is Stop.INTERRUPTED:
+        if self.known.contradicted or self.stop is Stop.INTERRUPTED:
             return
         late = self.stop is Stop.LATE
-        with contextlib.suppress(TornError, OverdueError, WorkerLostError, MemoryError):
-            self.groups = team.groups(result.member_upper, self.known.lower, late)
+        with contextlib.suppress(FailedError, OverdueError, WorkerLostError, MemoryError):
+            self.groups = coordinator.groups(result.member_upper, self.known.lower, late)
 
     def _tell(self) -> None:
         if self.progress is None:
             return
-        team = self.team
+        coordinator = self.coordinator
         self.progress(
             Progress(
                 label=self.quest.label,
                 lower=max(self.known.lower, self.quest.least),
                 upper=max(shown(self.known.upper), self.quest.least),
-                open_sets=team.open_nodes if team else 0,
-                solved=team.bounded if team else 0,
+                open_sets=coordinator.open_nodes if coordinator else 0,
+                solved=coordinator.bounded if coordinator else 0,
                 seconds=self._seconds,
                 remaining=self.deadline.limit,
             )
@@ -377,22 +381,22 @@ class NativeSearch(Generic[W]):
             reason=reason,
             detail=detail,
             member_upper=member_upper,
-            solved=self.team.bounded if self.team else 0,
+            solved=self.coordinator.bounded if self.coordinator else 0,
             seconds=self._seconds,
             interrupted=self.stop is Stop.INTERRUPTED,
-            betrayed=self.known.betrayed,
+            contradicted=self.known.contradicted,
         )
 
     def _verdict(self, upper: float) -> tuple[bool, Reason | None, str]:
-        if self.known.betrayed:
+        if self.known.contradicted:
             what = "a replayed counter-example exceeds a bound; please report this"
             return False, "numerical", what
         if self.known.closed(upper):
             return True, None, ""
         if self.stop is not None:
             return False, *self.stop.why(self.options, self.failure)
-        blur = self.known.blur
-        return False, "numerical", f"float32 evaluation blurs what is asked by {blur:.2g}"
+        rounding = self.known.rounding
+        return False, "numerical", f"float32 rounding may move what is asked by {rounding:.2g}"
 
 
 def _nothing() -> None:

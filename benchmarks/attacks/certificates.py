@@ -100,7 +100,7 @@ def _write(instance: Instance, case: Case, folder: Path, path: Path) -> bool:
     """Write a certificate of one label; whether there was anything to write."""
     book = CertificateBook("campaign", "campaign.spec", "")
     records: list[Record] = []
-    with mock.patch("leaveout.bab.native.leaks.scout", lambda *a, **k: None):
+    with mock.patch("leaveout.bab.native.leaks.find_leak", lambda *a, **k: None):
         result = search_native(
             instance,
             case["label"],

@@ -196,8 +196,8 @@ def number(node: Node, scene: Scene) -> Array:
             centre = np.asarray([_like(v, scene) for v in rest[1]])
             return np.asarray(np.abs(first - centre).max(axis=1))
     scores = scene.scores[rest[0], rest[1]]
-    leads = _leads(scores)
-    return leads.max(axis=1) if rest[2] is None else leads[:, rest[2]]
+    margins = _margins(scores)
+    return margins.max(axis=1) if rest[2] is None else margins[:, rest[2]]
 
 
 def _like(value: float, scene: Scene) -> Any:
@@ -205,7 +205,7 @@ def _like(value: float, scene: Scene) -> Any:
     return Fraction(value) if one.dtype == object else value
 
 
-def _leads(scores: Array) -> Array:
+def _margins(scores: Array) -> Array:
     labels = scores.shape[1]
     return np.stack(
         [scores[:, c] - np.delete(scores, c, axis=1).max(axis=1) for c in range(labels)], axis=1
@@ -264,11 +264,11 @@ def margin(node: Node, scene: Scene) -> Array:
             return np.where(gap > 0, -gap, 1e30)
         case "label":
             operator, (network, point), right = rest
-            own = _leads(scene.scores[network, point])
+            own = _margins(scene.scores[network, point])
             if isinstance(right, int):
                 found = own[:, right]
             else:
-                other = _leads(scene.scores[right[0], right[1]])
+                other = _margins(scene.scores[right[0], right[1]])
                 found = np.minimum(own, other).max(axis=1)
             return np.asarray(found if operator == "==" else -found)
     gap = number(rest[2], scene) - number(rest[1], scene)

@@ -83,7 +83,7 @@ def warm_up() -> None:
 
 
 def random_ask(rng: np.random.Generator, labels: int) -> Case:
-    """Draw how leaks are asked for; mostly without scouting, which could hide a wrong bound."""
+    """Draw how leaks are asked for; mostly without an attack, which could hide a wrong bound."""
     engines = [["native"], ["lucid"], ["native", "lucid"]]
     decide = bool(rng.random() < 0.6)
     return {
@@ -91,7 +91,7 @@ def random_ask(rng: np.random.Generator, labels: int) -> Case:
         "label": int(rng.integers(labels)),
         "decide": decide,
         "floor": float(rng.choice([-1e-9, 0.0, 0.01, 0.3, 1.0, 1.5])) if decide else 0.0,
-        "scout": bool(rng.random() < 0.15),
+        "attack": bool(rng.random() < 0.15),
         "kernel": "numpy" if rng.random() < 0.03 else "cpu",
         # With proofs kept, nothing is handed to a solver, which takes long.
         "proofs": bool(rng.random() < 0.9),
@@ -103,9 +103,9 @@ def run(instance: Instance, ask: Case, engine: str) -> EngineResult:
     """Ask an engine."""
     given = {"floor": ask["floor"], "decide": ask["decide"]}
     with contextlib.ExitStack() as stack:
-        if not ask["scout"]:
+        if not ask["attack"]:
             for module in ("leaveout.bab.native.leaks", "leaveout.bab.lucid.algorithm"):
-                stack.enter_context(mock.patch(f"{module}.scout", lambda *a, **k: None))
+                stack.enter_context(mock.patch(f"{module}.find_leak", lambda *a, **k: None))
         if engine == "lucid":
             stack.enter_context(mock.patch("leaveout.bab.lucid.algorithm.SolverPool", WarmPool))
             lucid = LucidOptions(seconds=5 * ask["seconds"])
@@ -131,7 +131,7 @@ def judge(case: Case, ask: Case, result: EngineResult) -> str | None:
         return f"a bound is no number: {known.tolist()}"
     if result.witness is not None and lower > upper:
         return f"bounds cross: {lower!r} > {upper!r}"
-    if result.betrayed:
+    if result.contradicted:
         return "a replayed leak contradicts the engine: it says so itself"
     inputs = Inputs.of(case["box"])
     network, members = runtimes(case)
@@ -187,7 +187,7 @@ def leaks_of(
         for member in members:
             other = confidences(member.scores(points), label)
             for how in (0, 1):
-                # Where there is no leak, uphill is where the member's lead shrinks.
+                # Where there is no leak, uphill is where the member's margin shrinks.
                 lost = (other[how] <= 0) & (own[how] > 0)
                 rows.append(np.where(lost, own[how], -1e30 - np.maximum(other[how], 0.0)))
         return np.stack(rows)

@@ -21,7 +21,7 @@ class Listed(Leaks):
         """Draw a planted question, and how it is asked."""
         case = planted_question(rng)
         ask = random_ask(rng, case["net"]["labels"])
-        ask["scout"] = False
+        ask["attack"] = False
         if rng.random() < 0.85:
             ask["label"] = 0
         return {**case, "ask": ask}

@@ -246,9 +246,9 @@ def _too_far(
     if not (off <= allowed).all():
         at = np.unravel_index(np.argmax(off - allowed), off.shape)
         return f"scores: {theirs[at]:.9g} read as {ours[at]:.9g}, charged {allowed[at[1]]:.3g}"
-    leads = np.abs((theirs[:, :1] - theirs[:, 1:]) - (ours[:, :1] - ours[:, 1:]))
-    if not (leads <= pairs).all():
-        return f"leads: off by {leads.max(axis=0)}, charged {pairs}"
-    if not (leads <= confidence).all():
-        return f"confidences: off by {leads.max():.3g}, charged {confidence:.3g}"
+    margins = np.abs((theirs[:, :1] - theirs[:, 1:]) - (ours[:, :1] - ours[:, 1:]))
+    if not (margins <= pairs).all():
+        return f"margins: off by {margins.max(axis=0)}, charged {pairs}"
+    if not (margins <= confidence).all():
+        return f"confidences: off by {margins.max():.3g}, charged {confidence:.3g}"
     return None

@@ -88,7 +88,7 @@ def look(
         Where something is known to be.
     rng : numpy.random.Generator
     value : callable
-        Of points, shape (p, d), each in the set; shape (p,) or (k, p): each row is climbed.
+        Of points, shape (p, d), each in the set; shape (p,) or (k, p): each row is ascended.
     count, rounds : int
         Random points, and steps uphill.
 

@@ -223,7 +223,7 @@ class Players(Generic[C]):
         import torch
 
         for _ in range(self._game.leader_steps):
-            distance, error = self._lead()
+            distance, error = self._margin()
         for _ in range(self._game.follower_steps):
             self.follow()
         with torch.no_grad():
@@ -245,7 +245,7 @@ class Players(Generic[C]):
             tuple(self._distance), tuple(self._error), tuple(self._follower), tuple(self._answers)
         )
 
-    def _lead(self) -> tuple[Tensor, Tensor]:
+    def _margin(self) -> tuple[Tensor, Tensor]:
         import torch
         from torch.nn import functional
 

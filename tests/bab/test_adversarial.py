@@ -147,7 +147,7 @@ def test_a_bound_below_a_replayed_leak_makes_the_solver_unbelievable(monkeypatch
     result = search(instance, label, LucidOptions(seconds=HANGS))
     assert not result.closed
     assert result.reason == "numerical"
-    assert result.betrayed
+    assert result.contradicted
     assert result.upper >= truth.lower
     # Nothing it said of any member is used.
     assert (result.member_upper >= min(instance.most(label), truth.upper)).all()

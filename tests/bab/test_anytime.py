@@ -136,7 +136,7 @@ def test_an_interrupt_anywhere_in_the_bookkeeping_costs_no_soundness(monkeypatch
         calls.append(place)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("leaveout.bab.lucid.algorithm.scout", lambda *args, **kwargs: None)
+    monkeypatch.setattr("leaveout.bab.lucid.algorithm.find_leak", lambda *args, **kwargs: None)
     monkeypatch.setattr(f"leaveout.bab.lucid.algorithm.{place}", interrupt)
     result = search(instance, 1, FAST)
     assert calls

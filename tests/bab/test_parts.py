@@ -1,4 +1,4 @@
-"""The parts of the search: Jacobians, climbing, scouting, clustering, replay."""
+"""The parts of the search: Jacobians, ascents, attacks, clustering, replay."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from leaveout.bab import Replayer
 from leaveout.bab.attack.confidences import Nets
-from leaveout.bab.attack.leak_attack import scout
+from leaveout.bab.attack.leak_attack import find_leak
 from leaveout.bab.attack.leak_slopes import Pairs
 from leaveout.bab.attack.local_networks import jacobians
 from leaveout.bab.attack.slp import ascend
@@ -36,19 +36,19 @@ def test_jacobians_are_the_slopes_of_the_scores(kind):
         np.testing.assert_allclose(slopes[:, :, i], numeric, rtol=1e-4, atol=1e-4)
 
 
-def test_scouting_finds_most_of_what_brute_force_finds():
+def test_the_attack_finds_most_of_what_brute_force_finds():
     found = expected = 0.0
     for seed in range(12):
         instance = question(seed, negative=False, spread=0.1)
         best = BruteForce.of(instance, 10_000).best
         for label in range(instance.labels):
-            witness = scout(instance, label, Replayer(instance))
+            witness = find_leak(instance, label, Replayer(instance))
             expected += best[label]
             found += min(best[label], witness.confidence if witness else 0.0)
     assert found > 0.9 * expected > 0
 
 
-def test_climbing_never_ends_below_its_start_and_stays_in_the_box():
+def test_ascending_never_ends_below_its_start_and_stays_in_the_box():
     instance, label = leaky()
     network, member = instance.network.stack, instance.members.member(0)
     for start in instance.box.sample(np.random.default_rng(0), 20):

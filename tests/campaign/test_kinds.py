@@ -27,7 +27,7 @@ def planted(seed=0):
     """A question with a leak of label 0 whose confidence is about 1, where values are large."""
     case = planted_question(generator(seed, "planted", 0))
     ask = {
-        "engines": ["native"], "label": 0, "decide": False, "floor": 0.0, "scout": True,
+        "engines": ["native"], "label": 0, "decide": False, "floor": 0.0, "attack": True,
         "kernel": "cpu", "proofs": True, "seconds": 2.0,
     }  # fmt: skip
     return {**case, "ask": ask}

@@ -37,7 +37,7 @@ def _gemm(use):
 def test_a_reader_that_errs_is_seen(monkeypatch, operator, reader):
     misread = replace(readers.OPERATORS[operator], read=reader)
     monkeypatch.setitem(readers.OPERATORS, operator, misread)
-    assert {"scores", "leads"} & set(wrongs(400))
+    assert {"scores", "margins"} & set(wrongs(400))
 
 
 def test_a_bound_on_rounding_that_charges_too_little_is_seen(monkeypatch):

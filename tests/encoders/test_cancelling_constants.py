@@ -22,7 +22,7 @@ from leaveout.errors import LeaveoutError
 from leaveout.models import load_family, load_network
 from leaveout.models.onnx_file import network_from
 from leaveout.verifier.checker.evaluation import program_of
-from leaveout.verifier.checker.leads import Region, lead_program
+from leaveout.verifier.checker.margins import Region, margin_program
 
 from support import networks
 
@@ -48,7 +48,7 @@ def charged(network, box):
         ),
         "checker, whole": float(program_of(network.graph, own).errors(first, size[None], known)[0]),
         "checker, slopes": float(
-            lead_program(network.graph, own).errors(first, region, 0, [first + 1])[0]
+            margin_program(network.graph, own).errors(first, region, 0, [first + 1])[0]
         ),
     }
 

@@ -22,7 +22,7 @@ from leaveout.errors import LeaveoutError
 from leaveout.models import Family
 from leaveout.models.onnx_file import network_from
 from leaveout.verifier.checker.evaluation import program_of
-from leaveout.verifier.checker.leads import Region, lead_program
+from leaveout.verifier.checker.margins import Region, margin_program
 
 from support.networks import model
 
@@ -117,12 +117,12 @@ def bounded(network, box):
             confidence_error(network.graph, own, bounds, box),
             rounding_error(evaluation_of(network.graph, own), bounds, box).of_margins(0, [1]),
             program_of(network.graph, own).errors(which, inputs[None], known)[0],
-            lead_program(network.graph, own).errors(which, region, 0, rivals)[0],
+            margin_program(network.graph, own).errors(which, region, 0, rivals)[0],
         ]
 
 
 def error(network, top):
-    """Largest difference between the exact lead and the computed one on some inputs."""
+    """Largest difference between the exact margin and the computed one on some inputs."""
     points = np.linspace(0, top, 41, dtype=np.float32)[:, None]
     with np.errstate(all="ignore"):
         exact = network.stack.scores(points.astype(np.float64))[0]

@@ -88,9 +88,9 @@ def test_one_member_over_a_discrete_set_is_bounded_exactly():
             upper = problem.upper(outcome) + instance.network_error
             assert upper >= best
             if best > 0.01:
-                # What float32 evaluation blurs makes a leak of a point that just is none.
-                blurred = best_leak(instance, label, 0, 2 * instance.member_error + 1e-5)
-                assert upper <= blurred + 2 * instance.network_error + 1e-4
+                # What float32 rounding hides makes a leak of a point that just is none.
+                widened = best_leak(instance, label, 0, 2 * instance.member_error + 1e-5)
+                assert upper <= widened + 2 * instance.network_error + 1e-4
                 point = problem.point(outcome)
                 assert instance.box.contains(point[None]).all()
                 close += 1

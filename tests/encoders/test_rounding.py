@@ -30,7 +30,7 @@ from leaveout.models import Family, Members
 from leaveout.models.onnx_file import network_from
 from leaveout.models.replay import with_parameters
 from leaveout.verifier.checker.evaluation import largest_program
-from leaveout.verifier.checker.leads import Region, lead_program
+from leaveout.verifier.checker.margins import Region, margin_program
 
 from attacks.onnx_cases import Runtime
 from support import networks
@@ -127,7 +127,7 @@ def test_errors_of_margins_are_the_checkers_where_phases_are_known_by_a_milliont
     _, network, _, box = random_case(seed)
     own, bounds = own_parameters(network), network_bounds(network.stack, box)
     found = rounding_error(evaluation_of(network.graph, own), bounds, box)
-    program = lead_program(network.graph, own)
+    program = margin_program(network.graph, own)
     theirs = []
     for room in (0.0, 2e-6):
         off = [room * (np.abs(each.lower) + np.abs(each.upper)) for each in bounds]

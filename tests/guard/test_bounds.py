@@ -51,13 +51,13 @@ def test_bounds_hold_for_each_member(folder, leaky, grid, engine):
     network, family = leaky.instance.network, leaky.instance.family
     own = network.runner().scores(grid).astype(np.float64)
     labels = own.argmax(axis=1)
-    lead = np.sort(own)[:, -1] - np.sort(own)[:, -2]
+    margin = np.sort(own)[:, -1] - np.sort(own)[:, -2]
     leaks = 0
     for member in range(len(family)):
         runner = network.runner({name: stack[0] for name, stack in family.take([member]).items()})
         other = runner.scores(grid).argmax(axis=1)
         for at in np.flatnonzero(other != labels):
-            assert lead[at] <= bounds.upper[labels[at], member]
+            assert margin[at] <= bounds.upper[labels[at], member]
             leaks += 1
     assert leaks > 50
 

@@ -276,7 +276,7 @@ def test_scores_that_may_overflow_prove_nothing():
     prepared = Claims(question).prepare(OPTIONS)
     root = prepared.root(np.zeros(1, np.int64), 0, 0)
     half = replace(root, upper=root.upper / 1e30, value=np.inf)
-    assert np.isinf(prepared.gauge(half, 0.0).errors).all()
+    assert np.isinf(prepared.bound_rounding(half, 0.0).errors).all()
 
 
 def test_shares_of_goals_are_one_together():
@@ -311,7 +311,7 @@ def test_a_counter_example_above_a_bound_takes_the_bound_back(monkeypatch):
     query = Query((Box(np.zeros(2), np.ones(2)),), (Application(network, 0),), ())
     goal = Form((), ((0, 0, 1.0), (0, 1, -1.0)))
     monkeypatch.setattr("leaveout.bab.native.explorer.Explorer.value", -1e3)
-    monkeypatch.setattr(NativeSearch, "_over", lambda self, team: bool(self.known.witness))
+    monkeypatch.setattr(NativeSearch, "_over", lambda self, coordinator: bool(self.known.witness))
     seek, calls = Claims.first, iter(range(9))
     # Nothing is found before the roots are bounded, from above by far too little.
     monkeypatch.setattr(
@@ -319,5 +319,5 @@ def test_a_counter_example_above_a_bound_takes_the_bound_back(monkeypatch):
     )
     found = maximise(asked(query, (), [goal]), NativeOptions())
     assert found.witness is not None
-    assert (found.closed, found.reason, found.betrayed) == (False, "numerical", True)
+    assert (found.closed, found.reason, found.contradicted) == (False, "numerical", True)
     assert found.upper >= found.lower

@@ -20,7 +20,7 @@ def found(value):
 
 
 @pytest.mark.parametrize(
-    ("asked", "best", "upper", "blur", "met"),
+    ("asked", "best", "upper", "rounding", "met"),
     [
         # Nothing above the floor is left to find.
         (criterion(0.5), None, 0.5, 0.0, True),
@@ -36,7 +36,7 @@ def found(value):
         (criterion(-1e-9, decide=True), None, -1e-9, 0.0, True),
         # What is known without one is none.
         (criterion(-1.0, decide=True), None, 0.6, 1.0, False),
-        # Bounds agree to the gap, or to what float32 evaluation blurs.
+        # Bounds agree to the gap, or to what float32 rounding hides.
         (criterion(), found(0.99), 1.0, 0.0, True),
         (criterion(), found(0.98), 1.0, 0.0, False),
         (criterion(gap=0.0), found(0.995), 1.0, 0.01, True),
@@ -44,8 +44,8 @@ def found(value):
         (criterion(), found(0.9), math.inf, math.inf, False),
     ],
 )
-def test_bounds_suffice_only_where_they_answer_what_is_asked(asked, best, upper, blur, met):
-    assert asked.is_met(best, upper, blur, at=asked.floor) is met
+def test_bounds_suffice_only_where_they_answer_what_is_asked(asked, best, upper, rounding, met):
+    assert asked.is_met(best, upper, rounding, at=asked.floor) is met
 
 
 @pytest.mark.parametrize("lower", [0.0, 0.3, 7.0])

@@ -19,10 +19,10 @@ from leaveout.bab.native import search as searching
 from leaveout.bab.native.leaks import Leaks, search
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.search import NativeSearch
-from leaveout.bab.native.workers import pool as crews
+from leaveout.bab.native.workers import pool as pools
 from leaveout.bab.native.workers.executors import make_executor
-from leaveout.bab.native.workers.serial import Lane
-from leaveout.bab.native.workers.state import Site, TornError
+from leaveout.bab.native.workers.serial import SerialThread
+from leaveout.bab.native.workers.worker import FailedError, Worker
 from leaveout.encoders import Box
 from leaveout.errors import FamilyError, SolverError
 from leaveout.models import load_family_file, save_family_file
@@ -62,7 +62,7 @@ def sound(result, instance, truth) -> None:
 
 
 def agree(one, two) -> None:
-    """Both are done, and their bounds are the same but for the gap, or for float32 blur."""
+    """Both are done, and their bounds are the same but for the gap, or for float32 rounding."""
     assert one.reason in {None, "numerical"}
     assert two.closed == one.closed
     room = 0.01 * max(one.upper, two.upper) + 1e-9
@@ -87,40 +87,40 @@ def test_two_processes_share_what_there_is_to_do():
     sound(two, instance, one)
 
 
-class Team:
-    """What the crew of a search does, seen from outside."""
+class Coordinator:
+    """What the pool of a search does, seen from outside."""
 
     def __init__(self, monkeypatch) -> None:
-        self.crews = []
+        self.pools = []
         original = searching.make_executor
 
         def make(options):
             executor = original(options)
-            start = executor.crew
+            start = executor.pool
 
-            def crew(*args):
-                self.crews.append(start(*args))
-                return self.crews[-1]
+            def pool(*args):
+                self.pools.append(start(*args))
+                return self.pools[-1]
 
-            executor.crew = crew
+            executor.pool = pool
             return executor
 
         monkeypatch.setattr(searching, "make_executor", make)
 
     def kill(self, worker: int) -> None:
-        os.kill(self.crews[0]._workers[worker].pid, signal.SIGKILL)
+        os.kill(self.pools[0]._workers[worker].pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("worker", [0, 1])
 def test_what_a_dead_worker_had_in_hand_is_done_again(monkeypatch, worker):
     instance = many()
     truth = search(instance, 1, ONE)
-    team, calls = Team(monkeypatch), []
+    coordinator, calls = Coordinator(monkeypatch), []
 
     def kill(progress):
         calls.append(progress)
         if len(calls) == 4:
-            team.kill(worker)
+            coordinator.kill(worker)
 
     result = search(instance, 1, TWO, progress=kill)
     assert len(calls) >= 4
@@ -131,13 +131,13 @@ def test_what_a_dead_worker_had_in_hand_is_done_again(monkeypatch, worker):
 def test_workers_that_keep_dying_leave_the_last_safe_bound(monkeypatch):
     instance = many()
     truth = search(instance, 1, ONE)
-    team, calls = Team(monkeypatch), []
+    coordinator, calls = Coordinator(monkeypatch), []
 
     def kill(progress):
         calls.append(progress)
         if len(calls) > 2:
             for worker in range(2):
-                team.kill(worker)
+                coordinator.kill(worker)
 
     result = search(instance, 1, TWO, progress=kill)
     assert not result.closed
@@ -150,7 +150,7 @@ def test_workers_that_keep_dying_leave_the_last_safe_bound(monkeypatch):
 def test_ctrl_c_ends_all_workers(monkeypatch):
     instance = many()
     truth = search(instance, 1, ONE)
-    team, calls = Team(monkeypatch), []
+    coordinator, calls = Coordinator(monkeypatch), []
 
     def interrupt(progress):
         calls.append(progress)
@@ -160,7 +160,7 @@ def test_ctrl_c_ends_all_workers(monkeypatch):
     result = search(instance, 1, TWO, progress=interrupt)
     assert result.interrupted
     sound(result, instance, truth)
-    for worker in team.crews[0]._workers:
+    for worker in coordinator.pools[0]._workers:
         with pytest.raises(ProcessLookupError):
             os.kill(worker.pid, 0)
 
@@ -210,14 +210,14 @@ def test_a_large_family_is_read_from_its_file(tmp_path, monkeypatch):
     save_family_file(tmp_path / "family.npz", given.family)
     family = load_family_file(tmp_path / "family.npz")
     instance = make_instance(given.network, family, given.box)
-    parcel = Leaks(instance, 0).parcel()
-    assert parcel.family is None
-    opened = parcel.open().instance
+    payload = Leaks(instance, 0).payload()
+    assert payload.family is None
+    opened = payload.open().instance
     for name, stack in family.parameters.items():
         assert np.array_equal(opened.family.parameters[name], stack)
     save_family_file(tmp_path / "family.npz", many(4).family)
     with pytest.raises(FamilyError, match="changed while it was in use"):
-        parcel.open()
+        payload.open()
 
 
 @pytest.mark.parametrize("method", ["bound", "add", "push", "choose"])
@@ -243,7 +243,7 @@ def test_an_error_anywhere_in_the_explorer_costs_no_soundness(monkeypatch, metho
             raise KeyboardInterrupt
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(leaks, "scout", lambda *args, **kwargs: None)
+    monkeypatch.setattr(leaks, "find_leak", lambda *args, **kwargs: None)
     monkeypatch.setattr(target, name, interrupt)
     result = search(instance, label, ONE)
     sound(result, instance, truth)
@@ -255,7 +255,7 @@ def test_an_interrupt_at_any_line_costs_no_soundness(monkeypatch, start):
     """Ctrl-C strikes the main thread between any two lines of the engine."""
     instance = many(members=4, widths=(2, 6, 6, 2))
     truth = _KNOWN.setdefault(0, search(instance, 1, ONE))
-    monkeypatch.setattr(leaks, "scout", lambda *args, **kwargs: None)
+    monkeypatch.setattr(leaks, "find_leak", lambda *args, **kwargs: None)
     for count in range(11 * (start + 1), 1200, 88):
         left = [count]
 
@@ -287,7 +287,7 @@ _KNOWN: dict[int, object] = {}
 
 @pytest.mark.parametrize("count", range(1, 30, 2))
 def test_an_interrupt_while_nodes_change_hands_costs_no_soundness(monkeypatch, count):
-    """Two sites in this process; Ctrl-C before or after any call of the team."""
+    """Two workers in this process; Ctrl-C before or after any call of the coordinator."""
     instance = many()
     truth = _KNOWN.setdefault(1, search(instance, 1, ONE))
     left = [count]
@@ -296,16 +296,16 @@ def test_an_interrupt_while_nodes_change_hands_costs_no_soundness(monkeypatch, c
         size = 2
 
         def __init__(self) -> None:
-            self.sites = [Site(Leaks(instance, 1), ONE, w, 2, 1) for w in range(2)]
-            self.lane = Lane("pair")
+            self.workers = [Worker(Leaks(instance, 1), ONE, w, 2, 1) for w in range(2)]
+            self.thread = SerialThread("pair")
 
         def call(self, worker, method, *arguments):
             if method in {"give", "add", "forget"}:
                 left[0] -= 1
                 if left[0] == 0:
                     raise KeyboardInterrupt
-            future = self.lane.submit(lambda: getattr(self.sites[worker], method)(*arguments))
-            crews.gather([future])
+            future = self.thread.submit(lambda: getattr(self.workers[worker], method)(*arguments))
+            pools.gather([future])
             if method in {"give", "add", "forget"}:
                 left[0] -= 1
                 if left[0] == 0:
@@ -316,10 +316,10 @@ def test_an_interrupt_while_nodes_change_hands_costs_no_soundness(monkeypatch, c
             pass
 
         def close(self) -> None:
-            self.lane.close()
+            self.thread.close()
 
     class Pairs:
-        def crew(self, *args):
+        def pool(self, *args):
             return Pair()
 
     monkeypatch.setattr(searching, "make_executor", lambda options: Pairs())
@@ -349,24 +349,29 @@ def test_a_search_that_is_over_keeps_no_solver(monkeypatch):
 
 def test_a_site_that_failed_says_nothing_any_more(monkeypatch):
     instance, label = leaky()
-    site = Site(Leaks(instance, label), ONE)
-    site.start(0.0)
+    own_worker = Worker(Leaks(instance, label), ONE)
+    own_worker.start(0.0)
 
     def fail(*args):
         raise MemoryError
 
-    monkeypatch.setattr(site.explorer.kernel, "bound", fail)
+    monkeypatch.setattr(own_worker.explorer.kernel, "bound", fail)
     with pytest.raises(MemoryError):
-        site.step(0.0, 1.0)
-    for ask in (site.member_values, site.closed, site.save, lambda: site.step(0.0, 1.0)):
-        with pytest.raises(TornError):
+        own_worker.step(0.0, 1.0)
+    for ask in (
+        own_worker.member_values,
+        own_worker.closed,
+        own_worker.save,
+        lambda: own_worker.step(0.0, 1.0),
+    ):
+        with pytest.raises(FailedError):
             ask()
 
 
 def test_a_round_that_does_not_end_does_not_break_the_promise(monkeypatch):
     instance = many()
     released = threading.Event()
-    monkeypatch.setattr(Site, "step", lambda self, target, seconds: released.wait(children.HANGS))
+    monkeypatch.setattr(Worker, "step", lambda self, target, seconds: released.wait(children.HANGS))
     # It comes back while the round still goes on.
     result = search(instance, 1, replace(ONE, seconds=0.5))
     released.set()

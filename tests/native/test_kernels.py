@@ -119,7 +119,7 @@ class Case:
             warm=np.zeros(NODES, bool),
             errors=errors,
             cut=rng.choice([-1.0, 0.0, 0.05], NODES) * rough,
-            aim=np.full(NODES, -np.inf),
+            stop_at=np.full(NODES, -np.inf),
         )
         work = Work(int(rng.choice([0, 3, 20])))
         return Case(rng, pairs, groups, pairs.sets(groups), forms, batch, work)
@@ -222,7 +222,7 @@ def holds(case: Case, found, points: int) -> int:
     batch, forms = case.batch, case.forms
     hidden, numbers = case.pairs.layout.hidden, case.pairs.numbers
     # Evaluating a point rounds too.
-    blur, blur_d = 1e-14 * numbers.rough, 1e-14 * numbers.rough_difference
+    noise, noise_d = 1e-14 * numbers.rough, 1e-14 * numbers.rough_difference
     checked = 0
     for i in range(NODES):
         for _ in range(points):
@@ -234,8 +234,8 @@ def holds(case: Case, found, points: int) -> int:
             z, dz = member.run(x, on)
             _, true = member.run(x, np.full((1, hidden), np.nan))
             rows = forms.case(batch.case[i])
-            slack = 4 * (1e-14 * forms.sizes[rows].max() + blur[hidden:].max() * forms.width)
-            slack += 4 * blur_d[hidden:].max() * forms.width
+            slack = 4 * (1e-14 * forms.sizes[rows].max() + noise[hidden:].max() * forms.width)
+            slack += 4 * noise_d[hidden:].max() * forms.width
             scores = np.tile(z[hidden:], (len(on), 1))
             values = forms.values(np.tile(x, (len(on), 1)), scores, dz[:, hidden:])[rows]
             # Of all ways to pass a difference the best counts; where there are several, one form
@@ -256,7 +256,7 @@ def holds(case: Case, found, points: int) -> int:
                 continue
             low, high, p, q, low_d, high_d = found.state[i]
             own, change = z[:hidden], dz[:, :hidden]
-            room, room_d = blur[:hidden], blur_d[:hidden]
+            room, room_d = noise[:hidden], noise_d[:hidden]
             assert (low <= own + room).all() and (own <= high + room).all()
             assert (low_d <= change + room_d).all() and (change <= high_d + room_d).all()
             assert (true[0, :hidden] <= p + room_d).all()
@@ -272,7 +272,7 @@ def same(one, other, case: Case) -> None:
     sizes = {
         "status": 1.0, "lower": 1.0, "upper": 1.0, "state": np.stack([z, z, d, d, d, d]),
         "value": top, "cz": top / z, "cd": top / z, "share": 1.0,
-        "pull": top, "tension": top,
+        "input_score": top, "neuron_score": top,
     }  # fmt: skip
     apart = np.zeros(NODES, bool)
     for name, size in sizes.items():

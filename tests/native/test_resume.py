@@ -25,7 +25,7 @@ from leaveout.bab.native.leaks import Leaks, search
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.search import NativeSearch
 from leaveout.bab.native.workers import processes
-from leaveout.bab.native.workers.state import Site
+from leaveout.bab.native.workers.worker import Worker
 from leaveout.encoders import Box
 from leaveout.errors import CheckpointError
 from leaveout.models import save_family_file
@@ -208,11 +208,11 @@ def test_no_two_nodes_have_one_name_when_more_workers_go_on(tmp_path):
 
 def test_nodes_survive_packing_and_bounds_only_widen():
     instance = many()
-    site = Site(Leaks(instance, 1), OPTIONS)
-    site.start(0.0)
-    site.step(0.0, 0.5)
-    nodes = site.nodes()
-    example = site.prepared.root(np.zeros(0, np.int64), 0, 0)
+    own_worker = Worker(Leaks(instance, 1), OPTIONS)
+    own_worker.start(0.0)
+    own_worker.step(0.0, 0.5)
+    nodes = own_worker.nodes()
+    example = own_worker.prepared.root(np.zeros(0, np.int64), 0, 0)
     back = unpack(pack(nodes, row_type(example)), example)
     assert len(back) == len(nodes) > 0
     assert unpack(pack([], row_type(example)), example) == []
@@ -223,7 +223,7 @@ def test_nodes_survive_packing_and_bounds_only_widen():
             "split",
             "case",
             "value",
-            "gauged",
+            "rounding_width",
             "anchor",
             "plain",
             "cap",
@@ -239,21 +239,21 @@ def test_nodes_survive_packing_and_bounds_only_widen():
             change = two.state[row] - one.state[row]
             assert (change <= 0).all() if row in (0, 4) else (change >= 0).all()
             assert np.allclose(two.state[row], one.state[row], rtol=1e-6)
-        assert np.array_equal(one.tension > 0, two.tension > 0)
+        assert np.array_equal(one.neuron_score > 0, two.neuron_score > 0)
 
 
 def test_an_explorer_goes_on_as_it_would_have(monkeypatch):
     """What steers the search is restored: the same nodes are split in the same order."""
     instance = many()
-    site = Site(Leaks(instance, 1), OPTIONS)
-    site.start(0.0)
-    site.step(0.0, 0.3)
-    state = site.save()
-    blocks = [site.block(i) for i in range(state.blocks)]
-    anchors = [site.anchored(i) for i in range(state.anchored)]
+    own_worker = Worker(Leaks(instance, 1), OPTIONS)
+    own_worker.start(0.0)
+    own_worker.step(0.0, 0.3)
+    state = own_worker.save()
+    blocks = [own_worker.block(i) for i in range(state.blocks)]
+    anchors = [own_worker.anchored(i) for i in range(state.anchored)]
     others = []
     for _ in range(2):
-        other = Site(Leaks(instance, 1), OPTIONS)
+        other = Worker(Leaks(instance, 1), OPTIONS)
         other.rename(state.names)
         other.load(state)
         for each in anchors:

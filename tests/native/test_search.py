@@ -26,7 +26,7 @@ def check(instance, label, best, options=FAST, **given):
     """Search, and hold the result against brute force."""
     found = search_native(instance, label, options, **given)
     assert found.upper >= best, "an upper bound below a real leak"
-    assert not found.betrayed
+    assert not found.contradicted
     assert found.lower <= found.upper
     assert found.member_upper.shape == (len(instance.family),)
     assert (found.member_upper <= found.upper).all()
@@ -51,9 +51,9 @@ def test_bounds_hold_and_meet_on_random_questions(seed):
     best = BruteForce.of(instance, 5000).best
     for label in range(instance.labels):
         found = check(instance, label, best[label])
-        blur = instance.network_error + instance.member_error
-        # What is left open is what float32 evaluation blurs, times the slope of the trade.
-        assert found.upper - found.lower <= 2e-3 * found.upper + 100 * blur
+        rounding = instance.network_error + instance.member_error
+        # What is left open is what float32 rounding hides, times the slope of the trade.
+        assert found.upper - found.lower <= 2e-3 * found.upper + 100 * rounding
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -76,8 +76,8 @@ def test_it_finds_the_optimum_of_the_milp(labels, seed):
         exact = search(instance, label, LucidOptions(seconds=HANGS))
         found = check(instance, label, exact.lower)
         if exact.closed and found.closed:
-            blur = instance.network_error + instance.member_error
-            assert found.upper == pytest.approx(exact.upper, rel=5e-3, abs=100 * blur)
+            rounding = instance.network_error + instance.member_error
+            assert found.upper == pytest.approx(exact.upper, rel=5e-3, abs=100 * rounding)
 
 
 @settings(max_examples=25, deadline=None)
@@ -130,8 +130,8 @@ def test_inputs_that_take_listed_values(seed):
             f, g = confidence(own, label), confidence(other, label)
             best = max(best, float(f[(f > 0) & (g <= 0)].max(initial=0.0)))
         found = check(instance, label, best)
-        blur = instance.network_error + instance.member_error
-        assert found.upper <= best * 1.01 + 100 * blur
+        rounding = instance.network_error + instance.member_error
+        assert found.upper <= best * 1.01 + 100 * rounding
 
 
 def test_a_floor_is_decided_without_closing_the_gap():
@@ -144,7 +144,7 @@ def test_a_floor_is_decided_without_closing_the_gap():
 
 def test_without_a_counter_example_a_floor_below_everything_is_not_decided(monkeypatch):
     # What is known without a counter-example, 0, is above such a floor.
-    monkeypatch.setattr("leaveout.bab.native.leaks.scout", lambda *given, **options: None)
+    monkeypatch.setattr("leaveout.bab.native.leaks.find_leak", lambda *given, **options: None)
     monkeypatch.setattr("leaveout.bab.native.leaks.improve_many", lambda *given, **options: None)
     instance, label = leaky()
     found = search_native(instance, label, NativeOptions(nodes=1), floor=-1e-9, decide=True)
@@ -168,7 +168,7 @@ def test_no_time_gives_sound_bounds_and_the_reason():
     assert not found.closed and found.reason == "time"
 
 
-def test_equal_networks_leave_nothing_but_what_float32_blurs():
+def test_equal_networks_leave_nothing_but_what_float32_rounding_hides():
     network = question(3).network
     stacked = {k: np.asarray(v, np.float32)[None] for k, v in network.parameters.items()}
     instance = make_instance(

@@ -59,11 +59,11 @@ def test_points_are_counted_as_onnxruntime_answers_them(question):
     arrays = np.load(question / "points.npz")
     scores = load_network(question / "full.onnx").runner().scores(arrays["X_test"])
     own = scores.argmax(axis=1)
-    lead = np.abs(scores[:, 0].astype(float) - scores[:, 1].astype(float))
+    margin = np.abs(scores[:, 0].astype(float) - scores[:, 1].astype(float))
     assert [each.label for each in answers] == [0, 1]
     for each in answers:
         mine = own == each.label
-        assert np.array_equal(each.values, lead[mine])
+        assert np.array_equal(each.values, margin[mine])
         assert np.array_equal(each.inside, np.arange(400)[mine] >= 40)
         assert np.array_equal(each.right, arrays["y_test"][mine] == each.label)
         bounds = [r.upper for r in runs[0].report.results if r.label in (None, each.label)]

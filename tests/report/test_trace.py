@@ -63,7 +63,7 @@ def test_what_is_kept_was_known_at_its_moment(moments):
 
 
 def test_of_a_search_whose_bounds_were_wrong_nothing_is_kept():
-    assert told([(0.0, 0.0, 5.0), (1.0, 0.5, 2.0)]).record(result(betrayed=True)) is None
+    assert told([(0.0, 0.0, 5.0), (1.0, 0.5, 2.0)]).record(result(contradicted=True)) is None
 
 
 def test_a_run_records_a_trace_where_it_searched_and_none_where_it_knew(tmp_path):

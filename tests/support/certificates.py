@@ -76,10 +76,10 @@ def write(folder: Path, seed: int, *, ties: bool, nodes: int = 300) -> Written:
     files = FileFacts(folder / "full.onnx", folder / "family.npz")
     choose = _ties(Brancher.choose) if ties else Brancher.choose
     options = NativeOptions(nodes=nodes, gap=0.02, certificate=True)
-    # Regions are taken back early, so that small trees have such too. What scouting would find, the
-    # search's own hints find: it would take most of the time.
+    # Regions are taken back early, so that small trees have such too. What an attack would find,
+    # the search's own hints find: it would take most of the time.
     with (
-        mock.patch("leaveout.bab.native.leaks.scout", lambda *args, **more: None),
+        mock.patch("leaveout.bab.native.leaks.find_leak", lambda *args, **more: None),
         mock.patch("leaveout.bab.native.search._FIRST", 0.01),
         mock.patch("leaveout.bab.native.search._ROUND", 0.05),
         mock.patch.object(Brancher, "choose", choose),

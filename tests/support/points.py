@@ -68,7 +68,7 @@ def _family(
     return FamilySource(folder / "f.npz", False, count), members
 
 
-def lead(application: int, first: int, second: int, constant: float = 0.0) -> Form:
+def margin(application: int, first: int, second: int, constant: float = 0.0) -> Form:
     """Return how far one score is above another."""
     return Form((), ((application, first, 1.0), (application, second, -1.0)), constant)
 
@@ -83,7 +83,7 @@ def _robustness(folder: Path, rng: np.random.Generator) -> Asked:
     centre = rng.random(3)
     box = Box(centre - 0.2, centre + 0.2)
     label = int(np.argmax(network.runner().scores(centre[None].astype(np.float32))[0]))
-    cases = tuple(Case((), (lead(0, c, label),)) for c in range(3) if c != label)
+    cases = tuple(Case((), (margin(0, c, label),)) for c in range(3) if c != label)
     return Asked(Query((box,), (Application(network, 0),), ()), cases, (Source(path),), True)
 
 
@@ -143,7 +143,7 @@ def _side_by_side(folder: Path, rng: np.random.Generator) -> Asked:
     box = Box(np.zeros(2), np.ones(2))
     applied = (Application(first, 0), Application(second, 0))
     goal = Form((), ((0, 0, 1.0), (1, 0, -1.0)), 0.0)
-    case = Case((Condition(lead(1, 0, 1)),), (goal,))
+    case = Case((Condition(margin(1, 0, 1)),), (goal,))
     return Asked(
         Query((box,), applied, (), reals=True), (case,), (Source(path), Source(other)), False
     )
@@ -191,7 +191,7 @@ def _any_member(folder: Path, rng: np.random.Generator) -> Asked:
     source, members = _family(folder, rng, network, 0.1)
     box = Box(np.zeros(2), np.ones(2))
     applied = (Application(second, 0), Application(network, 0, family=0))
-    cases = tuple(Case((Condition(lead(0, 0, 1, 2.0)),), (lead(1, c, 0),)) for c in (1, 2))
+    cases = tuple(Case((Condition(margin(0, 0, 1, 2.0)),), (margin(1, c, 0),)) for c in (1, 2))
     query = Query((box,), applied, (), families=(members,))
     return Asked(query, cases, (Source(other), Source(path, source)), True)
 

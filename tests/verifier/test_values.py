@@ -41,8 +41,8 @@ def between(given):
 
 def accuracy(given):
     """A share that falls from 1 to 0 in steps; between two amounts only bounds are known."""
-    at, blur = given["at"], given.number("blur", 0)
-    return Bounds(Fraction(10 - int(at + blur), 10), Fraction(10 - int(at - blur), 10))
+    at, spread = given["at"], given.number("spread", 0)
+    return Bounds(Fraction(10 - int(at + spread), 10), Fraction(10 - int(at - spread), 10))
 
 
 TABLE = {
@@ -52,7 +52,7 @@ TABLE = {
         "accuracy",
         accuracy,
         number("at", named=True, whole=True, least=0, most=10, trend="falling"),
-        number("blur", named=True, optional=True),
+        number("spread", named=True, optional=True),
     ),
     "told": function(
         "told",
@@ -133,7 +133,7 @@ def refused(text, **more):
         ("forall i in items([1, 2]): between(1, 2) >= amount(i)", "unknown"),
         ("accuracy(at = 5) >= 0.5", "proved"),
         ("accuracy(at = 7) >= 0.3", "proved"),
-        ("accuracy(at = 5, blur = 1) > 0.5", "unknown"),
+        ("accuracy(at = 5, spread = 1) > 0.5", "unknown"),
     ],
 )
 def test_a_claim(claim, verdict):
@@ -489,7 +489,7 @@ def test_a_confidence_is_shared_among_what_is_estimated():
         ("greatest r such that accuracy(at = r) >= 0", "proved", (10, 10)),
         ("greatest r such that accuracy(at = r) > 1", "refuted", (None, None)),
         ("least r such that accuracy(at = r) < 0", "refuted", (None, None)),
-        ("greatest r such that accuracy(at = r, blur = 2) >= 0.5", "unknown", (3, 7)),
+        ("greatest r such that accuracy(at = r, spread = 2) >= 0.5", "unknown", (3, 7)),
         ("greatest r such that steps(r) <= 1000", "proved", (1000, 1000)),
         ("least r such that steps(r) >= 1000.5", "proved", (1001, 1001)),
         ("least r such that steps(r) >= 0", "proved", (0, 0)),

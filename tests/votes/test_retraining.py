@@ -62,9 +62,9 @@ def radius(votes, labels):
 
 def spread_radius(votes, labels, offsets):
     """Wang, Levine and Feizi (2022): the edits that gain most, as if none overlapped."""
-    c, lead = gaps(votes, labels)
+    c, margin = gaps(votes, labels)
     best = []
-    for u, gap in lead.items():
+    for u, gap in margin.items():
         gain = 1 + (votes == c).astype(int) - (votes == u)
         deltas = sum(np.roll(gain, -offset) for offset in offsets)
         best.append(int((np.cumsum(np.sort(deltas)[::-1]) <= gap).sum()))
@@ -149,8 +149,8 @@ def test_the_attack_that_the_formula_speaks_of_succeeds_one_edit_later_and_not_b
     recipe = PartRecipe(parts=11, learner=NEAREST)
     clean = elect(data, recipe)
     votes = clean.ballots.votes[point]
-    c, lead = gaps(votes, 10)
-    rival = min(lead, key=lead.get)
+    c, margin = gaps(votes, 10)
+    rival = min(margin, key=margin.get)
     budget = radius(votes, 10)
     assert budget >= 1
     X, y = data[:2]

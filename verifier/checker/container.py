@@ -38,7 +38,7 @@ class TreePart:
     """The arrays of one tree, of the right types and lengths; see ``docs/certificates.md``.
 
     ``errors`` has shape (nodes, rows), ``share`` (proofs, rows). Of leaks, as read, the rows of
-    errors are N's confidence and a member's lead; those of shares the labels, then the lead.
+    errors are N's confidence and a member's margin; those of shares the labels, then the margin.
     """
 
     ident: NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""Claims about leaks as cases, one a rival: N's leads are goals, the member's is a condition."""
+"""Claims about leaks as cases, one a rival: N's margins are goals, the member's is a condition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leaveout.verifier.checker.envelope import whole_errors
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.intervals import Start, start
 from leaveout.verifier.checker.layout import Net, SetStore, make_net
-from leaveout.verifier.checker.leads import LeadProgram, Region, lead_program
+from leaveout.verifier.checker.margins import MarginProgram, Region, margin_program
 from leaveout.verifier.checker.question import Question
 from leaveout.verifier.checker.rounding import UNIT
 from leaveout.verifier.checker.rows import CaseRows, stacked_rows
@@ -38,7 +38,7 @@ class Leaks:
     net : Net
     start : Start
     whole : (float, float)
-        Evaluation errors of N's confidence, and of any member's lead, over the whole box.
+        Evaluation errors of N's confidence, and of any member's margin, over the whole box.
     """
 
     question: Question
@@ -106,7 +106,7 @@ class Leaks:
                     none,
                     errors,
                     np.arange(len(none)) < len(others),
-                    # N's lead over the rival and the condition: what the leads differ by.
+                    # N's margin over the rival and the condition: what the margins differ by.
                     np.array([[len(others), k]]),
                     np.zeros((len(none), self.net.labels)),
                 )
@@ -130,14 +130,14 @@ class _LeakErrors:
     others: list[int]
 
     @cached_property
-    def alone(self) -> LeadProgram:
+    def alone(self) -> MarginProgram:
         """N on its own."""
         network = self.leaks.question.network
         own = {name: value[None] for name, value in network.parameters.items()}
-        return lead_program(network.graph, own)
+        return margin_program(network.graph, own)
 
     def over(self, asked: Asked) -> Floats:
-        """Return errors of N's leads, and of the member's; the latter of single members only."""
+        """Return errors of N's margins, and of the member's; the latter of single members only."""
         net, question = self.leaks.net, self.leaks.question
         low, high = asked.lower + net.origin, asked.upper + net.origin
         pad = 4 * UNIT * (np.abs(asked.upper) + np.abs(net.origin))
@@ -159,7 +159,7 @@ class _LeakErrors:
                 continue
             members = np.array([asked.members[i][0] for i in rows], np.int64)
             unique, which = np.unique(members, return_inverse=True)
-            program = lead_program(question.network.graph, question.family.take(unique))
+            program = margin_program(question.network.graph, question.family.take(unique))
             other[rows] = program.errors(which, there.rows(rows), self.label, [rival[rows]])
         return np.column_stack([*(own for _ in self.others), other])
 

@@ -19,7 +19,7 @@ from leaveout.verifier.checker.inputs import Inputs
 from leaveout.verifier.checker.intervals import Start, start
 from leaveout.verifier.checker.joint import Joint
 from leaveout.verifier.checker.layout import Net, Sets, difference, make_net
-from leaveout.verifier.checker.leads import LeadProgram, Region, lead_program
+from leaveout.verifier.checker.margins import MarginProgram, Region, margin_program
 from leaveout.verifier.checker.readers import Reader
 from leaveout.verifier.checker.regional import whole_bounds
 from leaveout.verifier.checker.rounding import UNIT, gamma
@@ -74,7 +74,7 @@ class _One:
     start : Start
     sets : Sets
         No difference.
-    program : LeadProgram
+    program : MarginProgram
     """
 
     point: int
@@ -82,7 +82,7 @@ class _One:
     net: Net
     start: Start
     sets: Sets
-    program: LeadProgram
+    program: MarginProgram
 
     @staticmethod
     def of(
@@ -95,7 +95,7 @@ class _One:
         """Bound it once over all of the point's inputs."""
         net = make_net(stack, inputs)
         sets = difference(stack, stack, net)
-        program = lead_program(graph, parameters)
+        program = margin_program(graph, parameters)
         return _One(point, inputs, net, start(net, sets), sets, program)
 
     @property
@@ -175,7 +175,7 @@ class _AnyOf:
         for begin in range(0, len(single), _TOGETHER):
             rows = single[begin : begin + _TOGETHER]
             unique, which = np.unique([int(members[i][0]) for i in rows], return_inverse=True)
-            program = lead_program(self.reader.graph, self.family.family.take(unique))
+            program = margin_program(self.reader.graph, self.family.family.take(unique))
             found[rows] = program.form_errors(which, region.rows(rows), forms)
         return found
 

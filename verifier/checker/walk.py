@@ -124,7 +124,7 @@ class Walk:
         _, _, empty = shrink(self.net.tables, block.lower, block.upper)
         block.alive &= ~empty
         self._prove(block, nodes, np.flatnonzero(is_leaf & block.alive))
-        self._regauge(block, np.flatnonzero(~is_leaf & block.alive))
+        self._bound_rounding(block, np.flatnonzero(~is_leaf & block.alive))
         for i in np.flatnonzero(~is_leaf & block.alive):
             node = int(block.nodes[i])
             begin, end = self.tree.first[node], self.tree.first[node + 1]
@@ -300,7 +300,7 @@ class Walk:
                 float(value[i] - claim[i]),
             )
 
-    def _regauge(self, block: _Block, inner: Integers) -> None:
+    def _bound_rounding(self, block: _Block, inner: Integers) -> None:
         """Check evaluation errors that children claim to be smaller than their parent's."""
         part, tree = self.tree.part, self.tree
         chosen, wanted = [], []

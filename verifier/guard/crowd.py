@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from leaveout.bab import Instance
 from leaveout.encoders import Box, Interval, rounding_error
 from leaveout.models import Layer, confidence
-from leaveout.verifier.guard.kernels import leads
+from leaveout.verifier.guard.kernels import find_leak
 
 __all__ = ["Crowd"]
 
@@ -49,8 +49,8 @@ class _Packed:
 class Crowd:
     """All members of a family, to be asked whether they agree about one input.
 
-    Answers are those of onnxruntime in float32: a member whose exact lead is within what float32
-    may blur is replayed.
+    Answers are those of onnxruntime in float32: a member whose exact margin is within what float32
+    may round off is replayed.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class Crowd:
         packed = self._packed
         close = np.empty(len(members), np.int64)
         room = np.empty(packed.values)
-        found, undecided = leads(
+        found, undecided = find_leak(
             packed.weights, packed.biases, packed.plan, self._labels, room,
             x, label, members, self._margin, close,
         )  # fmt: skip
@@ -115,11 +115,11 @@ class Crowd:
             return None
         stack = self._instance.members.take(members)
         activations = stack.activations(x[None].astype(np.float64))
-        lead = confidence(activations[-1][:, 0], label)
-        blur = self._blur(x, activations)
-        if (lead < -blur).any():
-            return int(members[np.argmin(lead)])
-        for member in members[lead <= blur][np.argsort(lead[lead <= blur])].tolist():
+        margin = confidence(activations[-1][:, 0], label)
+        rounding = self._rounding(x, activations)
+        if (margin < -rounding).any():
+            return int(members[np.argmin(margin)])
+        for member in members[margin <= rounding][np.argsort(margin[margin <= rounding])].tolist():
             with self._loading:
                 runner = self._instance.others.runner(member)
             scores = runner.scores(x[None])[0].astype(np.float64)
@@ -127,8 +127,8 @@ class Crowd:
                 return int(member)
         return None
 
-    def _blur(self, x: NDArray[np.float32], activations: list[Floats]) -> float:
-        """Bound what float32 may do to a lead of these members at this input."""
+    def _rounding(self, x: NDArray[np.float32], activations: list[Floats]) -> float:
+        """Bound what float32 may do to a margin of these members at this input."""
         bounds = []
         for layer in activations:
             padding = _ROUNDING * (1.0 + np.abs(layer).max())

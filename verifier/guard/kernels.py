@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from leaveout.compiling import kept
 
-__all__ = ["FAULTLESS", "NOT_FINITE", "OUTSIDE", "leads", "screen"]
+__all__ = ["FAULTLESS", "NOT_FINITE", "OUTSIDE", "find_leak", "screen"]
 
 Floats = NDArray[np.float64]
 
@@ -31,7 +31,7 @@ def screen(x: NDArray[np.float32], lower: Floats, upper: Floats) -> tuple[int, i
 
 
 @kept(nogil=True)
-def leads(
+def find_leak(
     weights: NDArray[np.floating],
     biases: NDArray[np.floating],
     plan: NDArray[np.int64],
@@ -40,7 +40,7 @@ def leads(
     x: NDArray[np.float32],
     label: int,
     members: NDArray[np.int64],
-    margin: float,
+    rounding: float,
     close: NDArray[np.int64],
 ) -> tuple[int, int]:
     """Evaluate members until one is ahead with another label for sure.
@@ -64,15 +64,15 @@ def leads(
         That N gives.
     members : ndarray of int64
         Those to evaluate, in this order.
-    margin : float
-        Leads within it are not decided.
+    rounding : float
+        Margins within it are not decided.
     close : ndarray of int64, shape (m,)
         Filled with the members that are not decided.
 
     Returns
     -------
     member : int
-        The first one that gives another label, by more than the margin; -1 if none does.
+        The first one that gives another label, by more than the rounding; -1 if none does.
     undecided : int
         How many members were put into ``close``.
     """
@@ -105,10 +105,10 @@ def leads(
         for c in range(labels):
             if c != label:
                 best = max(best, values[scores + c])
-        lead = values[scores + label] - best
-        if lead < -margin:
+        margin = values[scores + label] - best
+        if margin < -rounding:
             return member, undecided
-        if not lead > margin:
+        if not margin > rounding:
             close[undecided] = member
             undecided += 1
     return -1, undecided

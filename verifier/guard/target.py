@@ -72,7 +72,7 @@ class BoundsTarget:
         SpecError
             If it cannot be written.
         """
-        if decider.betrayed:
+        if decider.contradicted:
             return "no bounds were written, because one was refuted"
         instance = self._jobs[0].instance
         bounds = ProvedBounds.of(instance, decider.known(instance))

@@ -134,7 +134,7 @@ class ClaimReader:
             return {int(number): ((),)}
         application, labels = self._applied(value)
         return {
-            c: (tuple(Test(_lead(application, c, j), j < c) for j in range(labels) if j != c),)
+            c: (tuple(Test(_margin(application, c, j), j < c) for j in range(labels) if j != c),)
             for c in range(labels)
         }
 
@@ -221,7 +221,7 @@ class ClaimReader:
         else:
             chosen = list(range(labels)) if self.label is None else [self.label]
         each = [
-            least(*(plain(_lead(application, c, j)) for j in range(labels) if j != c))
+            least(*(plain(_margin(application, c, j)) for j in range(labels) if j != c))
             for c in chosen
         ]
         return greatest(*each)
@@ -303,7 +303,7 @@ def _score(application: int, label: int) -> Lin:
     return Lin({("score", application, label): Fraction(1)})
 
 
-def _lead(application: int, label: int, rival: int) -> Lin:
+def _margin(application: int, label: int, rival: int) -> Lin:
     return _score(application, label).plus(_score(application, rival), _MINUS)
 
 

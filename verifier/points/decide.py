@@ -147,7 +147,7 @@ class _Decision:
             checkpoint=self.checkpoints(asked), proofs=records.extend,
             groups=groups.extend if asked.shared and not self.decides else None,
         )  # fmt: skip
-        if self.solved is not None and not found.betrayed:
+        if self.solved is not None and not found.contradicted:
             self.solved.append(Solved(own, asked.sources, found.upper, records))
         if groups:
             self._group(asked, found, groups)

@@ -100,7 +100,7 @@ class Decider:
         self._groups: dict[EngineResult, GroupsRecord] = {}
         self._digests: dict[int, dict[str, str]] = {}
         self.notes: list[str] = []
-        self.betrayed = False
+        self.contradicted = False
 
     def load(self, statement: IdpStatement) -> Job:
         """Load what a statement is about.
@@ -213,7 +213,7 @@ class Decider:
         seconds = clock.next()
         key = (id(job.instance), label)
         known = self._known.get(key)
-        if self.betrayed:
+        if self.contradicted:
             return self._distrusted(job.instance, label, known)
         if known is not None and decide:
             leaks = known.witness is not None and known.lower > floor
@@ -237,7 +237,7 @@ class Decider:
             job.instance, label, floor=floor, decide=decide, known=known, progress=report,
             **self._keeping(records, None if decide else groups),
         )  # fmt: skip
-        self.betrayed = self.betrayed or result.betrayed
+        self.contradicted = self.contradicted or result.contradicted
         self._known[key] = result
         self._certify(job, result, records)
         course = trace.record(result)

@@ -34,7 +34,7 @@ class Trace:
 
         Where an earlier bound turned out to be wrong, none of them is shown.
         """
-        if result.betrayed or not self._moments:
+        if result.contradicted or not self._moments:
             return None
         self._add(result.seconds, result.lower, result.upper, last=True)
         kept = _thinned(self._moments)

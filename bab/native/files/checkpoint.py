@@ -19,7 +19,7 @@ from leaveout.bab.native.files.saved import Saved, Tables
 from leaveout.bab.native.files.tables import BLOCK, Table
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.quest import Finding, Quest
-from leaveout.bab.native.workers.state import SiteState
+from leaveout.bab.native.workers.worker import WorkerState
 from leaveout.bab.result import SearchResult
 from leaveout.errors import CheckpointError
 
@@ -35,7 +35,7 @@ EVERY = 50.0
 _SHARE = 4.0
 """... and at least this many times as long as the last one took."""
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 class Checkpoints:
@@ -216,7 +216,7 @@ class Checkpoint:
             "question": self._question,
             "member": saved.member,
             "proved": saved.proved,
-            "met": saved.met,
+            "cut": saved.cut,
             "seconds": saved.seconds,
             "records": len(saved.records),
             "states": [_plain(state) for state in saved.states],
@@ -241,17 +241,17 @@ class Checkpoint:
             known["member"],
             self._array("before"),
             known["proved"],
-            known["met"],
+            known["cut"],
             known["seconds"],
             self.states(),
             self._records(known["records"]),
         )
 
-    def states(self) -> list[SiteState]:
+    def states(self) -> list[WorkerState]:
         """Where the workers stood."""
         known = self._all._get(self.folder)
         return [
-            SiteState(closed=self._array(f"{w}/closed"), **state)
+            WorkerState(closed=self._array(f"{w}/closed"), **state)
             for w, state in enumerate(known["states"] if known else [])
         ]
 
@@ -363,6 +363,6 @@ def _write_records(writer: Writer, records: list[Record]) -> None:
             writer.array(f"records/{i}/{name}", array)
 
 
-def _plain(state: SiteState) -> dict[str, Any]:
+def _plain(state: WorkerState) -> dict[str, Any]:
     """Everything of a state but its array."""
     return {each.name: getattr(state, each.name) for each in fields(state) if each.name != "closed"}

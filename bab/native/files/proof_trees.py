@@ -39,13 +39,13 @@ class Room:
 
     Attributes
     ----------
-    blur : ndarray of float64, shape (cases, rows)
+    rounding : ndarray of float64, shape (cases, rows)
         What float32 evaluation may change of each form over the whole region.
     scale : ndarray of float64, shape (cases,)
         Of the values of each case; at most 1.
     """
 
-    blur: Floats
+    rounding: Floats
     scale: Floats
 
     def above(self, value: float, proof: Proof | None, case: int) -> float:
@@ -56,16 +56,16 @@ class Room:
         """
         if not math.isfinite(value):
             return value
-        blur = self.blur[case]
-        errors = float(blur.max(initial=0.0) if proof is None else proof.share @ blur)
+        rounding = self.rounding[case]
+        errors = float(rounding.max(initial=0.0) if proof is None else proof.share @ rounding)
         scale = float(self.scale[case])
         return value + _ROOM * (scale + abs(value)) + _ROOM_OF_SUMS * errors
 
     @property
     def target(self) -> float:
         """How far below what decides a claim a search is to stop, so that it can be proved."""
-        scale, blur = float(self.scale.max()), float(self.blur.max(initial=0.0))
-        return 4.0 * _ROOM * scale + 10.0 * _ROOM_OF_SUMS * blur
+        scale, rounding = float(self.scale.max()), float(self.rounding.max(initial=0.0))
+        return 4.0 * _ROOM * scale + 10.0 * _ROOM_OF_SUMS * rounding
 
 
 @dataclass(frozen=True, eq=False)

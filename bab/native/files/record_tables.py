@@ -24,13 +24,13 @@ _ROW = np.dtype(
         ("point", "<f8"),
         ("count", "<i8"),
         ("target", "<f8"),
-        ("gauged", "<f8"),
+        ("rounding_width", "<f8"),
         ("status", "<i8"),
         ("value", "<f8"),
         ("proved", "?"),
     ]
 )
-_OWN = ("ident", "parent", "target", "gauged", "status", "value")
+_OWN = ("ident", "parent", "target", "rounding_width", "status", "value")
 _SPLIT = ("index", "side", "point")
 
 

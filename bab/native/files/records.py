@@ -41,7 +41,7 @@ class Record:
     target : float
         Value up to which linear forms were allowed to cut away.
     errors : ndarray of float64, shape (rows,)
-    gauged : float
+    rounding_width : float
         Of the node.
     status : int
         Of the kernel.
@@ -57,7 +57,7 @@ class Record:
     members: NDArray[np.int64] | None
     target: float
     errors: NDArray[np.float64]
-    gauged: float
+    rounding_width: float
     status: int
     value: float
     proof: Proof | None
@@ -73,7 +73,7 @@ class Record:
             node.members if own else None,
             target,
             node.errors,
-            node.gauged,
+            node.rounding_width,
             status,
             node.bound,
             Proof(node.cz, node.cd, node.share) if proved else None,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.files.tables import Table
-from leaveout.bab.native.workers.state import SiteState
+from leaveout.bab.native.workers.worker import WorkerState
 
 __all__ = ["Saved", "Tables"]
 
@@ -30,11 +30,11 @@ class Saved:
         No leak of a member is above this.
     proved : float
         No leak is above this.
-    met : float
+    cut : float
         Highest target so far: what is no longer open has no leak above it.
     seconds : float
         Spent so far.
-    states : list of SiteState
+    states : list of WorkerState
     records : list of Record
     """
 
@@ -42,9 +42,9 @@ class Saved:
     member: int
     before: Floats
     proved: float
-    met: float
+    cut: float
     seconds: float
-    states: list[SiteState]
+    states: list[WorkerState]
     records: list[Record]
 
 

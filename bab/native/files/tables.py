@@ -17,7 +17,7 @@ BLOCK = 4096
 
 _KINDS = get_args(Kind)
 
-_FLOAT32 = {"state", "pull", "tension"}
+_FLOAT32 = {"state", "input_score", "neuron_score"}
 """Kept as float32: the bounds among them are rounded outwards, the others only steer."""
 
 _LOWER = (0, 4)

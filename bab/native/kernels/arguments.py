@@ -113,12 +113,12 @@ class Nodes(NamedTuple):
     warm : ndarray of bool, shape (n,)
     phase : ndarray of int8, shape (n, hidden)
     errors : ndarray of float64, shape (n, rows)
-    cut, aim : ndarray of float64, shape (n,)
-    lower, upper, pull : ndarray of float64, shape (n, inputs)
+    cut, stop_at : ndarray of float64, shape (n,)
+    lower, upper, input_score : ndarray of float64, shape (n, inputs)
     state : ndarray of float64, shape (n, 6, hidden)
     size : ndarray of float64, shape (n, hidden)
         Largest difference of what a neuron passes on.
-    cz, cd, tension : ndarray of float64, shape (n, hidden)
+    cz, cd, neuron_score : ndarray of float64, shape (n, hidden)
     share : ndarray of float64, shape (n, rows)
     status : ndarray of int64, shape (n,)
     value : ndarray of float64, shape (n,)
@@ -130,7 +130,7 @@ class Nodes(NamedTuple):
     phase: NDArray[np.int8]
     errors: Floats
     cut: Floats
-    aim: Floats
+    stop_at: Floats
     lower: Floats
     upper: Floats
     state: Floats
@@ -140,16 +140,16 @@ class Nodes(NamedTuple):
     share: Floats
     status: Integers
     value: Floats
-    pull: Floats
-    tension: Floats
+    input_score: Floats
+    neuron_score: Floats
 
     @staticmethod
     def of(batch: Batch, found: Bounded) -> Nodes:
         """Lay a batch and what is to be found of it side by side."""
         return Nodes(
-            batch.which, batch.case, batch.warm, batch.phase, batch.errors, batch.cut, batch.aim,
-            found.lower, found.upper, found.state, np.zeros_like(found.cz), found.cz, found.cd,
-            found.share, found.status, found.value, found.pull, found.tension,
+            batch.which, batch.case, batch.warm, batch.phase, batch.errors, batch.cut,
+            batch.stop_at, found.lower, found.upper, found.state, np.zeros_like(found.cz), found.cz,
+            found.cd, found.share, found.status, found.value, found.input_score, found.neuron_score,
         )  # fmt: skip
 
 

@@ -27,8 +27,8 @@ class Found(NamedTuple):
     cz: Array
     cd: Array
     share: Array
-    pull: Array
-    tension: Array
+    input_score: Array
+    neuron_score: Array
 
 
 def _where(nodes: Nodes, chosen: Array, new: list[Array], old: list[Array]) -> list[Array]:
@@ -77,16 +77,16 @@ def ascend(
         if step <= 0:
             now = second if step < 0 else list(start)
         now = [space.rounded(now[0]), space.rounded(now[1]), now[2]]
-        value, blur, ah, ad, cd_top = _value(nodes, rows, now)
+        value, noise, ah, ad, cd_top = _value(nodes, rows, now)
         # Gains that rounding may have made are none.
-        better = running & (best - value > blur)
+        better = running & (best - value > noise)
         if step < 0:
             better = better & given["warm"]
         best = xp.where(better, value, best)
         kept = _where(nodes, better, [*now, ah, ad], kept)
         if step < 0:
             continue
-        running = running & ~(best <= given["aim"])
+        running = running & ~(best <= given["stop_at"])
         if step == work.steps or not bool(running.any()):
             break
         if step == 0:
@@ -110,11 +110,11 @@ def ascend(
             settled(nodes, rows, share),
         ]
     *found, ah, ad = kept
-    pull = _sensitivity(nodes, ah, ad) * (nodes.upper - nodes.lower)
-    tension = _tension(nodes, found[0], found[1], ah, ad)
-    pull = xp.where(is_open[:, None], pull, 0.0 * pull)
-    tension = xp.where(is_open[:, None], tension, 0.0 * tension - 1.0)
-    return Found(best, found[0], found[1], found[2], pull, tension)
+    input_score = _sensitivity(nodes, ah, ad) * (nodes.upper - nodes.lower)
+    neuron_score = _neuron_score(nodes, found[0], found[1], ah, ad)
+    input_score = xp.where(is_open[:, None], input_score, 0.0 * input_score)
+    neuron_score = xp.where(is_open[:, None], neuron_score, 0.0 * neuron_score - 1.0)
+    return Found(best, found[0], found[1], found[2], input_score, neuron_score)
 
 
 def _value(nodes: Nodes, rows: Rows, now: list[Array]) -> tuple[Array, Array, Array, Array, Array]:
@@ -132,8 +132,8 @@ def _value(nodes: Nodes, rows: Rows, now: list[Array]) -> tuple[Array, Array, Ar
     ah, ad = ah[:, 0], ad[:, 0]
     ah[:, :inputs] += (weight * rows.inputs).sum(1)
     value = over_box(nodes.space.xp, ah[:, :inputs], nodes.lower, nodes.upper)
-    blur = nodes.unit * (magnitude[:, 0] + (share * rows.sizes).sum(-1))
-    return value + constant[:, 0] + (share * rows.constant).sum(-1) + blur, blur, ah, ad, cd_top
+    noise = nodes.unit * (magnitude[:, 0] + (share * rows.sizes).sum(-1))
+    return value + constant[:, 0] + (share * rows.constant).sum(-1) + noise, noise, ah, ad, cd_top
 
 
 def _scale(nodes: Nodes, ah: Array, ad: Array) -> Array:
@@ -231,7 +231,7 @@ def _sensitivity(nodes: Nodes, ah: Array, ad: Array) -> Array:
     return sums[:, :inputs]
 
 
-def _tension(nodes: Nodes, cz: Array, cd: Array, ah: Array, ad: Array) -> Array:
+def _neuron_score(nodes: Nodes, cz: Array, cd: Array, ah: Array, ad: Array) -> Array:
     """How far apart the two tied phases of a neuron are; -1 where there is nothing to split."""
     inputs = nodes.layout.inputs
     pair = nodes.pair(slice(0, nodes.layout.hidden))

@@ -86,13 +86,13 @@ def form(
     best, least = space.put(np.zeros(count, np.int64)), space.full((count,), np.inf)
     for k in range(width):
         goal, there = rows.goal[:, k], rows.there[:, k]
-        bar = xp.where(goal, cut, 0.0 * cut)
+        threshold = xp.where(goal, cut, 0.0 * cut)
         found = over_box(xp, lines[:, k], nodes.lower, nodes.upper) + constant[:, k]
-        lost = (status == OPEN) & there & (found - bar < -1e-9 * (1.0 + abs(bar)))
+        lost = (status == OPEN) & there & (found - threshold < -1e-9 * (1.0 + abs(threshold)))
         # Rows before this one may have cut some away, though none above the cut.
         value = xp.where(lost, xp.where(goal, xp.maximum(found, cut), cut), value)
         status = xp.where(lost, xp.where(goal, CUT, EMPTY), status)
-        _contract(nodes, lines[:, k], found - bar, (status == OPEN) & there)
+        _contract(nodes, lines[:, k], found - threshold, (status == OPEN) & there)
         better = goal & (found < least)
         best, least = xp.where(better, k, best), xp.where(better, found, least)
     every = space.put(np.arange(count))
@@ -101,12 +101,12 @@ def form(
         there = rows.summed[:, p]
         line, shift = pairs[0][:, p], pairs[1][:, p]
         goals = rows.goal[every, rows.sums[:, p, 0]], rows.goal[every, rows.sums[:, p, 1]]
-        bar = xp.where(goals[0], cut, 0.0 * cut) + xp.where(goals[1], cut, 0.0 * cut)
+        threshold = xp.where(goals[0], cut, 0.0 * cut) + xp.where(goals[1], cut, 0.0 * cut)
         found = over_box(xp, line, nodes.lower, nodes.upper) + shift
-        lost = (status == OPEN) & there & (found - bar < -1e-9 * (1.0 + abs(bar)))
+        lost = (status == OPEN) & there & (found - threshold < -1e-9 * (1.0 + abs(threshold)))
         value = xp.where(lost, cut, value)
         status = xp.where(lost, xp.where(goals[0] | goals[1], CUT, EMPTY), status)
-        _contract(nodes, line, found - bar, (status == OPEN) & there)
+        _contract(nodes, line, found - threshold, (status == OPEN) & there)
     share, blended = _blended(nodes, rows, lines, constant, best, every)
     starts = [(share[:, :, None] * each).sum(1) for each in used]
     mine = lines[every, best], constant[every, best]
@@ -176,7 +176,7 @@ def _blended(
 
 
 def _contract(nodes: Nodes, line: Array, slack: Array, chosen: Array) -> None:
-    """Cut boxes to where a form can still reach its bar, which it does by ``slack`` at best."""
+    """Cut boxes to where a form can reach its threshold, which it does by ``slack`` at best."""
     xp = nodes.space.xp
     lower, upper = nodes.lower, nodes.upper
     slack, steep, width = slack.clip(0.0, None)[:, None], abs(line), upper - lower

@@ -84,7 +84,7 @@ class ArrayKernel:
         status = space.xp.where(closed, CLOSED, status)
         results = (
             status, value, nodes.lower, nodes.upper, nodes.state, found.cz, found.cd,
-            found.share, found.pull, found.tension,
+            found.share, found.input_score, found.neuron_score,
         )  # fmt: skip
         return Bounded(*(space.take(each) for each in results))
 

@@ -14,7 +14,7 @@ from leaveout.bab.native.kernels.batch import Floats
 from leaveout.bab.native.kernels.compiled import compiled
 from leaveout.bab.native.kernels.pair import best_pair, branches
 
-__all__ = ["NOISE", "adam", "narrow", "onto_simplex", "residuals", "sensitivity", "tensions"]
+__all__ = ["NOISE", "adam", "narrow", "neuron_scores", "onto_simplex", "residuals", "sensitivity"]
 
 NOISE = 1e-9
 """Slopes this small beside the sums they come from are taken for 0: Adam forgets their size."""
@@ -115,9 +115,9 @@ def narrow(number: float) -> float:
 @compiled
 def sensitivity(
     net: Any, weights: Floats, state: Floats, size: Floats, ah: Floats, ad: Floats,
-    sums: Floats, pull: Floats,
+    sums: Floats, input_score: Floats,
 ) -> None:  # fmt: skip
-    """How much relaxation error each input can take away, a unit of its width, into ``pull``.
+    """Write how much relaxation error a unit of each input's width can take away.
 
     A pair loses at most its coefficient times its width; narrowing an input narrows z by at most
     the absolute weights on the way. Slopes of the dual bound itself say nothing here: at its
@@ -146,19 +146,19 @@ def sensitivity(
                 for i in range(width_of):
                     sums[start + i] += total * abs(weights[row + i])
     for i in range(inputs):
-        pull[i] = sums[i]
+        input_score[i] = sums[i]
 
 
 @compiled
-def tensions(
-    state: Floats, phase: Any, cz: Floats, cd: Floats, ah: Floats, ad: Floats, tension: Floats
+def neuron_scores(
+    state: Floats, phase: Any, cz: Floats, cd: Floats, ah: Floats, ad: Floats, neuron_score: Floats
 ) -> None:
     """How far apart the two tied phases of each neuron are; -1 where there is nothing to split."""
     for j in range(len(cz)):
         l, u, p, q = state[0, j], state[1, j], state[2, j], state[3, j]
-        tension[j] = -1.0
+        neuron_score[j] = -1.0
         if phase[j] == 0 and l < q and u > -p:
             on, _, _, off, _, _ = branches(
                 ah[j], ad[j], cz[j], cd[j], l, u, p, q, state[4, j], state[5, j], phase[j]
             )
-            tension[j] = abs(on - off)
+            neuron_score[j] = abs(on - off)

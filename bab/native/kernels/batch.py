@@ -99,7 +99,7 @@ class Batch:
         How far float32 evaluation may move each form in the node.
     cut : ndarray of float64, shape (n,)
         Counter-examples of at most this value do not matter: regions without higher ones are cut.
-    aim : ndarray of float64, shape (n,)
+    stop_at : ndarray of float64, shape (n,)
         The ascent stops once a node is bounded by this.
     """
 
@@ -115,7 +115,7 @@ class Batch:
     warm: NDArray[np.bool_]
     errors: Floats
     cut: Floats
-    aim: Floats
+    stop_at: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,9 +134,9 @@ class Bounded:
         anew. Of a node whose status is `EMPTY` or `CUT`, as far as it got.
     cz, cd, share
         What proves ``value`` where the status is `OPEN` or `CLOSED`.
-    pull : ndarray of float64, shape (n, inputs)
+    input_score : ndarray of float64, shape (n, inputs)
         How much of the value may be due to the width of each input.
-    tension : ndarray of float64, shape (n, hidden)
+    neuron_score : ndarray of float64, shape (n, hidden)
         How far apart the two tied phases of a neuron are; -1 where there is nothing to split.
     """
 
@@ -148,8 +148,8 @@ class Bounded:
     cz: Floats
     cd: Floats
     share: Floats
-    pull: Floats
-    tension: Floats
+    input_score: Floats
+    neuron_score: Floats
 
     @staticmethod
     def begun(batch: Batch) -> Bounded:

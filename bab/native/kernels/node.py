@@ -19,10 +19,10 @@ from leaveout.bab.native.kernels.arguments import Members
 from leaveout.bab.native.kernels.ascent import (
     adam,
     narrow,
+    neuron_scores,
     onto_simplex,
     residuals,
     sensitivity,
-    tensions,
 )
 from leaveout.bab.native.kernels.batch import CLOSED, CUT, EMPTY, FARTHEST, OPEN
 from leaveout.bab.native.kernels.compiled import OPTIONS
@@ -213,7 +213,7 @@ def steps() -> tuple[Any, Any, Any]:
         begin: int, end: int, net: Any, own: Any, sets: Any, effort: Any, every: Any, nodes: Any,
         starts: Any,
     ) -> None:  # fmt: skip
-        """Lower the dual values of nodes by Adam, from the better of two starts; stop at the aim.
+        """Lower dual values by Adam, from the better of two starts, down to ``stop_at``.
 
         Multipliers are kept on float32 numbers, so that a certificate can hold them exactly. Of a
         node that is warm, what is given is the second start; its best is left there.
@@ -262,13 +262,13 @@ def steps() -> tuple[Any, Any, Any]:
                         share[k] = nodes.share[i, k] if step < 0 else starts.share[i, k]
                 for j in range(hidden):
                     now[j], now_d[j] = narrow(now[j]), narrow(now_d[j])
-                total, blur = valued(
+                total, noise = valued(
                     net, own, members, effort.unit, rows, errors, share, state, phase, bottom,
                     nodes.size[i], now, now_d, ah, ad, x, False, effort.pair,
                 )  # fmt: skip
                 found = over_box(ah, total, lower, upper)
                 # Gains that rounding may have made are none.
-                better = best - found > blur
+                better = best - found > noise
                 if better:
                     best = found
                     for j in range(hidden):
@@ -279,7 +279,7 @@ def steps() -> tuple[Any, Any, Any]:
                         best_h[j], best_d[j] = ah[j], ad[j]
                 if step < 0:
                     continue
-                if best <= nodes.aim[i] or step == steps:
+                if best <= nodes.stop_at[i] or step == steps:
                     break
                 if step == 0:
                     if not better:
@@ -334,12 +334,14 @@ def steps() -> tuple[Any, Any, Any]:
                 settle(share, rows.goal)
             # The region may have been cut down to what is above the cut.
             nodes.value[i] = max(best, nodes.cut[i])
-            sensitivity(net, own.weights, state, nodes.size[i], best_h, best_d, h, nodes.pull[i])
+            sensitivity(
+                net, own.weights, state, nodes.size[i], best_h, best_d, h, nodes.input_score[i]
+            )
             for j in range(inputs):
-                nodes.pull[i, j] *= upper[j] - lower[j]
-            tensions(
+                nodes.input_score[i, j] *= upper[j] - lower[j]
+            neuron_scores(
                 state, phase, nodes.cz[i], nodes.cd[i], best_h[inputs:], best_d[inputs:],
-                nodes.tension[i],
+                nodes.neuron_score[i],
             )  # fmt: skip
             if best <= nodes.cut[i]:
                 nodes.status[i] = CLOSED

@@ -16,11 +16,11 @@ from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.files.saved import Saved, Tables
 from leaveout.bab.native.files.tables import Table
 from leaveout.bab.native.groups import Group
-from leaveout.bab.native.workers.pool import Crew, WorkerLostError, gather
-from leaveout.bab.native.workers.state import Report, SiteState
+from leaveout.bab.native.workers.pool import WorkerLostError, WorkerPool, gather
+from leaveout.bab.native.workers.worker import Report, WorkerState
 from leaveout.deadline import Deadline
 
-__all__ = ["Team"]
+__all__ = ["Coordinator"]
 
 Floats = NDArray[np.float64]
 
@@ -36,16 +36,16 @@ _SHARED = 4096
 Deed = Callable[[int], None]
 
 
-class Team:
-    """The crew of one search.
+class Coordinator:
+    """The pool of one search.
 
-    At every moment each open node belongs to at least one site: a site that hands nodes over
+    At every moment each open node belongs to at least one worker: a worker that hands nodes over
     counts them as its own until the other has them. Of each worker it is known what it was given
     (*in hand*): if it dies, another one is given the same.
 
     Parameters
     ----------
-    crew : Crew
+    pool : WorkerPool
     members : int
     checkpoint : Checkpoint or None
     records : bool
@@ -62,16 +62,16 @@ class Team:
 
     def __init__(
         self,
-        crew: Crew,
+        pool: WorkerPool,
         members: int,
         checkpoint: Checkpoint | None,
         records: bool,
         deadline: Deadline,
     ) -> None:
-        self.crew, self.checkpoint, self.deadline = crew, checkpoint, deadline
+        self.pool, self.checkpoint, self.deadline = pool, checkpoint, deadline
         self.reports: list[Report] = []
         self._lives = 0 if records else _LIVES
-        self._in_hand: list[list[Deed]] = [[] for _ in range(crew.size)]
+        self._in_hand: list[list[Deed]] = [[] for _ in range(pool.size)]
         self._settled = np.full(members, -math.inf)
         self._least = -math.inf
         self._heard: dict[tuple[int, int], list[Record]] = {}
@@ -116,8 +116,8 @@ class Team:
     def resume(self, saved: Saved, target: float) -> None:
         """Go on from where a search stood."""
         self._free = max(state.names for state in saved.states)
-        for worker in range(self.crew.size):
-            sources = range(worker, len(saved.states), self.crew.size)
+        for worker in range(self.pool.size):
+            sources = range(worker, len(saved.states), self.pool.size)
             self._in_hand[worker] = [partial(self._load, sources)]
             self._do(worker, self._in_hand[worker][0])
         self._report(target)
@@ -125,7 +125,7 @@ class Team:
     def step(self, target: float, seconds: float, meanwhile: Callable[[], None]) -> None:
         """Let all explore for some seconds, and do something meanwhile."""
         futures = [
-            self.crew.call(worker, "step", target, seconds) for worker in range(self.crew.size)
+            self.pool.call(worker, "step", target, seconds) for worker in range(self.pool.size)
         ]
         meanwhile()
         reports = []
@@ -145,7 +145,7 @@ class Team:
                 continue
             if self._in_hand[worker]:
                 self._release(worker)
-            richest = max(range(self.crew.size), key=lambda w: self.reports[w].stand.open_nodes)
+            richest = max(range(self.pool.size), key=lambda w: self.reports[w].stand.open_nodes)
             count = min(self.reports[richest].stand.open_nodes // 2, _SHARED)
             if not count:
                 continue
@@ -159,33 +159,33 @@ class Team:
 
     def values(self) -> Floats:
         """No leak of a member is above this; minus infinity for none."""
-        known = [self._ask(worker, "member_values") for worker in range(self.crew.size)]
-        for worker in range(self.crew.size):
+        known = [self._ask(worker, "member_values") for worker in range(self.pool.size)]
+        for worker in range(self.pool.size):
             # A step that Ctrl-C cut off from its answer.
             self._hear(worker, self._ask(worker, "last"))
         return np.asarray(np.maximum.reduce([self._settled, *known]))
 
     def groups(self, known: Floats, enough: float, late: bool) -> list[Group]:
-        """Group members by how alike they are; see `Site.groups`."""
+        """Group members by how alike they are; see `Worker.groups`."""
         found: list[Group] = self._ask(0, "groups", known, enough, late)
         return found
 
-    def save(self, make: Callable[[list[SiteState], list[Record]], Saved]) -> None:
+    def save(self, make: Callable[[list[WorkerState], list[Record]], Saved]) -> None:
         """Save where all stand, given how to say the rest; not where a worker dies meanwhile."""
         if self.checkpoint is None:
             return
         try:
-            states = [self._ask_once(w, "save") for w in range(self.crew.size)]
+            states = [self._ask_once(w, "save") for w in range(self.pool.size)]
             # What was settled by workers that have let go of it goes with the first one.
             closed = np.maximum(states[0].closed, self._settled)
-            stuck = max(states[0].stuck, self._least)
-            states[0] = replace(states[0], closed=closed, stuck=stuck)
+            unresolved = max(states[0].unresolved, self._least)
+            states[0] = replace(states[0], closed=closed, unresolved=unresolved)
             tables = Tables(
                 lambda worker, number: self._ask_once(worker, "block", number),
                 lambda worker, number: self._ask_once(worker, "anchored", number),
             )
             self.checkpoint.save(make(states, self.records), tables)
-            for worker in range(self.crew.size):
+            for worker in range(self.pool.size):
                 # If it dies now, another one is given what the file holds.
                 self._in_hand[worker] = [partial(self._load, range(worker, worker + 1))]
                 self._ask_once(worker, "saved")
@@ -195,12 +195,12 @@ class Team:
 
     def close(self) -> None:
         """Let the workers go."""
-        self.crew.close()
+        self.pool.close()
 
     def _report(self, target: float) -> None:
         """Have every worker say where it stands."""
         reports = []
-        for worker in range(self.crew.size):
+        for worker in range(self.pool.size):
             reports.append(self._ask(worker, "step", target, 0.0))
             self._hear(worker, reports[-1])
         self.reports = reports
@@ -236,7 +236,7 @@ class Team:
                 self._ask_once(worker, "add", tables.nodes(source, number))
 
     def _ask_once(self, worker: int, method: str, *arguments: Any) -> Any:
-        return gather([self.crew.call(worker, method, *arguments)], self.deadline)[0]
+        return gather([self.pool.call(worker, method, *arguments)], self.deadline)[0]
 
     def _ask(self, worker: int, method: str, *arguments: Any) -> Any:
         """Ask a worker, or the one in its place."""
@@ -260,7 +260,7 @@ class Team:
                 raise lost
             self._lives -= 1
             try:
-                self.crew.revive(lost.worker)
+                self.pool.revive(lost.worker)
                 # Others still have nodes, and anchors, that the dead one named.
                 self._free += _NAMED
                 self._ask_once(lost.worker, "rename", self._free)

@@ -8,11 +8,11 @@ from typing import Any, Protocol, TypeVar
 
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.quest import Quest
-from leaveout.bab.native.workers.serial import Lane
-from leaveout.bab.native.workers.state import Site
+from leaveout.bab.native.workers.serial import SerialThread
+from leaveout.bab.native.workers.worker import Worker
 from leaveout.deadline import NEVER, Deadline
 
-__all__ = ["Crew", "Executor", "InlineExecutor", "OverdueError", "WorkerLostError", "gather"]
+__all__ = ["Executor", "InlineExecutor", "OverdueError", "WorkerLostError", "WorkerPool", "gather"]
 
 T = TypeVar("T")
 
@@ -37,13 +37,13 @@ class OverdueError(Exception):
     """Workers are at something for longer than there is time."""
 
 
-class Crew(Protocol):
-    """Some sites, each of which does one thing at a time."""
+class WorkerPool(Protocol):
+    """Some workers, each of which does one thing at a time."""
 
     size: int
 
     def call(self, worker: int, method: str, *arguments: Any) -> Future[Any]:
-        """Call a method of one worker's `Site`; calls of one worker run in order.
+        """Call a method of one worker's `Worker`; calls of one worker run in order.
 
         The future raises `WorkerLostError` where the worker is dead.
         """
@@ -54,7 +54,7 @@ class Crew(Protocol):
         ...
 
     def revive(self, worker: int) -> None:
-        """Start an empty site in place of one that died."""
+        """Start an empty worker in place of one that died."""
         ...
 
     def close(self) -> None:
@@ -63,10 +63,10 @@ class Crew(Protocol):
 
 
 class Executor(Protocol):
-    """Starts crews."""
+    """Starts pools."""
 
-    def crew(self, quest: Quest[Any], options: NativeOptions) -> Crew:
-        """Start one `Site` a worker; site w of n names its nodes w, w + n, w + 2 n, ..."""
+    def pool(self, quest: Quest[Any], options: NativeOptions) -> WorkerPool:
+        """Start one `Worker` a worker; worker w of n names its nodes w, w + n, w + 2 n, ..."""
         ...
 
 
@@ -85,31 +85,31 @@ def gather(futures: Sequence[Future[T]], deadline: Deadline = NEVER) -> list[T]:
 
 
 class InlineExecutor:
-    """One site in this process, whose kernel uses every core."""
+    """One worker in this process, whose kernel uses every core."""
 
-    def crew(self, quest: Quest[Any], options: NativeOptions) -> Crew:
-        """See `Executor.crew`."""
-        return _Inline(Site(quest, options))
+    def pool(self, quest: Quest[Any], options: NativeOptions) -> WorkerPool:
+        """See `Executor.pool`."""
+        return _Inline(Worker(quest, options))
 
 
 class _Inline:
     size = 1
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
-        self._lane = Lane("explorer")
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._thread = SerialThread("explorer")
 
     def call(self, worker: int, method: str, *arguments: Any) -> Future[Any]:
-        return self._lane.submit(lambda: getattr(self._site, method)(*arguments))
+        return self._thread.submit(lambda: getattr(self._worker, method)(*arguments))
 
     def tell(self, target: float) -> None:
-        self._site.tell(target)
+        self._worker.tell(target)
 
     def revive(self, worker: int) -> None:
         raise WorkerLostError(worker, "the explorer failed")
 
     def close(self) -> None:
         # What it is at is left alone: it ends within a round.
-        self._site.halt()
-        self._lane.submit(self._site.end)
-        self._lane.close()
+        self._worker.halt()
+        self._thread.submit(self._worker.end)
+        self._thread.close()

@@ -16,7 +16,7 @@ from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.quest import Quest
 from leaveout.bab.native.workers.pool import WorkerLostError
 from leaveout.bab.native.workers.program import Answer, Call, Setup, Told
-from leaveout.bab.native.workers.serial import Lane
+from leaveout.bab.native.workers.serial import SerialThread
 from leaveout.cores import cores
 from leaveout.solvers.frames import read_frame, write_frame
 
@@ -31,7 +31,7 @@ _NAMES = 2**40
 def later_names(setup: Setup, times: int) -> Setup:
     """Return a setup whose names come after those of so many that were used before."""
     first = setup.first + setup.stride * _NAMES * times
-    return Setup(setup.parcel, setup.options, first, setup.stride, setup.threads)
+    return Setup(setup.payload, setup.options, first, setup.stride, setup.threads)
 
 
 class ProcessExecutor:
@@ -41,11 +41,11 @@ class ProcessExecutor:
     may come from standard input. They end with this process, whatever ends it.
     """
 
-    def crew(self, quest: Quest[Any], options: NativeOptions) -> _Processes:
-        """See `Executor.crew`."""
-        parcel, size = quest.parcel(), options.workers
+    def pool(self, quest: Quest[Any], options: NativeOptions) -> _Processes:
+        """See `Executor.pool`."""
+        payload, size = quest.payload(), options.workers
         threads = max(1, cores() // size)
-        return _Processes([Setup(parcel, options, w, size, threads) for w in range(size)])
+        return _Processes([Setup(payload, options, w, size, threads) for w in range(size)])
 
 
 class _Processes:
@@ -53,7 +53,7 @@ class _Processes:
         self.size = len(setups)
         self._setups = setups
         self._revived = 0
-        self._teller = Lane("teller")
+        self._teller = SerialThread("teller")
         self._workers: list[_Worker] = []
         try:
             for worker, setup in enumerate(setups):
@@ -99,7 +99,7 @@ class _Worker:
             # A group of its own: Ctrl-C at the terminal is the parent's to handle.
             process_group=0 if os.name == "posix" else None,
         )
-        self._lane = Lane(f"worker {worker}")
+        self._thread = SerialThread(f"worker {worker}")
         self._ready = self.call(setup)
 
     @property
@@ -107,7 +107,7 @@ class _Worker:
         return self._process.pid
 
     def call(self, message: Setup | Call) -> Future[Any]:
-        return self._lane.submit(lambda: self._ask(message))
+        return self._thread.submit(lambda: self._ask(message))
 
     def _ask(self, message: Setup | Call) -> Any:
         if isinstance(message, Call):
@@ -144,8 +144,8 @@ class _Worker:
         self._process.kill()
         self._process.wait()
         # By its own thread, which may be reading still.
-        self._lane.submit(self._close)
-        self._lane.close()
+        self._thread.submit(self._close)
+        self._thread.close()
 
     def _close(self) -> None:
         for stream in (self._process.stdin, self._process.stdout, self._complaints):

@@ -1,4 +1,4 @@
-"""The program of a worker process: a `Site` that is called over two pipes."""
+"""The program of a worker process: a `Worker` that is called over two pipes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.quest import Parcel
-from leaveout.bab.native.workers.state import Site
+from leaveout.bab.native.quest import Payload
+from leaveout.bab.native.workers.worker import Worker
 from leaveout.errors import LeaveoutError
 from leaveout.solvers.frames import read_frame, write_frame
 
@@ -20,9 +20,9 @@ __all__ = ["Answer", "Call", "Setup", "Told", "main"]
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What a worker's site is made of."""
+    """What a worker's worker is made of."""
 
-    parcel: Parcel
+    payload: Payload
     options: NativeOptions
     first: int
     stride: int
@@ -54,7 +54,7 @@ class Answer:
     error : LeaveoutError or None
         What a user can cure.
     failure : str
-        Any other exception; the site is worth nothing after it.
+        Any other exception; the worker is worth nothing after it.
     """
 
     value: Any = None
@@ -63,12 +63,12 @@ class Answer:
 
 
 class _Server:
-    """Serves one site until the parent closes the pipe."""
+    """Serves one worker until the parent closes the pipe."""
 
     def __init__(self, requests: IO[bytes], replies: IO[bytes]) -> None:
         self._requests, self._replies = requests, replies
         self._calls: queue.SimpleQueue[Setup | Call] = queue.SimpleQueue()
-        self._site: Site | None = None
+        self._worker: Worker | None = None
 
     def run(self) -> None:
         threading.Thread(target=self._listen, daemon=True).start()
@@ -86,15 +86,15 @@ class _Server:
 
     def _do(self, call: Setup | Call) -> Any:
         if isinstance(call, Setup):
-            self._site = Site(
-                call.parcel.open(),
+            self._worker = Worker(
+                call.payload.open(),
                 call.options,
                 call.first,
                 call.stride,
                 call.threads,
             )
             return None
-        return getattr(self._site, call.method)(*call.arguments)
+        return getattr(self._worker, call.method)(*call.arguments)
 
     def _listen(self) -> None:
         """Pass calls on; end the process with the parent, whatever ends the parent."""
@@ -104,8 +104,8 @@ class _Server:
                 if not isinstance(message, Told):
                     assert isinstance(message, Setup | Call)
                     self._calls.put(message)
-                elif self._site is not None:
-                    self._site.tell(message.target)
+                elif self._worker is not None:
+                    self._worker.tell(message.target)
         except EOFError:
             pass
         finally:

@@ -13,8 +13,8 @@ from leaveout.bab.native.quest import Quest
 from leaveout.bab.native.workers.pool import WorkerLostError
 from leaveout.bab.native.workers.processes import later_names
 from leaveout.bab.native.workers.program import Setup
-from leaveout.bab.native.workers.serial import Lane
-from leaveout.bab.native.workers.state import Site
+from leaveout.bab.native.workers.serial import SerialThread
+from leaveout.bab.native.workers.worker import Worker
 from leaveout.cores import cores
 from leaveout.errors import LeaveoutError, SolverError
 
@@ -41,8 +41,8 @@ class RayExecutor:
             raise SolverError("executor 'ray' needs ray: pip install 'leaveout[ray]'") from None
         self._ray: Any = ray
 
-    def crew(self, quest: Quest[Any], options: NativeOptions) -> _Actors:
-        """See `Executor.crew`."""
+    def pool(self, quest: Quest[Any], options: NativeOptions) -> _Actors:
+        """See `Executor.pool`."""
         ray, size = self._ray, options.workers
         own = not ray.is_initialized()
         if own:
@@ -55,8 +55,8 @@ class RayExecutor:
                 runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}},
             )
         total = int(ray.cluster_resources().get("CPU", 1))
-        parcel, threads = quest.parcel(), max(1, min(total, cores()) // size)
-        setups = [Setup(parcel, options, w, size, threads) for w in range(size)]
+        payload, threads = quest.payload(), max(1, min(total, cores()) // size)
+        setups = [Setup(payload, options, w, size, threads) for w in range(size)]
         return _Actors(ray, own, setups, 1 if total >= size else 0)
 
 
@@ -74,23 +74,23 @@ class _Incumbent:
 
 
 class _Actor:
-    """A site, and where it hears of better targets."""
+    """A worker, and where it hears of better targets."""
 
     def __init__(self, setup: Setup, incumbent: Any) -> None:
         import ray
 
-        self._site = Site(
-            setup.parcel.open(),
+        self._worker = Worker(
+            setup.payload.open(),
             setup.options,
             setup.first,
             setup.stride,
             setup.threads,
         )
-        self._site.listen = lambda: float(ray.get(incumbent.best.remote()))
+        self._worker.listen = lambda: float(ray.get(incumbent.best.remote()))
 
     def call(self, method: str, *arguments: Any) -> Any:
         # Arrays that ray shares are read-only and stay in its store; nodes outlive both.
-        return getattr(self._site, method)(*arguments)
+        return getattr(self._worker, method)(*arguments)
 
 
 class _Actors:
@@ -101,10 +101,10 @@ class _Actors:
         self._incumbent = ray.remote(num_cpus=0)(_Incumbent).remote()
         self._kind = ray.remote(num_cpus=cpus, max_restarts=0)(_Actor)
         self._actors = [self._kind.remote(setup, self._incumbent) for setup in setups]
-        self._lanes = [Lane(f"actor {worker}") for worker in range(self.size)]
+        self._threads = [SerialThread(f"actor {worker}") for worker in range(self.size)]
 
     def call(self, worker: int, method: str, *arguments: Any) -> Future[Any]:
-        return self._lanes[worker].submit(lambda: self._ask(worker, method, arguments))
+        return self._threads[worker].submit(lambda: self._ask(worker, method, arguments))
 
     def _ask(self, worker: int, method: str, arguments: tuple[Any, ...]) -> Any:
         errors = self._ray.exceptions
@@ -133,8 +133,8 @@ class _Actors:
         self._actors[worker] = self._kind.remote(setup, self._incumbent)
 
     def close(self) -> None:
-        for lane in self._lanes:
-            lane.close()
+        for thread in self._threads:
+            thread.close()
         if self._own:
             self._ray.shutdown()
             return

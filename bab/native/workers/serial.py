@@ -8,15 +8,15 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-__all__ = ["Lane"]
+__all__ = ["SerialThread"]
 
 T = TypeVar("T")
 
 
-class Lane:
+class SerialThread:
     """A thread that does one call after the other.
 
-    Ctrl-C reaches the main thread only, so what a lane is at is never left half done. The thread
+    Ctrl-C reaches the main thread only, so what a thread is at is never left half done. The thread
     is a daemon: nothing waits for it when the program ends.
 
     Parameters

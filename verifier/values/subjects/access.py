@@ -59,7 +59,7 @@ def idp(given: Arguments) -> Decided:
         found = _searched(served.instance, part, NativeOptions(seconds=seconds, seed=given.seed))
         if found.interrupted:
             raise KeyboardInterrupt
-        if found.betrayed:
+        if found.contradicted:
             return Decided("unknown", f"numerical: {found.detail}")
         if found.upper <= part.bound:
             continue

@@ -1,8 +1,8 @@
-"""How far the float32 lead of a label may be from the exact one: slopes times roundings.
+"""How far the float32 margin of a label may be from the exact one: slopes times roundings.
 
 A computed network is the exact one with something added to every sum: at most half a unit in the
 last place of each product and of each partial sum, and a partial sum is no larger than all
-its positive terms, or all its negative ones. What is added moves the lead by its slope there,
+its positive terms, or all its negative ones. What is added moves the margin by its slope there,
 known exactly where exact and computed phases above are.
 """
 
@@ -21,7 +21,7 @@ from leaveout.models.operators import Affine
 from leaveout.verifier.checker.fusing import Fused, after
 from leaveout.verifier.checker.rounding import TINY32, UNIT32, gamma
 
-__all__ = ["LeadProgram", "Region", "lead_program"]
+__all__ = ["MarginProgram", "Region", "margin_program"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -85,7 +85,7 @@ class _Seen:
 
 
 @dataclass(frozen=True, eq=False)
-class LeadProgram:
+class MarginProgram:
     """Some networks of one architecture, operator by operator."""
 
     graph: Graph
@@ -94,7 +94,7 @@ class LeadProgram:
     def errors(
         self, which: Integers, region: Region, label: int, rivals: Sequence[Integers]
     ) -> Floats:
-        """Bound ``|float32 lead - exact lead|``, the largest over some rivals, shape (n,).
+        """Bound ``|float32 margin - exact margin|``, the largest over some rivals, shape (n,).
 
         Parameters
         ----------
@@ -109,11 +109,11 @@ class LeadProgram:
         size = np.maximum(seen.above[top], seen.below[top])
         found = np.zeros(len(which))
         for rival in rivals:
-            lead = np.zeros_like(size)
-            lead[:, label], lead[one, rival] = 1.0, -1.0
+            margin = np.zeros_like(size)
+            margin[:, label], margin[one, rival] = 1.0, -1.0
             # Comparing two scores may take their difference.
             last = UNIT32 * (size[:, label] + size[one, rival]) + TINY32
-            found = np.maximum(found, last + self._backward(which, seen, lead))
+            found = np.maximum(found, last + self._backward(which, seen, margin))
         return self._padded(seen, found)
 
     def form_errors(self, which: Integers, region: Region, forms: Floats) -> Floats:
@@ -201,10 +201,10 @@ class LeadProgram:
         most = np.minimum(seen.above[source], np.maximum(high, 0) + error)
         return np.where(off, 0.0, most), np.zeros_like(most)
 
-    def _backward(self, which: Integers, seen: _Seen, lead: Floats) -> Floats:
+    def _backward(self, which: Integers, seen: _Seen, margin: Floats) -> Floats:
         """Sum up what each operation adds, times the slope of a form of the scores there."""
         total = np.zeros(len(which))
-        slopes = {self.graph.output: (lead, lead)}
+        slopes = {self.graph.output: (margin, margin)}
         for step in reversed(self.steps):
             if step.output not in slopes:
                 continue
@@ -239,7 +239,7 @@ class LeadProgram:
         return [(step.inputs[0], ends)]
 
 
-def lead_program(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> LeadProgram:
+def margin_program(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> MarginProgram:
     """Return the program of some networks.
 
     Parameters
@@ -284,7 +284,7 @@ def lead_program(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -
             )
         else:
             steps.append(_Step(tuple(node.inputs[:1]), node.output))
-    return LeadProgram(graph, tuple(steps))
+    return MarginProgram(graph, tuple(steps))
 
 
 def _rounded(most: Floats, least: Floats, terms: Floats, reach: Floats) -> Floats:

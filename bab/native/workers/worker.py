@@ -23,7 +23,7 @@ from leaveout.bab.native.race import Race
 from leaveout.bab.native.workers.learnt_scores import learnt, relearn
 from leaveout.deadline import Deadline
 
-__all__ = ["Report", "Site", "SiteState", "TornError"]
+__all__ = ["FailedError", "Report", "Worker", "WorkerState"]
 
 Floats = NDArray[np.float64]
 
@@ -36,13 +36,13 @@ _SLICE = 0.25
 """Seconds between looks at what the others found."""
 
 
-class TornError(Exception):
-    """A site that failed in the middle of something was asked what it knows."""
+class FailedError(Exception):
+    """A worker that failed in the middle of something was asked what it knows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What a site has done in one step.
+    """What a worker has done in one step.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Report:
     records : list of Record
         Nodes bounded since the last report, where a certificate is asked for.
     number : int
-        Which report of the site this is.
+        Which report of the worker this is.
     """
 
     stand: Stand
@@ -62,15 +62,15 @@ class Report:
 
 
 @dataclass(frozen=True, eq=False)
-class SiteState:
-    """What a site knows, but for its nodes.
+class WorkerState:
+    """What a worker knows, but for its nodes.
 
     Attributes
     ----------
     blocks, anchored : int
         How many tables its open nodes fill, and the anchors some hang on.
     closed : ndarray of float64, shape (members,)
-    stuck : float
+    unresolved : float
     bounded : int
     names : int
         No node has this number or a higher one.
@@ -81,13 +81,13 @@ class SiteState:
     blocks: int
     anchored: int
     closed: Floats
-    stuck: float
+    unresolved: float
     bounded: int
     names: int
     learnt: dict[str, Any]
 
 
-class Site:
+class Worker:
     """A worker's part of a search.
 
     Parameters
@@ -125,7 +125,7 @@ class Site:
             seed=options.seed,
             first=first,
             stride=stride,
-            gauge=prepared.gauge,
+            bound_rounding=prepared.bound_rounding,
         )
         self.explorer.records = [] if options.certificate else None
         if not options.certificate:
@@ -188,7 +188,7 @@ class Site:
             self.explorer.add(nodes)
 
     def give(self, count: int) -> tuple[Table, Table, Floats]:
-        """Lend nodes; they count as this site's until `forget` is called.
+        """Lend nodes; they count as this worker's until `forget` is called.
 
         Returns
         -------
@@ -205,7 +205,7 @@ class Site:
         return pack(nodes, self._row_type()), *self._packed(held)
 
     def forget(self) -> None:
-        """Another site has taken over what was lent."""
+        """Another worker has taken over what was lent."""
         self._lent = []
 
     def nodes(self) -> list[Node]:
@@ -223,7 +223,7 @@ class Site:
             return self.explorer.closed.copy()
 
     def member_values(self) -> Floats:
-        """No leak of a member above this, as far as this site knows; minus infinity for none."""
+        """No leak of a member above this, as far as this worker knows; minus infinity for none."""
         values = self.closed()
         for node in self.nodes():
             values[node.members] = np.maximum(values[node.members], node.bound)
@@ -252,17 +252,17 @@ class Site:
         size = (self.space.layout.weights + self.space.layout.hidden) * self.prepared.forms.cases
         return capped(grow(clusters, self.space.count, bound, enough, size), known, self._least)
 
-    def save(self) -> SiteState:
-        """Return what this site knows; its nodes can then be had by `block` and `anchored`."""
+    def save(self) -> WorkerState:
+        """Return what this worker knows; its nodes can then be had by `block` and `anchored`."""
         with self._whole():
             self.race.settle(self.explorer)
         self._kept = self.nodes()
         self._anchors = self.explorer.anchors.held(self._kept)
-        return SiteState(
+        return WorkerState(
             -(-len(self._kept) // BLOCK),
             -(-len(self._anchors) // BLOCK),
             self.explorer.closed.copy(),
-            self.explorer.stuck,
+            self.explorer.unresolved,
             self.explorer.bounded,
             self.explorer.name(),
             learnt(self.explorer.brancher),
@@ -284,12 +284,12 @@ class Site:
         """Name nodes from a number on: lower ones are others', wherever they may be."""
         self.explorer.rename(names + (self._first - names) % self._stride, self._stride)
 
-    def load(self, state: SiteState) -> None:
-        """Go on from what a site knew."""
+    def load(self, state: WorkerState) -> None:
+        """Go on from what a worker knew."""
         explorer = self.explorer
         self.race.settle(explorer)
         explorer.closed = np.maximum(explorer.closed, state.closed)
-        explorer.stuck = max(explorer.stuck, state.stuck)
+        explorer.unresolved = max(explorer.unresolved, state.unresolved)
         explorer.bounded += state.bounded
         relearn(explorer.brancher, state.learnt)
 
@@ -317,9 +317,9 @@ class Site:
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """Whatever fails here may lose nodes: nothing is believed of this site afterwards."""
+        """Whatever fails here may lose nodes: nothing is believed of this worker afterwards."""
         if self._torn:
-            raise TornError("the explorer failed before")
+            raise FailedError("the explorer failed before")
         self._torn = True
         yield
         self._torn = False

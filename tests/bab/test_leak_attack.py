@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.bab import Replayer, make_instance
-from leaveout.bab.attack.confidences import Nets, evaluate, leads
-from leaveout.bab.attack.leak_attack import improve, improve_many, scout
+from leaveout.bab.attack.confidences import Nets, evaluate, margins
+from leaveout.bab.attack.leak_attack import find_leak, improve, improve_many
 from leaveout.bab.attack.leak_slopes import Pairs
 from leaveout.bab.attack.slp import ascend
 from leaveout.deadline import Deadline
@@ -53,14 +53,14 @@ def discrete(seed, members=3):
     return make_instance(network, family_of(rng, network, members, 0.1), box)
 
 
-def test_scouting_finds_nearly_all_that_brute_force_finds():
+def test_the_attack_finds_nearly_all_that_brute_force_finds():
     """At least 95 % of the best of 20,000 points on 95 % of the questions, and any leak."""
     enough = asked = 0
     for seed in SEEDS:
         instance = question(seed, spread=0.1 if seed % 2 else None)
         best = BruteForce.of(instance).best
         for label in range(instance.labels):
-            witness = scout(instance, label, Replayer(instance))
+            witness = find_leak(instance, label, Replayer(instance))
             assert witness is None or replays(instance, witness)
             if best[label] > 0:
                 assert witness is not None
@@ -71,11 +71,11 @@ def test_scouting_finds_nearly_all_that_brute_force_finds():
 
 
 @pytest.mark.parametrize("kind", networks.ALL)
-def test_scouting_reads_every_kind_of_network(kind):
+def test_the_attack_reads_every_kind_of_network(kind):
     instance = question(3, model=networks.ALL[kind](np.random.default_rng(0)), spread=0.1)
     best = BruteForce.of(instance, 2_000).best
     for label in range(instance.labels):
-        witness = scout(instance, label, Replayer(instance))
+        witness = find_leak(instance, label, Replayer(instance))
         assert witness is None or replays(instance, witness)
         assert (witness.confidence if witness else 0.0) >= 0.95 * best[label]
 
@@ -85,7 +85,7 @@ def test_discrete_features_keep_to_their_rows_and_the_best_rows_are_found():
         instance = discrete(seed)
         best = BruteForce.of(unlisted(instance), 40_000).best
         for label in range(instance.labels):
-            witness = scout(instance, label, Replayer(instance))
+            witness = find_leak(instance, label, Replayer(instance))
             assert witness is None or replays(instance, witness)
             assert (witness.confidence if witness else 0.0) >= 0.95 * best[label]
 
@@ -116,13 +116,13 @@ def test_a_box_of_rows_alone_is_searched():
     for label in range(2):
         leak = (confidence(others, label) <= -1e-5).any(axis=0)
         best = confidence(own, label)[leak].max(initial=0.0)
-        witness = scout(instance, label, Replayer(instance))
+        witness = find_leak(instance, label, Replayer(instance))
         assert (witness.confidence if witness else 0.0) >= best - 1e-4
 
 
 def test_the_same_seed_finds_the_same_leak():
     instance, label = leaky()
-    first, second = (scout(instance, label, Replayer(instance), seed=3) for _ in range(2))
+    first, second = (find_leak(instance, label, Replayer(instance), seed=3) for _ in range(2))
     assert np.array_equal(first.x, second.x)
     assert (first.member, first.confidence) == (second.member, second.confidence)
 
@@ -133,7 +133,7 @@ def test_a_deadline_is_kept():
     instance = make_instance(network, family_of(rng, network, 400), Box(np.zeros(12), np.ones(12)))
     for allowed in (-1.0, 0.05, 0.5):
         before = time.process_time()
-        scout(instance, 0, Replayer(instance), deadline=Deadline.after(allowed))
+        find_leak(instance, 0, Replayer(instance), deadline=Deadline.after(allowed))
         # Of all cores; only many rounds more would fail.
         assert time.process_time() - before < os.cpu_count() * (max(allowed, 0.0) + 3.0)
 
@@ -147,7 +147,7 @@ def test_a_tie_is_a_leak_even_where_no_margin_can_be_kept():
     scores = network.runner().scores(instance.box.sample(np.random.default_rng(0), 2_000))
     for label in range(2):
         best = max(0.0, float((scores[:, label] - scores[:, 1 - label]).max()))
-        witness = scout(instance, label, Replayer(instance))
+        witness = find_leak(instance, label, Replayer(instance))
         assert (witness.confidence if witness else 0.0) >= 0.95 * best
 
 
@@ -193,11 +193,11 @@ def test_confidences_have_the_slopes_that_differences_show(kind, width):
 def test_leads_are_confidences():
     scores = np.random.default_rng(0).normal(size=(3, 5, 4))
     for label in range(4):
-        np.testing.assert_array_equal(leads(scores, label), confidence(scores, label))
+        np.testing.assert_array_equal(margins(scores, label), confidence(scores, label))
 
 
 def test_a_step_in_one_linear_region_is_the_best_of_the_linear_program():
-    """Without a hidden layer the networks are linear, and the climb must end at the optimum."""
+    """Without a hidden layer the networks are linear, and the ascent must end at the optimum."""
     from scipy.optimize import linprog
 
     rng = np.random.default_rng(0)
