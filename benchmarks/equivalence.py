@@ -19,7 +19,7 @@ import numpy as np
 from leaveout.bab import NativeOptions, Progress, SearchResult
 from leaveout.bab.attack.counterexamples import Found
 from leaveout.bab.native.claims import STEPS, Claims
-from leaveout.bab.native.question import Question, question_of
+from leaveout.bab.native.joint_claim import JointClaim, join_claim
 from leaveout.bab.native.search import searched
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Form, Query
@@ -43,7 +43,7 @@ def rounded(network: Network) -> Network:
 
 
 def traced(
-    question: Question, seconds: float
+    claim: JointClaim, seconds: float
 ) -> tuple[SearchResult[Found], list[tuple[float, float]]]:
     """Search, and keep when the upper bound was how low."""
     trace: list[tuple[float, float]] = []
@@ -53,7 +53,7 @@ def traced(
         trace.append((progress.seconds, progress.upper))
 
     options = NativeOptions(seconds, steps=STEPS)
-    result = searched(Claims(question), options, floor=-math.inf, progress=keep)
+    result = searched(Claims(claim), options, floor=-math.inf, progress=keep)
     trace.append((time.perf_counter() - started, result.upper))
     return result, trace
 
@@ -80,14 +80,14 @@ def main() -> None:
     # What is compiled is compiled before anything is timed.
     warm = Form((), ((0, 0, 1.0), (1, 0, -1.0)))
     for apart in (False, True):
-        traced(question_of(query, [Case((), (warm,))], apart=apart), 0.5)
+        traced(join_claim(query, [Case((), (warm,))], apart=apart), 0.5)
     print(HEAD)
     for label in range(network.labels):
         for sign in (1.0, -1.0):
             goal = Form((), ((0, label, sign), (1, label, -sign)))
             cases = [Case((), (goal,))]
-            own, trace = traced(question_of(query, cases), given.time)
-            other, _ = traced(question_of(query, cases, apart=True), given.time)
+            own, trace = traced(join_claim(query, cases), given.time)
+            other, _ = traced(join_claim(query, cases, apart=True), given.time)
             reached = next((at for at, upper in trace if upper <= other.upper), None)
             shown = "" if reached is None else f"{reached:9.2f}{other.seconds / reached:8.0f}"
             print(f"{label:6d}{sign:5.0f}  {line('pair', own)}", flush=True)

@@ -1,4 +1,4 @@
-"""Seek counter-examples of claims over points: samples, then what is sought of any question."""
+"""Seek counter-examples of claims over points: samples, then what is sought of any claim."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leaveout.bab.attack.counterexamples import ClaimReplayer, Found
 from leaveout.bab.attack.multistart import attack
 from leaveout.bab.attack.refine import better, refine, replayed
 from leaveout.bab.attack.slp import PROGRAM, ascend
-from leaveout.bab.native.question import Question
+from leaveout.bab.native.joint_claim import JointClaim
 from leaveout.deadline import Deadline
 
 __all__ = ["Seeker"]
@@ -37,24 +37,24 @@ _AGAIN = 2
 
 
 class Seeker:
-    """Seeks in one question.
+    """Seeks in one claim.
 
     Parameters
     ----------
-    question : Question
+    claim : JointClaim
     seed : int
     """
 
-    def __init__(self, question: Question, seed: int = 0) -> None:
-        self.question = question
+    def __init__(self, claim: JointClaim, seed: int = 0) -> None:
+        self.claim = claim
         self.rng = np.random.default_rng(seed)
-        self.replay = ClaimReplayer(question).replay
+        self.replay = ClaimReplayer(claim).replay
         self._sampled: tuple[Floats, Lanes, Found | None] | None = None
 
     @cached_property
     def field(self) -> ClaimField:
-        """The question, laid out."""
-        return ClaimField.of(self.question, self.replay, self.rng)
+        """The claim, laid out."""
+        return ClaimField.of(self.claim, self.replay, self.rng)
 
     def first(self, deadline: Deadline, enough: float = float("inf")) -> Found | None:
         """Seek anywhere, in every case and of all members.
@@ -90,12 +90,12 @@ class Seeker:
 
     def lane(self, member: int, case: int) -> int:
         """Return what a member and a case are together."""
-        return member * self.question.forms.cases + case
+        return member * self.claim.forms.cases + case
 
     def _samples(self, deadline: Deadline) -> tuple[Floats, Lanes, Found | None]:
         """Return points that may be counter-examples, the best first, their lanes, and the best."""
-        box, field = self.question.joint.box, self.field
-        count = _PRODUCTS / (field.parameters * len(self.question.joint.members))
+        box, field = self.claim.joint.box, self.field
+        count = _PRODUCTS / (field.parameters * len(self.claim.joint.members))
         count = int(np.clip(min(count, _VALUES // field.lanes), _FEWEST, _SAMPLES))
         samples = box.sample(self.rng, count)
         corners = np.where(self.rng.random((count // 4, box.dimension)) < 0.5, box.lower, box.upper)

@@ -19,7 +19,7 @@ from leaveout.bab.attack.multistart import SEEN, sample_of
 from leaveout.bab.attack.slp import KNAPSACK, PROGRAM, Problem, Step
 from leaveout.bab.attack.smoothing import COARSE, FINE, PLAIN, Pass, layer_sizes
 from leaveout.bab.native.forms import Forms
-from leaveout.bab.native.question import Question
+from leaveout.bab.native.joint_claim import JointClaim
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box
 from leaveout.models import Stack
@@ -56,11 +56,11 @@ _FEWEST, _MOST = 16, 2**24
 
 @dataclass(frozen=True, eq=False)
 class ClaimField:
-    """A `Field`: the cases of a question, lane by lane: of each member all cases in turn.
+    """A `Field`: the cases of a claim, lane by lane: of each member all cases in turn.
 
     Attributes
     ----------
-    question : Question
+    claim : JointClaim
     forms : Forms
         The question's, conditions scaled so that they are about as steep as goals.
     replayer : callable
@@ -75,7 +75,7 @@ class ClaimField:
         Sizes of the terms of each form, where scores are about 1.
     """
 
-    question: Question
+    claim: JointClaim
     forms: Forms
     replayer: Callable[[NDArray[np.float64], int, int], Found | None]
     network: Nets
@@ -87,25 +87,25 @@ class ClaimField:
 
     @staticmethod
     def of(
-        question: Question,
+        claim: JointClaim,
         replayer: Callable[[NDArray[np.float64], int, int], Found | None],
         rng: np.random.Generator,
     ) -> ClaimField:
         """Lay out a question; typical sizes are those at random points."""
-        joint = question.joint
-        forms = _balanced(question, sample_of(joint.box, rng, _SLOPES))
+        joint = claim.joint
+        forms = _balanced(claim, sample_of(joint.box, rng, _SLOPES))
         network, box = Nets.of(joint.first), joint.box
         sides = np.array(joint.regions).transpose(1, 0, 2)
         most = np.maximum(np.abs(box.lower), np.abs(box.upper))
         terms = np.abs(forms.constant) + np.abs(forms.inputs) @ most
         terms += np.abs(forms.scores).sum(axis=1) + np.abs(forms.change).sum(axis=1)
         sizes = layer_sizes(network, sample_of(box, rng, SEEN))
-        return ClaimField(question, forms, replayer, network, sizes, sides, terms)
+        return ClaimField(claim, forms, replayer, network, sizes, sides, terms)
 
     @property
     def box(self) -> Box:
         """Of the joint input."""
-        return self.question.joint.box
+        return self.claim.joint.box
 
     @property
     def cases(self) -> int:
@@ -115,7 +115,7 @@ class ClaimField:
     @property
     def lanes(self) -> int:
         """One a case and member."""
-        return self.cases * len(self.question.joint.members)
+        return self.cases * len(self.claim.joint.members)
 
     @property
     def lower(self) -> Floats:
@@ -130,7 +130,7 @@ class ClaimField:
     @cached_property
     def parameters(self) -> int:
         """Numbers a lane."""
-        layers = self.question.joint.first.layers
+        layers = self.claim.joint.first.layers
         return sum(y.bias.size + sum(w.size for w in y.weights.values()) for y in layers)
 
     def views(self, sample: Floats, seen: int, most: int) -> list[View]:
@@ -147,7 +147,7 @@ class ClaimField:
 
     def score(self, points: Floats, lanes: Lanes, until: Deadline, missed: float = 1e3) -> Floats:
         """See `Field.score`: the least goal, less a price on what conditions miss."""
-        joint, forms = self.question.joint, self.forms
+        joint, forms = self.claim.joint, self.forms
         merit = np.full((len(lanes), len(points)), -np.inf)
         places = np.asarray(points, np.float64)
         first = joint.first.scores(places)[0]
@@ -181,7 +181,7 @@ class ClaimField:
     def nets(self, lanes: Lanes) -> tuple[Lanes, Nets | None]:
         """Return which cases lanes are of, and the second network of each."""
         members, cases = np.divmod(lanes, self.cases)
-        joint = self.question.joint
+        joint = self.claim.joint
         return cases, Nets.of(joint.members.take(members)) if joint.is_pair else None
 
     def problem(self, nets: tuple[Lanes, Nets | None], points: Floats) -> FormPairs:
@@ -231,7 +231,7 @@ class ClaimField:
 
     def second(self, member: int) -> Stack | None:
         """Return the second network with a member."""
-        joint = self.question.joint
+        joint = self.claim.joint
         return joint.members.take(np.array([member], np.int64)) if joint.is_pair else None
 
 
@@ -280,7 +280,7 @@ class ClaimExact:
         return int(goal.sum()) > 1 or int((~goal).sum()) > 1
 
     def _whole(self, row: int, point: Floats | None, level: int) -> WholeForms:
-        field, joint = self.field, self.field.question.joint
+        field, joint = self.field, self.field.claim.joint
         member, case = divmod(int(self.lanes[row]), field.cases)
         given = None if point is None else point[None, None]
         lower, upper = (side[0, 0] for side in field.region(np.array([case]), given))
@@ -289,13 +289,13 @@ class ClaimExact:
         return WholeForms(joint.first, second, field.forms, case, lower, upper, slack)
 
 
-def _balanced(question: Question, points: NDArray[np.float64]) -> Forms:
+def _balanced(claim: JointClaim, points: NDArray[np.float64]) -> Forms:
     """Return forms with conditions scaled to be about as steep as the goals of their case.
 
     Ascents price what conditions miss, in units of the goals. Of a condition far steeper than what
     is asked they would never let go, and one far flatter they would not heed.
     """
-    forms, joint = question.forms, question.joint
+    forms, joint = claim.forms, claim.joint
     if forms.goal.all():
         return forms
     layers = joint.first.layers

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.native.question import Question
+from leaveout.bab.native.joint_claim import JointClaim
 from leaveout.encoders.query import Condition
 
 __all__ = ["ClaimReplayer", "Found"]
@@ -43,19 +43,19 @@ class Found:
 
 
 class ClaimReplayer:
-    """Replays candidates of one question.
+    """Replays candidates of one claim.
 
     Parameters
     ----------
-    question : Question
+    claim : JointClaim
     """
 
-    def __init__(self, question: Question) -> None:
-        self.question, self.joint = question, question.joint
+    def __init__(self, claim: JointClaim) -> None:
+        self.claim, self.joint = claim, claim.joint
 
     def replay(self, joint: Floats, case: int, member: int) -> Found | None:
         """Round a joint point to float32 and return it if it is a counter-example of a case."""
-        query, asked = self.question.query, self.question.cases[case]
+        query, asked = self.claim.query, self.claim.cases[case]
         points = self._rounded(joint)
         if points is None:
             return None
@@ -64,7 +64,7 @@ class ClaimReplayer:
         scores, exact = [], []
         for a, each in enumerate(query.applications):
             chosen = None if each.family is None else own[each.family]
-            applied = self.question.errors.applied[a]
+            applied = self.claim.errors.applied[a]
             scores.append(applied.runner(chosen).scores(points[each.point][None])[0])
             if not query.reals:
                 exact.append(scores[-1].astype(np.float64))
@@ -83,7 +83,7 @@ class ClaimReplayer:
     def _rounded(self, joint: Floats) -> list[NDArray[np.float32]] | None:
         """Return the points as float32 numbers in their boxes; None if that cannot be."""
         points: list[NDArray[np.float32]] = []
-        for box, matrix in zip(self.question.query.points, self.joint.points, strict=True):
+        for box, matrix in zip(self.claim.query.points, self.joint.points, strict=True):
             place = box.clip(matrix @ joint)
             if box.choices:
                 place = box.nearest(place[None])[0]

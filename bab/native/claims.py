@@ -16,12 +16,12 @@ from leaveout.bab.native.clusters import make_clusters
 from leaveout.bab.native.files.digests import box_digest, family_digest, network_digest
 from leaveout.bab.native.files.proof_trees import Room
 from leaveout.bab.native.forms import Forms
+from leaveout.bab.native.joint_claim import JointClaim
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.pairs import Space, make_space
-from leaveout.bab.native.propagation import Crude
-from leaveout.bab.native.quest import Hint, Prepared
-from leaveout.bab.native.question import Question
+from leaveout.bab.native.propagation import Propagation
+from leaveout.bab.native.question import Hint, Prepared
 from leaveout.bab.native.rounding_bound import ROOM, SMALL_REGION
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box, Interval
@@ -49,11 +49,11 @@ _NARROWER = 0.7
 
 
 class Claims:
-    """A `Quest`: the largest least goal over the counter-examples of some cases.
+    """A `Question`: the largest least goal over the counter-examples of some cases.
 
     Parameters
     ----------
-    question : Question
+    claim : JointClaim
     label : int
         What is shown beside its progress; -1 for nothing.
     seed : int
@@ -63,39 +63,39 @@ class Claims:
     # The roots often settle the question.
     seeks_first = False
 
-    def __init__(self, question: Question, label: int = -1, seed: int = 0) -> None:
-        self.question, self.label, self.seed = question, label, seed
-        self.members = len(question.joint.members)
+    def __init__(self, claim: JointClaim, label: int = -1, seed: int = 0) -> None:
+        self.claim, self.label, self.seed = claim, label, seed
+        self.members = len(claim.joint.members)
 
     @cached_property
     def most(self) -> float:
         """What propagation proves of all cases."""
-        known = Crude(self.question.query, self.question.errors)
-        return max((known.upper(case) for case in self.question.cases), default=-math.inf)
+        known = Propagation(self.claim.query, self.claim.errors)
+        return max((known.upper(case) for case in self.claim.cases), default=-math.inf)
 
     @cached_property
     def rounding(self) -> float:
         """How far float32 evaluation may shift a bound anywhere."""
-        forms = self.question.forms
+        forms = self.claim.forms
         return float(forms.errors[forms.goal].max())
 
     @cached_property
     def space(self) -> Space:
         """The region, and the networks over it."""
-        joint = self.question.joint
+        joint = self.claim.joint
         return make_space(joint.first, joint.members, joint.box)
 
     @cached_property
     def forms(self) -> Forms:
         """The forms as the kernels read them."""
         space = self.space
-        return self.question.forms.over(space.numbers, space.origin, space.lower, space.upper)
+        return self.claim.forms.over(space.numbers, space.origin, space.lower, space.upper)
 
     @cached_property
     def room(self) -> Room:
-        """See `Quest.room`."""
+        """See `Question.room`."""
         forms, cases = self.forms, range(self.forms.cases)
-        rounding = _UNIT32 * forms.sizes if self.question.query.reals else forms.errors
+        rounding = _UNIT32 * forms.sizes if self.claim.query.reals else forms.errors
         padded = np.zeros((forms.cases, forms.width))
         for i in cases:
             rows = forms.case(i)
@@ -106,11 +106,11 @@ class Claims:
     @cached_property
     def seeker(self) -> Seeker:
         """What seeks counter-examples."""
-        return Seeker(self.question, self.seed)
+        return Seeker(self.claim, self.seed)
 
     def prepare(self, options: NativeOptions) -> Prepared:
-        """See `Quest.prepare`."""
-        joint, space, forms = self.question.joint, self.space, self.forms
+        """See `Question.prepare`."""
+        joint, space, forms = self.claim.joint, self.space, self.forms
         clusters = None
         if self.members > 1:
             clusters = make_clusters(joint.first, joint.members, options.seed)
@@ -120,32 +120,32 @@ class Claims:
             space,
             forms,
             clusters,
-            ClaimRounding(self.question, space),
+            ClaimRounding(self.claim, space),
             None,
             tuple(_shifted(space, *region) for region in joint.regions),
             tuple(not joint.is_pair or count <= 1 for count in touching),
         )
 
     def payload(self) -> ClaimPayload:
-        """See `Quest.payload`."""
-        return ClaimPayload(self.question, self.label, self.seed)
+        """See `Question.payload`."""
+        return ClaimPayload(self.claim, self.label, self.seed)
 
     def first(
         self, options: NativeOptions, deadline: Deadline, enough: float = math.inf
     ) -> Found | None:
-        """See `Quest.first`."""
+        """See `Question.first`."""
         return self.seeker.first(deadline, enough)
 
     def follow(self, hints: list[Hint], at_least: float, deadline: Deadline) -> Found | None:
-        """See `Quest.follow`."""
+        """See `Question.follow`."""
         lanes = [self.seeker.lane(hint.member, hint.case) for hint in hints]
         points = np.stack([hint.point for hint in hints])
         return self.seeker.follow(points, np.array(lanes, np.int64), at_least, deadline)
 
     def rounding_near(self, found: Found) -> float:
-        """See `Quest.rounding_near`."""
+        """See `Question.rounding_near`."""
         boxes = []
-        for point, whole in zip(found.points, self.question.query.points, strict=True):
+        for point, whole in zip(found.points, self.claim.query.points, strict=True):
             near = point.astype(np.float64)
             boxes.append(
                 Box(
@@ -153,34 +153,34 @@ class Claims:
                     np.minimum(near + SMALL_REGION / 2, whole.upper),
                 )
             )
-        own = [int(i[0]) for i in self.question.joint.members.indices(np.array([found.member]))]
-        goals = self.question.cases[found.case].goals
-        return float(self.question.errors.over(goals, boxes, own).max())
+        own = [int(i[0]) for i in self.claim.joint.members.indices(np.array([found.member]))]
+        goals = self.claim.cases[found.case].goals
+        return float(self.claim.errors.over(goals, boxes, own).max())
 
     def enough(self, lower: float, gap: float) -> float:
-        """See `Quest.enough`."""
+        """See `Question.enough`."""
         return lower + max(_SAME, gap * abs(lower)) if math.isfinite(lower) else lower
 
     def saved(self, found: Found) -> NDArray[np.floating]:
-        """See `Quest.saved`."""
+        """See `Question.saved`."""
         return found.place
 
     def replayed(self, point: NDArray[np.floating], member: int) -> Found | None:
-        """See `Quest.replayed`."""
+        """See `Question.replayed`."""
         every = [
             self.seeker.replay(np.asarray(point, np.float64), case, member)
-            for case in range(self.question.forms.cases)
+            for case in range(self.claim.forms.cases)
         ]
         return max(filter(None, every), key=lambda each: each.value, default=None)
 
     def digests(self) -> dict[str, str]:
-        """See `Quest.digests`."""
-        query = self.question.query
+        """See `Question.digests`."""
+        query = self.claim.query
         networks = [network_digest(each.network) for each in query.applications]
         facts = (
             [(each.point, each.family) for each in query.applications],
             query.reals,
-            self.question.cases,
+            self.claim.cases,
         )
         return {
             "network": _digest(networks),
@@ -194,13 +194,13 @@ class Claims:
 class ClaimPayload:
     """Claims as they travel to another process."""
 
-    question: Question
+    claim: JointClaim
     label: int
     seed: int
 
     def open(self) -> Claims:
         """Return the question."""
-        return Claims(self.question, self.label, self.seed)
+        return Claims(self.claim, self.label, self.seed)
 
 
 class ClaimRounding:
@@ -208,17 +208,17 @@ class ClaimRounding:
 
     Parameters
     ----------
-    question : Question
+    claim : JointClaim
     space : Space
     """
 
-    def __init__(self, question: Question, space: Space) -> None:
-        self._question, self._space = question, space
+    def __init__(self, claim: JointClaim, space: Space) -> None:
+        self._claim, self._space = claim, space
 
     def __call__(self, node: Node, target: float) -> Node:
         """Return the node with errors of its own region, where they may help."""
-        question, rows = self._question, self._question.rows[node.case]
-        count, goals = len(rows), len(question.cases[node.case].goals)
+        claim, rows = self._claim, self._claim.rows[node.case]
+        count, goals = len(rows), len(claim.cases[node.case].goals)
         width = float((node.upper - node.lower).mean())
         if (
             len(node.members) > 1
@@ -228,18 +228,18 @@ class ClaimRounding:
             or node.value - target > _MATTERS * float(node.errors[:goals].max())
         ):
             return node
-        own = [int(i[0]) for i in question.joint.members.indices(node.members)]
-        found = question.errors.over(rows, self._boxes(node), own, self._hidden(node))
+        own = [int(i[0]) for i in claim.joint.members.indices(node.members)]
+        found = claim.errors.over(rows, self._boxes(node), own, self._hidden(node))
         errors = node.errors.copy()
         errors[:count] = np.minimum(errors[:count], ROOM * found)
         return replace(node, errors=errors, rounding_width=width)
 
     def _boxes(self, node: Node) -> list[Box]:
         """Return where each point is."""
-        question = self._question
+        claim = self._claim
         low, high = node.lower + self._space.origin, node.upper + self._space.origin
         boxes = []
-        for matrix, whole in zip(question.joint.points, question.query.points, strict=True):
+        for matrix, whole in zip(claim.joint.points, claim.query.points, strict=True):
             up, down = np.maximum(matrix, 0.0), np.minimum(matrix, 0.0)
             least, most = up @ low + down @ high, up @ high + down @ low
             # Of the terms, which may cancel.
@@ -253,9 +253,9 @@ class ClaimRounding:
         lower, upper, above, below = node.state[:4]
         # The second network's differences lie in the band, whatever phases are tied.
         second = Interval(lower - below, upper + above)
-        question, starts = self._question, self._space.layout.starts
+        claim, starts = self._claim, self._space.layout.starts
         found = []
-        for place, each in zip(question.joint.places, question.query.applications, strict=True):
+        for place, each in zip(claim.joint.places, claim.query.applications, strict=True):
             known = second if place.second else Interval(lower, upper)
             own = []
             for k, start in enumerate(place.hidden):

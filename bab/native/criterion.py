@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from leaveout.bab.native.quest import NOTHING, Finding, Quest
+from leaveout.bab.native.question import NOTHING, Finding, Question
 
 __all__ = ["Criterion", "shown"]
 
@@ -20,7 +20,7 @@ class Criterion:
 
     Attributes
     ----------
-    quest : Quest
+    question : Question
     floor : float
         Counter-examples of at most this value do not matter.
     decide : bool
@@ -31,7 +31,7 @@ class Criterion:
         How far below the floor a bound is to be that decides, so that it can be proved again.
     """
 
-    quest: Quest[Any]
+    question: Question[Any]
     floor: float
     decide: bool
     gap: float
@@ -48,14 +48,14 @@ class Criterion:
 
         That none is below 0, say, is no answer where those of 0 are asked for.
         """
-        return min(self.quest.least, self.cut) if self.decide else self.quest.least
+        return min(self.question.least, self.cut) if self.decide else self.question.least
 
     def target(self, lower: float) -> float:
         """Return the value, as computed in float32, that need not be bounded any further."""
         if self.decide:
             return self.cut
         # A hair below, so that a bound by the target does agree with the lower one.
-        enough = self.quest.enough(lower, self.gap)
+        enough = self.question.enough(lower, self.gap)
         return max(self.cut, enough - 1e-12 * abs(enough))
 
     def is_met(self, found: Finding | None, upper: float, rounding: float, *, at: float) -> bool:
@@ -79,7 +79,7 @@ class Criterion:
             return found.value > self.floor
         if math.isinf(upper):
             return False
-        enough = self.quest.enough(found.value, self.gap)
+        enough = self.question.enough(found.value, self.gap)
         return upper <= enough or upper - found.value <= min(_ROUNDED * abs(upper), rounding)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab.native.criterion import Criterion
 from leaveout.bab.native.files.saved import Saved
-from leaveout.bab.native.quest import Finding
+from leaveout.bab.native.question import Finding
 
 __all__ = ["Enclosure"]
 
@@ -47,12 +47,12 @@ class Enclosure(Generic[W]):
     """
 
     def __init__(self, criterion: Criterion, *, reported: bool) -> None:
-        self.criterion, self._quest, self._reported = criterion, criterion.quest, reported
+        self.criterion, self._question, self._reported = criterion, criterion.question, reported
         self.witness: W | None = None
         self.contradicted = False
         self.proved, self.cut = math.inf, -math.inf
-        self._most = self._quest.most
-        self.before = np.full(self._quest.members, self._most)
+        self._most = self._question.most
+        self.before = np.full(self._question.members, self._most)
         self._near: float | None = None
 
     @property
@@ -69,7 +69,7 @@ class Enclosure(Generic[W]):
     @property
     def rounding(self) -> float:
         """How far float32 evaluation may shift a bound."""
-        return self._quest.rounding if self._near is None else self._near
+        return self._question.rounding if self._near is None else self._near
 
     @property
     def target(self) -> float:
@@ -106,7 +106,7 @@ class Enclosure(Generic[W]):
             self.before[:] = self._most
             self.proved = math.inf
         if self.witness is None or found.value > self.witness.value:
-            self.witness, self._near = found, self._quest.rounding_near(found)
+            self.witness, self._near = found, self._question.rounding_near(found)
 
     def prove(self, value: float) -> None:
         """Keep what the workers' reports prove of all members: it holds whatever happens next.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from leaveout.bab.native.clusters import Clusters
 from leaveout.bab.native.explorer import Explorer
 from leaveout.bab.native.nodes import Node, batch_of, with_bounds
-from leaveout.bab.native.quest import Prepared
+from leaveout.bab.native.question import Prepared
 
 __all__ = ["Group", "capped", "grow", "root_bounds"]
 

@@ -23,7 +23,7 @@ from leaveout.bab.native.groups import Group
 from leaveout.bab.native.handoff import Handoff
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.pairs import make_space
-from leaveout.bab.native.quest import Hint, Prepared
+from leaveout.bab.native.question import Hint, Prepared
 from leaveout.bab.native.rounding_bound import LeakRounding, rounding_near
 from leaveout.bab.native.search import searched
 from leaveout.bab.result import EngineResult, ProgressCallback
@@ -41,7 +41,7 @@ _BY_PATH = 2**25
 
 
 class Leaks:
-    """A `Quest`: the largest confidence of N in a label that some member does not share.
+    """A `Question`: the largest confidence of N in a label that some member does not share.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Leaks:
 
     @property
     def room(self) -> Room:
-        """See `Quest.room`."""
+        """See `Question.room`."""
         rivals, instance = self.instance.labels - 1, self.instance
         rounding = np.full((rivals, rivals + 1), instance.network_error)
         rounding[:, -1] = instance.member_error
@@ -75,7 +75,7 @@ class Leaks:
         return Replayer(self.instance)
 
     def prepare(self, options: NativeOptions) -> Prepared:
-        """See `Quest.prepare`."""
+        """See `Question.prepare`."""
         instance, label, first = self.instance, self.label, self.instance.network.stack
         space = make_space(first, instance.members, instance.box)
         errors = instance.network_error, instance.member_error
@@ -89,7 +89,7 @@ class Leaks:
         )
 
     def payload(self) -> LeakPayload:
-        """See `Quest.payload`; a large family that lies in a file stays there."""
+        """See `Question.payload`; a large family that lies in a file stays there."""
         instance = self.instance
         family = instance.family
         size = sum(stack.nbytes for stack in family.parameters.values())
@@ -110,12 +110,12 @@ class Leaks:
     def first(
         self, options: NativeOptions, deadline: Deadline, enough: float = math.inf
     ) -> Witness | None:
-        """See `Quest.first`."""
+        """See `Question.first`."""
         given = (self.instance, self.label, self._replayer)
         return find_leak(*given, seed=options.seed, deadline=deadline, enough=enough)
 
     def follow(self, hints: list[Hint], at_least: float, deadline: Deadline) -> Witness | None:
-        """See `Quest.follow`."""
+        """See `Question.follow`."""
         return improve_many(
             self.instance,
             self.label,
@@ -126,23 +126,23 @@ class Leaks:
         )
 
     def rounding_near(self, found: Witness) -> float:
-        """See `Quest.rounding_near`."""
+        """See `Question.rounding_near`."""
         return rounding_near(self.instance, found)
 
     def enough(self, lower: float, gap: float) -> float:
-        """See `Quest.enough`."""
+        """See `Question.enough`."""
         return max(lower, 0.0) / (1.0 - gap)
 
     def saved(self, found: Witness) -> NDArray[np.floating]:
-        """See `Quest.saved`."""
+        """See `Question.saved`."""
         return found.x
 
     def replayed(self, point: NDArray[np.floating], member: int) -> Witness | None:
-        """See `Quest.replayed`."""
+        """See `Question.replayed`."""
         return self._replayer.replay(point.astype(np.float64), member, self.label)
 
     def digests(self) -> dict[str, str]:
-        """See `Quest.digests`."""
+        """See `Question.digests`."""
         return {
             "network": network_digest(self.instance.network),
             "family": family_digest(self.instance.family),

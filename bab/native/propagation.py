@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from leaveout.bab.native.question import FormErrors
+from leaveout.bab.native.joint_claim import FormErrors
 from leaveout.encoders.query import Case, Form, Query
 
-__all__ = ["Crude"]
+__all__ = ["Propagation"]
 
 
-class Crude:
+class Propagation:
     """Upper bounds over the counter-examples of cases of one query.
 
     Each network is propagated once.

@@ -1,222 +1,188 @@
-"""Cases of a query as linear forms over a joint input, and how float32 enters."""
+"""What a search needs of a question: what bounds it from above, and what seeks from below."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.native.forms import Forms, stacked
-from leaveout.encoders import Applied, Box, Interval
-from leaveout.encoders.joint import Joint, join
-from leaveout.encoders.query import Case, Form, Query
-from leaveout.errors import SpecError
+from leaveout.bab.native.clusters import Clusters
+from leaveout.bab.native.files.proof_trees import Room
+from leaveout.bab.native.forms import Forms
+from leaveout.bab.native.handoff import Handoff
+from leaveout.bab.native.nodes import Node, root_node
+from leaveout.bab.native.options import NativeOptions
+from leaveout.bab.native.pairs import Space
+from leaveout.deadline import Deadline
 
-__all__ = ["FormErrors", "Question", "question_of"]
+__all__ = ["NOTHING", "Finding", "Hint", "Payload", "Prepared", "Question"]
 
 Floats = NDArray[np.float64]
+Members = NDArray[np.int64]
 
-_MOST = 1e200
-"""Largest coefficient: sums of products with float32 numbers then stay far below 1e300."""
+W = TypeVar("W", bound="Finding")
 
-_FOLDED = 2.0**-27
-"""What folding networks in float64 may change of a form, relative to what float32 may."""
+NOTHING = -1e300
+"""No goal is below this: coefficients and scores are far smaller."""
+
+
+class Finding(Protocol):
+    """A replayed counter-example."""
+
+    @property
+    def value(self) -> float:
+        """Its least goal, as computed in float32."""
+        ...
+
+    @property
+    def member(self) -> int:
+        """Of which member of the family it is one."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
-    """A claim as an engine reads it.
+class Hint:
+    """Where a counter-example may be: the middle of an urgent node, and one of its members.
 
     Attributes
     ----------
-    query : Query
-        Points, applications and families; its own cases are not read.
-    cases : tuple of Case
-        With goals: what is asked, or the case's own conditions.
-    joint : Joint
+    point : ndarray of float64, shape (inputs,)
+    member, case : int
+    value : float
+        Of the node.
+    """
+
+    point: Floats
+    member: int
+    case: int
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A question as an explorer reads it.
+
+    Attributes
+    ----------
+    space : Space
     forms : Forms
-        Of each case the goals, then the rest.
-    rows : tuple of tuple of Form
-        What the forms of each case were made from.
-    sides : tuple of int
-        How many of each case's, the last ones, keep points in their boxes.
-    errors : FormErrors
-        Of the query.
+        As `Forms.over` gives them.
+    clusters : Clusters or None
+        Needed where there are several members.
+    bound_rounding : callable
+        Bounds evaluation errors of a node anew, given the target, where that may help.
+    handoff : Handoff or None
+    regions : tuple of (ndarray, ndarray) or None
+        Lower and upper bounds of each case's part of the region, shifted; None for the whole.
+    ties : tuple of bool or None
+        Whether phases may be tied in each case; None for all.
     """
 
-    query: Query
-    cases: tuple[Case, ...]
-    joint: Joint
+    space: Space
     forms: Forms
-    rows: tuple[tuple[Form, ...], ...]
-    sides: tuple[int, ...]
-    errors: FormErrors
+    clusters: Clusters | None
+    bound_rounding: Callable[[Node, float], Node]
+    handoff: Handoff | None = None
+    regions: tuple[tuple[Floats, Floats], ...] | None = None
+    ties: tuple[bool, ...] | None = None
+
+    @property
+    def may_tie(self) -> bool:
+        """Whether phases may be tied in any case."""
+        return self.ties is None or any(self.ties)
+
+    def root(self, members: Members, case: int, ident: int) -> Node:
+        """Return the node of all counter-examples of one case, for some members."""
+        region = None if self.regions is None else self.regions[case]
+        plain = self.ties is not None and not self.ties[case]
+        return root_node(self.space, self.forms, members, case, ident, region, plain=plain)
+
+    def roots(self, members: Members, name: Callable[[], int]) -> list[Node]:
+        """Return one root a case."""
+        return [self.root(members, case, name()) for case in range(self.forms.cases)]
 
 
-def question_of(query: Query, cases: Sequence[Case], *, apart: bool = False) -> Question:
-    """Prepare some cases.
+class Payload(Protocol):
+    """A question as it travels to another process."""
 
-    Of a case without goals the conditions on scores are the goals, so that a largest value below 0
-    refutes it; one without conditions either is met everywhere, by 0.
-
-    Parameters
-    ----------
-    query : Query
-    cases : sequence of Case
-    apart : bool
-        Do not propagate the difference of two networks alike, as a baseline to measure against.
-
-    Raises
-    ------
-    SpecError
-        If a number of a form is not finite, or so large that float64 ends near.
-    FamilyError
-        If a member's folded weights are not finite.
-    """
-    errors = FormErrors(query)
-    for each in errors.applied:
-        if each.members is not None:
-            # Looked at before anything else: members that are no numbers prove anything.
-            _ = each.hyper
-    joint = join(query, cases, apart=apart)
-    whole, parts, rows, sides = [], [], [], []
-    for number, case in enumerate(cases):
-        others = [each.form for each in case.conditions]
-        goals = case.goals
-        if not goals:
-            # What is about features alone is met or not by where a point lies.
-            goals = tuple(form for form in others if form.scores) or tuple(others) or (Form(),)
-            others = [form for form in others if form not in goals]
-        inside = _inside(query, joint, number)
-        own = (*goals, *others, *inside)
-        _expect_moderate(own)
-        whole.append(replace(case, goals=goals))
-        rows.append(own)
-        sides.append(len(inside))
-    # Of all forms together; what is bounded once is remembered.
-    errors.over([form for own in rows for form in own])
-    for case, own in zip(whole, rows, strict=True):
-        parts.append(_forms(own, joint, errors.over(own), len(case.goals)))
-    return Question(query, tuple(whole), joint, stacked(parts), tuple(rows), tuple(sides), errors)
+    def open(self) -> Question[Any]:
+        """Return the question."""
+        ...
 
 
-def _expect_moderate(forms: Sequence[Form]) -> None:
-    for form in forms:
-        terms = (form.constant, *(term[2] for term in (*form.features, *form.scores)))
-        if not all(abs(number) <= _MOST for number in terms):
-            raise SpecError(f"a number of this claim is too large to reckon with: above {_MOST:g}")
+class Question(Protocol[W]):
+    """A question: the largest least goal over the counter-examples of its cases."""
 
+    @property
+    def label(self) -> int:
+        """What it is about, for those who follow the search; -1 for nothing."""
+        ...
 
-def _forms(rows: Sequence[Form], joint: Joint, errors: Floats, goals: int) -> Forms:
-    """Write forms down over the joint input and the scores of the two networks."""
-    count, scores = len(rows), joint.first.labels
-    inputs = np.zeros((count, joint.box.dimension))
-    own, change = np.zeros((count, scores)), np.zeros((count, scores))
-    constant = np.zeros(count)
-    for k, form in enumerate(rows):
-        for point, feature, coefficient in form.features:
-            inputs[k] += coefficient * joint.points[point][feature]
-        for application, label, coefficient in form.scores:
-            place = joint.places[application]
-            own[k, place.start + label] += coefficient
-            if place.second:
-                change[k, place.start + label] += coefficient
-        constant[k] = form.constant
-    return Forms.of_case(inputs, own, change, constant, errors, np.arange(count) < goals)
+    @property
+    def members(self) -> int:
+        """How many there are; 1 where no family is asked about."""
+        ...
 
+    @property
+    def least(self) -> float:
+        """What is known from below without a counter-example."""
+        ...
 
-def _inside(query: Query, joint: Joint, case: int) -> list[Form]:
-    """Forms that keep each point in its box, where the joint region alone does not."""
-    found = []
-    lower, upper = joint.regions[case]
-    for p, (box, matrix) in enumerate(zip(query.points, joint.points, strict=True)):
-        up, down = np.maximum(matrix, 0), np.minimum(matrix, 0)
-        least = up @ lower + down @ upper
-        most = up @ upper + down @ lower
-        for i in range(box.dimension):
-            if least[i] < box.lower[i]:
-                found.append(Form(((p, i, 1.0),), (), -float(box.lower[i])))
-            if most[i] > box.upper[i]:
-                found.append(Form(((p, i, -1.0),), (), float(box.upper[i])))
-    return found
+    @property
+    def most(self) -> float:
+        """What propagation alone proves of all members."""
+        ...
 
+    @property
+    def rounding(self) -> float:
+        """How far float32 evaluation may shift a bound anywhere."""
+        ...
 
-class FormErrors:
-    """Bounds how far rounding may move forms: in float32, or in what is folded for exact claims.
+    @property
+    def room(self) -> Room:
+        """Room for a checker's own rounding of what is proved."""
+        ...
 
-    Parameters
-    ----------
-    query : Query
+    @property
+    def seeks_first(self) -> bool:
+        """Whether to seek before anything is bounded: a good witness saves many nodes."""
+        ...
 
-    Attributes
-    ----------
-    applied : tuple of Applied
-        The query's applications.
-    """
+    def prepare(self, options: NativeOptions) -> Prepared:
+        """Bring the question into the kernels' form."""
+        ...
 
-    def __init__(self, query: Query) -> None:
-        self._query = query
-        self.applied = tuple(
-            Applied(each.network, None if each.family is None else query.families[each.family])
-            for each in query.applications
-        )
-        self._anywhere: dict[tuple[tuple[int, int, float], ...], float] = {}
+    def payload(self) -> Payload:
+        """Return the question as it travels to another process."""
+        ...
 
-    def __reduce__(self) -> tuple[type[FormErrors], tuple[Query]]:
-        return FormErrors, (self._query,)
+    def first(self, options: NativeOptions, deadline: Deadline, enough: float = ...) -> W | None:
+        """Seek anywhere; any counter-example of a value above ``enough`` will do."""
+        ...
 
-    def over(
-        self,
-        forms: Sequence[Form],
-        boxes: Sequence[Box] | None = None,
-        members: Sequence[int] | None = None,
-        hidden: Sequence[Sequence[Interval]] | None = None,
-    ) -> Floats:
-        """Bound how far rounding may move some forms.
+    def follow(self, hints: list[Hint], at_least: float, deadline: Deadline) -> W | None:
+        """Seek a better counter-example from where the explorers see the highest bounds."""
+        ...
 
-        Parameters
-        ----------
-        forms : sequence of Form
-        boxes : sequence of Box, optional
-            Where each point lies; by default anywhere, and members are any.
-        members : sequence of int, optional
-            One of each family.
-        hidden : sequence of sequence of Interval, optional
-            Of each application, bounds of its hidden pre-activations, where they are known.
+    def rounding_near(self, found: W) -> float:
+        """Return how far float32 evaluation may shift a bound near a counter-example."""
+        ...
 
-        Returns
-        -------
-        ndarray of float64, shape (forms,)
-        """
-        if boxes is not None:
-            return self._bounded(forms, boxes, members, hidden)
-        new = {form.scores: form for form in forms if form.scores not in self._anywhere}
-        if new:
-            found = self._bounded([*new.values()])
-            self._anywhere.update(zip(new, found.tolist(), strict=True))
-        return np.array([self._anywhere[form.scores] for form in forms])
+    def enough(self, lower: float, gap: float) -> float:
+        """Return the largest upper bound that agrees with a lower one to a relative gap."""
+        ...
 
-    def _bounded(
-        self,
-        forms: Sequence[Form],
-        boxes: Sequence[Box] | None = None,
-        members: Sequence[int] | None = None,
-        hidden: Sequence[Sequence[Interval]] | None = None,
-    ) -> Floats:
-        total = np.zeros(len(forms))
-        rows = [np.zeros((len(forms), each.network.labels)) for each in self.applied]
-        for k, form in enumerate(forms):
-            for application, label, coefficient in form.scores:
-                rows[application][k, label] += coefficient
-        for a, (each, row) in enumerate(zip(self._query.applications, rows, strict=True)):
-            asked = row.any(axis=1)
-            if not asked.any():
-                continue
-            member = members[each.family] if members and each.family is not None else None
-            box = (boxes or self._query.points)[each.point]
-            known = None if hidden is None else hidden[a]
-            found = self.applied[a].rounding(box, member, known)
-            total[asked] += found.of_forms(row[asked])
-        return _FOLDED * total if self._query.reals else total
+    def saved(self, found: W) -> NDArray[np.floating]:
+        """Return the point of a counter-example, as a checkpoint holds it."""
+        ...
+
+    def replayed(self, point: NDArray[np.floating], member: int) -> W | None:
+        """Return a saved counter-example, replayed again; None if it is none any more."""
+        ...
+
+    def digests(self) -> dict[str, str]:
+        """Return digests of what the question is about, by what messages call them."""
+        ...

@@ -18,7 +18,7 @@ from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.files.saved import Saved
 from leaveout.bab.native.groups import Group
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.quest import Finding, Hint, Quest
+from leaveout.bab.native.question import Finding, Hint, Question
 from leaveout.bab.native.stop import Stop
 from leaveout.bab.native.workers.coordinator import Coordinator
 from leaveout.bab.native.workers.executors import make_executor
@@ -51,7 +51,7 @@ _GRACE = 0.02
 
 
 def searched(
-    quest: Quest[W],
+    question: Question[W],
     options: NativeOptions,
     *,
     floor: float,
@@ -66,7 +66,7 @@ def searched(
 
     Parameters
     ----------
-    quest : Quest
+    question : Question
     options : NativeOptions
     floor : float
         Counter-examples of at most this value do not matter: the search ends as soon as none above
@@ -95,7 +95,7 @@ def searched(
         If an option or the checkpoint cannot be used.
     """
     made = NativeSearch(
-        quest, options, floor=floor, decide=decide, known=known, progress=progress,
+        question, options, floor=floor, decide=decide, known=known, progress=progress,
         checkpoint=checkpoint, grouping=groups is not None,
     )  # fmt: skip
     result = made.run()
@@ -116,7 +116,7 @@ class NativeSearch(Generic[W]):
 
     def __init__(
         self,
-        quest: Quest[W],
+        question: Question[W],
         options: NativeOptions,
         *,
         floor: float = 0.0,
@@ -126,12 +126,12 @@ class NativeSearch(Generic[W]):
         checkpoint: Checkpoint | None = None,
         grouping: bool = False,
     ) -> None:
-        self.quest, self.options = quest, options
+        self.question, self.options = question, options
         self.started = time.perf_counter()
         self.deadline = Deadline.after(options.seconds, self.started)
-        room = quest.room.target if decide and options.certificate else 0.0
+        room = question.room.target if decide and options.certificate else 0.0
         self.known: Enclosure[W] = Enclosure(
-            Criterion(quest, floor=floor, decide=decide, gap=options.gap, room=room),
+            Criterion(question, floor=floor, decide=decide, gap=options.gap, room=room),
             reported=options.certificate,
         )
         self.progress, self.checkpoint, self.grouping = progress, checkpoint, grouping
@@ -141,7 +141,7 @@ class NativeSearch(Generic[W]):
         self.earlier: list[Record] = []
         self.earlier_seconds = 0.0
         self.coordinator: Coordinator | None = None
-        self.values = np.full(quest.members, math.inf)
+        self.values = np.full(question.members, math.inf)
         self.exploring = self.improving = 0.0
         if known is not None:
             self.known.assume(known.member_upper)
@@ -161,7 +161,7 @@ class NativeSearch(Generic[W]):
             If an option or the checkpoint cannot be used.
         """
         if self.checkpoint is not None:
-            finished = self.checkpoint.finished(self.quest)
+            finished = self.checkpoint.finished(self.question)
             if finished is not None:
                 result, self.earlier = finished
                 return result
@@ -192,16 +192,16 @@ class NativeSearch(Generic[W]):
         if saved is not None:
             self._recall(saved)
         self._tell()
-        if saved is None and self.quest.seeks_first:
+        if saved is None and self.question.seeks_first:
             self._attack()
         elif saved is None and not self.known.settled:
             # Samples alone take no time, and some bound from below is better than none.
-            self.known.keep(self.quest.first(self.options, Deadline.after(0.0)))
+            self.known.keep(self.question.first(self.options, Deadline.after(0.0)))
         if self.known.settled:
             return
         self.coordinator = Coordinator(
-            pool=make_executor(self.options).pool(self.quest, self.options),
-            members=self.quest.members,
+            pool=make_executor(self.options).pool(self.question, self.options),
+            members=self.question.members,
             checkpoint=self.checkpoint,
             records=self.options.certificate,
             deadline=self.deadline.later(max(_LEAST_GRACE, _GRACE * (self.options.seconds or 0.0))),
@@ -213,7 +213,7 @@ class NativeSearch(Generic[W]):
             self.coordinator.start(self.known.target)
             self.known.prove(self.coordinator.value)
             self._tell()
-            if not self.quest.seeks_first:
+            if not self.question.seeks_first:
                 self._attack()
         self._explore(self.coordinator)
 
@@ -221,7 +221,7 @@ class NativeSearch(Generic[W]):
         assert self.checkpoint is not None
         self.known.recall(saved)
         self.earlier, self.earlier_seconds = saved.records, saved.seconds
-        self.known.keep(self.checkpoint.replayed(saved.point, saved.member, self.quest))
+        self.known.keep(self.checkpoint.replayed(saved.point, saved.member, self.question))
 
     def _attack(self) -> None:
         if self.known.settled:
@@ -231,7 +231,7 @@ class NativeSearch(Generic[W]):
             limit = Deadline.after(_SCOUTING * self.options.seconds, self.started)
         asked = self.known.criterion
         enough = asked.floor if asked.decide else math.inf
-        self.known.keep(self.quest.first(self.options, limit, enough))
+        self.known.keep(self.question.first(self.options, limit, enough))
         self._tell()
 
     def _explore(self, coordinator: Coordinator) -> None:
@@ -269,7 +269,7 @@ class NativeSearch(Generic[W]):
 
         def make(states: list[WorkerState], records: list[Record]) -> Saved:
             return Saved(
-                point=self.quest.saved(witness) if witness else None,
+                point=self.question.saved(witness) if witness else None,
                 member=witness.member if witness else -1,
                 before=self.known.before,
                 proved=self.known.proved,
@@ -295,7 +295,7 @@ class NativeSearch(Generic[W]):
         hints: list[Hint] = [hint for report in coordinator.reports for hint in report.hints]
         hints = [hint for hint in hints if hint.value > self.known.target]
         if hints:
-            self.known.keep(self.quest.follow(hints, self.known.lower, self.deadline))
+            self.known.keep(self.question.follow(hints, self.known.lower, self.deadline))
         self.improving += time.perf_counter() - begun
 
     def _over(self, coordinator: Coordinator) -> bool:
@@ -336,7 +336,7 @@ class NativeSearch(Generic[W]):
         if self.known.contradicted:
             self.checkpoint.discard()
         elif result.closed or result.reason == "numerical":
-            self.checkpoint.finish(self.quest, result, self.records)
+            self.checkpoint.finish(self.question, result, self.records)
         elif self.coordinator is not None and answering:
             self.coordinator.deadline = NEVER
             with contextlib.suppress(FailedError):
@@ -345,7 +345,7 @@ class NativeSearch(Generic[W]):
     def _group(self, result: SearchResult[W]) -> None:
         """Ask which members the bound rests on; where that cannot be told, do without."""
         coordinator = self.coordinator
-        if not self.grouping or coordinator is None or self.quest.members < 2:
+        if not self.grouping or coordinator is None or self.question.members < 2:
             return
         if self.known.contradicted or self.stop is Stop.INTERRUPTED:
             return
@@ -359,9 +359,9 @@ class NativeSearch(Generic[W]):
         coordinator = self.coordinator
         self.progress(
             Progress(
-                label=self.quest.label,
-                lower=max(self.known.lower, self.quest.least),
-                upper=max(shown(self.known.upper), self.quest.least),
+                label=self.question.label,
+                lower=max(self.known.lower, self.question.least),
+                upper=max(shown(self.known.upper), self.question.least),
                 open_sets=coordinator.open_nodes if coordinator else 0,
                 solved=coordinator.bounded if coordinator else 0,
                 seconds=self._seconds,
@@ -373,7 +373,7 @@ class NativeSearch(Generic[W]):
         upper, member_upper = self.known.bounds(self.values)
         closed, reason, detail = self._verdict(upper)
         return SearchResult(
-            label=self.quest.label,
+            label=self.question.label,
             lower=self.known.lower,
             upper=shown(upper),
             witness=self.known.witness,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from leaveout.bab import NativeOptions, make_instance, search_native
 from leaveout.bab.native.claims import Claims
 from leaveout.bab.native.groups import Group, capped
-from leaveout.bab.native.question import question_of
+from leaveout.bab.native.joint_claim import join_claim
 from leaveout.bab.native.search import searched
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Condition, Form, Query
@@ -104,7 +104,7 @@ def test_no_group_is_bounded_below_what_a_claim_says_of_its_members(seed):
     case = Case(conditions, (Form((), ((0, 0, 1.0), (1, 0, -1.0))),))
     groups = []
     found = searched(
-        Claims(question_of(query, [case])), NativeOptions(nodes=2_000, steps=40),
+        Claims(join_claim(query, [case])), NativeOptions(nodes=2_000, steps=40),
         floor=-np.inf, groups=groups.extend,
     )  # fmt: skip
     points = rng.random((3000, 2)).astype(np.float32)

@@ -9,21 +9,21 @@ from dataclasses import replace
 from leaveout.bab import NativeOptions, SearchResult
 from leaveout.bab.attack.counterexamples import Found
 from leaveout.bab.native.claims import BELOW, STEPS, Claims
-from leaveout.bab.native.question import Question, question_of
+from leaveout.bab.native.joint_claim import JointClaim, join_claim
 from leaveout.bab.native.search import searched
 from leaveout.encoders.query import Case, Condition, Form, Query
 
 
 def asked(
     query: Query, case: Sequence[Condition], goals: Sequence[Form] = (), *, apart: bool = False
-) -> Question:
+) -> JointClaim:
     """Return the question of one case."""
-    return question_of(query, [Case(tuple(case), tuple(goals))], apart=apart)
+    return join_claim(query, [Case(tuple(case), tuple(goals))], apart=apart)
 
 
 def maximise(
-    question: Question, options: NativeOptions, *, decide: bool = False
+    claim: JointClaim, options: NativeOptions, *, decide: bool = False
 ) -> SearchResult[Found]:
     """Bound the largest least goal; or decide whether one is at least 0."""
     floor = BELOW if decide else -math.inf
-    return searched(Claims(question), replace(options, steps=STEPS), floor=floor, decide=decide)
+    return searched(Claims(claim), replace(options, steps=STEPS), floor=floor, decide=decide)

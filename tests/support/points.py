@@ -15,7 +15,7 @@ from leaveout.bab.native.claims import BELOW, STEPS, Claims
 from leaveout.bab.native.files.certificate import CertificateBook
 from leaveout.bab.native.files.proved_points import FamilySource, Source, prove_points
 from leaveout.bab.native.files.records import Record
-from leaveout.bab.native.question import question_of
+from leaveout.bab.native.joint_claim import join_claim
 from leaveout.bab.native.search import searched
 from leaveout.encoders import Box, Choices
 from leaveout.encoders.query import Application, Case, Condition, Form, Query
@@ -292,7 +292,7 @@ def asked(folder: Path, kind: str, seed: int) -> Asked:
     if not found.decides:
         return found
     limits = NativeOptions(nodes=NODES * len(found.cases), gap=0.05, steps=STEPS)
-    bound = searched(Claims(question_of(found.query, found.cases)), limits, floor=-np.inf)
+    bound = searched(Claims(join_claim(found.query, found.cases)), limits, floor=-np.inf)
     room = max(bound.upper, 0.0) + 0.02
 
     def lower(form: Form) -> Form:
@@ -318,7 +318,7 @@ def write_asked(
     # What is to be decided is decided, however searches share their time.
     limit = (20 if given.decides else len(given.cases)) * nodes
     options = NativeOptions(nodes=limit, gap=gap, steps=STEPS, certificate=True)
-    claims, records = Claims(question_of(given.query, given.cases)), list[Record]()
+    claims, records = Claims(join_claim(given.query, given.cases)), list[Record]()
     floor = BELOW if given.decides else -np.inf
     found = searched(claims, options, floor=floor, decide=given.decides, proofs=records.extend)
     proved = prove_points(

@@ -11,8 +11,8 @@ import pytest
 
 import leaveout.verifier.points.query as queries
 from leaveout.bab import NativeOptions
-from leaveout.bab.native.propagation import Crude
-from leaveout.bab.native.question import FormErrors
+from leaveout.bab.native.joint_claim import FormErrors
+from leaveout.bab.native.propagation import Propagation
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Condition, Form, Query
 from leaveout.models import load_network
@@ -71,13 +71,13 @@ def test_what_propagation_says_of_a_case_is_above_every_sample(tmp_path, seed):
     points = box.sample(rng, 500).astype(np.float32)
     scores = network.runner().scores(points).astype(np.float64)
     values = [form.value([x], [s]) for x, s in zip(points.astype(np.float64), scores, strict=True)]
-    crude = Crude(query, FormErrors(query))
-    assert max(values) <= crude.upper(Case((), (form,))) < math.inf
+    bounds = Propagation(query, FormErrors(query))
+    assert max(values) <= bounds.upper(Case((), (form,))) < math.inf
     never = Condition(Form((), (), -1.0))
-    assert crude.upper(Case((never,), (form,))) == -math.inf
-    assert crude.upper(Case((never, Condition(form)))) == pytest.approx(-1.0)
+    assert bounds.upper(Case((never,), (form,))) == -math.inf
+    assert bounds.upper(Case((never, Condition(form)))) == pytest.approx(-1.0)
     searched = maximise(asked(query, (), (form,)), NativeOptions(None))
-    assert searched.lower <= crude.upper(Case((), (form,)))
+    assert searched.lower <= bounds.upper(Case((), (form,)))
 
 
 def test_every_case_of_a_query_is_bounded_when_the_time_is_over(tmp_path):

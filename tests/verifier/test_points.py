@@ -13,8 +13,8 @@ import onnx
 import pytest
 
 from leaveout.bab.native.claims import Claims
+from leaveout.bab.native.joint_claim import FormErrors, join_claim
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.question import FormErrors, question_of
 from leaveout.bab.native.search import searched
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Condition, Form, Query
@@ -250,14 +250,14 @@ def test_all_members_at_once_are_bounded_as_one_by_one(seed):
         worst = max(worst, float(np.abs(scores - own).max()))
         most = max(most, float(scores[scores[:, 0] >= scores[:, 1], 2].max(initial=-math.inf)))
     options = NativeOptions(nodes=20_000, steps=40)
-    found = searched(Claims(question_of(query, cases)), options, floor=-math.inf)
+    found = searched(Claims(join_claim(query, cases)), options, floor=-math.inf)
     assert found.upper >= worst
     assert found.closed and found.lower >= worst - 0.02 * abs(worst)
     one = Query((box,), (Application(network, 0, family=0),), (), families=(members,))
     # Of the members alone, under a condition of their own.
     ahead = Condition(Form((), ((0, 0, 1.0), (0, 1, -1.0))))
     alone = [Case((ahead,), (Form((), ((0, 2, 1.0),)),))]
-    found = searched(Claims(question_of(one, alone)), options, floor=-math.inf)
+    found = searched(Claims(join_claim(one, alone)), options, floor=-math.inf)
     assert found.upper >= most
     assert found.lower <= found.upper
 
@@ -268,7 +268,7 @@ def test_a_member_that_divides_by_zero_is_refused_by_number():
     box = Box(np.zeros(2), np.ones(2))
     query = Query((box,), (Application(network, 0, family=0),), (), families=(members,))
     with pytest.raises(FamilyError, match=r"member 1 \(row 7\).*divides by zero"):
-        question_of(query, [Case((), (Form((), ((0, 0, 1.0),)),))])
+        join_claim(query, [Case((), (Form((), ((0, 0, 1.0),)),))])
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -288,7 +288,7 @@ def test_what_rounding_may_do_to_any_member_holds_of_each(seed):
             assert errors.over([form], [box], [index]) <= any_of * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("place", ["question_of", "searched"])
+@pytest.mark.parametrize("place", ["join_claim", "searched"])
 def test_ctrl_c_before_a_search_leaves_a_result(tmp_path, monkeypatch, place):
     def stop(*given, **more):
         raise KeyboardInterrupt

@@ -16,7 +16,7 @@ from leaveout.bab.native.claims import BELOW, STEPS, Claims
 from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.groups import Group
-from leaveout.bab.native.question import question_of
+from leaveout.bab.native.joint_claim import join_claim
 from leaveout.bab.native.search import searched
 from leaveout.specs import Guarantee
 from leaveout.verifier.options import VerifyOptions
@@ -45,7 +45,7 @@ def claimed(asked: Asked, seed: int) -> Claims:
         If a number of a form is too large to reckon with.
     """
     label = -1 if asked.label is None else asked.label
-    return Claims(question_of(asked.query, asked.cases), label, seed)
+    return Claims(join_claim(asked.query, asked.cases), label, seed)
 
 
 def decide_formula(

@@ -13,7 +13,7 @@ import leaveout
 from leaveout.bab import Instance
 from leaveout.bab.native.files.certificate import CertificateBook, FileFacts
 from leaveout.bab.native.files.records import Record
-from leaveout.bab.native.quest import NOTHING
+from leaveout.bab.native.question import NOTHING
 from leaveout.errors import SpecError
 from leaveout.files import ARCHIVE, opened
 from leaveout.verifier.points.solved import Solved, Unproved, proved_points

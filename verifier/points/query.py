@@ -15,7 +15,7 @@ from leaveout.bab import NativeOptions, ProgressCallback
 from leaveout.bab.native.claims import BELOW, STEPS, Claims
 from leaveout.bab.native.files.proved_points import Source
 from leaveout.bab.native.files.records import Record
-from leaveout.bab.native.question import question_of
+from leaveout.bab.native.joint_claim import join_claim
 from leaveout.bab.native.search import searched
 from leaveout.encoders.query import Case, Query
 from leaveout.verifier.points.solved import Solved
@@ -91,7 +91,7 @@ def decide(
     cases = [Case(each, worst) for each in query.cases]
     if not cases:
         return Decision("proved", None, None, None, -math.inf, -math.inf, 0.0)
-    claims, records = Claims(question_of(query, cases), seed=seed), list[Record]()
+    claims, records = Claims(join_claim(query, cases), seed=seed), list[Record]()
     found = searched(
         claims,
         NativeOptions(seconds, gap, steps=STEPS, seed=seed, certificate=solved is not None),

@@ -18,7 +18,7 @@ from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.files.saved import Saved, Tables
 from leaveout.bab.native.files.tables import BLOCK, Table
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.quest import Finding, Quest
+from leaveout.bab.native.question import Finding, Question
 from leaveout.bab.native.workers.worker import WorkerState
 from leaveout.bab.result import SearchResult
 from leaveout.errors import CheckpointError
@@ -76,7 +76,7 @@ class Checkpoints:
         Parameters
         ----------
         digests : dict of str to str
-            Of what the search is about: `Quest.digests`.
+            Of what the search is about: `Question.digests`.
         label : int
         options : NativeOptions
         name : str
@@ -264,7 +264,7 @@ class Checkpoint:
 
         return Tables(lambda worker, number: self._table(f"{worker}/nodes/{number}"), anchors)
 
-    def finish(self, quest: Quest[W], result: SearchResult[W], records: list[Record]) -> None:
+    def finish(self, question: Question[W], result: SearchResult[W], records: list[Record]) -> None:
         """Save the result of a search that has nothing left to do.
 
         Raises
@@ -277,7 +277,7 @@ class Checkpoint:
         def write(writer: Writer) -> None:
             writer.array("before", result.member_upper)
             if witness is not None:
-                writer.array("point", quest.saved(witness))
+                writer.array("point", question.saved(witness))
             _write_records(writer, records)
 
         known = {
@@ -295,7 +295,7 @@ class Checkpoint:
         }
         self._all._put(self.folder, known, write)
 
-    def finished(self, quest: Quest[W]) -> tuple[SearchResult[W], list[Record]] | None:
+    def finished(self, question: Question[W]) -> tuple[SearchResult[W], list[Record]] | None:
         """Return the result of a search that has nothing left to do, and its records.
 
         Raises
@@ -306,10 +306,10 @@ class Checkpoint:
         known = self._all._get(self.folder)
         if known is None or "result" not in known:
             return None
-        witness = self.replayed(self._point(known), known["member"], quest)
+        witness = self.replayed(self._point(known), known["member"], question)
         result = SearchResult(
-            label=quest.label,
-            lower=witness.value if witness else quest.least,
+            label=question.label,
+            lower=witness.value if witness else question.least,
             witness=witness,
             member_upper=self._array("before"),
             **known["result"],
@@ -317,7 +317,7 @@ class Checkpoint:
         return result, self._records(known["records"])
 
     def replayed(
-        self, point: NDArray[np.floating] | None, member: int, quest: Quest[W]
+        self, point: NDArray[np.floating] | None, member: int, question: Question[W]
     ) -> W | None:
         """Return a saved witness, replayed again.
 
@@ -328,7 +328,7 @@ class Checkpoint:
         """
         if point is None:
             return None
-        witness = quest.replayed(point, member)
+        witness = question.replayed(point, member)
         if witness is None:
             raise self._all._damaged(
                 ValueError(f"its witness for {self.folder} is no counter-example")

@@ -13,8 +13,8 @@ from leaveout.bab.native.claims import Claims
 from leaveout.bab.native.files.certificate import box_part, family_kind, file_part
 from leaveout.bab.native.files.proof_trees import ProofTree, compact
 from leaveout.bab.native.files.records import Record
-from leaveout.bab.native.quest import NOTHING
-from leaveout.bab.native.question import Question
+from leaveout.bab.native.joint_claim import JointClaim
+from leaveout.bab.native.question import NOTHING
 from leaveout.encoders.query import Form
 
 __all__ = ["FamilySource", "ProvedPoints", "Source", "prove_points"]
@@ -71,7 +71,7 @@ class ProvedPoints:
         What is proved, which may be a hair above what was found.
     decides : bool
         Whether what is claimed is that there is no counter-example.
-    question : Question
+    claim : JointClaim
     sources : tuple of Source
         Of each application.
     tree : ProofTree
@@ -80,7 +80,7 @@ class ProvedPoints:
     name: str
     upper: float
     decides: bool
-    question: Question
+    claim: JointClaim
     sources: tuple[Source, ...]
     tree: ProofTree
 
@@ -101,7 +101,7 @@ class ProvedPoints:
         folder : Path
             What names of files are relative to.
         """
-        query = self.question.query
+        query = self.claim.query
         applied = zip(self.sources, query.applications, strict=True)
         return {
             "name": self.name,
@@ -111,7 +111,7 @@ class ProvedPoints:
             "tree": tree,
             "points": [box_part(each) for each in query.points],
             "applications": [_application(source, each.point, folder) for source, each in applied],
-            "cases": list(_cases(self.question, self.decides)),
+            "cases": list(_cases(self.claim, self.decides)),
         }
 
 
@@ -146,16 +146,16 @@ def prove_points(
     ProvedPoints or None
         None where the records prove no such thing.
     """
-    question = claims.question
+    claim = claims.claim
     roots = {record.split.index for record in records if record.parent < 0}
-    if len(roots) < question.forms.cases or not math.isfinite(max(upper, NOTHING)):
+    if len(roots) < claim.forms.cases or not math.isfinite(max(upper, NOTHING)):
         return None
-    if not np.isfinite(question.forms.errors).all():
+    if not np.isfinite(claim.forms.errors).all():
         return None
     proved, tree = compact(records, max(upper, NOTHING), claims.room)
     if not math.isfinite(proved) or (decides and proved >= 0.0):
         return None
-    return ProvedPoints(name, proved, decides, question, tuple(sources), tree)
+    return ProvedPoints(name, proved, decides, claim, tuple(sources), tree)
 
 
 def _application(source: Source, point: int, folder: Path) -> dict[str, object]:
@@ -167,19 +167,19 @@ def _application(source: Source, point: int, folder: Path) -> dict[str, object]:
     }
 
 
-def _cases(question: Question, decides: bool) -> Iterator[dict[str, object]]:
-    origin = np.minimum(question.joint.box.lower, 0.0).tolist()
-    forms = question.forms
-    for number, (case, rows) in enumerate(zip(question.cases, question.rows, strict=True)):
+def _cases(claim: JointClaim, decides: bool) -> Iterator[dict[str, object]]:
+    origin = np.minimum(claim.joint.box.lower, 0.0).tolist()
+    forms = claim.forms
+    for number, (case, rows) in enumerate(zip(claim.cases, claim.rows, strict=True)):
         strict = {condition.form for condition in case.conditions if condition.strict}
-        goals, first = len(case.goals), len(rows) - question.sides[number]
+        goals, first = len(case.goals), len(rows) - claim.sides[number]
         sums = slice(int(forms.sum_starts[number]), int(forms.sum_starts[number + 1]))
         yield {
             "goals": [_form(form, decides and form in strict) for form in rows[:goals]],
             "conditions": [_form(form, form in strict) for form in rows[goals:first]],
             "inside": [_side(form) for form in rows[first:]],
             "sums": forms.sums[sums].tolist(),
-            "near": question.joint.is_near,
+            "near": claim.joint.is_near,
             "origin": origin,
         }
 

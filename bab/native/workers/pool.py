@@ -7,7 +7,7 @@ from concurrent.futures import Future, wait
 from typing import Any, Protocol, TypeVar
 
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.quest import Quest
+from leaveout.bab.native.question import Question
 from leaveout.bab.native.workers.serial import SerialThread
 from leaveout.bab.native.workers.worker import Worker
 from leaveout.deadline import NEVER, Deadline
@@ -65,7 +65,7 @@ class WorkerPool(Protocol):
 class Executor(Protocol):
     """Starts pools."""
 
-    def pool(self, quest: Quest[Any], options: NativeOptions) -> WorkerPool:
+    def pool(self, question: Question[Any], options: NativeOptions) -> WorkerPool:
         """Start one `Worker` a worker; worker w of n names its nodes w, w + n, w + 2 n, ..."""
         ...
 
@@ -87,9 +87,9 @@ def gather(futures: Sequence[Future[T]], deadline: Deadline = NEVER) -> list[T]:
 class InlineExecutor:
     """One worker in this process, whose kernel uses every core."""
 
-    def pool(self, quest: Quest[Any], options: NativeOptions) -> WorkerPool:
+    def pool(self, question: Question[Any], options: NativeOptions) -> WorkerPool:
         """See `Executor.pool`."""
-        return _Inline(Worker(quest, options))
+        return _Inline(Worker(question, options))
 
 
 class _Inline:

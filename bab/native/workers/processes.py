@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import IO, Any
 
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.quest import Quest
+from leaveout.bab.native.question import Question
 from leaveout.bab.native.workers.pool import WorkerLostError
 from leaveout.bab.native.workers.program import Answer, Call, Setup, Told
 from leaveout.bab.native.workers.serial import SerialThread
@@ -41,9 +41,9 @@ class ProcessExecutor:
     may come from standard input. They end with this process, whatever ends it.
     """
 
-    def pool(self, quest: Quest[Any], options: NativeOptions) -> _Processes:
+    def pool(self, question: Question[Any], options: NativeOptions) -> _Processes:
         """See `Executor.pool`."""
-        payload, size = quest.payload(), options.workers
+        payload, size = question.payload(), options.workers
         threads = max(1, cores() // size)
         return _Processes([Setup(payload, options, w, size, threads) for w in range(size)])
 

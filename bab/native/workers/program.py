@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.quest import Payload
+from leaveout.bab.native.question import Payload
 from leaveout.bab.native.workers.worker import Worker
 from leaveout.errors import LeaveoutError
 from leaveout.solvers.frames import read_frame, write_frame

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.quest import Quest
+from leaveout.bab.native.question import Question
 from leaveout.bab.native.workers.pool import WorkerLostError
 from leaveout.bab.native.workers.processes import later_names
 from leaveout.bab.native.workers.program import Setup
@@ -41,7 +41,7 @@ class RayExecutor:
             raise SolverError("executor 'ray' needs ray: pip install 'leaveout[ray]'") from None
         self._ray: Any = ray
 
-    def pool(self, quest: Quest[Any], options: NativeOptions) -> _Actors:
+    def pool(self, question: Question[Any], options: NativeOptions) -> _Actors:
         """See `Executor.pool`."""
         ray, size = self._ray, options.workers
         own = not ray.is_initialized()
@@ -55,7 +55,7 @@ class RayExecutor:
                 runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}},
             )
         total = int(ray.cluster_resources().get("CPU", 1))
-        payload, threads = quest.payload(), max(1, min(total, cores()) // size)
+        payload, threads = question.payload(), max(1, min(total, cores()) // size)
         setups = [Setup(payload, options, w, size, threads) for w in range(size)]
         return _Actors(ray, own, setups, 1 if total >= size else 0)
 

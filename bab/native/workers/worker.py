@@ -18,7 +18,7 @@ from leaveout.bab.native.groups import Group, capped, grow, root_bounds
 from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.quest import Hint, Quest
+from leaveout.bab.native.question import Hint, Question
 from leaveout.bab.native.race import Race
 from leaveout.bab.native.workers.learnt_scores import learnt, relearn
 from leaveout.deadline import Deadline
@@ -92,7 +92,7 @@ class Worker:
 
     Parameters
     ----------
-    quest : Quest
+    question : Question
     options : NativeOptions
     first, stride : int
         Which names its nodes have.
@@ -107,14 +107,14 @@ class Worker:
 
     def __init__(
         self,
-        quest: Quest[Any],
+        question: Question[Any],
         options: NativeOptions,
         first: int = 0,
         stride: int = 1,
         threads: int | None = None,
     ) -> None:
-        self.prepared = prepared = quest.prepare(options)
-        self._least = quest.least
+        self.prepared = prepared = question.prepare(options)
+        self._least = question.least
         self.space = prepared.space
         self.explorer = Explorer(
             prepared.space,
