@@ -18,8 +18,8 @@ import numpy as np
 
 from leaveout.bab import NativeOptions, Progress, SearchResult
 from leaveout.bab.attack.counterexamples import Found
+from leaveout.bab.joint_claim import JointClaim, join_claim
 from leaveout.bab.native.claims import STEPS, Claims
-from leaveout.bab.native.joint_claim import JointClaim, join_claim
 from leaveout.bab.native.search import searched
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Form, Query

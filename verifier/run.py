@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-import leaveout
 from leaveout.bab.lucid.options import LOOSE
 from leaveout.bab.native.files.checkpoint import Checkpoints
 from leaveout.bab.native.kernels import make_kernel
@@ -27,6 +26,7 @@ from leaveout.verifier.report import Report
 from leaveout.verifier.sharing import Clock
 from leaveout.verifier.statements import Statements
 from leaveout.verifier.warming import Say, warmed
+from leaveout.version import VERSION
 
 if TYPE_CHECKING:
     from leaveout.verifier.guard.target import BoundsTarget
@@ -114,7 +114,7 @@ def verify(
     if guarded is not None:
         guarded.begin(statements.leaks)
     if file is not None:
-        store = Checkpoints(file, leaveout.__version__)
+        store = Checkpoints(file, VERSION)
         store.only(statements.resume(store))
     # What is done once for all runs is not charged to the first.
     started += warmed(statements.kernels, say)
@@ -138,7 +138,7 @@ def verify(
         decider.notes.append(guarded.write(decider))
     name = checked.source.name if isinstance(spec, Spec) else str(spec)
     return Report(
-        leaveout=leaveout.__version__,
+        leaveout=VERSION,
         spec=name,
         results=tuple(results),
         notes=(*reading.notes, *resolver.notes, *decider.notes, *statements.notes),

@@ -13,7 +13,7 @@ from leaveout.bab.attack.counterexamples import ClaimReplayer, Found
 from leaveout.bab.attack.multistart import attack
 from leaveout.bab.attack.refine import better, refine, replayed
 from leaveout.bab.attack.slp import PROGRAM, ascend
-from leaveout.bab.native.joint_claim import JointClaim
+from leaveout.bab.joint_claim import JointClaim
 from leaveout.deadline import Deadline
 
 __all__ = ["Seeker"]

@@ -18,8 +18,8 @@ from leaveout.bab.attack.local_networks import jacobians
 from leaveout.bab.attack.multistart import SEEN, sample_of
 from leaveout.bab.attack.slp import KNAPSACK, PROGRAM, Problem, Step
 from leaveout.bab.attack.smoothing import COARSE, FINE, PLAIN, Pass, layer_sizes
-from leaveout.bab.native.forms import Forms
-from leaveout.bab.native.joint_claim import JointClaim
+from leaveout.bab.forms import Forms
+from leaveout.bab.joint_claim import JointClaim
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box
 from leaveout.models import Stack

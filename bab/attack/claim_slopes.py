@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from leaveout.bab.attack.confidences import Nets, Passed, Sloped
 from leaveout.bab.attack.local_networks import jacobians
 from leaveout.bab.attack.slp import Model
-from leaveout.bab.native.forms import Forms
+from leaveout.bab.forms import Forms
 from leaveout.models import Stack
 
 __all__ = ["FormPairs", "Rows", "WholeForms"]

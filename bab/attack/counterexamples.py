@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.native.joint_claim import JointClaim
+from leaveout.bab.joint_claim import JointClaim
 from leaveout.encoders.query import Condition
 
 __all__ = ["ClaimReplayer", "Found"]

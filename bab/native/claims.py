@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from leaveout.bab.attack.claim_attack import Seeker
 from leaveout.bab.attack.counterexamples import Found
+from leaveout.bab.forms import Forms
+from leaveout.bab.joint_claim import JointClaim
 from leaveout.bab.native.clusters import make_clusters
 from leaveout.bab.native.files.digests import box_digest, family_digest, network_digest
 from leaveout.bab.native.files.proof_trees import Room
-from leaveout.bab.native.forms import Forms
-from leaveout.bab.native.joint_claim import JointClaim
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.pairs import Space, make_space
@@ -88,8 +88,7 @@ class Claims:
     @cached_property
     def forms(self) -> Forms:
         """The forms as the kernels read them."""
-        space = self.space
-        return self.claim.forms.over(space.numbers, space.origin, space.lower, space.upper)
+        return self.space.read(self.claim.forms)
 
     @cached_property
     def room(self) -> Room:

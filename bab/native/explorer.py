@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.bab.forms import Forms
 from leaveout.bab.native.anchors import Anchors
 from leaveout.bab.native.branching import Brancher
 from leaveout.bab.native.clusters import Clusters
 from leaveout.bab.native.files.records import Record
-from leaveout.bab.native.forms import Forms
 from leaveout.bab.native.handoff import Handoff
 from leaveout.bab.native.kernels.batch import CLOSED, EMPTY, OPEN, Kernel, Work
 from leaveout.bab.native.nodes import Node, Split, batch_of, with_bounds

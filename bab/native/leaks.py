@@ -12,13 +12,13 @@ import onnx
 from numpy.typing import NDArray
 
 from leaveout.bab.attack.leak_attack import find_leak, improve_many
+from leaveout.bab.forms import leak_forms
 from leaveout.bab.instance import Instance
 from leaveout.bab.native.clusters import make_clusters
 from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.digests import box_digest, family_digest, network_digest
 from leaveout.bab.native.files.proof_trees import Room
 from leaveout.bab.native.files.records import Record
-from leaveout.bab.native.forms import leak_forms
 from leaveout.bab.native.groups import Group
 from leaveout.bab.native.handoff import Handoff
 from leaveout.bab.native.options import NativeOptions
@@ -82,7 +82,7 @@ class Leaks:
         forms = leak_forms(label, instance.labels, space.layout.inputs, *errors)
         return Prepared(
             space=space,
-            forms=forms.over(space.numbers, space.origin, space.lower, space.upper),
+            forms=space.read(forms),
             clusters=make_clusters(first, instance.members, options.seed),
             bound_rounding=LeakRounding(instance, label, space),
             handoff=Handoff(space, instance, label, options.solver),

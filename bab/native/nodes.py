@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.native.forms import Forms
+from leaveout.bab.forms import Forms
 from leaveout.bab.native.kernels.batch import Batch, Bounded
 from leaveout.bab.native.pairs import Space
 

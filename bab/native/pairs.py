@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.bab.forms import Forms
 from leaveout.bab.native.kernels.batch import MemberSets, Numbers
 from leaveout.bab.native.layout import Layout, layout_of
 from leaveout.bab.native.listed import Listed
@@ -92,6 +93,18 @@ class Space:
     def count(self) -> int:
         """Number of members."""
         return len(self.members)
+
+    def read(self, asked: Forms) -> Forms:
+        """Return the same forms, or a hair larger ones, as the kernels read them: shifted."""
+        numbers, origin = self.numbers, self.origin
+        size = np.abs(asked.constant) + np.abs(asked.inputs) @ np.abs(origin)
+        room = 4 * (len(origin) + 1) * np.finfo(float).eps * size
+        top = slice(self.layout.hidden, None)
+        sizes = size + np.abs(asked.inputs) @ np.maximum(np.abs(self.lower), np.abs(self.upper))
+        sizes += np.abs(asked.scores) @ numbers.rough[top]
+        sizes += np.abs(asked.change) @ numbers.rough_difference[top]
+        constant = asked.constant + asked.inputs @ origin + room
+        return replace(asked, constant=constant, sizes=sizes)
 
     def sets(self, groups: list[Members]) -> MemberSets:
         """Return the differences of some sets of members, side by side."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from leaveout.bab.native.joint_claim import FormErrors
+from leaveout.bab.joint_claim import FormErrors
 from leaveout.encoders.query import Case, Form, Query
 
 __all__ = ["Propagation"]

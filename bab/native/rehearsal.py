@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.native.forms import leak_forms
+from leaveout.bab.forms import leak_forms
 from leaveout.bab.native.kernels.batch import Work
 from leaveout.bab.native.nodes import batch_of, root_node
 from leaveout.bab.native.pairs import make_space
@@ -47,6 +47,6 @@ def rehearse() -> None:
     space = make_space(first, _One(second), Box(np.full(1, -1.0), np.ones(1)))
     member = np.zeros(1, np.int64)
     asked = leak_forms(0, 2, 1, 0.0, 0.0)
-    forms = asked.over(space.numbers, space.origin, space.lower, space.upper)
+    forms = space.read(asked)
     batch = batch_of([root_node(space, forms, member, 0, 0)], -1.0, -1.0)[0]
     CpuKernel(1).bound(space.numbers, forms, space.sets([member]), batch, Work(1))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from leaveout.version import VERSION
+
 if TYPE_CHECKING:
     from leaveout.verifier import Report, verify
 
 __all__ = ["Report", "__version__", "verify"]
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 
 def __getattr__(name: str) -> object:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from leaveout.bab.native.forms import Forms, leak_forms, stacked
+from leaveout.bab.forms import Forms, leak_forms, stacked
 from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.native.kernels.batch import EMPTY, Batch, MemberSets, Work
 from leaveout.bab.native.leaks import search
@@ -92,7 +92,7 @@ class Case:
             asked = leak_forms(label, labels, layout.inputs, 0.0, 0.0)
         else:
             asked = random_forms(rng, layout.inputs, labels, rough)
-        forms = asked.over(pairs.numbers, pairs.origin, pairs.lower, pairs.upper)
+        forms = pairs.read(asked)
         width = pairs.upper - pairs.lower
         size = rng.choice([1.0, 0.3, 1e-3, 1e-6], (NODES, 1)) * rng.random((NODES, 1))
         lower = pairs.lower + (1 - size) * rng.random((NODES, layout.inputs)) * width
@@ -352,7 +352,7 @@ def test_a_neuron_that_is_always_zero_hides_nothing(kernels, name):
     pairs = space_of(question(0, model=model, spread=0.0))
     layout = pairs.layout
     asked = leak_forms(0, 2, layout.inputs, 0.0, 0.0)
-    forms = asked.over(pairs.numbers, pairs.origin, pairs.lower, pairs.upper)
+    forms = pairs.read(asked)
     batch = replace(
         case.batch,
         which=0 * case.batch.which,

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from leaveout.bab import NativeOptions, SearchResult
 from leaveout.bab.attack.counterexamples import Found
+from leaveout.bab.joint_claim import JointClaim, join_claim
 from leaveout.bab.native.claims import BELOW, STEPS, Claims
-from leaveout.bab.native.joint_claim import JointClaim, join_claim
 from leaveout.bab.native.search import searched
 from leaveout.encoders.query import Case, Condition, Form, Query
 

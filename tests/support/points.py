@@ -11,11 +11,11 @@ import numpy as np
 import onnx
 
 from leaveout.bab import NativeOptions
+from leaveout.bab.joint_claim import join_claim
 from leaveout.bab.native.claims import BELOW, STEPS, Claims
 from leaveout.bab.native.files.certificate import CertificateBook
 from leaveout.bab.native.files.proved_points import FamilySource, Source, prove_points
 from leaveout.bab.native.files.records import Record
-from leaveout.bab.native.joint_claim import join_claim
 from leaveout.bab.native.search import searched
 from leaveout.encoders import Box, Choices
 from leaveout.encoders.query import Application, Case, Condition, Form, Query

@@ -11,7 +11,7 @@ import pytest
 
 import leaveout.verifier.points.query as queries
 from leaveout.bab import NativeOptions
-from leaveout.bab.native.joint_claim import FormErrors
+from leaveout.bab.joint_claim import FormErrors
 from leaveout.bab.native.propagation import Propagation
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Condition, Form, Query

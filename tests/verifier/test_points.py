@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 import pytest
 
+from leaveout.bab.joint_claim import FormErrors, join_claim
 from leaveout.bab.native.claims import Claims
-from leaveout.bab.native.joint_claim import FormErrors, join_claim
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.search import searched
 from leaveout.encoders import Box

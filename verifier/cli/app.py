@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-import leaveout
 from leaveout.errors import LeaveoutError
 from leaveout.verifier.cli.audit import audit
 from leaveout.verifier.cli.check import check
@@ -22,6 +21,7 @@ from leaveout.verifier.cli.unlearn import unlearn
 from leaveout.verifier.cli.verify import verify
 from leaveout.verifier.cli.vnnlib import vnnlib
 from leaveout.verifier.cli.warm import warm
+from leaveout.version import VERSION
 
 __all__ = ["app", "run"]
 
@@ -41,7 +41,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"leaveout {leaveout.__version__}")
+        typer.echo(f"leaveout {VERSION}")
         raise typer.Exit
 
 

@@ -11,13 +11,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-import leaveout
 from leaveout.bab import EngineResult, Instance
 from leaveout.bab.native.files.digests import family_digest, network_digest
 from leaveout.encoders import Box, Choices
 from leaveout.errors import GuardError, SpecError
 from leaveout.files import written_whole
 from leaveout.models.archive import read_archive
+from leaveout.version import VERSION
 
 __all__ = ["BOUNDS", "ProvedBounds", "load_bounds", "save_bounds"]
 
@@ -95,7 +95,7 @@ def save_bounds(path: Path, bounds: ProvedBounds) -> None:
     """
     box = bounds.box
     manifest = _Manifest(
-        leaveout=leaveout.__version__,
+        leaveout=VERSION,
         network=bounds.network,
         family=bounds.family,
         choices=len(box.choices),

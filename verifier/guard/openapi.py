@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-import leaveout
 from leaveout.verifier.guard.server_messages import (
     About,
     Answer,
@@ -15,6 +14,7 @@ from leaveout.verifier.guard.server_messages import (
     Health,
     Question,
 )
+from leaveout.version import VERSION
 
 __all__ = ["document"]
 
@@ -41,7 +41,7 @@ def document() -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {
             "title": "leaveout guard",
-            "version": leaveout.__version__,
+            "version": VERSION,
             "description": "Label-only access to a network that owes nothing to any one training "
             "point.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},

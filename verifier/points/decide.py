@@ -12,11 +12,11 @@ from msgspec import structs
 
 from leaveout.bab import Progress, SearchResult
 from leaveout.bab.attack.counterexamples import Found
+from leaveout.bab.joint_claim import join_claim
 from leaveout.bab.native.claims import BELOW, STEPS, Claims
 from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.groups import Group
-from leaveout.bab.native.joint_claim import join_claim
 from leaveout.bab.native.search import searched
 from leaveout.specs import Guarantee
 from leaveout.verifier.options import VerifyOptions

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import leaveout
 from leaveout.bab import Instance
 from leaveout.bab.native.files.certificate import CertificateBook, FileFacts
 from leaveout.bab.native.files.records import Record
@@ -17,6 +16,7 @@ from leaveout.bab.native.question import NOTHING
 from leaveout.errors import SpecError
 from leaveout.files import ARCHIVE, opened
 from leaveout.verifier.points.solved import Solved, Unproved, proved_points
+from leaveout.version import VERSION
 
 __all__ = ["CertificateTarget"]
 
@@ -69,7 +69,7 @@ class CertificateTarget:
 
     def begin(self, spec: str, text: str) -> None:
         """Say which specification is proved."""
-        self._book = CertificateBook(leaveout.__version__, spec, text)
+        self._book = CertificateBook(VERSION, spec, text)
 
     def add(
         self,

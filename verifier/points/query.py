@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab import NativeOptions, ProgressCallback
+from leaveout.bab.joint_claim import join_claim
 from leaveout.bab.native.claims import BELOW, STEPS, Claims
 from leaveout.bab.native.files.proved_points import Source
 from leaveout.bab.native.files.records import Record
-from leaveout.bab.native.joint_claim import join_claim
 from leaveout.bab.native.search import searched
 from leaveout.encoders.query import Case, Query
 from leaveout.verifier.points.solved import Solved

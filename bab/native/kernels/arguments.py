@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.native.forms import Forms
+from leaveout.bab.forms import Forms
 from leaveout.bab.native.kernels.batch import Batch, Bounded, MemberSets, Numbers, Work
 from leaveout.bab.native.layout import Layout
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from leaveout.bab.native.forms import Forms
+from leaveout.bab.forms import Forms
 from leaveout.bab.native.kernels.array_passes import Array, Nodes, backward, over_box
 from leaveout.bab.native.kernels.batch import CUT, EMPTY, FARTHEST, OPEN, Batch
 from leaveout.bab.native.kernels.spaces import Space

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from leaveout.bab.native.forms import Forms
+from leaveout.bab.forms import Forms
 from leaveout.bab.native.kernels.array_ascent import ascend
 from leaveout.bab.native.kernels.array_forms import form, gathered
 from leaveout.bab.native.kernels.array_passes import Nodes, tighten

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from leaveout.bab.native.layout import Layout
 
 if TYPE_CHECKING:
-    from leaveout.bab.native.forms import Forms
+    from leaveout.bab.forms import Forms
 
 __all__ = [
     "CLOSED", "CUT", "EMPTY", "FARTHEST", "OPEN",

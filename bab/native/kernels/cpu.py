@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from leaveout.bab.native.forms import Forms
+from leaveout.bab.forms import Forms
 from leaveout.bab.native.kernels.arguments import (
     Effort,
     Nodes,

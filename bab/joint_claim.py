@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.native.forms import Forms, stacked
+from leaveout.bab.forms import Forms, stacked
 from leaveout.encoders import Applied, Box, Interval
 from leaveout.encoders.joint import Joint, join
 from leaveout.encoders.query import Case, Form, Query

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-
-from leaveout.bab.native.kernels.batch import Numbers
 
 __all__ = ["Forms", "leak_forms", "stacked"]
 
@@ -121,26 +119,6 @@ class Forms:
         rows = np.where(there, self.starts[cases][:, None] + place, 0)
         goal = self.goal[rows]
         return rows, goal & there, ~goal & there
-
-    def over(self, numbers: Numbers, origin: Floats, lower: Floats, upper: Floats) -> Forms:
-        """Return the same forms, or a hair larger ones, as the kernels read them.
-
-        Parameters
-        ----------
-        numbers : Numbers
-        origin : ndarray of float64, shape (inputs,)
-            What the kernels' inputs are smaller by.
-        lower, upper : ndarray of float64, shape (inputs,)
-            The whole region, so shifted.
-        """
-        size = np.abs(self.constant) + np.abs(self.inputs) @ np.abs(origin)
-        room = 4 * (len(origin) + 1) * np.finfo(float).eps * size
-        top = slice(numbers.layout.hidden, None)
-        sizes = size + np.abs(self.inputs) @ np.maximum(np.abs(lower), np.abs(upper))
-        sizes += np.abs(self.scores) @ numbers.rough[top]
-        sizes += np.abs(self.change) @ numbers.rough_difference[top]
-        constant = self.constant + self.inputs @ origin + room
-        return replace(self, constant=constant, sizes=sizes)
 
     def values(
         self, inputs: Floats, scores: Floats, change: Floats, rows: slice = slice(None)
