@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from leaveout.databases import DAMAGED, blob, expect_tables, is_blank, reason, whole
+from leaveout.databases import DAMAGED, expect_tables, is_blank, reason, whole
 from leaveout.errors import ShardedError
-from leaveout.models.sharded.randomness import KEY_BYTES
+from leaveout.models.sharded import ledger_tables as tables
+from leaveout.models.sharded.ledger_tables import MovedError, Position
 from leaveout.models.sharded.seal import DIGEST_BYTES, Seal, note_seal, read_seal
 from leaveout.models.sharded.settings import ServiceSettings
 
@@ -22,41 +22,10 @@ __all__ = ["ExhaustedError", "Ledger", "MovedError", "Opened", "Position"]
 
 _BUSY = 60.0
 """Seconds to wait for another process."""
-_TABLES = """
-CREATE TABLE service (settings BLOB NOT NULL, epoch INTEGER NOT NULL, version INTEGER NOT NULL);
-CREATE TABLE epochs (epoch INTEGER PRIMARY KEY, secret BLOB NOT NULL, charged INTEGER NOT NULL);
-CREATE TABLE lines (
-    epoch INTEGER NOT NULL, line INTEGER NOT NULL, version INTEGER NOT NULL,
-    query BLOB NOT NULL, answer INTEGER, PRIMARY KEY (epoch, line)
-) WITHOUT ROWID;
-CREATE INDEX asked ON lines (epoch, version, query);
-CREATE TABLE seal (serial INTEGER NOT NULL, previous BLOB NOT NULL, salt BLOB NOT NULL);
-"""
-_SALT = 16
 
 
 class ExhaustedError(ShardedError):
     """A budget that does not cover what is asked."""
-
-
-class MovedError(ShardedError):
-    """Models that are not the ones the ledger counts for any more."""
-
-
-@dataclass(frozen=True)
-class Position:
-    """Which models answer.
-
-    Attributes
-    ----------
-    epoch : int
-        Full retrainings before; each has a budget of its own.
-    version : int
-        Changes of points or seeds before.
-    """
-
-    epoch: int
-    version: int
 
 
 @dataclass(frozen=True)
@@ -114,13 +83,13 @@ class Ledger:
             with _committed(database):
                 if not is_blank(database):
                     raise ShardedError(f"{path}: cannot be made: there is one already")
-                for statement in _TABLES.split(";")[:-1]:
+                for statement in tables.TABLES.split(";")[:-1]:
                     database.execute(statement)
                 database.execute("INSERT INTO service VALUES (?, 0, 0)", (coded,))
                 database.execute("INSERT INTO epochs VALUES (0, ?, 0)", (key,))
                 database.execute(
                     "INSERT INTO seal VALUES (0, ?, ?)",
-                    (bytes(DIGEST_BYTES), secrets.token_bytes(_SALT)),
+                    (bytes(DIGEST_BYTES), secrets.token_bytes(tables.SALT)),
                 )
         return ledger
 
@@ -134,7 +103,7 @@ class Ledger:
     def settings(self) -> ServiceSettings:
         """Return the settings the account was made with."""
         with self._transaction() as database:
-            (coded,) = _row(database, "SELECT settings FROM service")
+            (coded,) = tables.row(database, "SELECT settings FROM service")
         try:
             return msgspec.json.decode(coded, type=ServiceSettings)
         except (msgspec.MsgspecError, ShardedError) as error:
@@ -143,19 +112,19 @@ class Ledger:
     def position(self) -> Position:
         """Return which models answer now."""
         with self._connection() as database:
-            return _position(database)
+            return tables.position(database)
 
     def charged(self) -> int:
         """Return how many predictions of this epoch are charged."""
         with self._transaction() as database:
-            return _charged(database, _position(database).epoch)
+            return tables.charged(database, tables.position(database).epoch)
 
     @contextmanager
     def held(self) -> Iterator[tuple[Position, bytes]]:
         """Keep everyone else from changing anything; gives the position and the secret."""
         with self._transaction() as database:
-            at = _position(database)
-            yield at, _secret(database, at.epoch)
+            at = tables.position(database)
+            yield at, tables.secret(database, at.epoch)
 
     @contextmanager
     def moving(self, at: Position, key: bytes | None = None) -> Iterator[tuple[Position, Seal]]:
@@ -176,8 +145,8 @@ class Ledger:
             If another process moved on before.
         """
         with self._transaction() as database:
-            _expect(database, at)
-            now, _ = _seals(database)
+            tables.expect(database, at)
+            now, _ = tables.seals(database)
             new = Position(at.epoch + (key is not None), at.version + 1)
             if key is not None:
                 # An epoch that is over must not be told of by a file that is stolen later.
@@ -186,7 +155,7 @@ class Ledger:
             database.execute("UPDATE service SET epoch = ?, version = ?", (new.epoch, new.version))
             # Another process may still write down what it charged just now.
             database.execute("DELETE FROM lines WHERE answer NOT NULL OR epoch < ?", (at.epoch,))
-            _seal_after(database, now)
+            tables.seal_after(database, now)
             yield new, now
         self.acknowledge()
 
@@ -228,7 +197,7 @@ class Ledger:
             If other models answer now.
         """
         with self._transaction() as database:
-            _expect(database, at)
+            tables.expect(database, at)
             known = {}
             for query in queries:
                 row = database.execute(
@@ -239,7 +208,7 @@ class Ledger:
                 if row is not None:
                     known[query] = whole(row[0], "an answer", labels)
             new = [query for query in queries if query not in known]
-            charged = _charged(database, at.epoch)
+            charged = tables.charged(database, at.epoch)
             left = max(0, limit - charged)
             if len(new) > left and not partly:
                 raise ExhaustedError(
@@ -249,7 +218,7 @@ class Ledger:
             lines = {query: charged + place for place, query in enumerate(new[:left], start=1)}
             if not lines:
                 return Opened(known, lines)
-            now, _ = _seals(database)
+            now, _ = tables.seals(database)
             database.executemany(
                 "INSERT INTO lines VALUES (?, ?, ?, ?, NULL)",
                 [(at.epoch, line, at.version, query) for query, line in lines.items()],
@@ -257,7 +226,7 @@ class Ledger:
             database.execute(
                 "UPDATE epochs SET charged = charged + ? WHERE epoch = ?", (len(lines), at.epoch)
             )
-            _seal_after(database, now)
+            tables.seal_after(database, now)
         return Opened(known, lines)
 
     def record(self, epoch: int, answers: Mapping[int, int], remembered: int) -> None:
@@ -285,14 +254,14 @@ class Ledger:
                     (answer, epoch, line),
                 )
                 if written.rowcount != 1:
-                    _expect_epoch(database, epoch)
+                    tables.expect_epoch(database, epoch)
                     raise ShardedError(
                         f"{self.path}: line {line} of epoch {epoch} takes no answer any more; ask "
                         "again, at a new charge"
                     )
             database.execute(
                 "DELETE FROM lines WHERE answer IS NOT NULL AND (epoch < ? OR line <= ?)",
-                (epoch, _charged(database, epoch) - remembered),
+                (epoch, tables.charged(database, epoch) - remembered),
             )
 
     @contextmanager
@@ -319,7 +288,7 @@ class Ledger:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._connection() as database, _committed(database):
-            expect_tables(database, _TABLES)
+            expect_tables(database, tables.TABLES)
             self._compare(database)
             yield database
 
@@ -330,11 +299,11 @@ class Ledger:
         or acknowledged. So one that is a step ahead was cut short in between; the step is noted
         now, while nobody else can take another. Nothing else comes of a crash.
         """
-        now, previous = _seals(database)
+        now, previous = tables.seals(database)
         if self.state is None:
             return
         if not self.state.exists():
-            if _position(database).version == 0:
+            if tables.position(database).version == 0:
                 return
             raise ShardedError(
                 f"{self.state}: is missing; put back the whole folder as it was at one time"
@@ -363,64 +332,3 @@ def _committed(database: sqlite3.Connection) -> Iterator[None]:
         if database.in_transaction:
             database.execute("ROLLBACK")
         raise
-
-
-def _row(database: sqlite3.Connection, query: str, *values: int) -> tuple[Any, ...]:
-    found: tuple[Any, ...] | None = database.execute(query, values).fetchone()
-    if found is None:
-        raise sqlite3.DatabaseError("what it counts with is missing")
-    return found
-
-
-def _position(database: sqlite3.Connection) -> Position:
-    epoch, version = _row(database, "SELECT epoch, version FROM service")
-    return Position(whole(epoch, "the epoch"), whole(version, "the version"))
-
-
-def _charged(database: sqlite3.Connection, epoch: int) -> int:
-    (charged,) = _row(database, "SELECT charged FROM epochs WHERE epoch = ?", epoch)
-    return whole(charged, "what was charged")
-
-
-def _secret(database: sqlite3.Connection, epoch: int) -> bytes:
-    (secret,) = _row(database, "SELECT secret FROM epochs WHERE epoch = ?", epoch)
-    return blob(secret, "the secret of the epoch", KEY_BYTES)
-
-
-def _seals(database: sqlite3.Connection) -> tuple[Seal, bytes]:
-    """Return the link of the chain that covers what is counted now, and the digest before it."""
-    serial, previous, salt = _row(database, "SELECT serial, previous, salt FROM seal")
-    (coded,) = _row(database, "SELECT settings FROM service")
-    if not isinstance(coded, bytes):
-        raise sqlite3.DatabaseError("the settings are no bytes")
-    at = _position(database)
-    counted = f"{at.epoch} {at.version} {_charged(database, at.epoch)} "
-    content = counted.encode() + _secret(database, at.epoch) + coded
-    previous = blob(previous, "a digest", DIGEST_BYTES)
-    salt = blob(salt, "a salt", _SALT)
-    return Seal.of(whole(serial, "the serial number"), previous, salt, content), previous
-
-
-def _seal_after(database: sqlite3.Connection, seal: Seal) -> None:
-    """Begin the link after another one."""
-    database.execute(
-        "UPDATE seal SET serial = ?, previous = ?, salt = ?",
-        (seal.serial + 1, seal.digest, secrets.token_bytes(_SALT)),
-    )
-
-
-def _expect(database: sqlite3.Connection, at: Position) -> None:
-    if _position(database) != at:
-        raise _moved(database)
-
-
-def _expect_epoch(database: sqlite3.Connection, epoch: int) -> None:
-    if _position(database).epoch != epoch:
-        raise _moved(database)
-
-
-def _moved(database: sqlite3.Connection) -> MovedError:
-    now = _position(database)
-    return MovedError(
-        f"another process moved the service to epoch {now.epoch}, version {now.version}; try again"
-    )

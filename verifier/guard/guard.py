@@ -16,8 +16,8 @@ from leaveout.encoders import Box
 from leaveout.errors import GuardError, TrainingError
 from leaveout.models.train.encoding import Encoding, encode_rows, encoding_of
 from leaveout.verifier.guard.access import MEMORY, Access, load_access
-from leaveout.verifier.guard.inputs import key_of, plain_rows, read_numbers
-from leaveout.verifier.guard.kernels import FAULTLESS, NOT_FINITE, screen
+from leaveout.verifier.guard.domain import Domain
+from leaveout.verifier.guard.inputs import key_of, plain_rows
 from leaveout.verifier.guard.leaks import LeakTest
 from leaveout.verifier.guard.memory import (
     Account,
@@ -80,8 +80,7 @@ class Guard:
         self._memory = memory
         self._test = LeakTest(access.instance, access.bounds)
         self._draws = randomness(settings.seed)
-        self._box = access.instance.box
-        self._shape = (access.instance.box.dimension,)
+        self._domain = Domain(access.instance.box, self.features)
         self._labels = access.instance.labels
         self._encoding = encoding_of(access.instance.family.manifest)
         self._closed: GuardError | None = None
@@ -141,7 +140,7 @@ class Guard:
     @property
     def inputs(self) -> int:
         """How many features an input has."""
-        return self._box.dimension
+        return self.box.dimension
 
     @property
     def members(self) -> int:
@@ -151,7 +150,7 @@ class Guard:
     @property
     def box(self) -> Box:
         """The verified inputs."""
-        return self._box
+        return self.access.instance.box
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -216,15 +215,10 @@ class Guard:
             If it is no such input, it is refused, or the memory cannot be used.
         """
         self._refuse_if_closed()
-        point = read_numbers(x, "an input")
-        if point.shape != self._shape:
-            raise GuardError(
-                f"an input has shape {point.shape}, expected ({self.inputs},): {self.inputs} "
-                "features"
-            )
+        point = self._domain.point(x)
         label, drawn = self._look(point)
         if label == REFUSED:
-            raise GuardError(self._refusal(point))
+            raise GuardError(self._domain.refusal(point))
         return self._noised([point], [label])[0] if drawn else label
 
     def labels(self, X: ArrayLike) -> NDArray[np.int64]:
@@ -239,11 +233,11 @@ class Guard:
         GuardError
             As of `label`, with the place of the first input that is refused.
         """
-        points = self._points(X)
+        points = self._domain.points(X)
         looks = self._looks(points)
         refused = next((at for at, look in enumerate(looks) if look[0] == REFUSED), None)
         if refused is not None:
-            raise GuardError(f"input {refused}: {self._refusal(points[refused])}")
+            raise GuardError(f"input {refused}: {self._domain.refusal(points[refused])}")
         return self._answered(points, looks)
 
     def answers(self, X: ArrayLike) -> NDArray[np.int64]:
@@ -258,7 +252,7 @@ class Guard:
         GuardError
             If one is no input at all, or the memory cannot be used.
         """
-        points = self._points(X)
+        points = self._domain.points(X)
         return self._answered(points, self._looks(points))
 
     def inspect(self, X: ArrayLike) -> Inspection:
@@ -268,10 +262,10 @@ class Guard:
         ----------
         X : array_like, shape (n, inputs)
         """
-        points = self._points(X)
+        points = self._domain.points(X)
         labels, leaks, tiers = [], [], []
         for point in points:
-            finding = self._test.find(point) if self._is_inside(point) else None
+            finding = self._test.find(point) if self._domain.contains(point) else None
             labels.append(finding.label if finding else self._test.network_label(point))
             leaks.append(finding is not None and finding.leak)
             tiers.append(0 if finding is None else 3 if finding.leak else finding.tier)
@@ -294,8 +288,8 @@ class Guard:
         GuardError
             If they are no inputs, or the memory cannot be used.
         """
-        for point in self._points(X):
-            self._is_inside(point)
+        for point in self._domain.points(X):
+            self._domain.contains(point)
             self._test.ask_all(point)
         self._memory.rehearse()
 
@@ -332,7 +326,7 @@ class Guard:
 
     def _look(self, point: NDArray[np.float32]) -> tuple[int, bool]:
         """Return an answer, and whether one is to be drawn with a preference for it instead."""
-        inside = self._is_inside(point)
+        inside = self._domain.contains(point)
         seen = self._test.glance(point) if inside else None
         if seen is None and self.settings.outside == "refuse":
             return REFUSED, False
@@ -363,19 +357,6 @@ class Guard:
             self._closed = error
         except SpentError as error:
             self._closed = error if settings.when_spent == "refuse" else None
-
-    def _is_inside(self, point: NDArray[np.float32]) -> bool:
-        """Whether an input is one of those verified."""
-        fault, at = screen(point, self._box.lower, self._box.upper)
-        if fault == NOT_FINITE:
-            raise GuardError(
-                f"feature {self._feature(at)} is {point[at]}, expected a finite number in float32"
-            )
-        if fault != FAULTLESS:
-            return False
-        if not self._box.choices:
-            return True
-        return bool(self._box.contains(point.astype(np.float64)[None])[0])
 
     def _recalled(self, point: NDArray[np.float32]) -> int | None:
         try:
@@ -409,27 +390,3 @@ class Guard:
         if self._closed is not None:
             # Were only some inputs refused, it would tell which ones leak.
             raise type(self._closed)(str(self._closed))
-
-    def _refusal(self, point: NDArray[np.float32]) -> str:
-        _, at = screen(point, self._box.lower, self._box.upper)
-        if at < 0:
-            return "its features take no listed values; nothing is proved of it, so it is refused"
-        # Not its value: of a table's row it would tell the range its column was scaled by.
-        low, high = self._box.lower[at], self._box.upper[at]
-        return (
-            f"feature {self._feature(at)} is outside the verified range [{low:.9g}, {high:.9g}]; "
-            "nothing is proved of it, so it is refused"
-        )
-
-    def _feature(self, at: int) -> str:
-        name = self.features[at]
-        return str(at) if name == str(at) else f"{at} ({name})"
-
-    def _points(self, X: ArrayLike) -> NDArray[np.float32]:
-        points = read_numbers(X, "inputs")
-        if points.ndim != 2 or points.shape[1] != self.inputs:
-            raise GuardError(
-                f"inputs have shape {points.shape}, expected (n, {self.inputs}): a row each, "
-                f"{self.inputs} features"
-            )
-        return points

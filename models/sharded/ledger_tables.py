@@ -1,0 +1,127 @@
+"""What the tables of a ledger hold, and the seal over it."""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from dataclasses import dataclass
+from typing import Any
+
+from leaveout.databases import blob, whole
+from leaveout.errors import ShardedError
+from leaveout.models.sharded.randomness import KEY_BYTES
+from leaveout.models.sharded.seal import DIGEST_BYTES, Seal
+
+__all__ = [
+    "SALT",
+    "TABLES",
+    "MovedError",
+    "Position",
+    "charged",
+    "expect",
+    "expect_epoch",
+    "position",
+    "row",
+    "seal_after",
+    "seals",
+    "secret",
+]
+
+TABLES = """
+CREATE TABLE service (settings BLOB NOT NULL, epoch INTEGER NOT NULL, version INTEGER NOT NULL);
+CREATE TABLE epochs (epoch INTEGER PRIMARY KEY, secret BLOB NOT NULL, charged INTEGER NOT NULL);
+CREATE TABLE lines (
+    epoch INTEGER NOT NULL, line INTEGER NOT NULL, version INTEGER NOT NULL,
+    query BLOB NOT NULL, answer INTEGER, PRIMARY KEY (epoch, line)
+) WITHOUT ROWID;
+CREATE INDEX asked ON lines (epoch, version, query);
+CREATE TABLE seal (serial INTEGER NOT NULL, previous BLOB NOT NULL, salt BLOB NOT NULL);
+"""
+SALT = 16
+
+
+class MovedError(ShardedError):
+    """Models that are not the ones the ledger counts for any more."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """Which models answer.
+
+    Attributes
+    ----------
+    epoch : int
+        Full retrainings before; each has a budget of its own.
+    version : int
+        Changes of points or seeds before.
+    """
+
+    epoch: int
+    version: int
+
+
+def row(database: sqlite3.Connection, query: str, *values: int) -> tuple[Any, ...]:
+    """Return the one row of a query; a ledger without it is damaged."""
+    found: tuple[Any, ...] | None = database.execute(query, values).fetchone()
+    if found is None:
+        raise sqlite3.DatabaseError("what it counts with is missing")
+    return found
+
+
+def position(database: sqlite3.Connection) -> Position:
+    """Return which models answer now."""
+    epoch, version = row(database, "SELECT epoch, version FROM service")
+    return Position(whole(epoch, "the epoch"), whole(version, "the version"))
+
+
+def charged(database: sqlite3.Connection, epoch: int) -> int:
+    """Return how many predictions of an epoch are charged."""
+    (count,) = row(database, "SELECT charged FROM epochs WHERE epoch = ?", epoch)
+    return whole(count, "what was charged")
+
+
+def secret(database: sqlite3.Connection, epoch: int) -> bytes:
+    """Return the secret of an epoch that still answers."""
+    (found,) = row(database, "SELECT secret FROM epochs WHERE epoch = ?", epoch)
+    return blob(found, "the secret of the epoch", KEY_BYTES)
+
+
+def seals(database: sqlite3.Connection) -> tuple[Seal, bytes]:
+    """Return the link of the chain that covers what is counted now, and the digest before it."""
+    serial, previous, salt = row(database, "SELECT serial, previous, salt FROM seal")
+    (coded,) = row(database, "SELECT settings FROM service")
+    if not isinstance(coded, bytes):
+        raise sqlite3.DatabaseError("the settings are no bytes")
+    at = position(database)
+    counted = f"{at.epoch} {at.version} {charged(database, at.epoch)} "
+    content = counted.encode() + secret(database, at.epoch) + coded
+    previous = blob(previous, "a digest", DIGEST_BYTES)
+    salt = blob(salt, "a salt", SALT)
+    return Seal.of(whole(serial, "the serial number"), previous, salt, content), previous
+
+
+def seal_after(database: sqlite3.Connection, seal: Seal) -> None:
+    """Begin the link after another one."""
+    database.execute(
+        "UPDATE seal SET serial = ?, previous = ?, salt = ?",
+        (seal.serial + 1, seal.digest, secrets.token_bytes(SALT)),
+    )
+
+
+def expect(database: sqlite3.Connection, at: Position) -> None:
+    """Raise `MovedError` where other models answer now."""
+    if position(database) != at:
+        raise _moved(database)
+
+
+def expect_epoch(database: sqlite3.Connection, epoch: int) -> None:
+    """Raise `MovedError` where the epoch is over."""
+    if position(database).epoch != epoch:
+        raise _moved(database)
+
+
+def _moved(database: sqlite3.Connection) -> MovedError:
+    now = position(database)
+    return MovedError(
+        f"another process moved the service to epoch {now.epoch}, version {now.version}; try again"
+    )
