@@ -93,8 +93,8 @@ def weighted(
                         slope[i if i < members else i - members] += part
             norm = 0.0
             for i in range(members):
-                stuck = weight[i] <= 0.0 if slope[i] > 0.0 else weight[i] >= gain[i]
-                if stuck:
+                is_held = weight[i] <= 0.0 if slope[i] > 0.0 else weight[i] >= gain[i]
+                if is_held:
                     slope[i] = 0.0
                 norm += slope[i] ** 2
             if norm < 1e-12:

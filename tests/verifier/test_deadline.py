@@ -108,7 +108,7 @@ def test_a_reason_tells_that_starting_and_loading_took_the_time(tmp_path, claim)
         (0.8, "time: no time", "time: no time; of 1 s, 0.8 s went into starting and loading"),
         (0.8, "time", "time: of 1 s, 0.8 s went into starting and loading"),
         (0.8, "time: interrupted", "time: interrupted"),
-        (0.8, "numerical: blurred", "numerical: blurred"),
+        (0.8, "numerical: rounding", "numerical: rounding"),
         (0.8, None, None),
         (0.3, "time: no time", "time: no time"),
     ],

@@ -127,7 +127,7 @@ def test_a_family_equal_to_the_network_leaks_nothing(tmp_path):
     np.savez(tmp_path / "family.npz", removed=np.zeros(1, np.int64), **same)
     report = leaveout.verify(spec, workers=1)
     for result in report.results:
-        # float32 evaluation blurs ties, so the bound is tiny and not zero.
+        # float32 rounding hides ties, so the bound is tiny and not zero.
         assert 0 <= result.upper < 1e-3
         assert result.witness is None
 
