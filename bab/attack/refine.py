@@ -27,7 +27,7 @@ _BACK = 12
 """Steps of an ascent that backs off."""
 _TIED = 12
 """Steps of an ascent that weighs goals that tie."""
-_POLISHED = 3
+_FINISHED = 3
 _HOPELESS = 0.5
 """Share of what is asked for that the first, rounded-off ascent must reach."""
 _SHORT = 0.01
@@ -68,7 +68,7 @@ def refine(
         problem, starts, QUICK, field.sizes, hopeless=_HOPELESS * at_least, deadline=deadline
     )
     values = found.value.max(axis=1)
-    rows = np.argsort(-values, kind="stable")[:_POLISHED]
+    rows = np.argsort(-values, kind="stable")[:_FINISHED]
     enough = at_least - _SHORT * abs(at_least) if np.isfinite(at_least) else at_least
     rows = rows[(values[rows] > field.least) & (values[rows] >= enough)]
     if not len(rows):

@@ -135,7 +135,7 @@ class Worker:
         self._first, self._stride = first, stride
         self.listen: Callable[[], float] | None = None
         self._told = -np.inf
-        self._halted = self._torn = False
+        self._halted = self._failed = False
         self._last: Report | None = None
         self._lent: list[Node] = []
         self._kept: list[Node] = []
@@ -318,11 +318,11 @@ class Worker:
     @contextmanager
     def _whole(self) -> Iterator[None]:
         """Whatever fails here may lose nodes: nothing is believed of this worker afterwards."""
-        if self._torn:
+        if self._failed:
             raise FailedError("the explorer failed before")
-        self._torn = True
+        self._failed = True
         yield
-        self._torn = False
+        self._failed = False
 
     def _report(self, target: float) -> Report:
         records = self.explorer.records or []
