@@ -1,11 +1,13 @@
 # Two commands: `make demo` verifies a bundled family, `make test` runs every test.
-# Both need nothing but Python 3.11 or newer, make and git.
+# Both need nothing but Python 3.11 or newer, make and git. `make docs` makes the site of docs/.
 
 PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python3 2>/dev/null))
 VENV ?= .venv
 DEV ?= .venv-test
+SITE ?= .venv-docs
 BIN := $(VENV)/bin
 DEVBIN := $(DEV)/bin
+SITEBIN := $(SITE)/bin
 PIP := pip install --quiet --disable-pip-version-check -c constraints.txt
 CHECK := test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	|| { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 ..."; exit 1; }
@@ -29,8 +31,8 @@ demo: $(VENV)/.ready
 test: $(DEV)/.ready
 	$(DEVBIN)/python -m pytest -n 2 --dist worksteal
 
-docs: $(DEV)/.ready
-	$(DEVBIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/site
+docs: $(SITE)/.ready
+	$(SITEBIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/site
 	@echo "open build/site/index.html"
 
 check: lint types imports wheel
@@ -65,5 +67,12 @@ $(DEV)/.ready: pyproject.toml constraints.txt
 	@$(DEVBIN)/leaveout warm
 	@touch $@
 
+$(SITE)/.ready: pyproject.toml constraints.txt
+	@$(CHECK)
+	@test -d $(SITE) || $(PYTHON) -m venv $(SITE)
+	@echo "installing leaveout and what makes the site into $(SITE)"
+	@$(SITEBIN)/$(PIP) -e '.[docs]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(DEV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DEV) $(SITE) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

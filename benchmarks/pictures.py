@@ -3,7 +3,8 @@
     python benchmarks/idp.py --data ../shared/data --only crypto/2x50,adult/2x50 --trace runs.jsonl
     python benchmarks/pictures.py --trace runs.jsonl
 
-Without ``--trace`` the picture of bounds over time is left as it is.
+Without ``--trace`` the picture of bounds over time is left as it is; ``--only histogram`` draws the
+picture of the demo's patients alone, which trains nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+from histogram import answered, histogram
 from svg import Panel, Sheet
 
 from leaveout.bab import EngineResult, Instance
@@ -287,7 +289,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trace", type=Path, nargs="*", default=[], help="written by idp.py")
     parser.add_argument("--to", type=Path, default=PICTURES)
+    parser.add_argument("--only", choices=["histogram"])
     given = parser.parse_args()
+    histogram(given.to / "histogram.svg", answered())
+    if given.only:
+        return
     hull(given.to / "hull.svg")
     instance = moons(10, 4000)
     results = [searched(instance, label, 0.01)[0] for label in range(2)]
