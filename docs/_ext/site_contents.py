@@ -1,20 +1,29 @@
-"""The contents of the site: the lists of links that the first page shows its readers."""
+"""The contents of the site: the lists of links that a page shows its readers."""
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["contents"]
+__all__ = ["PAGES", "contents"]
+
+PAGES = ("index", "api/index")
+"""Pages whose lists are contents: the first, and one below it for each group of pages."""
 
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 _ENTRY = re.compile(r"^- \[([^\]]+)\]\(([\w/-]+)\.md\)", re.MULTILINE)
 
 
-def contents(index: str) -> str:
-    """Return a hidden table of contents for each section of lists, as MyST."""
-    parts = _SECTION.split(index)
+def contents(page: str) -> str:
+    """Return a hidden table of contents for each list of a page, as MyST.
+
+    The heading above a list is its caption; a list before the first heading has none.
+    """
+    first, *parts = _SECTION.split(page)
+    captions = ["", *parts[::2]]
     trees = []
-    for caption, body in zip(parts[1::2], parts[2::2], strict=True):
-        entries = "\n".join(f"{title} <{page}>" for title, page in _ENTRY.findall(body))
-        trees.append(f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{entries}\n```\n")
+    for caption, body in zip(captions, [first, *parts[1::2]], strict=True):
+        entries = "\n".join(f"{title} <{name}>" for title, name in _ENTRY.findall(body))
+        if entries:
+            said = f":caption: {caption}\n" if caption else ""
+            trees.append(f"```{{toctree}}\n:hidden:\n{said}\n{entries}\n```\n")
     return "\n".join(trees)

@@ -48,7 +48,7 @@ def filled(page: str, text: str) -> str:
         If the page of the language has lost the marks of its table.
     """
     text = _LINK.sub(lambda link: _inside(page, link), _PLACE.sub(_part, text))
-    if page == "index":
+    if page in site_contents.PAGES:
         text += "\n" + site_contents.contents(text)
     if page == "language":
         text, found = _TABLE.subn(lambda _: site_functions.links(), text)

@@ -51,6 +51,11 @@ def test_there_are_links_to_check():
 
 
 def test_every_page_of_the_documentation_is_in_the_contents():
-    listed = set(links("docs/index.md"))
+    listed = {*links("docs/index.md"), *(f"api/{link}" for link in links("docs/api/index.md"))}
     here = {page.removeprefix("docs/") for page in pages() if page.startswith("docs/")}
     assert here - {"index.md"} <= listed
+
+
+def test_the_contents_are_four_groups():
+    groups = re.findall(r"^## (.+)$", text_of("docs/index.md"), re.MULTILINE)
+    assert groups == ["Start", "Guides", "Reference", "Theory and extending"]
