@@ -107,7 +107,7 @@ def histogram(path: Path, found: Answered) -> None:
     ]
     most = 10 * -(-max(int(np.sum(each, axis=0).max()) for each in counts) // 10)
     rows = len(found.labels)
-    sheet = Sheet(560, 92 + 172 * len(counts), f"Confidences of {rows} answers, and the bounds")
+    sheet = Sheet(480, 92 + 172 * len(counts), f"Confidences of {rows} answers, and the bounds")
     y = 24.0
     for tier, colour, words in KINDS:
         number = int(np.count_nonzero(found.tiers == tier))
@@ -115,16 +115,16 @@ def histogram(path: Path, found: Answered) -> None:
         sheet.text((44, y), f"{number}  {words.format(members=found.members)}", size=13)
         y += 20
     for label, own in enumerate(counts):
-        panel = Panel(sheet, 42, 108 + 172 * label, 496, 112, (0, last), (0, most))
+        panel = Panel(sheet, 42, 108 + 172 * label, 416, 112, (0, last), (0, most))
         _bars(panel, edges, own)
         panel.axes(np.arange(0, last + 1, 2).tolist(), np.linspace(0, most, 3).tolist())
         upper = found.uppers[label]
         x, _ = panel.at(upper, 0)
         sheet.line([(x, panel.top - 4), (x, panel.top + panel.height)], "ink", 1.5, dash="4 3")
         sheet.text((x + 6, panel.top + 6), f"proved bound {_up(upper)}", size=13)
-        sheet.text((538, panel.top + 6), found.names[label], anchor="end", size=14)
+        sheet.text((458, panel.top + 6), found.names[label], anchor="end", size=14)
     low = 108 + 172 * (len(counts) - 1) + 112
-    sheet.text((538, low + 32), "confidence of the answer", anchor="end", size=12)
+    sheet.text((458, low + 32), "confidence of the answer", anchor="end", size=12)
     sheet.text((24, 96), "answers", size=12)
     sheet.save(path)
 
