@@ -39,7 +39,7 @@ _ROUND = 1.0
 _FIRST = 0.2
 """Seconds of the first rounds, when much changes."""
 
-_FIRST = 0.2
+_FIRST_ATTACK = 0.2
 """Share of the time that may go into the first attack."""
 
 _IMPROVING = 0.25
@@ -228,7 +228,7 @@ class NativeSearch(Generic[W]):
             return
         limit = self.deadline
         if self.options.seconds is not None:
-            limit = Deadline.after(_FIRST * self.options.seconds, self.started)
+            limit = Deadline.after(_FIRST_ATTACK * self.options.seconds, self.started)
         asked = self.known.criterion
         enough = asked.floor if asked.decide else math.inf
         self.known.keep(self.question.first(self.options, limit, enough))
