@@ -24,7 +24,8 @@ class NativeOptions:
         Explorers; each takes its share of the cores.
     executor : str
         How several explorers run: see `leaveout.bab.native.workers.executors`.
-    kernel : {"cpu", "torch", "torch:cpu", "torch:cuda", "numpy"}
+    kernel : str
+        Of `leaveout.bab.native.kernels.make_kernel`.
     certificate : bool
         Keep what a certificate needs; then no node is handed to a MILP solver.
     solver : str

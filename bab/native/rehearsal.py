@@ -49,4 +49,4 @@ def rehearse() -> None:
     asked = leak_forms(0, 2, 1, 0.0, 0.0)
     forms = space.read(asked)
     batch = batch_of([root_node(space, forms, member, 0, 0)], -1.0, -1.0)[0]
-    CpuKernel(1).bound(space.numbers, forms, space.sets([member]), batch, Work(1))
+    CpuKernel(threads=1).bound(space.numbers, forms, space.sets([member]), batch, Work(1))

@@ -45,7 +45,9 @@ def parts(name: str) -> list[str]:
 def names(source: str) -> set[str]:
     """Every name of a module, in parts."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    given = {t.string for t in tokens if t.type == tokenize.NAME and not keyword.iskeyword(t.string)}
+    given = {
+        t.string for t in tokens if t.type == tokenize.NAME and not keyword.iskeyword(t.string)
+    }
     return {part for name in given for part in parts(name)}
 
 

@@ -19,28 +19,24 @@ from leaveout.bab.native.kernels.batch import (
     Numbers,
     Work,
 )
-from leaveout.bab.native.kernels.spaces import space_of
+from leaveout.bab.native.kernels.spaces import Space, numpy_space, torch_space
 from leaveout.bab.native.layout import Layout
+from leaveout.errors import SolverError
 
-__all__ = ["ArrayKernel"]
+__all__ = ["ArrayKernel", "NumpyKernel", "TorchKernel"]
 
 
 class ArrayKernel:
-    """All nodes at once, in numpy or torch; equal to the compiled kernel up to rounding.
+    """All nodes at once; equal to the compiled kernel up to rounding.
 
     Parameters
     ----------
-    name : {"numpy", "torch", "torch:cpu", "torch:cuda"}
-
-    Raises
-    ------
-    SolverError
-        If torch, or a GPU, is asked for and there is none.
+    space : Space
+        Where its arrays are.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._space = space_of(name)
+    def __init__(self, space: Space) -> None:
+        self._space = space
 
     def bound(
         self, numbers: Numbers, forms: Forms, sets: MemberSets, batch: Batch, work: Work
@@ -87,6 +83,39 @@ class ArrayKernel:
             found.share, found.input_score, found.neuron_score,
         )  # fmt: skip
         return Bounded(*(space.take(each) for each in results))
+
+
+class NumpyKernel(ArrayKernel):
+    """The reference, in numpy.
+
+    Raises
+    ------
+    SolverError
+        If a device is named.
+    """
+
+    def __init__(self, device: str = "", threads: int | None = None) -> None:
+        if device:
+            raise SolverError(f"kernel 'numpy' takes no device, got {device!r}")
+        super().__init__(numpy_space())
+
+
+class TorchKernel(ArrayKernel):
+    """For GPUs, in torch.
+
+    Parameters
+    ----------
+    device : {"", "cpu", "cuda"}
+        By default a GPU where torch sees one.
+
+    Raises
+    ------
+    SolverError
+        If torch is not installed, or sees no GPU where one is asked for.
+    """
+
+    def __init__(self, device: str = "", threads: int | None = None) -> None:
+        super().__init__(torch_space(device))
 
 
 def _bytes(layout: Layout, forms: Forms) -> int:

@@ -188,8 +188,6 @@ class Work:
 class Kernel(Protocol):
     """Bounds many nodes at once."""
 
-    name: str
-
     def bound(
         self, numbers: Numbers, forms: Forms, sets: MemberSets, batch: Batch, work: Work
     ) -> Bounded:

@@ -18,6 +18,7 @@ from leaveout.bab.native.kernels.arguments import (
 )
 from leaveout.bab.native.kernels.batch import Batch, Bounded, MemberSets, Numbers, Work
 from leaveout.cores import cores
+from leaveout.errors import SolverError
 
 __all__ = ["CpuKernel"]
 
@@ -27,13 +28,20 @@ class CpuKernel:
 
     Parameters
     ----------
+    device : str
+        Takes none.
     threads : int, optional
         By default one a core.
+
+    Raises
+    ------
+    SolverError
+        If a device is named.
     """
 
-    name = "cpu"
-
-    def __init__(self, threads: int | None = None) -> None:
+    def __init__(self, device: str = "", threads: int | None = None) -> None:
+        if device:
+            raise SolverError(f"kernel 'cpu' takes no device, got {device!r}")
         self._threads = threads or cores()
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="bound")
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import SolverError
 
-__all__ = ["Space", "space_of"]
+__all__ = ["Space", "numpy_space", "torch_space"]
 
 
 @dataclass(frozen=True)
@@ -58,27 +58,36 @@ class Space:
         return array.to(self.xp.float32).to(self.xp.float64)
 
 
-def space_of(name: str) -> Space:
-    """Return the space of a kernel's name; ``torch`` is a GPU where torch sees one.
+def numpy_space() -> Space:
+    """Return the space of numpy's arrays."""
+    return Space(np, None, 2**28)
+
+
+def torch_space(device: str = "") -> Space:
+    """Return the space of torch's arrays, on a GPU where torch sees one and none is named.
+
+    Parameters
+    ----------
+    device : {"", "cpu", "cuda"}
 
     Raises
     ------
     SolverError
-        If torch is not installed, or sees no GPU where one is asked for.
+        If torch is not installed, sees no GPU where one is asked for, or has no such device.
     """
-    if name == "numpy":
-        return Space(np, None, 2**28)
+    if device not in {"", "cpu", "cuda"}:
+        raise SolverError(f"kernel 'torch' runs on 'torch:cpu' or 'torch:cuda', not on {device!r}")
     try:
         import torch
     except ImportError as error:
         raise SolverError(
-            f"kernel {name!r} needs torch; install it: pip install 'leaveout[train]'"
+            "kernel 'torch' needs torch; install it: pip install 'leaveout[train]'"
         ) from error
-    if name == "torch:cuda" and not torch.cuda.is_available():
+    if device == "cuda" and not torch.cuda.is_available():
         raise SolverError(
             "kernel 'torch:cuda' needs a GPU that torch sees; install torch for CUDA "
             "(pip install 'leaveout[train]'), or take 'torch:cpu'"
         )
-    if name != "torch:cpu" and torch.cuda.is_available():
+    if device != "cpu" and torch.cuda.is_available():
         return Space(torch, torch.device("cuda"), int(torch.cuda.mem_get_info()[0] // 4))
     return Space(torch, torch.device("cpu"), 2**28)
