@@ -31,15 +31,26 @@ from leaveout.models.operators.elementwise import BatchNormalization, Scale, Shi
 from leaveout.models.operators.shape import Identity, Permute, Reshape
 from leaveout.models.operators.window import AveragePool, Conv, GlobalAveragePool, Window
 
-__all__ = ["OPERATORS", "OPSETS", "Modelled", "UnsupportedError", "Use", "attributes_of"]
+__all__ = [
+    "OPERATORS",
+    "OPSETS",
+    "Kind",
+    "Modelled",
+    "UnsupportedError",
+    "Use",
+    "attributes_of",
+    "why_not",
+]
 
 OPSETS = range(7, 24)
 """Versions of ONNX's operator set whose operators are modelled."""
 
-Kind = Literal["data", "floats", "integers", "truth"]
-"""Of an input: the network's data or a float32 constant; or a constant of float32, int64, bool."""
+Kind = Literal["data", "floats", "integers", "truth", "constant", "any"]
+"""Of an input: the network's data or a float32 constant; a constant of float32, int64 or bool; a
+constant of any of these types; the network's data or any constant."""
 
-_TYPES: Mapping[Kind, str] = {
+_DATA = ("data", "any")
+_TYPES: Mapping[str, str] = {
     "data": "float32",
     "floats": "float32",
     "integers": "int64",
@@ -75,7 +86,7 @@ class Use:
     shapes : mapping of str to tuple of int
         Shape of one sample of each variable tensor.
     values : mapping of str to ndarray
-        Values of the constant tensors (of N, where they are parameters).
+        Values of the constant tensors; NaN where they are parameters, which differ over members.
     alone : bool
         Whether the model takes one sample at a time, so that the batch axis is 1.
     """
@@ -159,26 +170,39 @@ class Modelled:
         UnsupportedError
             If it has an attribute, an input or a value of one that is not modelled.
         """
-        given = attributes_of(use.proto)
-        for name, value in given.items():
-            if name not in self.attributes:
-                raise UnsupportedError(f"its attribute {name!r} is not supported")
-            if not self.attributes[name].holds(value):
-                raise UnsupportedError(f"{name} = {value}: {self.attributes[name].expected}")
-        if len(use.proto.input) > len(self.inputs):
-            raise UnsupportedError(f"only its first {len(self.inputs)} inputs are supported")
-        for i, (name, kind) in enumerate(zip(use.proto.input, self.inputs, strict=False)):
-            if name in use.shapes and kind != "data":
-                raise UnsupportedError(f"input {i} ({name!r}) must be a constant")
-            if name and name not in use.shapes and use.values[name].dtype != _TYPES[kind]:
-                raise UnsupportedError(
-                    f"input {i} ({name!r}) holds {use.values[name].dtype}, expected {_TYPES[kind]}"
-                )
-        if self.inputs.count("data") == 1 and use.variables != (use.proto.input[0],):
-            raise UnsupportedError("only its first input may depend on the network's input")
+        why = why_not(use, self.inputs, self.attributes)
+        if why:
+            raise UnsupportedError(why)
         if self.trains and len([name for name in use.proto.output if name]) > 1:
             raise UnsupportedError(_TRAINING)
         return self.read(use)
+
+
+def why_not(use: Use, inputs: tuple[Kind, ...], attributes: Mapping[str, Accepted]) -> str:
+    """Tell what of a node's attributes and inputs is not modelled; empty if everything is.
+
+    Parameters
+    ----------
+    use : Use
+    inputs, attributes
+        As `Modelled` has them.
+    """
+    for name, value in attributes_of(use.proto).items():
+        if name not in attributes:
+            return f"its attribute {name!r} is not supported"
+        if not attributes[name].holds(value):
+            return f"{name} = {value}: {attributes[name].expected}"
+    if len(use.proto.input) > len(inputs):
+        return f"only its first {len(inputs)} inputs are supported"
+    for i, (name, kind) in enumerate(zip(use.proto.input, inputs, strict=False)):
+        if name in use.shapes and kind not in _DATA:
+            return f"input {i} ({name!r}) must be a constant"
+        expected = _TYPES.get(kind)
+        if name and name not in use.shapes and expected not in {None, use.values[name].dtype.name}:
+            return f"input {i} ({name!r}) holds {use.values[name].dtype}, expected {expected}"
+    if inputs.count("data") == 1 and use.variables != (use.proto.input[0],):
+        return "only its first input may depend on the network's input"
+    return ""
 
 
 _TRAINING = "it is in training mode; export the model in evaluation mode"

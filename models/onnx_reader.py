@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from leaveout.errors import ModelError
 from leaveout.models.extent import LARGEST, Extent
 from leaveout.models.flaws import first_flaw
 from leaveout.models.graph import Graph, Node
-from leaveout.models.onnx_operators import OPERATORS, UnsupportedError, Use, attributes_of
+from leaveout.models.onnx_operators import OPERATORS, UnsupportedError, Use
 from leaveout.models.onnx_signature import (
     DOMAINS,
     MOST_AXES,
@@ -20,19 +21,11 @@ from leaveout.models.onnx_signature import (
     only_output,
     opset_of,
 )
-from leaveout.models.onnx_values import constant_value, initial_values
+from leaveout.models.onnx_values import initial_values
 from leaveout.models.operators import Affine, Shape
+from leaveout.models.rewrites import REWRITES, Draft, Rewrite, rewritten
 
 __all__ = ["read_graph"]
-
-_BEFORE = (
-    "labels and confidences are those of the scores before it, and a confidence is a difference "
-    "of two such scores, no probability"
-)
-_DROPPED_AT_END = {
-    "Softmax": _BEFORE,
-    "LogSoftmax": _BEFORE,
-}
 
 
 def read_graph(model: onnx.ModelProto, where: str) -> Graph:
@@ -57,13 +50,22 @@ def read_graph(model: onnx.ModelProto, where: str) -> Graph:
     values = initial_values(model, where)
     reader = _Reader(where, values, opset_of(model, where), name, shape, alone, output)
     reader.used = {source for node in model.graph.node for source in node.input} | {output}
+    reader.taken = {
+        *(tensor for node in model.graph.node for tensor in (*node.input, *node.output)),
+        *(item.name for item in model.graph.input),
+        *values,
+    }
     for node in model.graph.node:
         reader.read(node)
     return reader.graph()
 
 
 class _Reader:
-    """Walks the nodes once, keeping shapes of variable tensors and values of constant ones."""
+    """Walks the nodes once, keeping shapes of variable tensors and values of constant ones.
+
+    A node that a rewrite is for is read as what it is written as, and that in the same way, by the
+    rewrites that are left.
+    """
 
     def __init__(
         self,
@@ -75,11 +77,18 @@ class _Reader:
         alone: bool,
         output: str,
     ) -> None:
-        self.where, self.values, self.opset, self.alone = where, values, opset, alone
+        self.where, self.opset, self.alone = where, opset, alone
         self.input, self.input_shape, self.output = name, shape, output
         self.parameters: dict[str, Shape] = {
             key: array.shape for key, array in values.items() if array.dtype == np.float32
         }
+        self.stored = {key: values[key] for key in self.parameters}
+        # The graph is that of all members: how it is read may not depend on a parameter's value.
+        hidden = {
+            key: np.broadcast_to(np.float32(np.nan), shape)
+            for key, shape in self.parameters.items()
+        }
+        self.values: dict[str, NDArray[Any]] = {**values, **hidden}
         self.constant_shapes = {key: array.shape for key, array in values.items()}
         self.extent = Extent(name, shape, self.constant_shapes)
         self.shapes: dict[str, Shape] = {name: shape}
@@ -88,6 +97,7 @@ class _Reader:
         self.nodes: list[Node] = []
         self.notes: list[str] = []
         self.used: set[str] = set()
+        self.taken: set[str] = set()
         self.context = onnx.checker.C.CheckerContext()
         self.context.ir_version = onnx.IR_VERSION
         self.context.opset_imports = {"": opset}
@@ -101,37 +111,52 @@ class _Reader:
                 "smaller inputs, fewer channels or larger strides"
             )
 
-    def read(self, original: onnx.NodeProto) -> None:
-        proto = onnx.NodeProto()
-        proto.CopyFrom(original)
-        for i, source in enumerate(proto.input):
-            proto.input[i] = self.renamed.get(source, source)
+    def read(self, proto: onnx.NodeProto) -> None:
         name = proto.name or f"output {next(iter(proto.output), '')}"
         try:
-            self.understand(proto)
+            self.understand(proto, REWRITES)
         except (UnsupportedError, ValueError) as error:
             raise ModelError(f"{self.where}: node {name!r} ({proto.op_type}): {error}") from None
         if proto.output[0] in self.shapes:
             self.within(f"node {name!r} ({proto.op_type})")
 
-    def understand(self, proto: onnx.NodeProto) -> None:
+    def understand(self, original: onnx.NodeProto, rewrites: Sequence[Rewrite]) -> None:
+        proto = onnx.NodeProto()
+        proto.CopyFrom(original)
+        proto.input[:] = [self.renamed.get(source, source) for source in proto.input]
         self.check(proto)
         use = Use(proto, self.opset, self.shapes, self.values, self.alone)
-        if not use.variables:
-            self.fold_constant(proto)
-        elif proto.op_type in _DROPPED_AT_END:
-            self.drop_at_end(proto, use)
-        else:
+        found = rewritten(use, rewrites, self.output, self.taken)
+        if isinstance(found, str):
+            if not use.variables:
+                found = "it computes on constants only; simplify the model before exporting it"
+            if not use.variables or proto.op_type not in OPERATORS:
+                raise UnsupportedError(found)
             operator = OPERATORS[proto.op_type].operator(use)
             self.add(Node(proto.name or proto.output[0], operator, use.variables, proto.output[0]))
+        elif found.ending is not None:
+            self.output = found.ending.scores
+            self.notes.append(found.ending.note)
+        elif found.same is None:
+            self.keep(found.draft)
+            for node in found.draft.nodes:
+                self.understand(node, found.rest)
+        elif found.same in self.shapes:
+            self.understand(identity(proto, found.same), ())
+        else:
+            target = proto.output[0]
+            self.renamed[target] = found.same
+            self.values[target] = self.values[found.same]
+            self.constant_shapes[target] = self.values[target].shape
 
     def check(self, proto: onnx.NodeProto) -> None:
         """Hold a node against the list of operators, ONNX's schema of its own, and its place."""
         if proto.domain not in DOMAINS:
             raise UnsupportedError(f"operators of domain {proto.domain!r} are not supported")
-        if proto.op_type not in {*OPERATORS, *_DROPPED_AT_END, "Constant"}:
+        known = {*OPERATORS, *(rewrite.operator for rewrite in REWRITES)}
+        if proto.op_type not in known:
             raise UnsupportedError(
-                f"not supported; supported operators: {', '.join(sorted(OPERATORS))}"
+                f"not supported; supported operators: {', '.join(sorted(known))}"
             )
         for source in proto.input:
             if source and source not in self.shapes and source not in self.values:
@@ -165,35 +190,14 @@ class _Reader:
         self.nodes.append(node)
         self.shapes[node.output] = after
 
-    def fold_constant(self, proto: onnx.NodeProto) -> None:
-        target = proto.output[0]
-        if proto.op_type == "Constant":
-            self.values[target] = constant_value(proto)
-        elif proto.op_type == "Identity":
-            self.renamed[target] = proto.input[0]
-            self.values[target] = self.values[proto.input[0]]
-        elif proto.op_type == "Transpose":
-            source = self.values[proto.input[0]]
-            given = attributes_of(proto).get("perm", range(source.ndim)[::-1])
-            order = tuple(int(i) for i in given)
-            if sorted(order) != list(range(source.ndim)):
-                raise UnsupportedError(f"perm = {list(order)} is no order of {source.ndim} axes")
-            if source.dtype == np.float32:
-                self.transposed[target] = (proto.input[0], order)
-            self.values[target] = source.transpose(order)
-        else:
-            raise UnsupportedError(
-                "it computes on constants only; simplify the model before exporting it"
-            )
-        self.constant_shapes[target] = self.values[target].shape
-
-    def drop_at_end(self, proto: onnx.NodeProto, use: Use) -> None:
-        # Before opset 13 all axes from `axis` on are one: the same, of [batch, labels].
-        axis = int(use.attribute("axis", 1 if self.opset < 13 else -1))
-        if proto.output[0] != self.output or len(use.shape) != 1 or axis not in {1, -1}:
-            raise UnsupportedError("supported only as the last operator, over the labels")
-        self.output = use.variables[0]
-        self.notes.append(f"the final {proto.op_type} is dropped: {_DROPPED_AT_END[proto.op_type]}")
+    def keep(self, draft: Draft) -> None:
+        for name, value in draft.constants.items():
+            self.values[name] = value
+            self.constant_shapes[name] = value.shape
+        for name, (source, order) in draft.turned.items():
+            self.transposed[name] = source, order
+            self.values[name] = self.values[source].transpose(order)
+            self.constant_shapes[name] = self.values[name].shape
 
     def graph(self) -> Graph:
         where, output = self.where, self.output
@@ -225,7 +229,13 @@ class _Reader:
             self.transposed,
             tuple(self.notes),
         )
-        flaw = first_flaw(graph, {name: self.values[name][None] for name in self.parameters})
+        flaw = first_flaw(graph, {name: value[None] for name, value in self.stored.items()})
         if flaw is not None:
             raise ModelError(f"{where}: node {flaw.node!r}: {flaw.why}")
         return graph
+
+
+def identity(proto: onnx.NodeProto, source: str) -> onnx.NodeProto:
+    """Return a node that gives ``source`` under the name of the output of another one."""
+    name = proto.name or proto.output[0]
+    return onnx.helper.make_node("Identity", [source], proto.output[:1], name=name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,10 @@ def check_operators(
     an input with one such number that leaves a few roundings however wide the layer is; of
     operators that only move numbers nothing is left, nor of ReLU. What underflows is lost whole:
     as much as the smallest normal number times what it would have met.
+
+    An operator that was rewritten (`leaveout.models.rewrites`) is held against all the nodes it was
+    written as, and allowed what these are charged: their own roundings, and those of the nodes
+    before them, passed on.
     """
     rng = np.random.default_rng(0)
     if not graph.nodes:
@@ -74,19 +78,22 @@ def check_operators(
     constants = _Constants.of(graph, parameters)
     (item,) = (each for each in model.graph.input if each.name == graph.input)
     alone = dimensions(item)[0] == 1
+    parts = list(_parts(model, graph))
     feeds = {
-        _fresh(node, i): _samples(rng, graph.shapes[name])
-        for node in graph.nodes
-        for i, name in enumerate(node.inputs)
+        fresh: _samples(rng, graph.shapes[name])
+        for part in parts
+        for fresh, name in part.fed.items()
     }
-    running = session(_apart(model, graph, 1 if alone else "batch"), source, optimised=False)
-    for node, found in zip(graph.nodes, _run(running, graph, feeds, alone, source), strict=True):
-        inputs = [feeds[_fresh(node, i)] for i in range(len(node.inputs))]
-        if not _compare(node, inputs, found, constants, graph.shapes):
+    read = [part for part in parts if part.nodes]
+    apart = _apart(model, graph, parts, 1 if alone else "batch")
+    running = session(apart, source, optimised=False)
+    results = _run(running, [part.output for part in read], feeds, alone, source)
+    for part, found in zip(read, results, strict=True):
+        if not _compare(part, feeds, found, constants, graph.shapes):
+            kinds = " and ".join(dict.fromkeys(type(each.operator).__name__ for each in part.nodes))
             raise ModelError(
-                f"{source}: our reading of node {node.name!r} "
-                f"({type(node.operator).__name__}) differs from onnxruntime; please report this "
-                "model"
+                f"{source}: our reading of node {part.nodes[-1].name!r} ({kinds}) differs from "
+                "onnxruntime; please report this model"
             )
 
 
@@ -103,39 +110,88 @@ class _Constants:
         return _Constants(exact, {name: np.abs(value) for name, value in exact.items()})
 
 
-def _fresh(node: Node, position: int) -> str:
-    """Name of the input that stands for a variable input of a node."""
-    return f"{node.output}/{position}"
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """One node of the file.
+
+    Attributes
+    ----------
+    proto : onnx.NodeProto
+    nodes : tuple of Node
+        What it was read as, the last of which gives its output; none where it gives a constant.
+    variable : tuple of int
+        Positions of its inputs that depend on the network's input.
+    """
+
+    proto: onnx.NodeProto
+    nodes: tuple[Node, ...]
+    variable: tuple[int, ...]
+
+    @property
+    def output(self) -> str:
+        return str(self.proto.output[0])
+
+    @property
+    def direct(self) -> bool:
+        """Whether it was read as one node of the same inputs."""
+        names = tuple(self.proto.input[i] for i in self.variable)
+        return len(self.nodes) == 1 and self.nodes[0].inputs == names
+
+    @property
+    def fed(self) -> dict[str, str]:
+        """Names of inputs that stand for the variable ones, to what these are called."""
+        return {self.fresh(i): self.proto.input[i] for i in self.variable}
+
+    def fresh(self, position: int) -> str:
+        """Name of the input that stands for the one at a position.
+
+        A tensor that is read twice is two inputs, but where the part was written as other nodes:
+        these know it by its name.
+        """
+        if not self.direct:
+            position = list(self.proto.input).index(self.proto.input[position])
+        return f"{self.output}/{position}"
 
 
-def _apart(model: onnx.ModelProto, graph: Graph, batch: int | str) -> onnx.ModelProto:
+def _parts(model: onnx.ModelProto, graph: Graph) -> Iterator[_Part]:
+    """Yield the nodes of the file that were read; what is left out at the end was not."""
+    named = {proto.output[0] for proto in model.graph.node}
+    read: dict[str, tuple[Node, ...]] = {}
+    waiting: list[Node] = []
+    for node in graph.nodes:
+        waiting.append(node)
+        if node.output in named:
+            read[node.output] = tuple(waiting)
+            waiting = []
+    variable = {graph.input, *read}
+    for proto in model.graph.node:
+        if proto.output[0] in graph.shapes:
+            positions = tuple(i for i, name in enumerate(proto.input) if name in variable)
+            yield _Part(proto, read.get(proto.output[0], ()), positions)
+
+
+def _apart(
+    model: onnx.ModelProto, graph: Graph, parts: Sequence[_Part], batch: int | str
+) -> onnx.ModelProto:
     """Return the model in which every variable input of every node is an input of the model."""
     apart = onnx.ModelProto()
     apart.CopyFrom(model)
-    ours = {node.output: node for node in graph.nodes}
     del apart.graph.input[:], apart.graph.output[:], apart.graph.value_info[:], apart.graph.node[:]
     known = {item.name for item in model.graph.initializer}
     apart.graph.input.extend(item for item in model.graph.input if item.name in known)
-    variable = {graph.input, *ours}
-    for proto in model.graph.node:
-        node = ours.get(proto.output[0])
-        if node is None:
-            # A constant is kept; what is dropped at the end, and what hangs on it, is not.
-            if not variable.intersection(proto.input):
-                apart.graph.node.append(proto)
-            continue
+    for part in parts:
         copy = apart.graph.node.add()
-        copy.CopyFrom(proto)
-        fresh = [i for i, name in enumerate(proto.input) if name in variable]
-        for i, position in enumerate(fresh):
-            copy.input[position] = _fresh(node, i)
-            shape = [batch, *graph.shapes[node.inputs[i]]]
-            apart.graph.input.append(
-                helper.make_tensor_value_info(copy.input[position], TensorProto.FLOAT, shape)
-            )
-        apart.graph.output.append(
-            helper.make_tensor_value_info(node.output, TensorProto.FLOAT, None)
+        copy.CopyFrom(part.proto)
+        for position in part.variable:
+            copy.input[position] = part.fresh(position)
+        apart.graph.input.extend(
+            helper.make_tensor_value_info(fresh, TensorProto.FLOAT, [batch, *graph.shapes[name]])
+            for fresh, name in part.fed.items()
         )
+        if part.nodes:
+            apart.graph.output.append(
+                helper.make_tensor_value_info(part.output, TensorProto.FLOAT, None)
+            )
     return apart
 
 
@@ -154,12 +210,11 @@ def _samples(rng: np.random.Generator, shape: Shape) -> NDArray[np.float32]:
 
 def _run(
     running: onnxruntime.InferenceSession,
-    graph: Graph,
+    names: list[str],
     feeds: Mapping[str, NDArray[np.float32]],
     alone: bool,
     source: str,
 ) -> list[NDArray[np.float32]]:
-    names = [node.output for node in graph.nodes]
     count = len(next(iter(feeds.values())))
     rows = [slice(i, i + 1) for i in range(count)] if alone else [slice(None)]
     try:
@@ -170,34 +225,70 @@ def _run(
 
 
 def _compare(
-    node: Node,
-    inputs: list[NDArray[np.float32]],
+    part: _Part,
+    feeds: Mapping[str, NDArray[np.float32]],
     found: NDArray[np.float32],
     constants: _Constants,
     shapes: Shapes,
 ) -> bool:
-    """Whether what was computed is what we read, up to the rounding of the operator."""
-    first, *others = (each.astype(np.float64) for each in inputs)
-    operator = node.operator
+    """Whether what was computed is what we read, up to the rounding of the operators."""
+    given = {fresh: _Value.exactly(feeds[fresh]) for fresh in part.fed}
+    if part.direct:
+        result = _after(part.nodes[0], list(given.values()), constants, shapes)
+    else:
+        values = {name: given[fresh] for fresh, name in part.fed.items()}
+        for node in part.nodes:
+            inputs = [values[name] for name in node.inputs]
+            values[node.output] = _after(node, inputs, constants, shapes)
+        result = values[part.output]
+    if found.shape != result.exact.shape or found.dtype != np.float32:
+        return False
+    with np.errstate(invalid="ignore"):
+        near = np.abs(found - result.exact) <= result.error
+    return bool((np.isinf(result.error) | near).all())
+
+
+@dataclass(frozen=True, eq=False)
+class _Value:
+    """What we read, shape (samples, *shape), and how far off it may be; infinite on overflow."""
+
+    exact: Floats
+    error: Floats
+
+    @staticmethod
+    def exactly(values: NDArray[np.float32]) -> _Value:
+        exact = values.astype(np.float64)
+        return _Value(exact, np.zeros_like(exact))
+
+
+def _after(node: Node, inputs: Sequence[_Value], constants: _Constants, shapes: Shapes) -> _Value:
+    """Apply an operator; its roundings are added to those that are passed on."""
+    first, *others = inputs
+    size = np.abs(first.exact) + first.error
+    operator, passed = node.operator, first.error
     if isinstance(operator, Affine):
-        expected = operator.apply(first[None], constants.exact, True)[0]
-        fixed = operator.constant_magnitude(first.shape[1:], constants.exact)
-        linear = operator.apply(np.abs(first)[None], constants.absolute, False)[0]
-        terms = np.abs(linear) + fixed
+        shape = size.shape[1:]
+        exact = operator.apply(first.exact[None], constants.exact, True)[0]
+        fixed = operator.constant_magnitude(shape, constants.exact)
+        with np.errstate(invalid="ignore"):
+            terms, passed = (
+                np.abs(operator.apply(each[None], constants.absolute, False)[0])
+                for each in (size, first.error)
+            )
+        terms = terms + fixed
         largest = operator.regrouped(constants.exact)
-        live = np.count_nonzero(first.reshape(len(first), -1), axis=1) + _OWN
-        count = np.minimum(operator.roundings(first.shape[1:], shapes), live)
+        live = np.count_nonzero(size.reshape(len(size), -1), axis=1) + _OWN
+        count = np.minimum(operator.roundings(shape, shapes), live)
         k = count.reshape(-1, *(1,) * (terms.ndim - 1))
     elif isinstance(operator, Join):
-        expected, terms = first + operator.sign * others[0], np.abs(first) + np.abs(others[0])
+        exact = first.exact + operator.sign * others[0].exact
+        terms = size + np.abs(others[0].exact) + others[0].error
+        passed = passed + others[0].error
         k, largest = np.asarray(1), 1.0
     else:
-        expected = terms = np.maximum(first, 0.0)
+        exact = terms = np.maximum(first.exact, 0.0)
         k, largest = np.asarray(0), 1.0
-    if found.shape != expected.shape or found.dtype != np.float32:
-        return False
-    met = largest * max(1.0, float(np.abs(first).max(initial=0.0)))
-    allowed = k * _UNIT32 / (1 - k * _UNIT32) * terms + k * _TINY32 * met
-    overflows = 4 * largest * terms >= _LARGEST32
-    with np.errstate(invalid="ignore"):
-        return bool((overflows | (np.abs(found - expected) <= allowed)).all())
+    met = largest * max(1.0, float(size.max(initial=0.0)))
+    own = k * _UNIT32 / (1 - k * _UNIT32) * terms + k * _TINY32 * met
+    sound = np.isfinite(terms) & (4 * largest * terms < _LARGEST32)
+    return _Value(exact, np.where(sound, own + passed, np.inf))

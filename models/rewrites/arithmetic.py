@@ -1,0 +1,18 @@
+"""Arithmetic that is another one with a constant."""
+
+from __future__ import annotations
+
+from leaveout.models.onnx_operators import Use
+from leaveout.models.rewrites.base import Draft, Rewrite
+
+__all__ = ["Negation"]
+
+
+class Negation(Rewrite):
+    """Neg, as torch writes ``-x``: Mul by -1. It is exact; one rounding is charged."""
+
+    operator = "Neg"
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        return draft("Mul", use.variables[0], draft.constant(-1.0))

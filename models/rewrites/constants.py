@@ -1,0 +1,63 @@
+"""Nodes that give a constant: those that hold one, and those that pass one on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from leaveout.models.onnx_attributes import ANY, Accepted
+from leaveout.models.onnx_operators import Kind, UnsupportedError, Use
+from leaveout.models.onnx_values import constant_value
+from leaveout.models.rewrites.base import Draft, Rewrite
+
+__all__ = ["ConstantCopy", "ConstantNode", "ConstantTranspose"]
+
+
+class ConstantNode(Rewrite):
+    """Constant, as tf2onnx and torch write numbers of the code: its value; nothing is computed."""
+
+    operator = "Constant"
+    inputs: ClassVar[tuple[Kind, ...]] = ()
+    attributes: ClassVar[Mapping[str, Accepted]] = dict.fromkeys(
+        [
+            "sparse_value",
+            "value",
+            *(f"value_{kind}{many}" for kind in ("float", "int", "string") for many in ("", "s")),
+        ],
+        ANY,
+    )
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        return draft.constant(constant_value(use.proto))
+
+
+class ConstantCopy(Rewrite):
+    """Identity of a constant, as torch writes shared parameters: that constant, a parameter too."""
+
+    operator = "Identity"
+    inputs: ClassVar[tuple[Kind, ...]] = ("constant",)
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        return use.constant(0)
+
+
+class ConstantTranspose(Rewrite):
+    """Transpose of a constant, as torch and Keras write of a weight: numbers are only moved."""
+
+    operator = "Transpose"
+    inputs: ClassVar[tuple[Kind, ...]] = ("constant",)
+    attributes: ClassVar[Mapping[str, Accepted]] = {"perm": ANY}
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        source = use.values[use.constant(0)]
+        order = tuple(int(i) for i in use.attribute("perm", range(source.ndim)[::-1]))
+        if sorted(order) != list(range(source.ndim)):
+            raise UnsupportedError(f"perm = {list(order)} is no order of {source.ndim} axes")
+        if source.dtype == np.float32:
+            return draft.transposed(use.constant(0), order)
+        return draft.constant(source.transpose(order))

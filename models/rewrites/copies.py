@@ -1,0 +1,49 @@
+"""Operators that give what they read, or the same numbers in another form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from leaveout.models.onnx_attributes import ANY, FLAG, Accepted, only
+from leaveout.models.onnx_operators import Kind, UnsupportedError, Use
+from leaveout.models.rewrites.base import Draft, Rewrite
+
+__all__ = ["CastToItself", "ReshapeWithoutZeros"]
+
+
+class CastToItself(Rewrite):
+    """Cast to the type that is there, as torch writes of ``x.float()``: a copy, nothing rounds."""
+
+    operator = "Cast"
+    inputs: ClassVar[tuple[Kind, ...]] = ("any",)
+    attributes: ClassVar[Mapping[str, Accepted]] = {"to": ANY, "saturate": FLAG}
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        (name,) = use.proto.input
+        here = np.dtype(np.float32) if name in use.shapes else use.values[name].dtype
+        if use.attribute("to", 0) != helper.np_dtype_to_tensor_dtype(here):
+            asked = TensorProto.DataType.Name(use.attribute("to", 0)).lower()
+            raise UnsupportedError(f"it casts {here} to {asked}; only a cast to itself is exact")
+        return name
+
+
+class ReshapeWithoutZeros(Rewrite):
+    """Reshape with ``allowzero``, as torch's exporter writes: where no size is 0, Reshape.
+
+    The attribute is about what a 0 in the shape means. Nothing rounds.
+    """
+
+    operator = "Reshape"
+    inputs: ClassVar[tuple[Kind, ...]] = ("data", "integers")
+    attributes: ClassVar[Mapping[str, Accepted]] = {"allowzero": only(1)}
+
+    def visit(self, use: Use, draft: Draft) -> str | None:
+        """See `Rewrite.visit`."""
+        if not use.attribute("allowzero", 0) or 0 in (use.integers(1, "shape") or [0]):
+            return None
+        return draft("Reshape", *use.proto.input)
