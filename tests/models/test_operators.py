@@ -17,8 +17,11 @@ from onnx import TensorProto, helper, numpy_helper
 from leaveout.errors import ModelError
 from leaveout.models import load_network
 from leaveout.models.onnx_operators import OPERATORS, OPSETS
+from leaveout.models.rewrites import REWRITES
 
 F32 = np.float32
+REWRITTEN = {each.operator for each in REWRITES} - {"Constant", "Softmax", "LogSoftmax"}
+"""Of those left out nothing is computed."""
 AXIS = st.integers(-4, 4)
 
 
@@ -179,6 +182,11 @@ class Drawn:
     def flatten(self):
         self.attribute("axis", 1, 1, -1, -2, -3, 0, 2, 9)
 
+    def cast(self):
+        self.attributes["to"] = self.sized(*(1, 1, 1), 0, 7, 9, 10, 11, 16, 99)
+        if self.opset > 18:
+            self.attribute("saturate", 0, 1, 2)
+
     def reshape(self):
         size = int(np.prod(self.shape))
         first = self.draw(st.sampled_from([0, -1, 1, 2, -2]))
@@ -237,7 +245,7 @@ def computed(model, points):
     return running.run(None, {"x": points})[0]
 
 
-@pytest.mark.parametrize("kind", sorted(OPERATORS))
+@pytest.mark.parametrize("kind", sorted({*OPERATORS, *REWRITTEN}))
 def test_every_operator_is_read_as_onnxruntime_computes_it_or_refused(kind):
     accepted = 0
 

@@ -159,6 +159,28 @@ def constants_folded(rng: np.random.Generator) -> onnx.ModelProto:
     return model(nodes, c, [1, 3], [1, 2])
 
 
+def disguised(rng: np.random.Generator) -> onnx.ModelProto:
+    """Cast, Neg and Reshape with ``allowzero``, which are read as other operators."""
+    c = {
+        "W": _random(rng, 4, 2),
+        "b": _random(rng, 4),
+        "column": np.asarray([-1, 4, 1], np.int64),
+        "row": np.asarray([-1, 4], np.int64),
+        "V": _random(rng, 4, 3),
+    }
+    nodes = [
+        helper.make_node("Cast", ["W"], ["w"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["x"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Gemm", ["f", "w", "b"], ["a"], transB=1),
+        helper.make_node("Neg", ["a"], ["n_"]),
+        helper.make_node("Reshape", ["n_", "column"], ["d"], allowzero=1),
+        helper.make_node("Relu", ["d"], ["r"]),
+        helper.make_node("Reshape", ["r", "row"], ["e"], allowzero=1),
+        helper.make_node("MatMul", ["e", "V"], ["y"]),
+    ]
+    return model(nodes, c, ["n", 2], ["n", 3])
+
+
 ALL: dict[str, Callable[[np.random.Generator], onnx.ModelProto]] = {
     "dense": dense,
     "matmul_add_softmax": matmul_add_softmax,
@@ -166,4 +188,5 @@ ALL: dict[str, Callable[[np.random.Generator], onnx.ModelProto]] = {
     "convolution_1d": convolution_1d,
     "convolution_2d": convolution_2d,
     "constants_folded": constants_folded,
+    "disguised": disguised,
 }
