@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "POSITIVE",
     "SIZES",
     "Accepted",
+    "accepting",
     "only",
 ]
 
@@ -42,6 +44,11 @@ class Accepted:
 def only(value: Any) -> Accepted:
     """Accept one value."""
     return Accepted(lambda found: bool(found == value), f"only {value} is supported")
+
+
+def accepting(**attributes: Accepted) -> Mapping[str, Accepted]:
+    """Name the attributes that are modelled, and which values of them."""
+    return MappingProxyType(attributes)
 
 
 def _wholes(least: int) -> Callable[[Any], bool]:

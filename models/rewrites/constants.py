@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 import numpy as np
 
-from leaveout.models.onnx_attributes import ANY, Accepted
-from leaveout.models.onnx_operators import Kind, UnsupportedError, Use
+from leaveout.models.onnx_attributes import ANY, accepting
+from leaveout.models.onnx_operators import UnsupportedError, Use
 from leaveout.models.onnx_values import constant_value
 from leaveout.models.rewrites.base import Draft, Rewrite
 
@@ -19,14 +16,16 @@ class ConstantNode(Rewrite):
     """Constant, as tf2onnx and torch write numbers of the code: its value; nothing is computed."""
 
     operator = "Constant"
-    inputs: ClassVar[tuple[Kind, ...]] = ()
-    attributes: ClassVar[Mapping[str, Accepted]] = dict.fromkeys(
-        [
-            "sparse_value",
-            "value",
-            *(f"value_{kind}{many}" for kind in ("float", "int", "string") for many in ("", "s")),
-        ],
-        ANY,
+    inputs = ()
+    attributes = accepting(
+        sparse_value=ANY,
+        value=ANY,
+        value_float=ANY,
+        value_floats=ANY,
+        value_int=ANY,
+        value_ints=ANY,
+        value_string=ANY,
+        value_strings=ANY,
     )
 
     def visit(self, use: Use, draft: Draft) -> str:
@@ -38,7 +37,7 @@ class ConstantCopy(Rewrite):
     """Identity of a constant, as torch writes shared parameters: that constant, a parameter too."""
 
     operator = "Identity"
-    inputs: ClassVar[tuple[Kind, ...]] = ("constant",)
+    inputs = ("constant",)
 
     def visit(self, use: Use, draft: Draft) -> str:
         """See `Rewrite.visit`."""
@@ -49,8 +48,8 @@ class ConstantTranspose(Rewrite):
     """Transpose of a constant, as torch and Keras write of a weight: numbers are only moved."""
 
     operator = "Transpose"
-    inputs: ClassVar[tuple[Kind, ...]] = ("constant",)
-    attributes: ClassVar[Mapping[str, Accepted]] = {"perm": ANY}
+    inputs = ("constant",)
+    attributes = accepting(perm=ANY)
 
     def visit(self, use: Use, draft: Draft) -> str:
         """See `Rewrite.visit`."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 import numpy as np
 from onnx import TensorProto, helper
 
-from leaveout.models.onnx_attributes import ANY, FLAG, Accepted, only
-from leaveout.models.onnx_operators import Kind, UnsupportedError, Use
+from leaveout.models.onnx_attributes import ANY, FLAG, accepting, only
+from leaveout.models.onnx_operators import UnsupportedError, Use
 from leaveout.models.rewrites.base import Draft, Rewrite
 
 __all__ = ["CastToItself", "ReshapeWithoutZeros"]
@@ -19,8 +16,8 @@ class CastToItself(Rewrite):
     """Cast to the type that is there, as torch writes of ``x.float()``: a copy, nothing rounds."""
 
     operator = "Cast"
-    inputs: ClassVar[tuple[Kind, ...]] = ("any",)
-    attributes: ClassVar[Mapping[str, Accepted]] = {"to": ANY, "saturate": FLAG}
+    inputs = ("any",)
+    attributes = accepting(to=ANY, saturate=FLAG)
 
     def visit(self, use: Use, draft: Draft) -> str:
         """See `Rewrite.visit`."""
@@ -39,8 +36,8 @@ class ReshapeWithoutZeros(Rewrite):
     """
 
     operator = "Reshape"
-    inputs: ClassVar[tuple[Kind, ...]] = ("data", "integers")
-    attributes: ClassVar[Mapping[str, Accepted]] = {"allowzero": only(1)}
+    inputs = ("data", "integers")
+    attributes = accepting(allowzero=only(1))
 
     def visit(self, use: Use, draft: Draft) -> str | None:
         """See `Rewrite.visit`."""

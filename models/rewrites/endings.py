@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
-from leaveout.models.onnx_attributes import ANY, Accepted
+from leaveout.models.onnx_attributes import ANY, accepting
 from leaveout.models.onnx_operators import UnsupportedError, Use
 from leaveout.models.rewrites.base import Draft, Ending, Rewrite
 
@@ -24,7 +21,7 @@ class FinalSoftmax(Rewrite):
     """
 
     operator = "Softmax"
-    attributes: ClassVar[Mapping[str, Accepted]] = {"axis": ANY}
+    attributes = accepting(axis=ANY)
 
     def visit(self, use: Use, draft: Draft) -> Ending:
         """See `Rewrite.visit`."""

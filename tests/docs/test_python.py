@@ -32,7 +32,7 @@ def test_the_python_of_a_page_runs(page, files, tmp_path, monkeypatch):
     for block in blocks(page):
         if block.kind == "python" and (block.page, block.first) not in exempt.PYTHON:
             lines = "\n" * block.line + block.text  # so that a traceback names the line of the page
-            exec(compile(lines, block.page, "exec"), session)
+            exec(compile(lines, block.page, "exec", dont_inherit=True), session)
 
 
 def test_there_are_blocks_to_run():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 import onnx
 import pytest
@@ -14,9 +12,9 @@ from onnx import TensorProto, helper
 from leaveout.encoders import Box, evaluation_of, network_bounds, rounding_error
 from leaveout.errors import ModelError
 from leaveout.models import load_network, lower, onnx_reader
-from leaveout.models.onnx_attributes import ANY, FINITE, only
+from leaveout.models.onnx_attributes import ANY, FINITE, accepting, only
 from leaveout.models.onnx_file import check_against_onnxruntime, network_from
-from leaveout.models.onnx_operators import Kind, UnsupportedError
+from leaveout.models.onnx_operators import UnsupportedError
 from leaveout.models.replay import session
 from leaveout.models.rewrites import REWRITES, Rewrite
 
@@ -44,7 +42,7 @@ class HardSigmoid(Rewrite):
     """``min(max(alpha x + beta, 0), 1)``."""
 
     operator = "HardSigmoid"
-    attributes: ClassVar = {"alpha": FINITE, "beta": FINITE}
+    attributes = accepting(alpha=FINITE, beta=FINITE)
 
     def visit(self, use, draft):
         alpha, beta = use.attribute("alpha", F32(0.2)), use.attribute("beta", 0.5)
@@ -58,7 +56,7 @@ class Slopes(Rewrite):
     """PRelu: the slope is a parameter, known by its name."""
 
     operator = "PRelu"
-    inputs: ClassVar[tuple[Kind, ...]] = ("data", "floats")
+    inputs = ("data", "floats")
 
     def visit(self, use, draft):
         x, slope = use.proto.input
@@ -69,7 +67,7 @@ class Largest(Rewrite):
     """Max of two tensors, ``a + relu(b - a)``."""
 
     operator = "Max"
-    inputs: ClassVar[tuple[Kind, ...]] = ("data", "data")
+    inputs = ("data", "data")
 
     def visit(self, use, draft):
         a, b = use.proto.input
@@ -182,7 +180,7 @@ class OffBy(Rewrite):
     """HardSigmoid with a factor that is a little too large."""
 
     operator = "HardSigmoid"
-    attributes: ClassVar = HardSigmoid.attributes
+    attributes = HardSigmoid.attributes
 
     def __init__(self, factor):
         self.factor = factor
@@ -245,7 +243,7 @@ class Peeking(Rewrite):
     """Whether all slopes are 1 is to be told from a parameter's value."""
 
     operator = "PRelu"
-    inputs: ClassVar[tuple[Kind, ...]] = ("data", "floats")
+    inputs = ("data", "floats")
 
     def visit(self, use, draft):
         slope = use.values[use.constant(1)]
@@ -351,8 +349,8 @@ class Picked(Rewrite):
     """Some of the sizes."""
 
     operator = "Gather"
-    inputs: ClassVar[tuple[Kind, ...]] = ("constant", "integers")
-    attributes: ClassVar = {"axis": ANY}
+    inputs = ("constant", "integers")
+    attributes = accepting(axis=ANY)
 
     def visit(self, use, draft):
         sizes, which = (use.values[name] for name in use.proto.input)
@@ -363,8 +361,8 @@ class Joined(Rewrite):
     """Sizes, one after another."""
 
     operator = "Concat"
-    inputs: ClassVar[tuple[Kind, ...]] = ("constant", "constant")
-    attributes: ClassVar = {"axis": ANY}
+    inputs = ("constant", "constant")
+    attributes = accepting(axis=ANY)
 
     def visit(self, use, draft):
         parts = [use.values[name] for name in use.proto.input]
@@ -375,7 +373,7 @@ class ReshapeOfBatch(Rewrite):
     """Re-shaping that leaves the batch as it is: 0 says so."""
 
     operator = "Reshape"
-    inputs: ClassVar[tuple[Kind, ...]] = ("data", "constant")
+    inputs = ("data", "constant")
 
     def visit(self, use, draft):
         first, *rest = use.values[use.constant(1)].tolist()
@@ -528,8 +526,8 @@ class Seen(Rewrite):
     """Reshape with an attribute of this value only."""
 
     operator = "Reshape"
-    inputs: ClassVar[tuple[Kind, ...]] = ("data", "integers")
-    attributes: ClassVar = {"allowzero": only(1)}
+    inputs = ("data", "integers")
+    attributes = accepting(allowzero=only(1))
 
     def visit(self, use, draft):
         raise UnsupportedError("seen")
