@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -31,8 +31,8 @@ class Draft:
         The node.
     output : str
         The tensor that the model gives, as far as it was read.
-    taken : container of str
-        Names of the file's tensors.
+    taken : set of str
+        Names of the file's tensors, and of all drafts; those of this one are added.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Draft:
         Constants made by transposing another one: name to (source, order of axes).
     """
 
-    def __init__(self, use: Use, output: str, taken: Container[str]) -> None:
+    def __init__(self, use: Use, output: str, taken: set[str]) -> None:
         self.output = output
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, NDArray[Any]] = {}
@@ -63,9 +63,8 @@ class Draft:
             Inputs of the node that is rewritten, or names that the draft gave.
         **attributes : Any
         """
-        strange = [name for name in inputs if name not in self._known]
-        if strange:
-            raise ValueError(f"the draft of {self._name!r} reads {strange[0]!r}, no input of it")
+        for name in inputs:
+            self._own(name)
         output = self._fresh()
         node = helper.make_node(operator, inputs, [output], name=self._name, **attributes)
         self.nodes.append(node)
@@ -81,7 +80,8 @@ class Draft:
         """
         array = np.asarray(value)
         if np.issubdtype(array.dtype, np.floating):
-            array = array.astype(np.float32)
+            with np.errstate(over="ignore"):
+                array = array.astype(np.float32)
             if not np.isfinite(array).all():
                 raise UnsupportedError("it computes on parameters only, or what is not finite")
         name = self._fresh()
@@ -102,6 +102,7 @@ class Draft:
         str or None
             The result where the draft did not make it: the output is the same tensor.
         """
+        self._own(result)
         target = self._target
         if result in self.constants:
             self.constants[target] = self.constants.pop(result)
@@ -115,12 +116,17 @@ class Draft:
                 names[:] = [target if name == result else name for name in names]
         return None if made or target in {**self.constants, **self.turned} else result
 
+    def _own(self, name: str) -> None:
+        if name not in self._known:
+            raise ValueError(f"the draft of {self._name!r} reads {name!r}, no input of it")
+
     def _fresh(self) -> str:
         name = f"{self._target}//{self._count}"
         while name in self._taken:
             name += "/"
         self._count += 1
         self._known.add(name)
+        self._taken.add(name)
         return name
 
 
@@ -210,7 +216,7 @@ class Rewritten:
 
 
 def rewritten(
-    use: Use, rewrites: Sequence[Rewrite], output: str, taken: Container[str]
+    use: Use, rewrites: Sequence[Rewrite], output: str, taken: set[str]
 ) -> Rewritten | str:
     """Apply the first rewrite that fits a node.
 
@@ -220,8 +226,8 @@ def rewritten(
     rewrites : sequence of Rewrite
     output : str
         The tensor that the model gives, as far as it was read.
-    taken : container of str
-        Names of the file's tensors.
+    taken : set of str
+        Names of the file's tensors, and of all drafts; those of a new one are added.
 
     Returns
     -------

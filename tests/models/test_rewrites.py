@@ -270,7 +270,9 @@ def test_names_of_a_draft_are_none_of_the_file(more):
     nodes = [
         helper.make_node("Relu", ["x"], ["y//0"]),
         helper.make_node("Identity", ["y//0"], ["y//1"]),
-        helper.make_node("Abs", ["x"], ["y"]),
+        helper.make_node("Neg", ["x"], ["y//2"]),
+        helper.make_node("Neg", ["y//2"], ["y//2/"]),
+        helper.make_node("Abs", ["y//2/"], ["y"]),
     ]
     network = network_from(_model(*nodes), "net.onnx")
     outputs = [node.output for node in network.graph.nodes]
@@ -289,6 +291,15 @@ class Reaching(Rewrite):
         return draft("Add", use.variables[0], "x")
 
 
+class Elsewhere(Rewrite):
+    """A result that is a tensor of another node."""
+
+    operator = "Abs"
+
+    def visit(self, use, draft):
+        return "x"
+
+
 class Itself(Rewrite):
     """A node written as itself."""
 
@@ -298,8 +309,9 @@ class Itself(Rewrite):
         return draft("Abs", use.variables[0])
 
 
-def test_a_draft_reads_inputs_of_its_node_only(more):
-    more(Reaching())
+@pytest.mark.parametrize("rewrite", [Reaching, Elsewhere])
+def test_a_draft_reads_inputs_of_its_node_only(rewrite, more):
+    more(rewrite())
     nodes = [helper.make_node("Relu", ["x"], ["h"]), helper.make_node("Abs", ["h"], ["y"])]
     with pytest.raises(ModelError, match="reads 'x', no input of it"):
         network_from(_model(*nodes), "net.onnx")
