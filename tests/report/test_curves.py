@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaveout.verifier.page.placing import Frame, Labels
+from leaveout.verifier.page.drawing import _corners
+from leaveout.verifier.page.placing import places
 from leaveout.verifier.page.sections.curves import curves
-from leaveout.verifier.page.series import MOST, charts
-
-pytest.importorskip("matplotlib")
+from leaveout.verifier.page.series import MOST, Series, charts
+from leaveout.verifier.report import CurveRecord
 
 
 def labels(chart):
@@ -155,19 +155,15 @@ def test_a_curve_without_places_is_left_out(made):
     data=st.data(),
 )
 def test_the_lower_line_is_nowhere_above_what_is_known(at, data):
-    from leaveout.verifier.page.drawing import _corners
-    from leaveout.verifier.page.series import Series
-    from leaveout.verifier.report import CurveRecord
-
     shares = st.lists(st.floats(0, 1), min_size=len(at), max_size=len(at))
     ends = tuple(sorted(data.draw(shares), reverse=True))
     record = CurveRecord(name="c", value="v", unit="u", at=tuple(at), lower=ends, upper=ends)
     series = Series("c", record, "s")
     corners = _corners(series, 1.0, upper=False)
     for place, end in zip(at, ends):
-        assert [place, end] in corners.tolist()
+        assert (place, end) in corners
     if series.gaps:
-        for left, right in pairwise(corners.tolist()):
+        for left, right in pairwise(corners):
             # Within a gap only the number at its far end is certain.
             if left[0] < right[0]:
                 assert left[1] == right[1] == ends[at.index(right[0])]
@@ -180,17 +176,23 @@ def test_labels_cover_neither_lines_nor_each_other(sizes, seed):
         np.column_stack((np.sort(random.uniform(0, 700, size)), random.uniform(0, 300, size)))
         for size in sizes
     ]
-    frame = Frame(0, 0, 700, 300)
-    placed = Labels(frame, lines)
-    for at, _ in enumerate(lines):
-        text = "label" * (at + 1)
-        taken = list(placed._taken)
-        found = placed.place(at, text)
-        if found is None:
-            continue
-        (box,) = placed._taken[-1]
-        assert frame.left <= box[0]
-        assert box[2] <= frame.right
-        for each in taken:
-            apart = (each[:, 0] >= box[2]) | (each[:, 2] <= box[0])
-            assert np.all(apart | (each[:, 1] >= box[3]) | (each[:, 3] <= box[1]))
+    texts = ["label" * (at + 1) for at, _ in enumerate(lines)]
+    found = places((0, 0, 700, 300), texts, lines)
+    boxes = [each for each in found if each is not None]
+    for at, (left, top, right, bottom) in enumerate(boxes):
+        assert 0 <= left < right <= 700
+        assert 0 <= top < bottom <= 300
+        for other in boxes[:at]:
+            apart = other[0] >= right or other[2] <= left
+            assert apart or other[1] >= bottom or other[3] <= top
+        for line in lines:
+            points = np.concatenate([np.linspace(start, end, 50) for start, end in pairwise(line)])
+            inside = (points > (left, top)) & (points < (right, bottom))
+            assert not np.any(inside.all(axis=1))
+
+
+def test_a_label_finds_room_beside_a_line_alone():
+    line = np.array([(0.0, 20.0), (350.0, 150.0), (700.0, 280.0)])
+    (box,) = places((0, 0, 700, 300), ["label"], [line])
+    assert box is not None
+    assert places((0, 0, 20, 300), ["label"], [line]) == [None]

@@ -53,7 +53,6 @@ class Outline(HTMLParser):
 
 def everything(made):
     """Return results with every part that a page can show."""
-    pytest.importorskip("matplotlib")
     box = BoxRecord(
         lower=(0.0, -1.0),
         upper=(1.0, 1.0),
@@ -212,16 +211,6 @@ def test_a_guarantee_about_leaks_without_a_witness_says_that_none_was_found(made
 def test_equal_results_give_equal_bytes(made):
     path = made.file(*everything(made))
     assert document(made.pages(path)) == document(made.pages(path))
-
-
-def test_settings_of_matplotlib_change_nothing(made):
-    matplotlib = pytest.importorskip("matplotlib")
-    path = made.file(*everything(made))
-    before = document(made.pages(path))
-    changed = {"font.size": 30.0, "axes.linewidth": 9.0, "svg.fonttype": "path", "axes.grid": True}
-    with matplotlib.rc_context(changed):
-        assert document(made.pages(path)) == before
-        assert matplotlib.rcParams["font.size"] == 30.0
 
 
 def test_nothing_is_loaded_and_nothing_runs(made):

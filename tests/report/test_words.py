@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from leaveout.specs import Find, Guarantee, parse
 from leaveout.verifier.page.amounts import bound, span
 from leaveout.verifier.page.prose import in_words, vocabulary
-from leaveout.verifier.page.scale import scale
 
 DOCS = Path(__file__).parents[2] / "docs"
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -138,12 +137,3 @@ def test_what_is_said_of_one_bound():
     assert span(0.1234567, None) == "at least 0.123456"
     assert span(None, 0.1234561) == "at most 0.123457"
     assert span(6.0, 6.0) == "6"
-
-
-@given(st.lists(FLOATS, min_size=1, max_size=5), st.booleans())
-def test_an_axis_holds_every_number_between_its_ends(values, shares):
-    axis = scale(values, shares)
-    assert axis.low < axis.high
-    for value in values:
-        assert 0 <= float(axis.place(value).rstrip("%")) <= 100
-    assert len(axis.ticks) <= 7

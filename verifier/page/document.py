@@ -21,15 +21,11 @@ MARK = '<meta name="generator" content="leaveout report">'
 # Should a name ever slip through as markup, it can neither run nor load anything.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 
+_STYLES = ("chart", "style")
+
 
 def document(page: Page) -> str:
-    """Return a page as HTML; of the same results always the same.
-
-    Raises
-    ------
-    PageError
-        If there are curves and matplotlib is not installed.
-    """
+    """Return a page as HTML; of the same results always the same."""
     shown = [(each, found) for each in SECTIONS if (found := each.show(page)) is not None]
     links = [tag("li", tag("a", each.title, href=f"#{each.anchor}")) for each, _ in shown]
     sections = [
@@ -52,7 +48,8 @@ def document(page: Page) -> str:
 
 
 def _head(page: Page) -> Html:
-    style = resources.files("leaveout.verifier.page").joinpath("style.css").read_text("utf-8")
+    folder = resources.files("leaveout.verifier.page")
+    style = "".join(folder.joinpath(f"{each}.css").read_text("utf-8") for each in _STYLES)
     title = ", ".join(clean(run.report.spec.partition("\n")[0]) for run in page.runs[:3])
     return tag(
         "head",

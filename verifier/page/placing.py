@@ -1,100 +1,92 @@
-"""Where a label stands on a chart so that it covers nothing."""
+"""Where labels stand on a chart so that they cover nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Frame", "Labels"]
+__all__ = ["baseline", "places"]
+
+Corners = npt.NDArray[np.float64]
+Box = tuple[float, float, float, float]
 
 _CHARACTER = 7.4
 _HEIGHT = 15.0
+_DESCENT = 3.0
 _AWAY = 5.0
 _TRIED = 80
 _OFF = 14.0
+_BELOW = 40.0
+"""How much nearer to the middle a place below a line must be to be taken before one above."""
 
 
-@dataclass(frozen=True)
-class Frame:
-    """The part of a picture that the axes take, in its own units, counted from below left."""
-
-    left: float
-    bottom: float
-    right: float
-    top: float
-
-
-@dataclass
-class Labels:
-    """Places labels one after the other, away from lines and from each other.
+def places(
+    area: Box, texts: Sequence[str], lines: Sequence[Corners], others: Sequence[Corners] = ()
+) -> list[Box | None]:
+    """Place labels one after the other, away from lines and from each other.
 
     Parameters
     ----------
-    frame : Frame
+    area : tuple of float
+        Left, top, right and bottom of where they may stand.
+    texts : sequence of str
     lines : sequence of arrays
-        Corners of the lines, points x 2, in the units of the frame.
+        Of each label the corners of its line, points x 2, in the units of the picture.
     others : sequence of arrays
         Corners of lines that have no label.
+
+    Returns
+    -------
+    list of tuple of float, or None
+        Left, top, right and bottom of each label; None where nothing is free.
     """
-
-    frame: Frame
-    lines: Sequence[npt.NDArray[np.float64]]
-    others: Sequence[npt.NDArray[np.float64]] = ()
-    _taken: list[npt.NDArray[np.float64]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._taken = [
-            np.column_stack(
-                (np.minimum(line[:-1], line[1:]) - 1.5, np.maximum(line[:-1], line[1:]) + 1.5)
-            )
-            for line in (*self.lines, *self.others)
-            if len(line) > 1
-        ]
-
-    def place(self, at: int, text: str) -> tuple[float, float] | None:
-        """Return where a label of line ``at`` starts at its lower left; None if nothing is free."""
-        line = self.lines[at]
-        chosen = _along(line)
-        middle = (self.frame.bottom + self.frame.top) / 2
-        # Above to the right of a corner lies what a falling line leaves free; below is second.
-        tried = [
-            (abs(y - middle) + below, x + _AWAY, y + (_AWAY if not below else -_AWAY - _HEIGHT))
-            for x, y in chosen.tolist()
-            # Along the edges several lines may run together.
-            if self.frame.bottom + _OFF < y < self.frame.top - _OFF
-            for below in (0.0, 40.0)
-        ]
-        width = _CHARACTER * len(text)
-        for _, x, y in sorted(tried):
-            box = np.array([x, y, x + width, y + _HEIGHT])
-            if self._free(box):
-                self._taken.append(box[None])
-                return x, y
-        return None
-
-    def _free(self, box: npt.NDArray[np.float64]) -> bool:
-        frame = self.frame
-        if box[0] < frame.left or box[1] < frame.bottom or box[2] > frame.right:
-            return False
-        if box[3] > frame.top:
-            return False
-        return not any(
-            np.any(
-                (taken[:, 0] < box[2])
-                & (taken[:, 2] > box[0])
-                & (taken[:, 1] < box[3])
-                & (taken[:, 3] > box[1])
-            )
-            for taken in self._taken
-        )
+    taken = np.concatenate([_boxes(line) for line in (*lines, *others)])
+    found: list[Box | None] = []
+    for text, line in zip(texts, lines, strict=True):
+        box = next((each for each in _tried(area, text, line) if _free(each, area, taken)), None)
+        found.append(box)
+        if box is not None:
+            taken = np.concatenate((taken, [box]))
+    return found
 
 
-def _along(line: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return places along a line, as far from each other as the eye follows it."""
+def baseline(box: Box) -> tuple[float, float]:
+    """Return where the text of a label starts."""
+    return box[0], box[3] - _DESCENT
+
+
+def _boxes(line: Corners) -> Corners:
+    return np.column_stack(
+        (np.minimum(line[:-1], line[1:]) - 1.5, np.maximum(line[:-1], line[1:]) + 1.5)
+    )
+
+
+def _tried(area: Box, text: str, line: Corners) -> Iterator[Box]:
+    """Yield places along a line, the best first.
+
+    Above to the right of a corner lies what a falling line leaves free; below is second.
+    """
+    _, top, _, bottom = area
     lengths = np.linalg.norm(np.diff(line, axis=0), axis=1)
     gone = np.concatenate(([0.0], np.cumsum(lengths)))
+    # As far from each other as the eye follows the line.
     wanted = np.linspace(0.0, gone[-1], _TRIED)
-    return np.column_stack([np.interp(wanted, gone, line[:, axis]) for axis in (0, 1)])
+    along = zip(*(np.interp(wanted, gone, line[:, axis]).tolist() for axis in (0, 1)), strict=True)
+    tried = [
+        (abs(y - (top + bottom) / 2) + (_BELOW if below else 0.0), x + _AWAY, low)
+        for x, y in along
+        # Along the edges several lines may run together.
+        if top + _OFF < y < bottom - _OFF
+        for below, low in ((False, y - _AWAY), (True, y + _AWAY + _HEIGHT))
+    ]
+    for _, x, low in sorted(tried):
+        yield x, low - _HEIGHT, x + _CHARACTER * len(text), low
+
+
+def _free(box: Box, area: Box, taken: Corners) -> bool:
+    if box[0] < area[0] or box[1] < area[1] or box[2] > area[2] or box[3] > area[3]:
+        return False
+    across = (taken[:, 0] < box[2]) & (taken[:, 2] > box[0])
+    return not np.any(across & (taken[:, 1] < box[3]) & (taken[:, 3] > box[1]))

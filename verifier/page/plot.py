@@ -1,25 +1,48 @@
-"""A small chart drawn here, so that it needs nothing installed: axes, and where numbers lie."""
+"""Charts as SVG, drawn here so that they need nothing installed: axes, and what lies on them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib import resources
+from itertools import pairwise
 
 from leaveout.verifier.page.amounts import plain
 from leaveout.verifier.page.markup import Child, Html, joined, tag
 
-__all__ = ["Axis", "bar", "linear", "logarithmic", "path", "plot", "steps", "stripes", "upright"]
+__all__ = [
+    "Axis",
+    "Frame",
+    "axes",
+    "bar",
+    "framed",
+    "key",
+    "linear",
+    "logarithmic",
+    "outline",
+    "picture",
+    "plot",
+    "rounded",
+    "staircase",
+    "stripes",
+    "upright",
+]
 
-_WIDTH, _HEIGHT = 440, 240
-_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 12, 22, 40
+Point = tuple[float, float]
+
+SIZE = (440, 240)
+"""Width and height of a chart that is shown beside others."""
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 10, 14, 28, 40
+_CHARACTER = 8
+"""Width of a digit beside the axis, as wide as narrow pages show it."""
+
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _DECADES = 6
 _STRIPE = 4.0
 _LEAST = 1.5
 """Height of the lowest bar."""
-
-Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -37,33 +60,45 @@ class Axis:
     low: float
     high: float
     ticks: tuple[float, ...]
-    title: str
+    title: str = ""
     logarithmic: bool = False
 
     def share(self, value: float) -> float:
         """Return where a number lies, from 0 to 1."""
         low, high = self.low, self.high
-        value = min(high, max(low, value))
         if self.logarithmic:
-            low, high, value = math.log(low), math.log(high), math.log(value)
-        return (value - low) / (high - low)
+            low, high, value = math.log(low), math.log(high), math.log(max(low, value))
+        return min(1.0, max(0.0, (value - low) / (high - low)))
 
 
-def linear(least: float, greatest: float, title: str) -> Axis:
-    """Return an axis with about five round ticks, whose ends are two of them."""
-    span = greatest - least
-    if not span > 0:
-        span = abs(greatest) or 1.0
-        greatest = least + span
-    size = span / 5
+def rounded(least: float, greatest: float, about: int = 5, whole: bool = False) -> list[float]:
+    """Return round numbers, equally far from each other, from `least` or below to `greatest`.
+
+    Parameters
+    ----------
+    least, greatest : float
+    about : int
+        How many steps there are, more or less.
+    whole : bool
+        Whether they are to be whole numbers.
+    """
+    if greatest <= least:
+        greatest = least + (abs(least) or 1.0)
+    size = max(greatest / about - least / about, 1.0 if whole else 1e-300)
     power = 10.0 ** math.floor(math.log10(size))
-    step = next((each * power for each in _STEPS if each * power >= 0.999 * size), 10 * power)
+    steps = [each * power for each in _STEPS if not whole or (each * power).is_integer()]
+    step = next((each for each in steps if each >= size * (1 - 1e-9)), 10 * power)
     first, last = math.floor(least / step + 1e-9), math.ceil(greatest / step - 1e-9)
-    ticks = tuple(float(f"{step * at:.12g}") for at in range(first, last + 1))
+    return [float(f"{step * at:.12g}") for at in range(first, last + 1)]
+
+
+def linear(least: float, greatest: float, title: str = "", about: int = 5) -> Axis:
+    """Return an axis with round ticks, whose ends are two of them."""
+    ticks = tuple(rounded(least, greatest, about))
     return Axis(ticks[0], ticks[-1], ticks, title)
 
 
-def logarithmic(least: float, greatest: float, title: str) -> Axis:
+def logarithmic(least: float, greatest: float, title: str = "") -> Axis:
     """Return an axis on which equal ratios are equally far, with a tick at powers of ten."""
     first, last = math.floor(math.log10(least)), math.ceil(math.log10(greatest))
     last = max(last, first + 1)
@@ -72,115 +107,168 @@ def logarithmic(least: float, greatest: float, title: str) -> Axis:
     return Axis(10.0**first, 10.0**last, ticks, title, logarithmic=True)
 
 
-def x_of(axis: Axis, value: float) -> float:
-    """Return where a number lies from the left of a chart, in its units."""
-    return _LEFT + axis.share(value) * (_WIDTH - _LEFT - _RIGHT)
+@dataclass(frozen=True)
+class Frame:
+    """A rectangle with axes, in the units of its picture, counted from above left.
+
+    Attributes
+    ----------
+    x, y : Axis
+    left, top, right, bottom : float
+    """
+
+    x: Axis
+    y: Axis
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def at(self, x: float, y: float) -> Point:
+        """Return where a point lies; those outside are moved to the edge."""
+        return (
+            self.left + self.x.share(x) * (self.right - self.left),
+            self.bottom - self.y.share(y) * (self.bottom - self.top),
+        )
+
+    def path(self, points: Iterable[Point], closed: bool = False) -> str:
+        """Return the corners of a line as the ``d`` of a path."""
+        return outline([self.at(*each) for each in points], closed)
 
 
-def y_of(axis: Axis, value: float) -> float:
-    """Return where a number lies from the top of a chart, in its units."""
-    return _HEIGHT - _BOTTOM - axis.share(value) * (_HEIGHT - _TOP - _BOTTOM)
+def framed(x: Axis, y: Axis, size: tuple[int, int] = SIZE) -> Frame:
+    """Return the frame of a chart of a size, which leaves room for what stands at the axes."""
+    left = _LEFT + _CHARACTER * max(len(_shown(each)) for each in y.ticks)
+    return Frame(x, y, left, _TOP, size[0] - _RIGHT, size[1] - _BOTTOM)
 
 
-def path(x: Axis, y: Axis, points: Points, closed: bool = False) -> str:
-    """Return the corners of a line as the ``d`` of a path."""
-    corners = " L".join(f"{x_of(x, at):.1f} {y_of(y, value):.1f}" for at, value in points)
-    return f"M{corners}{'z' if closed else ''}"
+def outline(corners: Iterable[Point], closed: bool = False) -> str:
+    """Return places in a picture as the ``d`` of a path."""
+    return f"M{' L'.join(f'{x:.1f} {y:.1f}' for x, y in corners)}{'z' if closed else ''}"
 
 
-def steps(at: Sequence[float], values: Sequence[float]) -> list[tuple[float, float]]:
-    """Return the corners of a staircase: each value holds up to the next place."""
+def staircase(at: Sequence[float], values: Sequence[float], back: bool = False) -> list[Point]:
+    """Return the corners of a staircase: each value holds up to the next place.
+
+    With ``back`` each value holds back to the place before.
+    """
     corners = [(at[0], values[0])]
-    for place, before, value in zip(at[1:], values[:-1], values[1:], strict=True):
-        corners += [(place, before), (place, value)]
+    for (before, old), (place, new) in pairwise(zip(at, values, strict=True)):
+        corners += [(before, new) if back else (place, old), (place, new)]
     return corners
 
 
-def bar(
-    x: Axis,
-    y: Axis,
-    sides: tuple[float, float],
-    ends: tuple[float, float],
-    style: str,
-    striped: bool = False,
-) -> Html:
+def bar(frame: Frame, sides: Point, ends: Point, style: str, striped: bool = False) -> Html:
     """Return a bar; one of the least count can still be seen.
 
     Parameters
     ----------
-    x, y : Axis
+    frame : Frame
     sides, ends : tuple of float
         Where it begins and ends along each axis.
     style : str
         Its classes.
     striped : bool
     """
-    left, right = (x_of(x, side) for side in sides)
-    low, high = (y_of(y, end) for end in ends)
+    (left, low), (right, high) = (frame.at(*each) for each in zip(sides, ends, strict=True))
     tall = max(_LEAST, low - high)
     left, wide = left + 0.5, right - left - 1
-    outline = f"M{_px(left)} {_px(low)}h{_px(wide)}v{_px(-tall)}h{_px(-wide)}z"
+    corners = [(left, low), (left, low - tall), (left + wide, low - tall), (left + wide, low)]
     lines = stripes(left, low - tall, wide, tall) if striped else None
-    return joined(tag("path", d=outline, class_=style), lines)
+    return joined(tag("path", d=outline(corners, closed=True), class_=style), lines)
 
 
 def stripes(left: float, top: float, wide: float, tall: float) -> Html:
     """Return stripes across a bar, so that it differs from others without colours."""
-    count = int(tall // _STRIPE)
-    lines = [f"M{_px(left)} {_px(top + _STRIPE * (at + 0.5))}h{_px(wide)}" for at in range(count)]
+    heights = [top + _STRIPE * (at + 0.5) for at in range(int(tall // _STRIPE))]
+    lines = [outline([(left, each), (left + wide, each)]) for each in heights]
     return tag("path", d=" ".join(lines), class_="stripes") if lines else Html()
 
 
-def upright(x: Axis, value: float, name: str) -> Html:
+def upright(frame: Frame, value: float, name: str) -> Html:
     """Return a dashed line across a chart, and what it is called."""
-    at = x_of(x, value)
-    side = "end" if at > _WIDTH / 2 else "start"
+    at, _ = frame.at(value, frame.y.low)
+    right = at > (frame.left + frame.right) / 2
     return tag(
         "g",
-        tag("line", x1=_px(at), x2=_px(at), y1=_TOP - 6, y2=_HEIGHT - _BOTTOM),
-        tag("text", name, x=_px(at - 5 if side == "end" else at + 5), y=_TOP + 2, class_=side),
+        tag("path", d=outline([(at, frame.top - 6), (at, frame.bottom)])),
+        _text((at - 5 if right else at + 5, frame.top + 2), name, "end" if right else "start"),
         class_="upright",
     )
 
 
-def plot(x: Axis, y: Axis, said: str, *drawn: Child) -> Html:
+def key(name: Child, *drawn: Child) -> Html:
+    """Return an entry of a legend; what is drawn is 28 by 14."""
+    swatch = tag("svg", drawn, viewBox="0 0 28 14", class_="swatch", aria_hidden="true")
+    return tag("span", swatch, name, class_="key")
+
+
+def axes(frame: Frame, *drawn: Child) -> Html:
+    """Return what is drawn over the lines of the ticks, and the axes."""
+    lines, ups = [], []
+    for each in frame.y.ticks:
+        _, y = frame.at(frame.x.low, each)
+        lines.append(outline([(frame.left, y), (frame.right, y)]))
+        ups.append(_text((frame.left - 6, y + 4), _shown(each), "end"))
+    along = [
+        _text((frame.at(each, frame.y.low)[0], frame.bottom + 16), _shown(each), "along")
+        for each in frame.x.ticks
+    ]
+    base = outline([(frame.left, frame.bottom), (frame.right, frame.bottom)])
+    return joined(
+        tag("path", d=" ".join(lines), class_="lines"),
+        drawn,
+        tag("path", d=base, class_="base"),
+        tag("g", ups, along, aria_hidden="true"),
+        _text((2, frame.top - 16), frame.y.title, "name"),
+        _text((frame.right, frame.bottom + 34), frame.x.title, "name end"),
+    )
+
+
+def plot(frame: Frame, said: str, *drawn: Child, style: str = "") -> Html:
     """Return a chart.
 
     Parameters
     ----------
-    x, y : Axis
+    frame : Frame
     said : str
         What it shows, for those who do not see it.
     *drawn : Child
-        Put over the axes.
+        Put over the lines of the ticks.
+    style : str
+        Classes of the element.
     """
-    bottom = _HEIGHT - _BOTTOM
-    lines = [
-        tag("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=_px(y_of(y, each)), y2=_px(y_of(y, each)))
-        for each in y.ticks
-    ]
-    ups = [
-        tag("text", plain(each), x=_LEFT - 6, y=_px(y_of(y, each) + 4), class_="up")
-        for each in y.ticks
-    ]
-    along = [
-        tag("text", plain(each), x=_px(x_of(x, each)), y=bottom + 16, class_="along")
-        for each in x.ticks
-    ]
     return tag(
         "svg",
-        tag("g", lines, class_="lines"),
-        drawn,
-        tag("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=bottom, y2=bottom, class_="base"),
-        tag("g", ups, along, aria_hidden="true"),
-        tag("text", y.title, x=2, y=12, class_="name"),
-        tag("text", x.title, x=_WIDTH - _RIGHT, y=_HEIGHT - 6, class_="name end"),
-        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+        axes(frame, *drawn),
+        viewBox=f"0 0 {frame.right + _RIGHT:g} {frame.bottom + _BOTTOM:g}",
         role="img",
         aria_label=said,
+        class_=f"plot {style}".strip(),
+    )
+
+
+def picture(width: int, height: int, said: str, *drawn: Child) -> Html:
+    """Return a whole SVG file, in the colours of a page: light or dark, as its reader likes."""
+    style = resources.files("leaveout.verifier.page").joinpath("chart.css").read_text("utf-8")
+    return tag(
+        "svg",
+        tag("title", said),
+        tag("style", Html(style)),
+        tag("rect", width=width, height=height, rx=6, class_="paper"),
+        drawn,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {width} {height}",
+        width=width,
+        height=height,
+        role="img",
         class_="plot",
     )
 
 
-def _px(value: float) -> str:
-    return f"{value:.1f}"
+def _text(at: Point, words: str, style: str) -> Html | None:
+    return tag("text", words, x=f"{at[0]:.1f}", y=f"{at[1]:.1f}", class_=style) if words else None
+
+
+def _shown(tick: float) -> str:
+    return f"{tick:,.0f}" if tick.is_integer() and abs(tick) < 1e6 else plain(tick)

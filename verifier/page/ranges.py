@@ -6,11 +6,12 @@ from leaveout.specs import Call, Compare, Confident, Find, ForAll, Implies, Numb
 from leaveout.verifier.page.amounts import bound, plain, same, span
 from leaveout.verifier.page.markup import Html, tag
 from leaveout.verifier.page.model import Statement
-from leaveout.verifier.page.scale import Scale, scale
+from leaveout.verifier.page.plot import Axis, linear
 from leaveout.verifier.report import Result
 
 __all__ = ["ranges"]
 
+_INSET = 1.0
 _SHARES = frozenset({"certified_accuracy", "collective_accuracy"})
 
 
@@ -27,7 +28,7 @@ def ranges(statement: Statement) -> Html | None:
     ends = [end for row in rows for end in (row.lower, row.upper) if end is not None]
     # A bar without an upper end needs room to show that.
     ends += [1.5 * row.lower for row in rows if row.lower is not None and row.upper is None]
-    axis = scale([*ends, *([] if asked is None else [asked])], _shares(statement))
+    axis = _axis([*ends, *([] if asked is None else [asked])], _shares(statement))
     names = "Lower and upper bound"
     if statement.kind == "find" and len(rows) > 1:
         names += " for each label"
@@ -44,12 +45,25 @@ def ranges(statement: Statement) -> Html | None:
     )
 
 
-def _row(result: Result, axis: Scale, asked: float | None) -> Html:
+def _axis(values: list[float], shares: bool) -> Axis:
+    """Return an axis that holds some numbers, and 0; that of shares of a whole goes up to 1."""
+    low, high = min(0.0, *values), max(0.0, *values)
+    if shares and low >= 0 and high <= 1:
+        return Axis(0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0))
+    return linear(low, high, about=4)
+
+
+def _place(axis: Axis, value: float) -> str:
+    """Return where a number lies, in per cent of the width of what is drawn."""
+    return f"{_INSET + axis.share(value) * (100 - 2 * _INSET):.3f}%"
+
+
+def _row(result: Result, axis: Axis, asked: float | None) -> Html:
     name = "" if result.label is None else f"label {result.label}"
     said = span(result.lower, result.upper)
     lower = axis.low if result.lower is None else result.lower
     upper = axis.high if result.upper is None else result.upper
-    at, to = axis.place(lower), axis.place(upper)
+    at, to = _place(axis, lower), _place(axis, upper)
     lines = [
         tag("line", x1="1%", x2="99%", y1="50%", y2="50%", class_="track"),
         tag("line", x1=at, x2=to, y1="50%", y2="50%", class_="bar"),
@@ -59,7 +73,7 @@ def _row(result: Result, axis: Scale, asked: float | None) -> Html:
     if result.upper is not None:
         lines.append(tag("line", x1=to, x2=to, y1=5, y2=23, class_="end"))
     if asked is not None:
-        place = axis.place(asked)
+        place = _place(axis, asked)
         lines.append(tag("line", x1=place, x2=place, y1=0, y2=28, class_="asked"))
     return tag(
         "div",
@@ -76,13 +90,13 @@ def _row(result: Result, axis: Scale, asked: float | None) -> Html:
     )
 
 
-def _ticks(axis: Scale) -> Html:
+def _ticks(axis: Axis) -> Html:
     last = len(axis.ticks) - 1
     texts = [
         tag(
             "text",
             plain(value),
-            x=axis.place(value),
+            x=_place(axis, value),
             y=11,
             class_="first" if at == 0 else "last" if at == last else None,
         )

@@ -10,7 +10,17 @@ from numpy.typing import NDArray
 from leaveout.verifier.page.amounts import bound, counted, percent, plain
 from leaveout.verifier.page.markup import Child, Html, code, folded, joined, tag
 from leaveout.verifier.page.model import Confidences, Page
-from leaveout.verifier.page.plot import Axis, bar, linear, plot, stripes, upright
+from leaveout.verifier.page.plot import (
+    Axis,
+    Frame,
+    bar,
+    framed,
+    key,
+    linear,
+    plot,
+    stripes,
+    upright,
+)
 from leaveout.verifier.page.tables import Column, table
 
 __all__ = ["histograms"]
@@ -102,14 +112,13 @@ def _panel(page: Page, each: Confidences) -> Html:
     kinds = _kinds(each)
     edges = _edges(x)
     counts = [np.histogram(each.values[mask], edges)[0] for _, _, mask in kinds]
-    y = linear(0.0, float(np.sum(counts, axis=0).max()), "points")
+    frame = framed(x, linear(0.0, float(np.sum(counts, axis=0).max()), "points"))
     picture = plot(
-        x,
-        y,
+        frame,
         f"Histogram of confidences: {above:,} points above the bound, {below:,} at or below it. "
         "The numbers are in the table below.",
-        _bars(x, y, edges, counts, kinds),
-        upright(x, each.upper, f"bound {bound(each.upper, up=True)}"),
+        _bars(frame, edges, counts, kinds),
+        upright(frame, each.upper, f"bound {bound(each.upper, up=True)}"),
     )
     key = tag("p", [_key(kind, name) for kind, name, _ in kinds], class_="keys")
     numbers = _numbers(edges, counts, kinds, each)
@@ -140,7 +149,7 @@ def _edges(x: Axis) -> NDArray[np.float64]:
 
 
 def _bars(
-    x: Axis, y: Axis, edges: NDArray[np.float64], counts: list[Counts], kinds: list[Kind]
+    frame: Frame, edges: NDArray[np.float64], counts: list[Counts], kinds: list[Kind]
 ) -> list[Html]:
     bars = []
     below = np.zeros(len(edges) - 1, np.int64)
@@ -148,7 +157,7 @@ def _bars(
         for place in np.flatnonzero(own):
             sides = float(edges[place]), float(edges[place + 1])
             ends = float(below[place]), float(below[place] + own[place])
-            bars.append(bar(x, y, sides, ends, _STYLES[kind], striped=kind == "wrong"))
+            bars.append(bar(frame, sides, ends, _STYLES[kind], striped=kind == "wrong"))
         below += own
     return bars
 
@@ -158,15 +167,8 @@ _STYLES = {"right": "filled c0", "wrong": "filled c1", "outside": "filled hollow
 
 
 def _key(kind: str, name: str) -> Html:
-    swatch = tag(
-        "svg",
-        tag("path", d="M1 1h26v12h-26z", class_=_STYLES[kind]),
-        stripes(1, 1, 26, 12) if kind == "wrong" else None,
-        viewBox="0 0 28 14",
-        class_="swatch",
-        aria_hidden="true",
-    )
-    return tag("span", swatch, name, class_="key")
+    box = tag("path", d="M1 1h26v12h-26z", class_=_STYLES[kind])
+    return key(name, box, stripes(1, 1, 26, 12) if kind == "wrong" else None)
 
 
 def _numbers(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from leaveout.verifier.page.amounts import bound, duration, plain, span
 from leaveout.verifier.page.markup import Html, code, folded, joined, tag
 from leaveout.verifier.page.model import Page
-from leaveout.verifier.page.plot import Axis, linear, logarithmic, path, plot, steps
+from leaveout.verifier.page.plot import Axis, framed, key, linear, logarithmic, plot, staircase
 from leaveout.verifier.page.tables import Column, table
 from leaveout.verifier.report import TraceRecord
 
@@ -51,15 +51,15 @@ def _chart(name: Html, trace: TraceRecord) -> Html:
     top = min(max(trace.upper), _HIGH * high) if high > 0 else max(trace.upper)
     y = linear(least, max(top, least), "value" if trace.label is None else "confidence")
     times = [max(each, x.low) for each in trace.seconds]
-    lower, upper = steps(times, trace.lower), steps(times, trace.upper)
+    lower, upper = staircase(times, trace.lower), staircase(times, trace.upper)
+    frame = framed(x, y)
     ends = span(trace.lower[-1], trace.upper[-1])
     picture = plot(
-        x,
-        y,
+        frame,
         f"Bounds over time: after {duration(last)} {ends}. The numbers are in the table below.",
-        tag("path", d=path(x, y, [*lower, *reversed(upper)], closed=True), class_="between c0"),
-        tag("path", d=path(x, y, upper), class_="line c0"),
-        tag("path", d=path(x, y, lower), class_="line dashed c1"),
+        tag("path", d=frame.path([*lower, *reversed(upper)], closed=True), class_="between c0"),
+        tag("path", d=frame.path(upper), class_="line c0"),
+        tag("path", d=frame.path(lower), class_="line dashed c1"),
     )
     caption = tag("h3", name), tag("p", f"After {duration(last)}: {ends}.", _above(trace, y))
     return tag(
@@ -83,20 +83,10 @@ def _above(trace: TraceRecord, y: Axis) -> str | None:
 
 def _key() -> Html:
     keys = [
-        tag("span", _swatch(kind), name, class_="key")
+        key(name, tag("path", d="M0 7h28", class_=kind))
         for kind, name in (("line c0", "upper"), ("line dashed c1", "lower"))
     ]
     return tag("p", keys, class_="keys")
-
-
-def _swatch(kind: str) -> Html:
-    return tag(
-        "svg",
-        tag("path", d="M0 7h28", class_=kind),
-        viewBox="0 0 28 14",
-        class_="swatch",
-        aria_hidden="true",
-    )
 
 
 def _numbers(trace: TraceRecord) -> Html:

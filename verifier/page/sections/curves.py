@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 from leaveout.verifier.page.amounts import percent, plain
-from leaveout.verifier.page.drawing import MARKERS, drawn
+from leaveout.verifier.page.drawing import curve, drawn
 from leaveout.verifier.page.markup import Child, Html, code, folded, joined, tag
 from leaveout.verifier.page.model import Page
+from leaveout.verifier.page.plot import key
 from leaveout.verifier.page.series import Chart, Series, charts
 from leaveout.verifier.page.tables import Column, table
 
 __all__ = ["curves"]
 
-_SIZES = ((760, 400), (310, 300))
+_SIZES = {"wide": (760, 400), "slim": (310, 300)}
 _HALF = 0.5
-_SHAPES = {
-    "o": "M14 3a4 4 0 1 0 0 8a4 4 0 0 0 0-8z",
-    "s": "M10.5 3.5h7v7h-7z",
-    "^": "M14 2.5l4.2 8h-8.4z",
-    "D": "M14 2l5 5-5 5-5-5z",
-    "v": "M14 11.5l4.2-8h-8.4z",
-    "P": "M12.4 2.5h3.2v3h3v3.2h-3v3h-3.2v-3h-3V5.5h3z",
-}
 
 
 def curves(page: Page) -> Html | None:
     """Return the charts, None where there is nothing to draw."""
     found = charts(page)
-    return joined(_figure(chart, at) for at, chart in enumerate(found)) if found else None
+    return joined(_figure(chart) for chart in found) if found else None
 
 
-def _figure(chart: Chart, at: int) -> Html:
+def _figure(chart: Chart) -> Html:
     said = _said(chart)
-    pictures = [
-        drawn(chart, size, f"chart-{at}-{which}", said) for which, size in enumerate(_SIZES)
-    ]
+    pictures = [drawn(chart, size, said, style) for style, size in _SIZES.items()]
     caption = tag("figcaption", tag("h3", chart.title), tag("p", _reading(chart)))
-    inner = tag("div", pictures, class_="pictures")
-    return tag("figure", caption, inner, _legend(chart), _data(chart), class_="chart")
+    return tag("figure", caption, pictures, _legend(chart), _data(chart), class_="chart")
 
 
 def _said(chart: Chart) -> str:
@@ -75,7 +65,7 @@ def _legend(chart: Chart) -> Html:
 
 def _legend_row(chart: Chart, each: Series, at: int) -> list[Child]:
     zero = _ends(chart, each, 0) if each.curve.at[0] == 0 else "–"
-    cells: list[Child] = [tag("span", _swatch(at), code(each.label), class_="key"), zero]
+    cells: list[Child] = [key(code(each.label), curve(at, "M0 7h28", [(14, 7)])), zero]
     if chart.shares:
         cells.append(_half(each))
     cells.append(each.sources)
@@ -91,17 +81,6 @@ def _half(each: Series) -> str:
     if lower is None:
         return "not even 0" if each.curve.at[0] == 0 and upper is None else "not known"
     return f"{lower:,}" if lower == upper and not each.gaps else f"at least {lower:,}"
-
-
-def _swatch(at: int) -> Html:
-    return tag(
-        "svg",
-        tag("path", d="M0 7h28", class_=f"line c{at}"),
-        tag("path", d=_SHAPES[MARKERS[at]], class_=f"marks c{at}"),
-        viewBox="0 0 28 14",
-        class_="swatch",
-        aria_hidden="true",
-    )
 
 
 def _data(chart: Chart) -> Html:
