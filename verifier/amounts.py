@@ -1,19 +1,23 @@
-"""Bounds as people read them: rounded outwards, so that they stay bounds."""
+"""Numbers as people read them: bounds are rounded outwards, so that they stay bounds."""
 
 from __future__ import annotations
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
-__all__ = ["bound", "ends"]
+__all__ = ["MISSING", "bound", "counted", "duration", "ends", "percent", "plain", "same", "span"]
 
+MISSING = "–"
 _DIGITS = 6
+_SAME = 1e-9
 _WHOLE = 12
 """Digits before the point up to which a number is written without an exponent."""
 
 
-def bound(value: float, up: bool = False) -> str:
-    """Return six digits, rounded down, or up for an upper bound."""
+def bound(value: float | None, up: bool = False) -> str:
+    """Return six digits, rounded down, or up for an upper bound; a dash for None."""
+    if value is None:
+        return MISSING
     digits = Context(prec=_DIGITS, rounding=ROUND_CEILING if up else ROUND_FLOOR)
     shown = digits.create_decimal(value).normalize(digits)
     # Left to itself a decimal writes 80 as 8e+1.
@@ -28,3 +32,44 @@ def ends(lower: float | None, upper: float | None, missing: str = "-") -> tuple[
         missing if lower is None else bound(lower),
         missing if upper is None else bound(upper, up=True),
     )
+
+
+def plain(value: float) -> str:
+    """Return a number that is no bound."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:.7g}"
+
+
+def percent(value: float) -> str:
+    """Return a share in per cent."""
+    return f"{100 * value:.5g} %"
+
+
+def same(lower: float, upper: float) -> bool:
+    """Whether two bounds differ by no more than what rounding of a float explains."""
+    return abs(upper - lower) <= _SAME * max(abs(lower), abs(upper))
+
+
+def span(lower: float | None, upper: float | None) -> str:
+    """Return what two bounds say of a number, as the end of a sentence that says what it is."""
+    if lower is None and upper is None:
+        return "not known"
+    if lower is None:
+        return f"at most {bound(upper, up=True)}"
+    if upper is None:
+        return f"at least {bound(lower)}"
+    low, high = bound(lower), bound(upper, up=True)
+    if low == high:
+        return low
+    if same(lower, upper):
+        return f"about {upper:.{_DIGITS}g}"
+    return f"between {low} and {high}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in seconds."""
+    return "under 0.1 s" if seconds < 0.05 else f"{seconds:,.1f} s"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

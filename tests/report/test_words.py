@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leaveout.specs import Find, Guarantee, parse
-from leaveout.verifier.page.amounts import bound, span
+from leaveout.verifier.amounts import bound, span
 from leaveout.verifier.page.prose import in_words, vocabulary
 
 DOCS = Path(__file__).parents[2] / "docs"

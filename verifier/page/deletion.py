@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from leaveout.verifier.page.amounts import bound, percent, plain
+from leaveout.verifier.amounts import bound, percent, plain
 from leaveout.verifier.page.facts import facts as listed
 from leaveout.verifier.page.markup import Child, Html, folded, joined, tag
 from leaveout.verifier.page.tables import Column, table

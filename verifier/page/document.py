@@ -6,7 +6,7 @@ from collections import Counter
 from importlib import resources
 
 import leaveout
-from leaveout.verifier.page.amounts import counted, plain
+from leaveout.verifier.amounts import counted, plain
 from leaveout.verifier.page.icons import icon
 from leaveout.verifier.page.markup import Html, clean, code, joined, tag
 from leaveout.verifier.page.model import Page, overall

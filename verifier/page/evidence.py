@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from leaveout.models.train.encoding import cell_text, feature_text
-from leaveout.verifier.page.amounts import counted, plain
+from leaveout.verifier.amounts import counted, plain
 from leaveout.verifier.page.facts import facts
 from leaveout.verifier.page.markup import Child, Html, folded, joined, tag
 from leaveout.verifier.page.model import Page

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from leaveout.verifier.page.amounts import plain
+from leaveout.verifier.amounts import plain
 from leaveout.verifier.page.markup import Html, folded, joined, tag
+from leaveout.verifier.report import Fact
 
 __all__ = ["facts"]
 
@@ -23,8 +24,6 @@ _NAMES = {
 }
 _OPEN = 24
 _MOST = 2000
-
-Fact = int | float | str | tuple[int, ...]
 
 
 def facts(found: Mapping[str, Fact]) -> Html | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leaveout.verifier.page.amounts import plain
+from leaveout.verifier.amounts import plain
 from leaveout.verifier.page.markup import Html, tag
 
 __all__ = ["icon", "surely", "verdict"]

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.specs import Confident
+from leaveout.verifier.amounts import MISSING
 from leaveout.verifier.page.written import Specification, Written
 from leaveout.verifier.report import BoxRecord, Report, Result, Verdict
 
-__all__ = ["Confidences", "Page", "Run", "Statement", "overall"]
+__all__ = ["Confidences", "Page", "Run", "Statement", "label", "overall"]
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,13 @@ class Page:
         found = (result.box for run in self.runs for result in run.report.results)
         distinct = dict.fromkeys(box for box in found if box.lower)
         return {box: number for number, box in enumerate(distinct, start=1)}
+
+
+def label(result: Result) -> str:
+    """Return what label a result is of; a dash where it is not about inputs at all."""
+    if result.label is not None:
+        return str(result.label)
+    return "all" if result.box.lower else MISSING
 
 
 def overall(verdicts: Iterable[Verdict]) -> Verdict:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import resources
 from itertools import pairwise
 
-from leaveout.verifier.page.amounts import plain
+from leaveout.verifier.amounts import plain
 from leaveout.verifier.page.markup import Child, Html, joined, tag
 
 __all__ = [
@@ -88,7 +88,8 @@ def rounded(least: float, greatest: float, about: int = 5, whole: bool = False) 
     power = 10.0 ** math.floor(math.log10(size))
     steps = [each * power for each in _STEPS if not whole or (each * power).is_integer()]
     step = next((each for each in steps if each >= size * (1 - 1e-9)), 10 * power)
-    first, last = math.floor(least / step + 1e-9), math.ceil(greatest / step - 1e-9)
+    first = math.floor(least / step + 1e-9)
+    last = max(first + 1, math.ceil(greatest / step - 1e-9))
     return [float(f"{step * at:.12g}") for at in range(first, last + 1)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leaveout.specs import Call, Compare, Confident, Find, ForAll, Implies, Number
-from leaveout.verifier.page.amounts import bound, plain, same, span
+from leaveout.verifier.amounts import bound, plain, same, span
 from leaveout.verifier.page.markup import Html, tag
 from leaveout.verifier.page.model import Statement
 from leaveout.verifier.page.plot import Axis, linear

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.page.amounts import bound, counted, percent, plain
+from leaveout.verifier.amounts import bound, counted, percent, plain
 from leaveout.verifier.page.markup import Child, Html, code, folded, joined, tag
 from leaveout.verifier.page.model import Confidences, Page
 from leaveout.verifier.page.plot import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leaveout.verifier.page.amounts import bound, duration, plain, span
+from leaveout.verifier.amounts import bound, duration, plain, span
 from leaveout.verifier.page.markup import Html, code, folded, joined, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.plot import Axis, framed, key, linear, logarithmic, plot, staircase

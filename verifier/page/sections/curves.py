@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leaveout.verifier.page.amounts import percent, plain
+from leaveout.verifier.amounts import percent, plain
 from leaveout.verifier.page.drawing import curve, drawn
 from leaveout.verifier.page.markup import Child, Html, code, folded, joined, tag
 from leaveout.verifier.page.model import Page

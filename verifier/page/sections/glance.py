@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from leaveout.verifier.amounts import ends
-from leaveout.verifier.page.amounts import MISSING, duration, label
+from leaveout.verifier.amounts import MISSING, duration, ends
 from leaveout.verifier.page.icons import verdict
 from leaveout.verifier.page.markup import Child, Html, code, tag
-from leaveout.verifier.page.model import Page, Statement
+from leaveout.verifier.page.model import Page, Statement, label
 from leaveout.verifier.page.tables import Column, table
 from leaveout.verifier.report import Result
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from leaveout.verifier.page.amounts import bound, counted
+from leaveout.verifier.amounts import bound, counted
 from leaveout.verifier.page.markup import Html, code, joined, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.report import GroupRecord, GroupsRecord

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leaveout.verifier.page.amounts import counted, plain
+from leaveout.verifier.amounts import counted, plain
 from leaveout.verifier.page.markup import Child, Html, folded, joined, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.tables import Column, table

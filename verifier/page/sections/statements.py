@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from leaveout.specs import Param
-from leaveout.verifier.page.amounts import bound, counted, duration, label, span
+from leaveout.verifier.amounts import bound, counted, duration, span
 from leaveout.verifier.page.deletion import computed
 from leaveout.verifier.page.evidence import evidence
 from leaveout.verifier.page.icons import surely, verdict
 from leaveout.verifier.page.markup import Child, Html, code, folded, joined, tag
-from leaveout.verifier.page.model import Page, Run, Statement
+from leaveout.verifier.page.model import Page, Run, Statement, label
 from leaveout.verifier.page.prose import in_words, vocabulary
 from leaveout.verifier.page.ranges import ranges
 from leaveout.verifier.page.tables import Column, table
