@@ -53,8 +53,6 @@ def report(
 
     For example: leaveout verify idp.spec --json result.json, then leaveout report result.json
 
-    Curves need matplotlib, which the extra 'report' installs.
-
     Exit status: 0 the page is written, 2 bad input.
     """
     from leaveout.verifier.cli.target import reader_may_leave
