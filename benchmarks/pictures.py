@@ -12,11 +12,11 @@ from __future__ import annotations
 import argparse
 import json
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 from histogram import answered, histogram
-from svg import Panel, Sheet
 
 from leaveout.bab import EngineResult, Instance
 from leaveout.bab.native.files.records import Record
@@ -25,14 +25,51 @@ from leaveout.bab.native.leaks import Leaks
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.search import NativeSearch
 from leaveout.models.train import Recipe
+from leaveout.verifier.amounts import bound, span
+from leaveout.verifier.page.markup import Child, Html, tag
+from leaveout.verifier.page.plot import Axis, Frame, axes, outline, picture
+from leaveout.verifier.page.sections.courses import course
+from leaveout.verifier.report import TraceRecord
 
 from families import OUT, question
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 
-KINDS = {"members": "green", "input": "blue", "phase": "purple"}
+BLUE, ORANGE, GREEN, PURPLE, SOFT, INK = "c0", "c1", "c2", "c3", "soft", "ink"
+
+KINDS = {"members": GREEN, "input": BLUE, "phase": PURPLE}
 
 Floats = np.ndarray
+Point = tuple[float, float]
+
+
+def line(*lines: Iterable[Point], colour: str, wide: float = 2.0, dashed: bool = False) -> Html:
+    """Return lines of one colour."""
+    path = " ".join(outline(each) for each in lines)
+    style = f"line {'dashed ' if dashed else ''}{colour}"
+    return tag("path", d=path, class_=style, style=f"stroke-width:{wide:g}")
+
+
+def area(*shapes: Iterable[Point], colour: str, opacity: float) -> Html:
+    """Fill shapes as one, so that no seams show between them."""
+    path = " ".join(outline(each, closed=True) for each in shapes)
+    return tag("path", d=path, class_=f"between {colour}", style=f"opacity:{opacity:g}")
+
+
+def dot(at: Point, colour: str, radius: float = 3.0) -> Html:
+    """Return a dot with a rim, so that it shows on any ground."""
+    return tag("circle", cx=f"{at[0]:.1f}", cy=f"{at[1]:.1f}", r=radius, class_=f"marks {colour}")
+
+
+def text(at: Point, words: str, style: str = "name") -> Html:
+    """Return words."""
+    return tag("text", words, x=f"{at[0]:.1f}", y=f"{at[1]:.1f}", class_=style)
+
+
+def save(path: Path, size: tuple[int, int], said: str, *drawn: Child) -> None:
+    """Write a picture."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{picture(*size, said, *drawn)}\n", encoding="utf-8")
 
 
 def moons(width: int, epochs: int, members: int | None = None) -> Instance:
@@ -57,40 +94,41 @@ def searched(instance: Instance, label: int, gap: float) -> tuple[EngineResult, 
 
 def hull(path: Path) -> None:
     """Draw where (z, e) can be, for a pair of ReLUs and for a tied pair."""
-    least, most, low, high = -2.0, 2.0, -0.7, 1.0
+    least, most, low, high = -2.4, 2.0, -0.7, 1.0
     p, q = max(high, 0.0), max(-low, 0.0)
-    sheet = Sheet(660, 270, "What e can be given z: the true pair, and the two cases of a tied one")
-    z = np.linspace(least, most, 81)
+    z = np.linspace(least, most, 89)
     relu = np.maximum(z, 0)
     above, below = np.maximum(z + high, 0) - relu, np.maximum(z + low, 0) - relu
+    pair = [*zip(z, above, strict=True), *zip(z[::-1], below[::-1], strict=True)]
+    drawn: list[Html] = []
     for number, name in enumerate(("true pair", "tied pair: on or off")):
-        panel = Panel(sheet, 48 + 320 * number, 44, 262, 180, (least, most), (-1.1, 1.4))
+        left = 48 + 320 * number
+        frame = Frame(Axis(least, most, ()), Axis(-1.1, 1.4, ()), left, 44, left + 262, 224)
         for edge, word in ((-p, "−p"), (q, "q")):
-            sheet.line([panel.at(edge, -1.1), panel.at(edge, 1.4)], "soft", 1, dash="3 3")
-            at = panel.at(edge, -1.1)
-            sheet.text((at[0], at[1] + 16), word, anchor="middle")
-        sheet.line([panel.at(least, 0), panel.at(most, 0)], "soft", 1)
-        area = [panel.at(a, b) for a, b in zip(z, above, strict=True)]
-        area += [panel.at(a, b) for a, b in zip(z[::-1], below[::-1], strict=True)]
-        sheet.shapes([area], "blue", 0.3 if number == 0 else 0.13)
-        if number == 0:
-            sheet.line([*area, area[0]], "blue", 1.5)
+            ends = [frame.at(edge, -1.1), frame.at(edge, 1.4)]
+            drawn += [line(ends, colour=SOFT, wide=1, dashed=True)]
+            drawn += [text((ends[0][0], ends[0][1] + 16), word, "name along")]
+        drawn += [line([frame.at(least, 0), frame.at(most, 0)], colour=SOFT, wide=1)]
+        shape = [frame.at(*each) for each in pair]
+        drawn += [area(shape, colour=BLUE, opacity=0.13 if number else 0.3)]
+        if number:
+            tied = [(-p, low), (most, low), (most, high), (-p, high), (-p, low)]
+            drawn += [line([frame.at(*each) for each in tied], colour=PURPLE)]
+            drawn += [line([frame.at(least, 0), frame.at(q, 0)], colour=ORANGE, wide=4)]
+            x, y = frame.at(1.45, high)
+            drawn += [text((x, y - 7), "on: e = d", f"label along {PURPLE}")]
+            x, y = frame.at(least, 0)
+            drawn += [text((x, y - 9), "off: e = 0", f"label {ORANGE}")]
         else:
-            corners = [(-p, low), (most, low), (most, high), (-p, high), (-p, low)]
-            sheet.line([panel.at(*c) for c in corners], "purple", 2)
-            sheet.line([panel.at(least, 0), panel.at(q, 0)], "orange", 4)
-            at = panel.at(1.45, high)
-            sheet.text((at[0], at[1] - 7), "on: e = d", colour="purple", anchor="middle")
-            at = panel.at(least, 0)
-            sheet.text((at[0], at[1] - 9), "off: e = 0", colour="orange")
-        at = panel.at(least, 1.4)
-        sheet.text((at[0], at[1] - 16), name, size=13)
-        sheet.text(panel.at(most, -1.1), "z", anchor="end")
-        sheet.text((at[0] - 8, at[1] + 8), "e", anchor="end")
+            drawn += [line([*shape, shape[0]], colour=BLUE, wide=1.5)]
+        x, y = frame.at(least, 1.4)
+        drawn += [text((x, y - 16), name, f"label {INK}"), text((x - 8, y + 8), "e", "name end")]
+        drawn += [text(frame.at(most, -1.1), "z", "name end")]
         for value, word in ((high, "du"), (low, "dl")):
-            at = panel.at(least, value)
-            sheet.text((at[0] - 8, at[1] + 4), word, anchor="end", size=11)
-    sheet.save(path)
+            x, y = frame.at(least, value)
+            drawn += [text((x - 8, y + 4), word, "end")]
+    said = "What e can be given z: the true pair, and the two cases of a tied one"
+    save(path, (660, 270), said, drawn)
 
 
 def contour(values: Floats, level: float = 0.0) -> list[tuple[Floats, Floats]]:
@@ -115,49 +153,45 @@ def leak(path: Path, instance: Instance, result: EngineResult) -> None:
     witness = result.witness
     assert witness is not None
     label, size = witness.label, 161
-    axis = np.linspace(0.0, 1.0, size)
-    points = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    along = np.linspace(0.0, 1.0, size)
+    points = np.stack(np.meshgrid(along, along, indexing="ij"), axis=-1).reshape(-1, 2)
     scores = instance.network.stack.scores(points[None])[0]
     other = instance.members.take([witness.member]).scores(points[None])[0]
     own = (scores[:, label] - scores[:, 1 - label]).reshape(size, size)
     its = (other[:, label] - other[:, 1 - label]).reshape(size, size)
-    sheet = Sheet(580, 376, "Decision boundaries of N and of one member, and where it leaks")
-    panel = Panel(sheet, 40, 28, 310, 310, (0, 1), (0, 1))
+    axis = Axis(0.0, 1.0, (0.0, 0.5, 1.0))
+    frame = Frame(axis, axis, 40, 28, 350, 338)
     leaks = (own > 0) & (its <= 0)
     half = 0.51 / (size - 1)
     cells = []
     for i in range(size):
         row = np.flatnonzero(np.diff(np.concatenate([[0], leaks[i].astype(int), [0]])))
         for start, stop in zip(row[::2], row[1::2], strict=True):
-            low, high = axis[start] - half, axis[stop - 1] + half
+            low, high = along[start] - half, along[stop - 1] + half
             corners = [(-half, low), (half, low), (half, high), (-half, high)]
-            cells.append([panel.at(axis[i] + dx, y) for dx, y in corners])
-    sheet.shapes(cells, "orange", 0.5)
-    for values, colour in ((own, "blue"), (its, "purple")):
-        ends = contour(values)
-        scaled = ((a / (size - 1), b / (size - 1)) for a, b in ends)
-        sheet.segments(((panel.at(*a), panel.at(*b)) for a, b in scaled), colour)
-    panel.axes([0, 0.5, 1], [0, 0.5, 1])
-    sheet.dot(panel.at(float(witness.x[0]), float(witness.x[1])), "ink", 5)
+            cells.append([frame.at(along[i] + dx, y) for dx, y in corners])
+    drawn: list[Html] = [area(*cells, colour=ORANGE, opacity=0.5)]
+    for values, colour in ((own, BLUE), (its, PURPLE)):
+        ends = [[frame.at(*(each / (size - 1))) for each in pair] for pair in contour(values)]
+        drawn += [line(*ends, colour=colour)]
+    drawn += [dot(frame.at(float(witness.x[0]), float(witness.x[1])), INK, 5)]
     legend = [
-        ("blue", ["N's boundary"]),
-        ("purple", [f"without point {witness.removed}"]),
-        ("orange", [f"leak: N answers {label},", f"the member {1 - label}"]),
-        ("ink", ["worst leak found:", f"confidence {witness.confidence:.4f}"]),
+        (BLUE, ["N's boundary"]),
+        (PURPLE, [f"without point {witness.removed}"]),
+        (ORANGE, [f"leak: N answers {label},", f"the member {1 - label}"]),
+        (INK, ["worst leak found:", f"confidence {bound(witness.confidence)}"]),
     ]
+    said: list[Html] = []
     y = 60
     for colour, words in legend:
-        if colour == "ink":
-            sheet.dot((379, y - 4), colour, 5)
-        else:
-            sheet.line([(371, y - 4), (387, y - 4)], colour, 4)
-        for word in words:
-            sheet.text((396, y), word)
-            y += 17
-        y += 13
-    sheet.text((396, y - 13), "over all members proved:")
-    sheet.text((396, y + 4), f"none above {result.upper:.4f}")
-    sheet.save(path)
+        mark = [(371, y - 4), (387, y - 4)]
+        said += [dot((379, y - 4), INK, 5) if colour == INK else line(mark, colour=colour, wide=4)]
+        said += [text((396, y + 17 * at), word) for at, word in enumerate(words)]
+        y += 17 * len(words) + 13
+    said += [text((396, y - 13), "over all members proved:")]
+    said += [text((396, y + 4), f"none above {bound(result.upper, up=True)}")]
+    title = "Decision boundaries of N and of one member, and where it leaks"
+    save(path, (590, 376), title, axes(frame, drawn), said)
 
 
 def tree(path: Path, records: list[Record], result: EngineResult) -> None:
@@ -181,7 +215,7 @@ def tree(path: Path, records: list[Record], result: EngineResult) -> None:
     for root in children[-1]:
         place(root, 0)
     deepest = max(depth for _, depth in places.values())
-    sheet = Sheet(760, 96 + 26 * deepest, f"A tree of {len(places)} nodes")
+    drawn: list[Html] = []
 
     def at(ident: int) -> tuple[float, float]:
         x, depth = places[ident]
@@ -190,98 +224,53 @@ def tree(path: Path, records: list[Record], result: EngineResult) -> None:
     for record in records:
         if record.parent >= 0:
             colour = KINDS[record.split.kind]
-            sheet.line([at(record.parent), at(record.ident)], colour, 1.2)
+            drawn += [line([at(record.parent), at(record.ident)], colour=colour, wide=1.2)]
     left_open = False
     for record in records:
         inner = bool(children[record.ident])
         still = not (result.closed or inner) and record.status == OPEN
         left_open |= still
-        sheet.dot(at(record.ident), "orange" if still else "ink" if inner else "soft", 3.2)
+        drawn += [dot(at(record.ident), ORANGE if still else INK if inner else SOFT, 3.2)]
     x = 24.0
-    entries = [
-        ("green", "members split"),
-        ("blue", "input split"),
-        ("purple", "phase tied"),
-    ]
+    entries = [(GREEN, "members split"), (BLUE, "input split"), (PURPLE, "phase tied")]
     for colour, words in entries:
-        sheet.line([(x, 22), (x + 18, 22)], colour, 3)
-        sheet.text((x + 24, 26), words)
-        x += 40 + 6.6 * len(words)
-    states = [("ink", "split"), ("soft", "closed")]
+        drawn += [line([(x, 22), (x + 18, 22)], colour=colour, wide=3)]
+        drawn += [text((x + 24, 26), words)]
+        x += 40 + 7.6 * len(words)
+    states = [(INK, "split"), (SOFT, "closed")]
     if left_open:
-        states.append(("orange", "open at the end"))
+        states.append((ORANGE, "open at the end"))
     for colour, words in states:
-        sheet.dot((x + 6, 22), colour, 4)
-        sheet.text((x + 14, 26), words)
-        x += 34 + 6.6 * len(words)
-    sheet.text(
-        (24, 46),
+        drawn += [dot((x + 6, 22), colour, 4), text((x + 14, 26), words)]
+        x += 34 + 7.6 * len(words)
+    said = (
         f"{len(places)} nodes over {len(result.member_upper)} members: "
-        f"no leak above {result.upper:.4f}, one at {result.lower:.4f}",
-        colour="soft",
-        size=11,
+        f"no leak above {bound(result.upper, up=True)}, one at {bound(result.lower)}"
     )
-    sheet.save(path)
+    title = f"A tree of {len(places)} nodes"
+    save(path, (760, 96 + 26 * deepest), title, drawn, text((24, 46), said, ""))
 
 
 def gap(path: Path, traces: list[Path]) -> None:
     """Draw lower and upper bounds over time."""
     runs: dict[tuple[str, int, int], list[tuple[float, float, float]]] = defaultdict(list)
     for trace in traces:
-        for text in trace.read_text().splitlines():
-            line = json.loads(text)
-            if line["engine"] == "native":
-                key = line["row"], line["label"], line["members"]
-                runs[key].append((line["seconds"], line["lower"], line["upper"]))
-    columns = 2
-    rows = -(-len(runs) // columns)
-    sheet = Sheet(720, 40 + 206 * rows, "Lower and upper bounds over time")
-    sheet.text((52, 22), "upper bound, proved", colour="blue")
-    sheet.text((190, 22), "lower bound, replayed", colour="orange")
+        for each in map(json.loads, trace.read_text().splitlines()):
+            if each["engine"] == "native":
+                key = each["row"], each["label"], each["members"]
+                runs[key].append((each["seconds"], each["lower"], each["upper"]))
+    drawn = [text((24, 26), "upper bound, proved", f"label {BLUE}")]
+    drawn += [text((190, 26), "lower bound, replayed (dashed)", f"label {ORANGE}")]
     for number, ((name, label, members), moments) in enumerate(runs.items()):
-        left, top = 52 + 350 * (number % columns), 66 + 206 * (number // columns)
-        end = max(10.0, moments[-1][0])
-        found = [moment for moment in moments if moment[1] > 0]
-        bottom = 0.7 * found[-1][1]
-        ends = bottom, 1.2 * max(high for _, _, high in found)
-        panel = Panel(sheet, left, top, 240, 118, (0.1, end), ends, log_x=True, log_y=True)
-        upper = steps(panel, [(seconds, high) for seconds, _, high in moments])
-        lower = steps(panel, [(seconds, max(low, bottom)) for seconds, low, _ in moments])
-        sheet.shapes([[*upper, *lower[::-1]]], "soft", 0.18)
-        sheet.line(upper, "blue", 2)
-        sheet.line(lower, "orange", 2)
-        panel.axes([t for t in (0.1, 1, 10, 100, 1000) if t <= end], ticks(ends))
+        times, lower, upper = zip(*moments, strict=True)
+        x, y = 20 + 460 * (number % 2), 62 + 290 * (number // 2)
+        chart = course(TraceRecord(label=label, seconds=times, lower=lower, upper=upper))
         title = f"{name.replace('/', ' ')}, label {label}, {members:,} members"
-        sheet.text((left, top - 10), title, size=13)
-        sheet.text((left + 240, top + 150), "seconds", anchor="end", size=11)
-        # Beside the ends of the lines, apart where these meet.
-        (x, high), (_, low) = upper[-1], lower[-1]
-        apart = max(0.0, 14 - (low - high)) / 2
-        sheet.text((x + 6, high + 4 - apart), f"{moments[-1][2]:.4f}", colour="blue", size=11)
-        sheet.text((x + 6, low + 4 + apart), f"{moments[-1][1]:.4f}", colour="orange", size=11)
-    sheet.save(path)
-
-
-def ticks(ends: tuple[float, float]) -> list[float]:
-    """Return a few round numbers between two."""
-    for digits in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)):
-        values = [d * 10.0**e for e in range(-5, 4) for d in digits]
-        values = [value for value in values if ends[0] <= value <= ends[1]]
-        if len(values) >= 3:
-            return values
-    return values
-
-
-def steps(panel: Panel, moments: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the corners of a step function that keeps each value until the next."""
-    corners: list[tuple[float, float]] = []
-    before = None
-    for seconds, value in moments:
-        if before is not None:
-            corners.append(panel.at(seconds, before))
-        corners.append(panel.at(seconds, value))
-        before = value
-    return corners
+        ends = f"at last {span(lower[-1], upper[-1])}"
+        drawn += [text((x, y), title, f"label {INK}"), text((x, y + 17), ends, "")]
+        drawn += [tag("svg", chart, x=x, y=y + 24, width=440, height=240)]
+    size = 920, 60 + 290 * -(-len(runs) // 2)
+    save(path, size, "Lower and upper bounds over time", drawn)
 
 
 def main() -> None:

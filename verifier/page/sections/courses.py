@@ -9,7 +9,7 @@ from leaveout.verifier.page.plot import Axis, framed, key, linear, logarithmic, 
 from leaveout.verifier.page.tables import Column, table
 from leaveout.verifier.report import TraceRecord
 
-__all__ = ["courses"]
+__all__ = ["course", "courses"]
 
 _SOONEST = 1e-3
 _LONG = 20.0
@@ -43,35 +43,44 @@ def _named(name: str, trace: TraceRecord, file: str) -> Html:
     return joined(code(name), f"{label}{where}")
 
 
-def _chart(name: Html, trace: TraceRecord) -> Html:
-    last = trace.seconds[-1]
-    x = _times(max(trace.seconds[1], _SOONEST), last)
-    high = max(trace.lower[-1], trace.upper[-1])
-    least = min(0.0, *trace.lower)
-    top = min(max(trace.upper), _HIGH * high) if high > 0 else max(trace.upper)
-    y = linear(least, max(top, least), "value" if trace.label is None else "confidence")
+def course(trace: TraceRecord) -> Html:
+    """Return the chart of a search as an SVG element."""
+    x, y = _axes(trace)
+    frame = framed(x, y)
     times = [max(each, x.low) for each in trace.seconds]
     lower, upper = staircase(times, trace.lower), staircase(times, trace.upper)
-    frame = framed(x, y)
-    ends = span(trace.lower[-1], trace.upper[-1])
-    picture = plot(
+    return plot(
         frame,
-        f"Bounds over time: after {duration(last)} {ends}. The numbers are in the table below.",
+        f"Bounds over time: {_end(trace)}. The numbers are in the table below.",
         tag("path", d=frame.path([*lower, *reversed(upper)], closed=True), class_="between c0"),
         tag("path", d=frame.path(upper), class_="line c0"),
         tag("path", d=frame.path(lower), class_="line dashed c1"),
     )
-    caption = tag("h3", name), tag("p", f"After {duration(last)}: {ends}.", _above(trace, y))
-    return tag(
-        "figure", tag("figcaption", caption), picture, _key(), _numbers(trace), class_="panel"
-    )
 
 
-def _times(first: float, last: float) -> Axis:
-    title = "seconds"
+def _chart(name: Html, trace: TraceRecord) -> Html:
+    end = _end(trace)
+    said = tag("p", f"{end[:1].upper()}{end[1:]}.", _above(trace, _axes(trace)[1]))
+    caption = tag("figcaption", tag("h3", name), said)
+    return tag("figure", caption, course(trace), _key(), _numbers(trace), class_="panel")
+
+
+def _end(trace: TraceRecord) -> str:
+    """Say what is known at last."""
+    return f"after {duration(trace.seconds[-1])}: {span(trace.lower[-1], trace.upper[-1])}"
+
+
+def _axes(trace: TraceRecord) -> tuple[Axis, Axis]:
+    """Return axes of time and of bounds."""
+    first, last = max(trace.seconds[1], _SOONEST), trace.seconds[-1]
     if last / first > _LONG:
-        return logarithmic(first, last, title)
-    return linear(0.0, max(last, first), title)
+        x = logarithmic(first, last, "seconds")
+    else:
+        x = linear(0.0, max(last, first), "seconds")
+    high = max(trace.lower[-1], trace.upper[-1])
+    least = min(0.0, *trace.lower)
+    top = min(max(trace.upper), _HIGH * high) if high > 0 else max(trace.upper)
+    return x, linear(least, max(top, least), "value" if trace.label is None else "confidence")
 
 
 def _above(trace: TraceRecord, y: Axis) -> str | None:
