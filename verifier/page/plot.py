@@ -272,4 +272,4 @@ def _text(at: Point, words: str, style: str) -> Html | None:
 
 
 def _shown(tick: float) -> str:
-    return f"{tick:,.0f}" if tick.is_integer() and abs(tick) < 1e6 else plain(tick)
+    return f"{tick:,.0f}" if tick.is_integer() and abs(tick) < 1e7 else plain(tick)
