@@ -80,9 +80,8 @@ def test_a_staircase_holds_each_value_up_to_the_next_place_or_back_to_the_one_be
 def test_what_stands_beside_an_axis_has_room():
     few, many = (framed(linear(0.0, 1.0), linear(0.0, top)).left for top in (100.0, 900_000.0))
     assert few < many
-    ticks = re.findall(
-        r">([^<]+)</text>", axes(framed(linear(0, 1), Axis(0, 1e7, (2e4, 1e6, 1e7))))
-    )
+    frame = framed(linear(0.0, 1.0), Axis(0.0, 1e7, (2e4, 1e6, 1e7)))
+    ticks = re.findall(r">([^<]+)</text>", axes(frame))
     assert {"20,000", "1,000,000", "1e+07"} <= set(ticks)
 
 

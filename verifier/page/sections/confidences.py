@@ -23,7 +23,7 @@ from leaveout.verifier.page.plot import (
 )
 from leaveout.verifier.page.tables import Column, table
 
-__all__ = ["histograms"]
+__all__ = ["histogram", "histograms"]
 
 _BINS = 6
 """Between two ticks."""
@@ -108,22 +108,22 @@ def _panel(page: Page, each: Confidences) -> Html:
         code(each.statement),
         f" gives, {below:,} at or below it, {outside:,} outside the set of inputs.",
     )
-    x = linear(0.0, max(float(each.values.max()), each.upper), "confidence")
-    kinds = _kinds(each)
-    edges = _edges(x)
-    counts = [np.histogram(each.values[mask], edges)[0] for _, _, mask in kinds]
+    keys = tag("p", [_key(kind, name) for kind, name, _ in _kinds(each)], class_="keys")
+    caption = tag("figcaption", head, tag("p", *said))
+    return tag("figure", caption, histogram(each), keys, _numbers(each), class_="panel")
+
+
+def histogram(each: Confidences) -> Html:
+    """Return the chart of the points that get one label as an SVG element."""
+    above, below, _ = _parts(each)
+    x, counts = _counts(each)
     frame = framed(x, linear(0.0, float(np.sum(counts, axis=0).max()), "points"))
-    picture = plot(
+    return plot(
         frame,
         f"Histogram of confidences: {above:,} points above the bound, {below:,} at or below it. "
         "The numbers are in the table below.",
-        _bars(frame, edges, counts, kinds),
+        _bars(frame, counts, _kinds(each)),
         upright(frame, each.upper, f"bound {bound(each.upper, up=True)}"),
-    )
-    key = tag("p", [_key(kind, name) for kind, name, _ in kinds], class_="keys")
-    numbers = _numbers(edges, counts, kinds, each)
-    return tag(
-        "figure", tag("figcaption", head, tag("p", *said)), picture, key, numbers, class_="panel"
     )
 
 
@@ -144,14 +144,18 @@ def _kinds(each: Confidences) -> list[Kind]:
     return kinds
 
 
+def _counts(each: Confidences) -> tuple[Axis, list[Counts]]:
+    """Return the axis of confidences, and of each kind how many points fall into each bin."""
+    x = linear(0.0, max(float(each.values.max()), each.upper), "confidence")
+    return x, [np.histogram(each.values[mask], _edges(x))[0] for _, _, mask in _kinds(each)]
+
+
 def _edges(x: Axis) -> NDArray[np.float64]:
     return np.linspace(x.low, x.high, _BINS * (len(x.ticks) - 1) + 1)
 
 
-def _bars(
-    frame: Frame, edges: NDArray[np.float64], counts: list[Counts], kinds: list[Kind]
-) -> list[Html]:
-    bars = []
+def _bars(frame: Frame, counts: list[Counts], kinds: list[Kind]) -> list[Html]:
+    bars, edges = [], _edges(frame.x)
     below = np.zeros(len(edges) - 1, np.int64)
     for (kind, _, _), own in zip(kinds, counts, strict=True):
         for place in np.flatnonzero(own):
@@ -171,14 +175,13 @@ def _key(kind: str, name: str) -> Html:
     return key(name, box, stripes(1, 1, 26, 12) if kind == "wrong" else None)
 
 
-def _numbers(
-    edges: NDArray[np.float64], counts: list[Counts], kinds: list[Kind], each: Confidences
-) -> Html:
+def _numbers(each: Confidences) -> Html:
+    x, counts = _counts(each)
     columns = [Column("From", number=True), Column("to", number=True)]
-    columns += [Column(name, number=True) for _, name, _ in kinds]
+    columns += [Column(name, number=True) for _, name, _ in _kinds(each)]
     held = [
         (low, high, [int(own[place]) for own in counts])
-        for place, (low, high) in enumerate(pairwise(edges))
+        for place, (low, high) in enumerate(pairwise(_edges(x)))
     ]
     rows = [[plain(float(low)), plain(float(high)), *map(str, own)] for low, high, own in held]
     title = f"Points of label {each.label} by confidence"
