@@ -12,11 +12,22 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from svg import Panel, Sheet
 
 import leaveout
 from leaveout.models import confidence, load_family, load_network
 from leaveout.verifier.guard import Guard
+from leaveout.verifier.page.markup import Child, Html, joined, tag
+from leaveout.verifier.page.plot import (
+    Axis,
+    Frame,
+    axes,
+    bar,
+    framed,
+    linear,
+    outline,
+    picture,
+    upright,
+)
 
 __all__ = ["Answered", "answered", "histogram"]
 
@@ -25,10 +36,13 @@ EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "breast_cancer"
 WIDTH = 0.25
 """Of a bar, in confidence."""
 
+HEIGHT = 240
+"""Of the chart of one label."""
+
 KINDS = (
-    (1, "blue", "above the bound: given as they are"),
-    (2, "soft", "below it, but all {members} members agree: given as they are"),
-    (3, "orange", "below it, and some member answers otherwise: noised"),
+    (1, "filled c0", "above the bound: given as they are"),
+    (2, "filled c5", "below it, but all {members} members agree: given as they are"),
+    (3, "filled c1", "below it, and some member answers otherwise: noised"),
 )
 """Tiers of the guard in the order in which they are stacked, from the axis up."""
 
@@ -96,37 +110,29 @@ def histogram(path: Path, found: Answered) -> None:
     """Draw a histogram of confidences a label, with the bound that is proved of it."""
     last = float(np.ceil(found.confidences.max()))
     edges = np.arange(0.0, last + WIDTH / 2, WIDTH)
-    counts = [
-        [
-            np.histogram(found.confidences[(found.labels == label) & (found.tiers == tier)], edges)[
-                0
-            ]
+    drawn: list[Child] = []
+    for row, (tier, style, words) in enumerate(KINDS):
+        number, y = int(np.count_nonzero(found.tiers == tier)), 24 + 20 * row
+        drawn.append(tag("path", d=outline(_corners(24, y - 10), closed=True), class_=style))
+        said = f"{number}  {words.format(members=found.members)}"
+        drawn.append(tag("text", said, x=44, y=y, class_="name"))
+    frames = []
+    for label, name in enumerate(found.names):
+        mine = found.labels == label
+        counts = [
+            np.histogram(found.confidences[mine & (found.tiers == tier)], edges)[0]
             for tier, _, _ in KINDS
         ]
-        for label in range(len(found.names))
-    ]
-    most = 10 * -(-max(int(np.sum(each, axis=0).max()) for each in counts) // 10)
-    rows = len(found.labels)
-    sheet = Sheet(480, 92 + 172 * len(counts), f"Confidences of {rows} answers, and the bounds")
-    y = 24.0
-    for tier, colour, words in KINDS:
-        number = int(np.count_nonzero(found.tiers == tier))
-        sheet.shapes([_box(24, y - 10, 36, y + 2)], colour, 1)
-        sheet.text((44, y), f"{number}  {words.format(members=found.members)}", size=13)
-        y += 20
-    for label, own in enumerate(counts):
-        panel = Panel(sheet, 42, 108 + 172 * label, 416, 112, (0, last), (0, most))
-        _bars(panel, edges, own)
-        panel.axes(np.arange(0, last + 1, 2).tolist(), np.linspace(0, most, 3).tolist())
-        upper = found.uppers[label]
-        x, _ = panel.at(upper, 0)
-        sheet.line([(x, panel.top - 4), (x, panel.top + panel.height)], "ink", 1.5, dash="4 3")
-        sheet.text((x + 6, panel.top + 6), f"proved bound {_up(upper)}", size=13)
-        sheet.text((458, panel.top + 6), found.names[label], anchor="end", size=14)
-    low = 108 + 172 * (len(counts) - 1) + 112
-    sheet.text((458, low + 32), "confidence of the answer", anchor="end", size=12)
-    sheet.text((24, 96), "answers", size=12)
-    sheet.save(path)
+        x = Axis(0.0, last, tuple(np.arange(0, last + 1, 2).tolist()), "confidence")
+        y = linear(0.0, float(np.sum(counts, axis=0).max()), f"answers {name!r}", about=3)
+        frame = framed(x, y)
+        upper = upright(frame, found.uppers[label], f"proved bound {_up(found.uppers[label])}")
+        chart = axes(frame, _bars(frame, edges, counts), upper)
+        drawn.append(tag("svg", chart, x=16, y=80 + HEIGHT * label, width=440, height=HEIGHT))
+        frames.append(frame)
+    said = f"Confidences of {len(found.labels)} answers, and the bounds"
+    whole = picture(472, 88 + HEIGHT * len(frames), said, drawn)
+    path.write_text(f"{whole}\n", encoding="utf-8")
 
 
 def _up(value: float) -> str:
@@ -134,18 +140,17 @@ def _up(value: float) -> str:
     return f"{math.ceil(value * 1e6) / 1e6:.6f}"
 
 
-def _bars(panel: Panel, edges: NDArray[np.float64], counts: Sequence[NDArray[np.int64]]) -> None:
+def _bars(frame: Frame, edges: NDArray[np.float64], counts: Sequence[NDArray[np.int64]]) -> Html:
     """Draw bars, a colour a tier, one on top of the other."""
-    below = np.zeros(len(edges) - 1)
-    for (_, colour, _), own in zip(KINDS, counts, strict=True):
-        boxes = []
+    below, bars = np.zeros(len(edges) - 1), []
+    for (_, style, _), own in zip(KINDS, counts, strict=True):
         for place in np.flatnonzero(own):
-            left, bottom = panel.at(float(edges[place]), float(below[place]))
-            right, top = panel.at(float(edges[place + 1]), float(below[place] + own[place]))
-            boxes.append(_box(left + 0.5, top, right - 0.5, bottom))
-        panel.sheet.shapes(boxes, colour, 1)
+            sides = float(edges[place]), float(edges[place + 1])
+            ends = float(below[place]), float(below[place] + own[place])
+            bars.append(bar(frame, sides, ends, style))
         below += own
+    return joined(*bars)
 
 
-def _box(left: float, top: float, right: float, bottom: float) -> list[tuple[float, float]]:
-    return [(left, top), (right, top), (right, bottom), (left, bottom)]
+def _corners(left: float, top: float) -> list[tuple[float, float]]:
+    return [(left, top), (left + 12, top), (left + 12, top + 12), (left, top + 12)]
