@@ -112,10 +112,10 @@ def histogram(path: Path, found: Answered) -> None:
     edges = np.arange(0.0, last + WIDTH / 2, WIDTH)
     drawn: list[Child] = []
     for row, (tier, style, words) in enumerate(KINDS):
-        number, y = int(np.count_nonzero(found.tiers == tier)), 24 + 20 * row
-        drawn.append(tag("path", d=outline(_corners(24, y - 10), closed=True), class_=style))
+        number, down = int(np.count_nonzero(found.tiers == tier)), 24 + 20 * row
+        drawn.append(tag("path", d=outline(_corners(24, down - 10), closed=True), class_=style))
         said = f"{number}  {words.format(members=found.members)}"
-        drawn.append(tag("text", said, x=44, y=y, class_="name"))
+        drawn.append(tag("text", said, x=44, y=down, class_="name"))
     frames = []
     for label, name in enumerate(found.names):
         mine = found.labels == label

@@ -3,7 +3,7 @@
     python benchmarks/poisoning.py                                 # digits, from scikit-learn
     python benchmarks/poisoning.py --data ../shared/data           # Adult and Crypto, too
     python benchmarks/poisoning.py --scale                         # random ballots, 10,000 x 1,200
-    python benchmarks/poisoning.py --plot curves.svg               # needs matplotlib
+    python benchmarks/poisoning.py --plot curves.svg
 
 DPA and run-offs are held over the same members; those of Finite Aggregation see each training point
 several times, those of SS-DPA share features that were learnt from all points without labels.
@@ -23,6 +23,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from leaveout.bab.votes.collective_exact import worst_attack
+from leaveout.deadline import Deadline
 from leaveout.encoders.votes.collective import stakes_of
 from leaveout.encoders.votes.plurality import plurality_radii
 from leaveout.encoders.votes.run_off import run_off_exact, run_off_published
@@ -36,6 +37,8 @@ from leaveout.models.votes import (
     samples_from_arrays,
 )
 from leaveout.solvers import find_solver
+from leaveout.verifier.page.markup import Child, tag
+from leaveout.verifier.page.plot import axes, framed, linear, picture, staircase
 from leaveout.verifier.values.votes import (
     FiniteVote,
     PluralityVote,
@@ -143,7 +146,7 @@ def together(row: Row, edits: int, points: int, seconds: float) -> str:
     right = tallied.predictions == ballots.truth
     started = time.perf_counter()
     stakes = stakes_of(ballots.votes, ballots.truth, tallied, edits, ballots.origin.offsets)
-    found = worst_attack(stakes, find_solver("highs"), started + seconds)
+    found = worst_attack(stakes, find_solver("highs"), Deadline.after(seconds))
     taken = time.perf_counter() - started
     low, high = (int(right.sum()) - lost for lost in (found.upper, found.lower))
     share = f"{low / ballots.points:.1%}"
@@ -210,22 +213,28 @@ def gains(rows: list[Row]) -> Iterator[str]:
 
 def plot(rows: list[Row], path: Path) -> None:
     """Draw certified accuracy against edits, a panel a data set."""
-    from matplotlib.figure import Figure
-
-    names = list(dict.fromkeys(row.data for row in rows))
-    figure = Figure(figsize=(6 * len(names), 4), layout="constrained")
+    names, drawn = list(dict.fromkeys(row.data for row in rows)), list[Child]()
+    deepest = 0
     for place, name in enumerate(names):
-        axes = figure.add_subplot(1, len(names), place + 1)
         own = [row for row in rows if row.data == name]
         most = max(int(row.radii.lower[row.radii.right].max(initial=0)) for row in own) + 2
-        for row in own:
+        x = linear(0.0, float(most), "edits or relabels")
+        frame = framed(x, linear(0.0, 1.0, f"{name}: certified accuracy"))
+        lines: list[Child] = []
+        for at, row in enumerate(own):
             shares = [float(row.radii.accuracy(edits).lower) for edits in range(most)]
-            style = "--" if "published" in row.label else "-"
-            axes.step(range(most), shares, style, where="post", label=f"{row.label} ({row.unit})")
-        axes.axhline(0.5, color="0.7", linewidth=0.8)
-        axes.set(xlabel="edits or relabels", ylabel="certified accuracy", title=name, ylim=(0, 1))
-        axes.legend(fontsize="small")
-    figure.savefig(path)
+            way = frame.path(staircase([float(edits) for edits in range(most)], shares))
+            style = f"line c{at % 6}{' dashed' if 'published' in row.label else ''}"
+            y = 262 + 18 * at
+            lines.append(tag("path", d=way, class_=style))
+            lines.append(tag("path", d=f"M16 {y - 4}h24", class_=style))
+            lines.append(tag("text", f"{row.label} ({row.unit})", x=48, y=y, class_="name"))
+        deepest = max(deepest, 262 + 18 * len(own))
+        chart = axes(frame, *lines)
+        drawn.append(tag("svg", chart, x=460 * place, y=10, width=450, height=deepest))
+    said = "Certified accuracy against edits"
+    whole = picture(460 * len(names), deepest + 20, said, *drawn)
+    path.write_text(f"{whole}\n", encoding="utf-8")
 
 
 def parsed() -> argparse.Namespace:
