@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from docs.pages import ROOT, blocks, text_of
 from onnx import helper
 
 from leaveout.errors import ModelError
 from leaveout.models.onnx_file import network_from
 
-from support import children, networks
+from support import networks
+from support.recipes import copied, insert, python, steps
 
-PAGE = "CONTRIBUTING.md"
-TABLES = {
-    "models/rewrites/__init__.py": "REWRITES: tuple[Rewrite, ...] = (\n",
-    "models/onnx_operators.py": "OPERATORS: Mapping[str, Modelled] = {\n",
+FILES = {
+    "A rewrite": (
+        "models/rewrites/saturating.py",
+        "models/rewrites/__init__.py",
+        "REWRITES: tuple[Rewrite, ...] = (\n",
+    ),
+    "An affine operator": (
+        "models/operators/running.py",
+        "models/onnx_operators.py",
+        "OPERATORS: Mapping[str, Modelled] = {\n",
+    ),
 }
+"""The new file, and the table with its opening."""
+
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -48,38 +53,17 @@ except ModelError as refusal:
 """
 
 
-def _recipe(title: str) -> dict[str, str]:
-    """Return the blocks of a section by the file that the paragraph before names."""
-    text = text_of(PAGE)
-    first = text[: text.index(f"### {title}\n")].count("\n")
-    last = first + re.split(r"\n##+ ", text[text.index(f"### {title}\n") :])[0].count("\n")
-    found = {}
-    for block in blocks(PAGE):
-        if first < block.line < last:
-            before = "\n".join(text.splitlines()[first : block.line - 1])
-            found[re.findall(r"`(models/\S+\.py)`", before)[-1]] = block.text
-    return found
-
-
-def _follow(recipe: dict[str, str], package: Path) -> None:
-    """Copy what reads networks, and write what the recipe says."""
-    shutil.copytree(
-        ROOT / "src" / "leaveout",
-        package,
-        ignore=lambda folder, names: [n for n in names if (Path(folder) / n).is_symlink()],
-    )
-    shutil.copytree(ROOT / "models", package / "models")
-    for name, code in recipe.items():
-        path = package / name
-        if name not in TABLES:
-            assert not path.exists()
-            path.write_text(code)
-            continue
-        imports, entry = code.split("\n\n", 1)
-        whole, opening = path.read_text(), TABLES[name]
-        assert whole.count(opening) == 1
-        whole = whole.replace(opening, opening + entry)
-        path.write_text(whole.replace("\nfrom leaveout", f"\n{imports}\nfrom leaveout", 1))
+def _follow(title: str, folder: Path) -> None:
+    """Copy the program, and write what the recipe says."""
+    copied(folder)
+    new, table, opening = FILES[title]
+    code, entry = steps(f"### {title}")
+    assert not (folder / new).exists()
+    (folder / new).write_text(code)
+    imports, row = entry.split("\n\n", 1)
+    insert(folder / table, opening, row)
+    whole = (folder / table).read_text()
+    (folder / table).write_text(whole.replace("\nfrom leaveout", f"\n{imports}\nfrom leaveout", 1))
 
 
 def _between(node: onnx.NodeProto, constants: dict[str, np.ndarray]) -> onnx.ModelProto:
@@ -121,23 +105,12 @@ def test_a_recipe_adds_an_operator(title, tmp_path):
     good, odd, operators, refusal = CASES[title]
     with pytest.raises(ModelError, match="not supported; supported operators"):
         network_from(good, "net.onnx")
-    _follow(_recipe(title), tmp_path / "leaveout")
+    _follow(title, tmp_path)
     onnx.save(good, tmp_path / "good.onnx")
     onnx.save(odd, tmp_path / "odd.onnx")
     np.save(tmp_path / "points.npy", np.random.default_rng(1).normal(size=(30, 3)))
-    done = children.run(
-        [sys.executable, "-c", SCRIPT, tmp_path],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        cwd=tmp_path,
-        check=True,
-    )
+    done = python(tmp_path, "-c", SCRIPT, tmp_path)
+    assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
     assert first == operators
     assert refusal in second
-
-
-def test_a_recipe_names_the_files_to_touch():
-    for title in CASES:
-        new, table = _recipe(title)
-        assert (ROOT / Path(new).parent).is_dir()
-        assert table in TABLES
