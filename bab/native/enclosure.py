@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from leaveout.bab.native.criterion import Criterion
 from leaveout.bab.native.files.saved import Saved
 from leaveout.bab.native.question import Finding
+from leaveout.bab.result import Reason
 
 __all__ = ["Enclosure"]
 
@@ -86,6 +87,29 @@ class Enclosure(Generic[W]):
         """Whether an upper bound answers the question."""
         rounding, floor = _CLOSED * self.rounding, self.criterion.floor
         return self.criterion.is_met(self.witness, upper, rounding, at=floor)
+
+    def verdict(
+        self, upper: float, stopped: tuple[Reason, str] | None
+    ) -> tuple[bool, Reason | None, str]:
+        """Return whether the question is settled; if not, a reason and a sentence on it.
+
+        Parameters
+        ----------
+        upper : float
+        stopped : tuple of str and str, optional
+            What ended the search, if something did.
+        """
+        if self.contradicted:
+            return (
+                False,
+                "numerical",
+                "a replayed counter-example exceeds a bound; please report this",
+            )
+        if self.closed(upper):
+            return True, None, ""
+        if stopped is not None:
+            return False, *stopped
+        return False, "numerical", f"float32 rounding may move what is asked by {self.rounding:.2g}"
 
     def assume(self, before: Floats) -> None:
         """Take over what was proved of each member before."""

@@ -24,7 +24,7 @@ from leaveout.bab.native.workers.coordinator import Coordinator
 from leaveout.bab.native.workers.executors import make_executor
 from leaveout.bab.native.workers.pool import OverdueError, WorkerLostError
 from leaveout.bab.native.workers.worker import FailedError, WorkerState
-from leaveout.bab.result import Progress, ProgressCallback, Reason, SearchResult
+from leaveout.bab.result import Progress, ProgressCallback, SearchResult
 from leaveout.deadline import NEVER, Deadline
 
 __all__ = ["NativeSearch", "searched"]
@@ -371,7 +371,8 @@ class NativeSearch(Generic[W]):
 
     def _result(self) -> SearchResult[W]:
         upper, member_upper = self.known.bounds(self.values)
-        closed, reason, detail = self._verdict(upper)
+        stopped = self.stop.why(self.options, self.failure) if self.stop is not None else None
+        closed, reason, detail = self.known.verdict(upper, stopped)
         return SearchResult(
             label=self.question.label,
             lower=self.known.lower,
@@ -386,17 +387,6 @@ class NativeSearch(Generic[W]):
             interrupted=self.stop is Stop.INTERRUPTED,
             contradicted=self.known.contradicted,
         )
-
-    def _verdict(self, upper: float) -> tuple[bool, Reason | None, str]:
-        if self.known.contradicted:
-            what = "a replayed counter-example exceeds a bound; please report this"
-            return False, "numerical", what
-        if self.known.closed(upper):
-            return True, None, ""
-        if self.stop is not None:
-            return False, *self.stop.why(self.options, self.failure)
-        rounding = self.known.rounding
-        return False, "numerical", f"float32 rounding may move what is asked by {rounding:.2g}"
 
 
 def _nothing() -> None:
