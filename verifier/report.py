@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from leaveout.exit_codes import ExitCode
 from leaveout.files import written_whole
 
 __all__ = [
@@ -337,10 +338,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
 
 
-def exit_code(report: Report) -> int:
-    """0 if all is proved, 1 if something is refuted, 3 if something is unknown."""
+def exit_code(report: Report) -> ExitCode:
+    """Return what the verdicts come to: the worst of them."""
     verdicts = {result.verdict for result in report.results}
-    return 1 if "refuted" in verdicts else 3 if "unknown" in verdicts else 0
+    if "refuted" in verdicts:
+        return ExitCode.REFUTED
+    return ExitCode.UNKNOWN if "unknown" in verdicts else ExitCode.PROVED
 
 
 def write_json(report: Report, path: Path) -> None:

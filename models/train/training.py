@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
+from leaveout.exit_codes import ExitCode
 from leaveout.models.train.architecture import count_parameters
 from leaveout.models.train.blocks import Blocks
 from leaveout.models.train.data import TrainingData
@@ -37,7 +38,7 @@ __all__ = ["TrainingInterruptedError", "TrainingProgress", "TrainingReport", "ru
 class TrainingInterruptedError(TrainingError):
     """Training was stopped from the keyboard; what is finished is kept."""
 
-    exit_code = 130
+    exit_code = ExitCode.INTERRUPTED
 
 
 @dataclass(frozen=True)

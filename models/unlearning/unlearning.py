@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
+from leaveout.exit_codes import ExitCode
 from leaveout.files import written_whole
 from leaveout.models.onnx_file import Network, load_network
 from leaveout.models.train.data import TrainingData
@@ -42,7 +43,7 @@ RECORD = "unlearning.json"
 class UnlearningInterruptedError(TrainingError):
     """Unlearning was stopped from the keyboard; nothing was written."""
 
-    exit_code = 130
+    exit_code = ExitCode.INTERRUPTED
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from leaveout.cores import cores
 from leaveout.errors import TrainingError
+from leaveout.exit_codes import ExitCode
 from leaveout.models.votes.ballots import Ballots
 from leaveout.models.votes.election import hold_election
 from leaveout.models.votes.naming import file_name
@@ -25,7 +26,7 @@ __all__ = ["PartitionInterruptedError", "PartitionReport", "partition"]
 class PartitionInterruptedError(TrainingError):
     """Training was interrupted from the keyboard; nothing was written."""
 
-    exit_code = 130
+    exit_code = ExitCode.INTERRUPTED
 
 
 @dataclass(frozen=True)

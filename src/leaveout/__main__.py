@@ -11,9 +11,9 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-__all__ = ["main"]
+from leaveout.exit_codes import ExitCode
 
-_INTERRUPTED = 130
+__all__ = ["main"]
 
 _DEBUG = "LEAVEOUT_DEBUG"
 """Variable of the environment that asks for the traceback of what was not foreseen."""
@@ -35,7 +35,7 @@ def main() -> None:
         code = run()
     except KeyboardInterrupt:
         sys.stderr.write("leaveout: interrupted\n")
-        code = _INTERRUPTED
+        code = ExitCode.INTERRUPTED
     except Exception as error:
         code = _unforeseen(error)
     _leave(code)
@@ -59,8 +59,6 @@ def _unforeseen(error: Exception) -> int:
     """Say in one line what nobody foresaw, and where; return the exit status."""
     import traceback
 
-    from leaveout.errors import UNFORESEEN
-
     wanted = os.environ.get(_DEBUG, "0") not in {"", "0"}
     if wanted:
         traceback.print_exception(error)
@@ -70,7 +68,7 @@ def _unforeseen(error: Exception) -> int:
         f"leaveout: {' '.join(said.split())[:_LONGEST]} (in {_place(error)}). Nobody foresaw this, "
         f"and nothing is concluded: please report it, with {shown}\n"
     )
-    return UNFORESEEN
+    return ExitCode.UNFORESEEN
 
 
 def _place(error: Exception) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from leaveout.exit_codes import ExitCode
+
 __all__ = [
-    "UNFORESEEN",
     "AuditError",
     "BallotError",
     "CheckpointError",
@@ -19,20 +20,16 @@ __all__ = [
 ]
 
 
-UNFORESEEN = 4
-"""Exit status where an error of the program itself, which no user can cure, ended it."""
-
-
 class LeaveoutError(Exception):
     """Base of every error a user can cause; the command line prints it as one line.
 
     Attributes
     ----------
-    exit_code : int
-        What the command line exits with (2: bad input).
+    exit_code : ExitCode
+        What the command line exits with.
     """
 
-    exit_code: int = 2
+    exit_code: ExitCode = ExitCode.BAD_INPUT
 
 
 class ModelError(LeaveoutError):

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from leaveout.errors import UNFORESEEN
+from leaveout.exit_codes import ExitCode
 
 from support.files import write_question
 
@@ -49,7 +49,7 @@ def failed(folder, failing: str, *arguments: str, at=SEARCH, **environment: str)
 )
 def test_an_unforeseen_error_is_one_line_that_asks_for_a_report(tmp_path, failing, said):
     done = failed(tmp_path, failing)
-    assert done.returncode == UNFORESEEN
+    assert done.returncode == ExitCode.UNFORESEEN
     (line,) = done.stderr.splitlines()
     assert line.startswith("leaveout: ")
     assert said in line
@@ -60,14 +60,14 @@ def test_an_unforeseen_error_is_one_line_that_asks_for_a_report(tmp_path, failin
 def test_an_error_before_any_command_is_at_work_is_one_line_too(tmp_path):
     at = {"module": "leaveout.verifier.cli", "name": "run"}
     done = failed(tmp_path, "raise ImportError('no such library')", at=at)
-    assert done.returncode == UNFORESEEN
+    assert done.returncode == ExitCode.UNFORESEEN
     assert "ImportError: no such library (in __main__.py, line " in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
 def test_the_environment_asks_for_the_traceback(tmp_path):
     done = failed(tmp_path, "raise ValueError('odd')", LEAVEOUT_DEBUG="1")
-    assert done.returncode == UNFORESEEN
+    assert done.returncode == ExitCode.UNFORESEEN
     assert "Traceback (most recent call last)" in done.stderr
     assert "please report it, with the above" in done.stderr.splitlines()[-1]
 

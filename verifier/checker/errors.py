@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leaveout.errors import LeaveoutError
+from leaveout.exit_codes import ExitCode
 
 __all__ = ["OUT_OF_RANGE", "CertificateError", "RejectedError"]
 
@@ -16,4 +17,4 @@ class CertificateError(LeaveoutError):
 class RejectedError(LeaveoutError):
     """A certificate does not prove what it claims; the message names the first part that fails."""
 
-    exit_code = 1
+    exit_code = ExitCode.REFUTED

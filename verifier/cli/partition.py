@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaveout.errors import TrainingError
+from leaveout.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from leaveout.models.votes import PartitionReport
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["partition"]
 
 _SPREAD = 4
-_INTERRUPTED = 130
 
 
 def partition(
@@ -224,7 +224,7 @@ def _interruptible() -> Iterator[None]:
     except KeyboardInterrupt:
         # What names this error may be what was being imported.
         error = TrainingError("interrupted; nothing was written")
-        error.exit_code = _INTERRUPTED
+        error.exit_code = ExitCode.INTERRUPTED
         raise error from None
 
 

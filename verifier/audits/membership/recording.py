@@ -9,6 +9,7 @@ import msgspec
 
 from leaveout.deadline import Deadline
 from leaveout.errors import AuditError
+from leaveout.exit_codes import ExitCode
 from leaveout.models.onnx_file import load_network
 from leaveout.models.train.source import read_data
 from leaveout.models.unlearning import Deletion, Game, GraphNetwork, Schedule, matching, play
@@ -25,7 +26,7 @@ Recorded = tuple[Views, dict[str, object]]
 class AuditInterruptedError(AuditError):
     """Trials were stopped from the keyboard; nothing was written."""
 
-    exit_code = 130
+    exit_code = ExitCode.INTERRUPTED
 
 
 def record(
