@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from leaveout.models.forest.compiling import compiled
-from leaveout.models.forest.growing import by_label
 from leaveout.models.forest.joining import has_like, same_attributes
 from leaveout.models.forest.keys import attribute_key, mixed
 from leaveout.models.forest.layout import Rules, Scratch, Tree
+from leaveout.models.forest.subtrees import by_label
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.thresholds import sample
 

@@ -15,11 +15,11 @@ from leaveout.errors import ForestError
 from leaveout.models.forest.audit import unsound
 from leaveout.models.forest.difference import ensemble_difference
 from leaveout.models.forest.files import load_ensemble, save_ensemble
-from leaveout.models.forest.grove import Grove
-from leaveout.models.forest.naming import Rows, listed, warn_of_index
+from leaveout.models.forest.names import Rows, listed, warn_of_index
 from leaveout.models.forest.parameters import settings_of, threads
 from leaveout.models.forest.plain import Ensemble, PlainTree
-from leaveout.models.forest.validating import LARGEST
+from leaveout.models.forest.state import Grove
+from leaveout.models.forest.validity import LARGEST
 
 __all__ = ["DareForestClassifier", "caches_sound", "first_difference", "trees_of"]
 

@@ -24,7 +24,7 @@ from leaveout.errors import ForestError
 from leaveout.files import ARCHIVE, opened, written_whole
 from leaveout.models.forest.layout import SMALL
 from leaveout.models.forest.plain import Ensemble, PlainTree, Settings
-from leaveout.models.forest.validating import problem_of
+from leaveout.models.forest.validity import problem_of
 from leaveout.models.npz import refuse_bombs
 
 __all__ = ["load_ensemble", "save_ensemble"]

@@ -7,32 +7,32 @@ from functools import lru_cache
 from typing import Any
 
 from leaveout.models.forest import (
+    addresses,
+    attributes,
     caches,
     compiling,
-    deciding,
-    growing,
-    handles,
     joining,
     keys,
     layout,
-    picking,
+    paths,
     scores,
+    splits,
+    subtrees,
     tasks,
     thresholds,
-    walking,
 )  # fmt: skip
+from leaveout.models.forest.addresses import counts_at, nodes_at, used_at, words_at
 from leaveout.models.forest.compiling import kept, stamp_of
-from leaveout.models.forest.handles import counts_at, nodes_at, used_at, words_at
 from leaveout.models.forest.layout import Rules, Scratch, Tree
+from leaveout.models.forest.paths import record_words
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.tasks import COST, on_tree
-from leaveout.models.forest.walking import record_words
 
 __all__ = ["entries"]
 
 _MODULES = (
-    caches, compiling, deciding, growing, handles, joining, keys, layout, picking, scores, tasks,
-    thresholds, walking,
+    addresses, attributes, caches, compiling, joining, keys, layout, paths, scores, splits,
+    subtrees, tasks, thresholds,
 )  # fmt: skip
 
 

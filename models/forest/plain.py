@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models.forest.layout import NODE, SMALL, Rules, Tree
-from leaveout.models.forest.rolling import reroll, unroll
+from leaveout.models.forest.records import reroll, unroll
 from leaveout.models.forest.table import Table
 
 __all__ = ["Ensemble", "PlainTree", "Settings", "plain_tree", "tree_from"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from leaveout.models.forest.compiling import compiled
-from leaveout.models.forest.growing import grow
 from leaveout.models.forest.keys import root_key
 from leaveout.models.forest.layout import Rules, Scratch, Tree
+from leaveout.models.forest.paths import insert, recorded_on_path, restore, walk
+from leaveout.models.forest.subtrees import grow
 from leaveout.models.forest.table import Table
-from leaveout.models.forest.walking import insert, recorded_on_path, restore, walk
 
 __all__ = ["COST", "GROW", "JOIN", "REMOVE", "on_tree"]
 

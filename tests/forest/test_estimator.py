@@ -61,7 +61,7 @@ def test_errors_are_of_the_one_family():
 
 @pytest.mark.parametrize("change", ["delete", "add"])
 def test_an_interrupted_change_leaves_the_forest_as_it_was(forest, monkeypatch, change):
-    from leaveout.models.forest import engine
+    from leaveout.models.forest import trees as engine
 
     before, work = copy.deepcopy(forest), engine.revise
     rows = forest.ensemble().X[:2]

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from leaveout.models.forest import DareForestClassifier, caches_sound, engine, grove, turns
+from leaveout.models.forest import DareForestClassifier, caches_sound, state, turns
+from leaveout.models.forest import trees as engine
 
 ROWS = 300
 
@@ -192,7 +193,7 @@ class Interrupter:
 
     def __init__(self, at: int) -> None:
         self.left = at
-        self.files = {module.__file__ for module in (grove, turns, engine)}
+        self.files = {module.__file__ for module in (state, turns, engine)}
 
     def __call__(self, frame, event, _):
         if frame.f_code.co_filename not in self.files:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from leaveout.models.forest.compiling import compiled
-from leaveout.models.forest.deciding import decide, stopped
 from leaveout.models.forest.keys import child_key
 from leaveout.models.forest.layout import Rules, Scratch, Tree
+from leaveout.models.forest.splits import decide, stopped
 from leaveout.models.forest.table import Table
 
 __all__ = ["by_label", "goes_right", "grow"]

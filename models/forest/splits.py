@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from leaveout.models.forest.attributes import pick
 from leaveout.models.forest.compiling import compiled
 from leaveout.models.forest.keys import attribute_key, drawn_between, midpoint
 from leaveout.models.forest.layout import SMALL, Rules, Scratch
-from leaveout.models.forest.picking import pick
 from leaveout.models.forest.scores import score
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.thresholds import sample

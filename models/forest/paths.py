@@ -8,10 +8,10 @@ import numpy as np
 
 from leaveout.models.forest.caches import kept_up, shift
 from leaveout.models.forest.compiling import compiled
-from leaveout.models.forest.deciding import best_of, decide, stopped
-from leaveout.models.forest.growing import by_label, goes_right
 from leaveout.models.forest.keys import attribute_key, child_key, drawn_between
 from leaveout.models.forest.layout import SMALL, Rules, Scratch, Tree
+from leaveout.models.forest.splits import best_of, decide, stopped
+from leaveout.models.forest.subtrees import by_label, goes_right
 from leaveout.models.forest.table import Table
 
 __all__ = ["insert", "record_words", "recorded_on_path", "restore", "walk"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.forest.handles import Trees
+from leaveout.models.forest.addresses import Trees
 from leaveout.models.forest.kernels import entries
 from leaveout.models.forest.layout import NODE, Rules, Scratch, Tree, record_length
 from leaveout.models.forest.table import Table

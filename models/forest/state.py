@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
-from leaveout.models.forest import engine
+from leaveout.models.forest import trees as engine
+from leaveout.models.forest.addresses import Trees
 from leaveout.models.forest.extending import extended
-from leaveout.models.forest.handles import Trees
 from leaveout.models.forest.layout import Scratch, Tree, scratch_for
 from leaveout.models.forest.plain import Ensemble, Settings, plain_tree, tree_from
-from leaveout.models.forest.rolling import recode, vote
+from leaveout.models.forest.records import recode, vote
 from leaveout.models.forest.table import Table, decoded, encoded, erase, live_slots
 from leaveout.models.forest.turns import Turns
 
