@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.models.forest.compiling import compiled
+from leaveout.models.forest.compiling import subroutine
 from leaveout.models.forest.keys import attribute_key
 from leaveout.models.forest.layout import Scratch
 from leaveout.models.forest.table import Table
@@ -19,7 +19,7 @@ for _i in range(64):
     _PLACES[((int(_DE_BRUIJN) << _i) & 0xFFFFFFFFFFFFFFFF) >> 58] = _i
 
 
-@compiled
+@subroutine
 def _insert(scratch: Scratch, found: int, wanted: int, key: np.uint64, attribute: int) -> int:
     """Put an attribute among the first by priority; return how many there are."""
     hashed = attribute_key(key, attribute)
@@ -37,7 +37,7 @@ def _insert(scratch: Scratch, found: int, wanted: int, key: np.uint64, attribute
     return found + 1
 
 
-@compiled
+@subroutine
 def _collect(table: Table, scratch: Scratch, rows: Any, begin: int, n: int) -> None:
     """Copy the rows' bits side by side, and mark the two-valued attributes that vary."""
     for w in range(table.bits.shape[1]):
@@ -51,7 +51,7 @@ def _collect(table: Table, scratch: Scratch, rows: Any, begin: int, n: int) -> N
         scratch.mask[w] = some & ~every
 
 
-@compiled
+@subroutine
 def _constant(table: Table, g: int, rows: Any, begin: int, n: int) -> bool:
     codes, mine = table.codes[g], rows[begin : begin + n]
     first = codes[mine[0]]
@@ -61,7 +61,7 @@ def _constant(table: Table, g: int, rows: Any, begin: int, n: int) -> bool:
     return same == len(mine)
 
 
-@compiled
+@subroutine
 def pick(
     table: Table, scratch: Scratch, rows: Any, begin: int, n: int, key: np.uint64, wanted: int
 ) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.models.forest.compiling import compiled
+from leaveout.models.forest.compiling import subroutine
 from leaveout.models.forest.joining import has_like, same_attributes
 from leaveout.models.forest.keys import attribute_key, mixed
 from leaveout.models.forest.layout import Rules, Scratch, Tree
@@ -17,7 +17,7 @@ from leaveout.models.forest.thresholds import sample
 __all__ = ["kept_up", "shift"]
 
 
-@compiled
+@subroutine
 def shift(
     table: Table, arena: Any, record: int, row: int, label: int, labels: int, by: int
 ) -> None:
@@ -43,7 +43,7 @@ def shift(
             at += 2 + 3 * labels
 
 
-@compiled
+@subroutine
 def _varies(arena: Any, at: int, counts: Any) -> bool:
     low, n = 0, 0
     for c in range(len(counts)):
@@ -52,7 +52,7 @@ def _varies(arena: Any, at: int, counts: Any) -> bool:
     return 0 < low < n
 
 
-@compiled
+@subroutine
 def _valid(arena: Any, first: int, second: int, labels: int) -> bool:
     """Return whether two groups of rows are not empty and not all of one label."""
     a, b, several, last = 0, 0, 0, -1
@@ -66,7 +66,7 @@ def _valid(arena: Any, first: int, second: int, labels: int) -> bool:
     return a > 0 and b > 0 and several > 0
 
 
-@compiled
+@subroutine
 def _has_code(table: Table, tree: Tree, node: int, g: int, code: int) -> bool:
     """Return whether a row of a node has a value, by whichever list is the shorter."""
     start, span = tree.nodes[node].start, tree.nodes[node].span
@@ -83,7 +83,7 @@ def _has_code(table: Table, tree: Tree, node: int, g: int, code: int) -> bool:
     return False
 
 
-@compiled
+@subroutine
 def _code_before(table: Table, tree: Tree, node: int, g: int, code: int) -> int:
     """Return the greatest code below another that a row of a node has, or -1."""
     start, span = tree.nodes[node].start, tree.nodes[node].span
@@ -106,7 +106,7 @@ def _code_before(table: Table, tree: Tree, node: int, g: int, code: int) -> int:
     return best
 
 
-@compiled
+@subroutine
 def _kept_out(
     table: Table, tree: Tree, node: int, g: int, code: int, key: np.uint64, record: int,
     k: int, labels: int,
@@ -129,7 +129,7 @@ def _kept_out(
     return True
 
 
-@compiled
+@subroutine
 def _sampled_again(
     table: Table, scratch: Scratch, arena: Any, at: int, many: int, counts: Any, g: int,
     key: np.uint64, k: int,
@@ -147,7 +147,7 @@ def _sampled_again(
     return True
 
 
-@compiled
+@subroutine
 def kept_up(
     table: Table, rules: Rules, tree: Tree, scratch: Scratch, node: int, row: int, counts: Any,
     key: np.uint64, by: int,

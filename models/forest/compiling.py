@@ -6,42 +6,42 @@ import hashlib
 import inspect
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
-from numba import njit
+from numba.extending import register_jitable
 
-from leaveout.compiling import kept as keep
+from leaveout.compiling import kept
 
-__all__ = ["compiled", "kept", "stamp_of"]
+__all__ = ["kernel", "scalar", "stamp_of", "subroutine"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Without reference counts ("_nrt"): counting the arrays of each call up and down, atomically, took
-# two thirds of the time. Kernels therefore allocate nothing.
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
-
-# What is only called by kernels needs no doors for Python and C; they take as long to compile.
-_INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+# No fast mathematics: a score must be the same number wherever it is computed.
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
-def compiled(function: Function) -> Function:
-    """Compile a function into the compiled functions that call it.
+def subroutine(function: Function) -> Function:
+    """Compile a function into each kernel that calls it; elsewhere it is plain Python.
 
-    A call of its own would hand over each array as seven numbers, hundreds in all. No fast
-    mathematics: a score must be the same number wherever it is computed.
+    A call of its own would hand over each array as seven numbers, hundreds in all.
     """
-    return cast(Function, njit(forceinline=True, **OPTIONS, **_INNER)(function))
+    return register_jitable(forceinline=True, **OPTIONS)(function)
 
 
-def kept(function: Function) -> Function:
+def scalar(function: Function) -> Function:
+    """Compile a function of numbers, which kernels may call; elsewhere it is plain Python."""
+    return register_jitable(**OPTIONS)(function)
+
+
+def kernel(function: Function) -> Function:
     """Compile a function that is called from outside, and keep it on disk between runs."""
-    return keep(**OPTIONS)(function)
+    return kept(**OPTIONS)(function)
 
 
 def stamp_of(*modules: ModuleType) -> int:
     """Return a digest of the modules' sources.
 
-    A kept function that has it as a closure is compiled anew when any of them is edited.
+    A kernel that has it as a closure is compiled anew when any of them is edited.
     """
     sources = "".join(inspect.getsource(module) for module in modules)
     return int.from_bytes(hashlib.sha256(sources.encode()).digest()[:6], "big")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.models.forest.compiling import compiled
+from leaveout.models.forest.compiling import subroutine
 from leaveout.models.forest.keys import attribute_key
 from leaveout.models.forest.layout import Tree
 from leaveout.models.forest.table import Table
@@ -14,7 +14,7 @@ from leaveout.models.forest.table import Table
 __all__ = ["has_like", "same_attributes"]
 
 
-@compiled
+@subroutine
 def has_like(table: Table, tree: Tree, node: int, g: int, row: int) -> bool:
     """Return whether another row of a node has a row's label and its value of an attribute.
 
@@ -40,7 +40,7 @@ def has_like(table: Table, tree: Tree, node: int, g: int, row: int) -> bool:
     return False
 
 
-@compiled
+@subroutine
 def _cached(table: Table, arena: Any, record: int, labels: int, attribute: int) -> bool:
     at = record + 1
     for _ in range(arena[record]):
@@ -51,7 +51,7 @@ def _cached(table: Table, arena: Any, record: int, labels: int, attribute: int) 
     return False
 
 
-@compiled
+@subroutine
 def same_attributes(
     table: Table, tree: Tree, node: int, row: int, labels: int, key: np.uint64, wanted: int
 ) -> bool:

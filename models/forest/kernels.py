@@ -1,13 +1,14 @@
-"""The compiled entry points, kept on disk between runs."""
+"""The kernels that work on trees, kept on disk between runs."""
 
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.models.forest import (
-    addresses,
     attributes,
     caches,
     compiling,
@@ -18,58 +19,116 @@ from leaveout.models.forest import (
     scores,
     splits,
     subtrees,
-    tasks,
     thresholds,
+    views,
 )  # fmt: skip
-from leaveout.models.forest.addresses import counts_at, nodes_at, used_at, words_at
-from leaveout.models.forest.compiling import kept, stamp_of
-from leaveout.models.forest.layout import Rules, Scratch, Tree
-from leaveout.models.forest.paths import record_words
+from leaveout.models.forest.compiling import kernel, stamp_of
+from leaveout.models.forest.keys import root_key
+from leaveout.models.forest.layout import Rules, Tree, Work
+from leaveout.models.forest.paths import insert, record_words, recorded_on_path, restore, walk
+from leaveout.models.forest.subtrees import grow
 from leaveout.models.forest.table import Table
-from leaveout.models.forest.tasks import COST, on_tree
+from leaveout.models.forest.views import borrow, tree_at
 
-__all__ = ["entries"]
+__all__ = ["Place", "pack", "revise"]
 
 _MODULES = (
-    addresses, attributes, caches, compiling, joining, keys, layout, paths, scores, splits,
-    subtrees, tasks, thresholds,
+    attributes, caches, compiling, joining, keys, layout, paths, scores, splits, subtrees,
+    thresholds, views, sys.modules[__name__],
 )  # fmt: skip
 
 
-@lru_cache(maxsize=1)
-def entries() -> tuple[Any, Any]:
-    """Return the entry points: work and pack."""
-    stamp = stamp_of(*_MODULES, sys.modules[__name__])
+class Place(NamedTuple):
+    """How far trees have been revised.
 
-    @kept
-    def work(
-        table: Table, rules: Rules, handles: Any, scratch: Scratch, task: int, rows: Any,
-        first: int, seed: int, begin: int, end: int,
-    ) -> tuple[int, int, int]:  # fmt: skip
-        """Do a task on the trees ``begin`` to ``end``, one after another.
+    Attributes
+    ----------
+    tree : int
+        The first that is not done with.
+    done : int
+        Rows it has been revised by.
+    node : int
+        What is still to be grown below, for the last of these rows; -1: nothing.
+    depth, key : int, uint64
+        Of that node: its level, and what chance is drawn from there.
+    rows : int
+        How many it holds; of rows that are probed, how many would be regrown so far.
+    words : int
+        What the tree's arena must have room for before the next row; 0: its room is unknown.
+    """
 
-        Returns the tree at which room ran out and what ``on_tree`` said of it; ``end`` if none.
-        COST: the sum over the trees is last.
+    tree: int
+    done: int
+    node: int
+    depth: int
+    key: np.uint64
+    rows: int
+    words: int
+
+
+def _compile(stamp: int) -> tuple[Any, Any]:
+    @kernel
+    def revise(
+        work: Work, trees: NDArray[np.int64], rows: NDArray[np.int32], by: int, start: Place,
+        end: int,
+    ) -> Place:  # fmt: skip
+        """Take rows out of trees (``by`` -1), in (1), or see what one costs (0), one by one.
+
+        First what is left to be grown is. Nothing is written where rows are probed.
+
+        Parameters
+        ----------
+        work : Work
+        trees : ndarray of int64, shape (trees, ADDRESS)
+        rows : ndarray of int32
+            Slots of the table.
+        by : int
+        start : Place
+        end : int
+            The first tree that is left alone.
+
+        Returns
+        -------
+        Place
+            Where a tree needs greater arrays, or ``end``.
         """
         _ = stamp
+        table, rules, scratch = borrow(work)
+        done, node, depth, key, n = start.done, start.node, start.depth, start.key, start.rows
         total = 0
-        for i in range(begin, end):
-            of = handles[i]
-            tree = Tree(
-                nodes_at(of[0], (of[6],)), counts_at(of[1], (of[6], of[7])),
-                words_at(of[2], (of[8],)), words_at(of[3], (of[9],)), words_at(of[4], (of[9],)),
-                used_at(of[5], (2,)),
-            )  # fmt: skip
-            done, node = on_tree(table, rules, tree, scratch, task, rows, first, seed, of[10])
-            first = 0
-            if task == COST:
-                total += node
-            elif node != -1:
-                return i, done, node
-        return end, len(rows), total
+        for i in range(start.tree, end):
+            tree = tree_at(trees[i])
+            while True:
+                if node >= 0 and by != 0:
+                    if not grow(table, rules, tree, scratch, node, depth, key):
+                        return Place(i, done, node, depth, key, n, 0)
+                    node = -1
+                if done == len(rows):
+                    break
+                row = rows[done]
+                if by != 0:
+                    words = len(scratch.record) * recorded_on_path(table, tree, row)
+                    if tree.used[1] + words > len(tree.arena):
+                        return Place(i, done, -1, 0, key, 0, words)
+                place = tree.where[row]
+                if by > 0:
+                    insert(table, tree, row, tree.nodes[0].span)
+                else:
+                    tree.rows[place], tree.where[row] = -1, -1
+                key = root_key(work.seed, i)
+                side = 1 if by > 0 else -1
+                node, depth, n, key = walk(table, rules, tree, scratch, row, side, key, by == 0)
+                if by == 0:
+                    restore(table, rules, tree, scratch, row, depth)
+                    tree.rows[place], tree.where[row] = row, place
+                    total += n if node >= 0 else 0
+                    node = -1
+                done += 1
+            done = 0
+        return Place(end, 0, -1, 0, key, total, 0)
 
-    @kept
-    def pack(table: Table, rules: Rules, tree: Tree, out: Tree, stack: Any, leaf: int) -> int:
+    @kernel
+    def pack(table: Table, rules: Rules, tree: Tree, out: Tree, leaf: int) -> int:
         """Copy the nodes reached from the root in preorder; return where node ``leaf`` went.
 
         What is below ``leaf`` is left out. If ``out`` has no nodes, only what is used is counted.
@@ -77,8 +136,9 @@ def entries() -> tuple[Any, Any]:
         _ = stamp
         nodes, labels = tree.nodes, tree.counts.shape[1]
         counting = len(out.nodes) == 0
-        stack[0, 0], stack[0, 2], stack[0, 3] = 0, 0, 0
-        stack[0, 1] = -1
+        # Of each node still to be copied: its number, its parent's new one, its level, its side.
+        stack = np.empty((tree.used[0] + 1, 4), np.int64)
+        stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, -1, 0, 0
         top, used, words, moved = 1, 0, 0, -1
         while top > 0:
             top -= 1
@@ -113,4 +173,7 @@ def entries() -> tuple[Any, Any]:
         out.used[0], out.used[1] = used, words
         return moved
 
-    return work, pack
+    return revise, pack
+
+
+revise, pack = _compile(stamp_of(*_MODULES))

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from leaveout.models.forest.compiling import compiled
+from leaveout.models.forest.compiling import scalar
 
 __all__ = [
     "attribute_key",
@@ -32,7 +32,7 @@ _THRESHOLD = np.uint64(0xF1357AEA2E62A9C5)
 _TRIES = 128
 
 
-@compiled
+@scalar
 def mixed(x: np.uint64) -> np.uint64:
     """Return 64 bits that look like chance, a bijection of ``x``."""
     x = (x ^ (x >> np.uint64(30))) * _FIRST
@@ -40,25 +40,25 @@ def mixed(x: np.uint64) -> np.uint64:
     return x ^ (x >> np.uint64(31))
 
 
-@compiled
+@scalar
 def root_key(seed: int, tree: int) -> np.uint64:
     """Return the key of a tree's root."""
     return mixed(mixed(np.uint64(seed) + _STEP) + np.uint64(tree + 1) * _STEP)
 
 
-@compiled
+@scalar
 def child_key(key: np.uint64, right: bool) -> np.uint64:
     """Return the key of a child: a function of the seed, the tree and the path alone."""
     return mixed(key + _RIGHT) if right else mixed(key + _LEFT)
 
 
-@compiled
+@scalar
 def attribute_key(key: np.uint64, attribute: int) -> np.uint64:
     """Return an attribute's priority at a node; it also keys what is drawn for it there."""
     return mixed((key ^ _ATTRIBUTE) + np.uint64(attribute + 1) * _STEP)
 
 
-@compiled
+@scalar
 def midpoint(low: float, high: float) -> float:
     """Return a threshold t of two adjacent values, low <= t < high whatever is rounded."""
     middle = low + (high - low) * 0.5
@@ -67,7 +67,7 @@ def midpoint(low: float, high: float) -> float:
     return middle
 
 
-@compiled
+@scalar
 def drawn_between(key: np.uint64, low: float, high: float) -> float:
     """Return a threshold drawn uniformly from [low, high), low < high.
 

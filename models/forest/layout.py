@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from leaveout.models.forest.table import Table
 
-__all__ = ["NODE", "SMALL", "Rules", "Scratch", "Tree", "record_length", "scratch_for"]
+__all__ = ["NODE", "SMALL", "Rules", "Scratch", "Tree", "Work", "record_length", "scratch_for"]
 
 SMALL = 64
 """Nodes of at most so many rows cache no thresholds: they are decided anew, which is as fast."""
@@ -88,10 +88,45 @@ class Tree(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Working memory of one thread; ``size`` and ``key`` also carry results.
+    """Working memory of one thread; what is in it lasts for one node.
 
-    ``size`` is: length of the record just decided; depth at which the walk stopped; rows of the
-    node where it did. ``key`` is the key of that node.
+    Attributes
+    ----------
+    words : ndarray of uint64, shape (words, slots)
+        Bits of the node's rows, side by side.
+    mask : ndarray of uint64, shape (words,)
+        Which two-valued attributes vary.
+    rows, live : ndarray of int32, shape (slots,)
+        Rows on their way to the right child; rows of the node, by label.
+    keys, spare : ndarray of int64, shape (slots,) or (0,)
+        Code and label of each row, to be sorted.
+    starts : ndarray of int64, shape (256,)
+        Where each digit begins.
+    histogram : ndarray of int32
+        Rows of each code and label; zero between uses.
+    group_code, group_label : ndarray of int32, shape (slots,) or (0,)
+        Of rows of equal value: its code, and their label, -1 where they have several.
+    group_counts : ndarray of int32, shape (slots labels,) or (0,)
+    pick_hash : ndarray of uint64, shape (attributes,)
+        Priorities of the attributes considered.
+    pick : ndarray of int32, shape (attributes,)
+        These attributes.
+    constant : ndarray of int8, shape (general,)
+        Whether a general attribute is constant: 0, 1, or 2 where not known.
+    low : ndarray of int32, shape (labels,)
+        Counts on the left.
+    chosen : ndarray of int32, shape (k + 1, 2 + 3 labels)
+        Thresholds kept, and a spare one.
+    priority : ndarray of uint64, shape (k,)
+        Their priorities.
+    record : ndarray of int32
+        The record just decided.
+    size : ndarray of int64, shape (1,)
+        Its length in words.
+    stack_node, stack_key, stack_depth : ndarray, shape (levels,)
+        Nodes still to be grown, with their keys and depths.
+    path : ndarray of int32, shape (levels,)
+        Nodes on the path last walked.
     """
 
     words: NDArray[np.uint64]
@@ -113,11 +148,28 @@ class Scratch(NamedTuple):
     priority: NDArray[np.uint64]
     record: NDArray[np.int32]
     size: NDArray[np.int64]
-    key: NDArray[np.uint64]
     stack_node: NDArray[np.int32]
     stack_key: NDArray[np.uint64]
     stack_depth: NDArray[np.int32]
     path: NDArray[np.int32]
+
+
+class Work(NamedTuple):
+    """What kernels work on, beside trees.
+
+    Attributes
+    ----------
+    table : Table
+    rules : Rules
+    scratch : Scratch
+    seed : int
+        Of the forest.
+    """
+
+    table: Table
+    rules: Rules
+    scratch: Scratch
+    seed: int
 
 
 def record_length(rules: Rules, labels: int, rows: int) -> int:
@@ -152,8 +204,7 @@ def scratch_for(table: Table, rules: Rules, labels: int) -> Scratch:
         chosen=np.empty((k + 1, 2 + 3 * labels), np.int32),
         priority=np.empty(k, np.uint64),
         record=np.empty(record_length(rules, labels, rows), np.int32),
-        size=np.zeros(3, np.int64),
-        key=np.zeros(1, np.uint64),
+        size=np.zeros(1, np.int64),
         stack_node=np.empty(deepest, np.int32),
         stack_key=np.empty(deepest, np.uint64),
         stack_depth=np.empty(deepest, np.int32),

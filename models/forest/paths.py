@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from leaveout.models.forest.caches import kept_up, shift
-from leaveout.models.forest.compiling import compiled
+from leaveout.models.forest.compiling import subroutine
 from leaveout.models.forest.keys import attribute_key, child_key, drawn_between
 from leaveout.models.forest.layout import SMALL, Rules, Scratch, Tree
 from leaveout.models.forest.splits import best_of, decide, stopped
@@ -17,7 +17,7 @@ from leaveout.models.forest.table import Table
 __all__ = ["insert", "record_words", "recorded_on_path", "restore", "walk"]
 
 
-@compiled
+@subroutine
 def _same_parts(table: Table, tree: Tree, node: int, attribute: int, threshold: float) -> bool:
     """Return whether a split sends every row of a node to the child it is in."""
     for right in range(2):
@@ -30,7 +30,7 @@ def _same_parts(table: Table, tree: Tree, node: int, attribute: int, threshold: 
     return True
 
 
-@compiled
+@subroutine
 def _total(counts: Any) -> int:
     n = 0
     for c in range(len(counts)):
@@ -38,7 +38,7 @@ def _total(counts: Any) -> int:
     return n
 
 
-@compiled
+@subroutine
 def _random_after(
     table: Table, tree: Tree, node: int, row: int, key: np.uint64, probing: bool
 ) -> tuple[bool, float]:
@@ -70,7 +70,7 @@ def _random_after(
     return True, drawn_between(own, table.levels[start + least], table.levels[start + greatest])
 
 
-@compiled
+@subroutine
 def _store(tree: Tree, scratch: Scratch, node: int, old: int) -> None:
     """Keep the record just decided where the old one was, ``old`` words long, or at the end."""
     length, record = scratch.size[0], tree.nodes[node].record
@@ -85,7 +85,7 @@ def _store(tree: Tree, scratch: Scratch, node: int, old: int) -> None:
         tree.arena[record + i] = scratch.record[i]
 
 
-@compiled
+@subroutine
 def record_words(
     table: Table, rules: Rules, arena: Any, record: int, labels: int, depth: int
 ) -> int:
@@ -101,16 +101,18 @@ def record_words(
     return at - record
 
 
-@compiled
+@subroutine
 def walk(
     table: Table, rules: Rules, tree: Tree, scratch: Scratch, row: int, by: int, key: np.uint64,
     probing: bool,
-) -> int:  # fmt: skip
-    """Count a row out of (``by`` -1) or into (1) its path; return the node to regrow, or -1.
+) -> tuple[int, int, int, np.uint64]:  # fmt: skip
+    """Count a row out of (``by`` -1) or into (1) its path; return where to regrow.
+
+    That is the node, or -1, its depth, how many rows it holds, and its key.
 
     The row's place in ``tree.rows`` has been emptied, or filled, before. Where a node would be
-    split otherwise than it is, everything below it must be regrown; ``scratch`` then holds its
-    depth and key. Where only the number of its threshold has moved, its children stand.
+    split otherwise than it is, everything below it must be regrown. Where only the number of its
+    threshold has moved, its children stand.
 
     Parameters
     ----------
@@ -127,15 +129,14 @@ def walk(
         counts[label] += by
         n = _total(counts)
         scratch.path[depth] = node
-        scratch.size[1], scratch.size[2], scratch.key[0] = depth, n, key
         record = nodes[node].record
         cached = record >= 0 and depth >= rules.random_depth
         if cached:
             shift(table, arena, record, row, label, labels, by)
         if nodes[node].feature < 0:
-            return -1 if by < 0 or stopped(counts, depth, rules) else node
+            return (-1 if by < 0 or stopped(counts, depth, rules) else node), depth, n, key
         if stopped(counts, depth, rules):
-            return node
+            return node, depth, n, key
         right = goes_right(table, row, nodes[node].feature, nodes[node].threshold)
         known, attribute, threshold = False, nodes[node].feature, 0.0
         if by < 0 and depth < rules.random_depth:
@@ -150,7 +151,7 @@ def walk(
                 table, rules, scratch, scratch.live, 0, counts, key, depth
             )
             if attribute < 0:
-                return node
+                return node, depth, n, key
             if not probing:
                 old = record_words(table, rules, arena, record, labels, depth)
                 _store(tree, scratch, node, old)
@@ -158,7 +159,7 @@ def walk(
             nodes[node].record = -1
         if attribute != nodes[node].feature or threshold != nodes[node].threshold:
             if not _same_parts(table, tree, node, attribute, threshold):
-                return node
+                return node, depth, n, key
             if not probing:
                 nodes[node].feature = attribute
                 nodes[node].threshold = threshold
@@ -167,7 +168,7 @@ def walk(
         depth += 1
 
 
-@compiled
+@subroutine
 def restore(table: Table, rules: Rules, tree: Tree, scratch: Scratch, row: int, depth: int) -> None:
     """Undo the counting of a walk that probed a deletion and stopped at ``depth``."""
     label, labels = table.labels[row], tree.counts.shape[1]
@@ -179,7 +180,7 @@ def restore(table: Table, rules: Rules, tree: Tree, scratch: Scratch, row: int, 
             shift(table, tree.arena, record, row, label, labels, 1)
 
 
-@compiled
+@subroutine
 def insert(table: Table, tree: Tree, row: int, end: int) -> None:
     """Give a row its place in the leaf it falls into; places from ``end`` on are free."""
     nodes, rows = tree.nodes, tree.rows
@@ -201,7 +202,7 @@ def insert(table: Table, tree: Tree, row: int, end: int) -> None:
             nodes[other].start += 1
 
 
-@compiled
+@subroutine
 def recorded_on_path(table: Table, tree: Tree, row: int) -> int:
     """Return how many nodes on a row's path may have to keep a new record."""
     nodes = tree.nodes

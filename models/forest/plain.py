@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.forest.layout import NODE, SMALL, Rules, Tree
-from leaveout.models.forest.records import reroll, unroll
+from leaveout.models.forest.layout import NODE, Rules, Tree
+from leaveout.models.forest.records import Cached, reroll, unroll
 from leaveout.models.forest.table import Table
 
 __all__ = ["Ensemble", "PlainTree", "Settings", "plain_tree", "tree_from"]
@@ -146,21 +146,24 @@ def plain_tree(table: Table, rules: Rules, tree: Tree, number: NDArray[np.int32]
     nodes, counts = tree.nodes[:size], tree.counts[:size].copy()
     feature = nodes["feature"].copy()
     leaf = feature < 0
-    depth = np.empty(size, np.int32)
-    none = np.empty(0, np.int32)
-    shape = (table, tree, rules.random_depth, SMALL, depth)
-    found = unroll(*shape, none, none, np.empty((0, 2)), np.empty((0, 3 * labels), np.int32))
-    node_of, attribute_of = np.empty(found, np.int32), np.empty(found, np.int32)
-    values, cached = np.empty((found, 2)), np.empty((found, 3 * labels), np.int32)
+    found = unroll(table, tree, rules.random_depth, _lists(0, labels))
+    cached = _lists(found, labels)
     if found:
-        unroll(*shape, node_of, attribute_of, values, cached)
+        unroll(table, tree, rules.random_depth, cached)
     places = tree.rows[: nodes["span"][0]]
     rows = number[places[places >= 0]]
     leaves = np.repeat(np.arange(int(leaf.sum())), counts[leaf].sum(axis=1))
     return PlainTree(
         feature, np.where(leaf, 0.0, nodes["threshold"]),
         np.where(leaf, np.int32(-1), nodes["left"]), np.where(leaf, np.int32(-1), nodes["right"]),
-        counts, rows[np.lexsort((rows, leaves))], node_of, attribute_of, values, cached,
+        counts, rows[np.lexsort((rows, leaves))], *cached,
+    )  # fmt: skip
+
+
+def _lists(size: int, labels: int) -> Cached:
+    return Cached(
+        np.empty(size, np.int32), np.empty(size, np.int32), np.empty((size, 2)),
+        np.empty((size, 3 * labels), np.int32),
     )  # fmt: skip
 
 
@@ -197,9 +200,9 @@ def tree_from(table: Table, rules: Rules, plain: PlainTree, slack: int) -> Tree:
     depths = plain.depths
     used = np.array([size, 0], np.int64)
     tree = Tree(nodes, counts, np.empty(0, np.int32), plain.rows.copy(), where, used)
-    lists = (plain.cached_node, plain.cached_attribute, codes, plain.cached_counts)
-    words = int(reroll(table, tree, rules.random_depth, depths, *lists))
+    cached = Cached(plain.cached_node, plain.cached_attribute, codes, plain.cached_counts)
+    words = int(reroll(table, tree, rules.random_depth, depths, cached))
     tree = tree._replace(arena=np.empty(words + slack, np.int32))
-    reroll(table, tree, rules.random_depth, depths, *lists)
+    reroll(table, tree, rules.random_depth, depths, cached)
     used[1] = words
     return tree

@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from leaveout.models.forest.compiling import kept
-from leaveout.models.forest.layout import Tree
+from leaveout.models.forest.compiling import kernel
+from leaveout.models.forest.layout import SMALL, Tree
 from leaveout.models.forest.table import Table
 
-__all__ = ["recode", "reroll", "unroll", "vote"]
+__all__ = ["Cached", "recode", "reroll", "unroll", "vote"]
 
 
-@kept
-def unroll(
-    table: Table, tree: Tree, random_depth: int, small: int, depth: Any, node_of: Any,
-    attribute_of: Any, values: Any, counts: Any,
-) -> int:  # fmt: skip
-    """List every cached statistic of a tree in preorder; return how many there are.
+class Cached(NamedTuple):
+    """The cached statistics of a tree whose nodes are in preorder, node by node.
 
-    With empty lists they are only counted. Each has a node, an attribute, two values, and counts
-    of the labels at most the first, at the first and at the second value. A random node has one:
-    its attribute's least and greatest value, without counts.
+    A random node has one: its attribute's least and greatest value, without counts.
+
+    Attributes
+    ----------
+    node, attribute : ndarray of int32, shape (cached,)
+    values : ndarray of float64, or of int32 where it is their codes, shape (cached, 2)
+        Two adjacent values of the attribute.
+    counts : ndarray of int32, shape (cached, 3 labels)
+        Rows of each label at most the first value, at the first, at the second.
     """
+
+    node: NDArray[np.int32]
+    attribute: NDArray[np.int32]
+    values: NDArray[Any]
+    counts: NDArray[np.int32]
+
+
+@kernel
+def unroll(table: Table, tree: Tree, random_depth: int, out: Cached) -> int:
+    """List every cached statistic of a tree; return how many there are.
+
+    With empty lists they are only counted.
+    """
+    node_of, attribute_of, values, counts = out
     counting = len(node_of) == 0
     labels = tree.counts.shape[1]
     found = 0
-    depth[0] = 0
+    depth = np.zeros(tree.used[0], np.int32)
     for node in range(tree.used[0]):
         here = tree.nodes[node]
         if here.feature < 0:
@@ -37,7 +54,7 @@ def unroll(
         n = 0
         for c in range(labels):
             n += tree.counts[node, c]
-        if n <= small:
+        if n <= SMALL:
             continue
         record = here.record
         at_random = depth[node] < random_depth
@@ -79,15 +96,15 @@ def unroll(
     return found
 
 
-@kept
+@kernel
 def reroll(
-    table: Table, tree: Tree, random_depth: int, depth: Any, node_of: Any, attribute_of: Any,
-    codes: Any, counts: Any,
-) -> int:  # fmt: skip
-    """Write the records of a tree from the lists of ``unroll``; return how many words.
+    table: Table, tree: Tree, random_depth: int, depth: NDArray[np.int32], listed: Cached
+) -> int:
+    """Write the records of a tree from lists with codes; return how many words.
 
-    ``codes`` are those of the values. With an empty arena they are only counted.
+    ``depth`` are the levels of the nodes. With an empty arena words are only counted.
     """
+    node_of, attribute_of, codes, counts = listed
     counting = len(tree.arena) == 0
     labels = tree.counts.shape[1]
     at, i = 0, 0
@@ -131,11 +148,11 @@ def reroll(
     return at
 
 
-@kept
-def recode(table: Table, tree: Tree, random_depth: int, depth: Any, new: Any) -> None:
+@kernel
+def recode(table: Table, tree: Tree, random_depth: int, new: NDArray[np.int32]) -> None:
     """Replace the codes in the records of a tree in preorder; ``new`` is laid out as levels."""
     labels = tree.counts.shape[1]
-    depth[0] = 0
+    depth = np.zeros(tree.used[0], np.int32)
     for node in range(tree.used[0]):
         here = tree.nodes[node]
         if here.feature < 0:
@@ -165,9 +182,10 @@ def recode(table: Table, tree: Tree, random_depth: int, depth: Any, new: Any) ->
                 at += 2 + 3 * labels
 
 
-@kept
-def vote(nodes: Any, counts: Any, X: Any, out: Any) -> None:
+@kernel
+def vote(tree: Tree, X: NDArray[np.float64], out: NDArray[np.float64]) -> None:
     """Add each row's shares of labels in the leaf it falls into."""
+    nodes, counts = tree.nodes, tree.counts
     labels = counts.shape[1]
     for i in range(len(X)):
         node = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from leaveout.models.forest.compiling import compiled
+from leaveout.models.forest.compiling import scalar, subroutine
 
 __all__ = ["score"]
 
@@ -13,7 +13,7 @@ _INVERSE_LN2 = 1.4426950408889634
 _TERMS = 13
 
 
-@compiled
+@scalar
 def _times_log2(count: int) -> float:
     """Return count log2 count by basic arithmetic alone: the same number on every machine.
 
@@ -34,7 +34,7 @@ def _times_log2(count: int) -> float:
     return count * (exponent + 2.0 * ratio * series * _INVERSE_LN2)
 
 
-@compiled
+@subroutine
 def score(entropy: bool, left: Any, at: int, total: Any) -> float:
     """Return what a split is worth, higher is better (paper, equations 2 and 3).
 

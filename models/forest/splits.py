@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from leaveout.models.forest.attributes import pick
-from leaveout.models.forest.compiling import compiled
+from leaveout.models.forest.compiling import subroutine
 from leaveout.models.forest.keys import attribute_key, drawn_between, midpoint
 from leaveout.models.forest.layout import SMALL, Rules, Scratch
 from leaveout.models.forest.scores import score
@@ -17,7 +17,7 @@ from leaveout.models.forest.thresholds import sample
 __all__ = ["best_of", "decide", "stopped"]
 
 
-@compiled
+@subroutine
 def stopped(counts: Any, depth: int, rules: Rules) -> bool:
     """Return whether a node is a leaf whatever its attributes: too deep, too small, or pure."""
     n, present = 0, 0
@@ -27,7 +27,7 @@ def stopped(counts: Any, depth: int, rules: Rules) -> bool:
     return depth >= rules.depth or n < rules.least or present < 2
 
 
-@compiled
+@subroutine
 def _random(
     table: Table, scratch: Scratch, rows: Any, begin: int, n: int, key: np.uint64
 ) -> tuple[int, float]:
@@ -49,7 +49,7 @@ def _random(
     return attribute, drawn_between(own, table.levels[start + low], table.levels[start + high])
 
 
-@compiled
+@subroutine
 def _count_bit(scratch: Scratch, kind: int, counts: Any) -> None:
     """Leave in ``scratch.low`` how many rows of each label have the lesser value."""
     words, shift = scratch.words[kind >> 6], np.uint64(kind & 63)
@@ -63,7 +63,7 @@ def _count_bit(scratch: Scratch, kind: int, counts: Any) -> None:
         at += counts[c]
 
 
-@compiled
+@subroutine
 def _note(scratch: Scratch, attribute: int, kind: int, found: int, labels: int) -> None:
     """Append an attribute's thresholds to the record."""
     record, at = scratch.record, scratch.size[0]
@@ -81,7 +81,7 @@ def _note(scratch: Scratch, attribute: int, kind: int, found: int, labels: int) 
     scratch.size[0] = at
 
 
-@compiled
+@subroutine
 def decide(
     table: Table, rules: Rules, scratch: Scratch, rows: Any, begin: int, counts: Any,
     key: np.uint64, depth: int,
@@ -138,7 +138,7 @@ def decide(
     return best_attribute, best_threshold
 
 
-@compiled
+@subroutine
 def best_of(table: Table, rules: Rules, arena: Any, record: int, counts: Any) -> tuple[int, float]:
     """Return the attribute and the threshold a greedy node's record says are best."""
     labels = len(counts)

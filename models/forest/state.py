@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
-from leaveout.models.forest import trees as engine
-from leaveout.models.forest.addresses import Trees
+from leaveout.models.forest import trees
 from leaveout.models.forest.extending import extended
-from leaveout.models.forest.layout import Scratch, Tree, scratch_for
+from leaveout.models.forest.layout import Tree, Work, scratch_for
 from leaveout.models.forest.plain import Ensemble, Settings, plain_tree, tree_from
 from leaveout.models.forest.records import recode, vote
 from leaveout.models.forest.table import Table, decoded, encoded, erase, live_slots
+from leaveout.models.forest.trees import Trees
 from leaveout.models.forest.turns import Turns
 
 __all__ = ["Grove"]
@@ -41,8 +41,8 @@ class _Held(NamedTuple):
     next_name : int
     table : Table
     trees : Trees
-    scratch : threading.local
-        Working memory of each thread that changes trees on this table.
+    local : threading.local
+        What each thread that changes trees on this table works on.
     """
 
     classes: NDArray[np.generic]
@@ -50,7 +50,7 @@ class _Held(NamedTuple):
     next_name: int
     table: Table
     trees: Trees
-    scratch: threading.local
+    local: threading.local
 
 
 class Grove:
@@ -92,25 +92,23 @@ class Grove:
             return held._replace(trees=self._grown(held))
         return held._replace(
             trees=Trees(
-                tree_from(table, self.rules, tree, engine.slack(len(tree.feature)))
+                tree_from(table, self.rules, tree, trees.slack(len(tree.feature)))
                 for tree in ensemble.trees
             )
         )
 
-    def _scratch(self, held: _Held) -> Scratch:
-        """Return this thread's working memory."""
-        found: Scratch | None = getattr(held.scratch, "scratch", None)
+    def _work(self, held: _Held) -> Work:
+        """Return what kernels work on in this thread."""
+        found: Work | None = getattr(held.local, "work", None)
         if found is None:
-            found = scratch_for(held.table, self.rules, len(held.classes))
-            held.scratch.scratch = found
+            scratch = scratch_for(held.table, self.rules, len(held.classes))
+            found = Work(held.table, self.rules, scratch, self.settings.seed)
+            held.local.work = found
         return found
 
     def _grown(self, held: _Held) -> Trees:
         def grow(i: int) -> Tree:
-            return engine.grown(
-                held.table, self.rules, len(held.classes), self._scratch(held),
-                self.settings.seed, i,
-            )  # fmt: skip
+            return trees.grow(self._work(held), labels=len(held.classes), index=i)
 
         every = range(self.settings.trees)
         if self.jobs == 1:
@@ -120,17 +118,14 @@ class Grove:
 
     def _revise(self, held: _Held, slots: NDArray[np.int32], by: int) -> None:
         def revise(begin: int, end: int) -> None:
-            engine.revise(
-                held.table, self.rules, held.trees, self._scratch(held), slots, by,
-                self.settings.seed, begin, end,
-            )  # fmt: skip
+            trees.revise(self._work(held), held.trees, slots, by=by, begin=begin, end=end)
 
-        trees = len(held.trees)
+        count = len(held.trees)
         if self.jobs == 1:
-            revise(0, trees)
+            revise(0, count)
             return
         with ThreadPoolExecutor(self.jobs) as pool:
-            list(pool.map(revise, range(trees), range(1, trees + 1)))
+            list(pool.map(revise, range(count), range(1, count + 1)))
 
     def _look(self, at: Callable[[_Held], T]) -> T:
         """Return what a function makes of what is held, which meanwhile does not change."""
@@ -249,10 +244,9 @@ class Grove:
         self, held: _Held, names: NDArray[np.int64], table: Table, moved: NDArray[np.int32]
     ) -> _Held:
         """Return a forest with the last rows of a table, in arrays of its own."""
-        trees = [engine.packed(held.table, self.rules, tree) for tree in held.trees]
-        depth = np.empty(max(int(tree.used[0]) for tree in trees), np.int32)
-        for tree in trees:
-            recode(held.table, tree, self.rules.random_depth, depth, moved)
+        packed = [trees.pack(held.table, self.rules, tree) for tree in held.trees]
+        for tree in packed:
+            recode(held.table, tree, self.rules.random_depth, moved)
         room = np.full(len(names), -1, np.int32)
         joined = _Held(
             held.classes, np.concatenate((held.names, names)), held.next_name + len(names), table,
@@ -260,7 +254,7 @@ class Grove:
                 tree._replace(
                     rows=np.concatenate((tree.rows, room)), where=np.concatenate((tree.where, room))
                 )
-                for tree in trees
+                for tree in packed
             ),
             threading.local(),
         )  # fmt: skip
@@ -281,10 +275,7 @@ class Grove:
 
             def cost() -> int:
                 self._torn = True
-                found = engine.cost_of(
-                    held.table, self.rules, held.trees, self._scratch(held), slot,
-                    self.settings.seed,
-                )  # fmt: skip
+                found = trees.cost_of(self._work(held), held.trees, slot)
                 self._torn = False
                 return found
 
@@ -304,7 +295,7 @@ class Grove:
                 raise _other_width(X, held)
             out = np.zeros((len(X), len(held.classes)))
             for tree in held.trees:
-                vote(tree.nodes, tree.counts, X, out)
+                vote(tree, X, out)
             return out / len(held.trees), held.classes
 
         return self._look(shares)
@@ -318,11 +309,11 @@ class Grove:
         number = np.full(len(held.names), -1, np.int32)
         live = live_slots(held.table)
         number[live] = np.arange(len(live))
-        trees = tuple(
-            plain_tree(held.table, self.rules, engine.packed(held.table, self.rules, tree), number)
+        plain = tuple(
+            plain_tree(held.table, self.rules, trees.pack(held.table, self.rules, tree), number)
             for tree in held.trees
         )
-        return replace(rows, trees=trees)
+        return replace(rows, trees=plain)
 
     def sizes(self) -> dict[str, int]:
         """Return bytes in use by part, as the paper's Table 3 divides them."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.models.forest.compiling import compiled
+from leaveout.models.forest.compiling import subroutine
 from leaveout.models.forest.keys import child_key
 from leaveout.models.forest.layout import Rules, Scratch, Tree
 from leaveout.models.forest.splits import decide, stopped
@@ -15,7 +15,7 @@ from leaveout.models.forest.table import Table
 __all__ = ["by_label", "goes_right", "grow"]
 
 
-@compiled
+@subroutine
 def goes_right(table: Table, row: int, attribute: int, threshold: float) -> bool:
     """Return whether a row's value is above a threshold."""
     kind = table.kind[attribute]
@@ -27,7 +27,7 @@ def goes_right(table: Table, row: int, attribute: int, threshold: float) -> bool
     return bool(table.levels[start + table.codes[-1 - kind, row]] > threshold)
 
 
-@compiled
+@subroutine
 def by_label(table: Table, rows: Any, start: int, span: int, counts: Any, out: Any) -> int:
     """Write the rows of a node that are not deleted to ``out``, by label; return how many."""
     n = 0
@@ -40,7 +40,7 @@ def by_label(table: Table, rows: Any, start: int, span: int, counts: Any, out: A
     return n
 
 
-@compiled
+@subroutine
 def _part(
     table: Table, scratch: Scratch, rows: Any, begin: int, counts: Any, attribute: int,
     threshold: float, left: Any, right: Any,
@@ -81,9 +81,9 @@ def _part(
     return stay
 
 
-@compiled
+@subroutine
 def grow(
-    table: Table, rules: Rules, tree: Tree, scratch: Scratch, node: int, key: np.uint64, depth: int
+    table: Table, rules: Rules, tree: Tree, scratch: Scratch, node: int, depth: int, key: np.uint64
 ) -> bool:
     """Grow the subtree below a node from its rows; False where the arrays are too small.
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.forest.compiling import kept
+from leaveout.models.forest.compiling import kernel
 
 __all__ = ["Table", "decoded", "encoded", "erase", "live_slots"]
 
@@ -119,7 +119,7 @@ def live_slots(table: Table) -> NDArray[np.int64]:
     return np.flatnonzero(table.labels >= 0)
 
 
-@kept
+@kernel
 def erase(table: Table, slots: NDArray[np.int64]) -> None:
     """Overwrite the labels and the two-valued attributes of rows, and values none has any more."""
     for slot in slots:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.models.forest.compiling import compiled
+from leaveout.models.forest.compiling import subroutine
 from leaveout.models.forest.keys import mixed
 from leaveout.models.forest.layout import Scratch
 from leaveout.models.forest.table import Table
@@ -17,7 +17,7 @@ _FEW = 48
 _DIGIT = 256
 
 
-@compiled
+@subroutine
 def _insertion(keys: Any) -> None:
     for i in range(1, len(keys)):
         key = keys[i]
@@ -28,7 +28,7 @@ def _insertion(keys: Any) -> None:
         keys[j] = key
 
 
-@compiled
+@subroutine
 def _radix(keys: Any, spare: Any, starts: Any, width: int) -> None:
     """Sort whole numbers below ``width``, eight bits at a time."""
     n = len(keys)
@@ -51,7 +51,7 @@ def _radix(keys: Any, spare: Any, starts: Any, width: int) -> None:
         shift += 8
 
 
-@compiled
+@subroutine
 def _label_of(scratch: Scratch, group: int, labels: int) -> int:
     """Return the one label of a group of rows, or -1 if there are several."""
     label = -1
@@ -63,7 +63,7 @@ def _label_of(scratch: Scratch, group: int, labels: int) -> int:
     return label
 
 
-@compiled
+@subroutine
 def _from_histogram(
     scratch: Scratch, keys: Any, low: int, width: int, labels: int, label_bits: int
 ) -> int:
@@ -85,7 +85,7 @@ def _from_histogram(
     return groups
 
 
-@compiled
+@subroutine
 def _from_sorting(
     scratch: Scratch, keys: Any, low: int, width: int, labels: int, label_bits: int
 ) -> int:
@@ -107,7 +107,7 @@ def _from_sorting(
     return groups + 1
 
 
-@compiled
+@subroutine
 def _groups(table: Table, scratch: Scratch, rows: Any, begin: int, counts: Any, g: int) -> int:
     """Leave values, counts and labels of the groups of equal value, ascending; return how many."""
     label_bits = 0
@@ -138,7 +138,7 @@ def _groups(table: Table, scratch: Scratch, rows: Any, begin: int, counts: Any, 
     return groups
 
 
-@compiled
+@subroutine
 def _worst(scratch: Scratch, k: int) -> int:
     worst = 0
     for i in range(1, k):
@@ -147,13 +147,13 @@ def _worst(scratch: Scratch, k: int) -> int:
     return worst
 
 
-@compiled
+@subroutine
 def _copy(chosen: Any, source: int, target: int) -> None:
     for c in range(chosen.shape[1]):
         chosen[target, c] = chosen[source, c]
 
 
-@compiled
+@subroutine
 def _ascending(scratch: Scratch, found: int) -> None:
     """Order what was chosen by value; the last row of ``chosen`` is spare."""
     chosen = scratch.chosen
@@ -168,7 +168,7 @@ def _ascending(scratch: Scratch, found: int) -> None:
             _copy(chosen, k, j)
 
 
-@compiled
+@subroutine
 def sample(
     table: Table, scratch: Scratch, rows: Any, begin: int, counts: Any, g: int, key: np.uint64,
     k: int,

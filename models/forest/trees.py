@@ -2,16 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.forest.addresses import Trees
-from leaveout.models.forest.kernels import entries
-from leaveout.models.forest.layout import NODE, Rules, Scratch, Tree, record_length
+from leaveout.models.forest import kernels
+from leaveout.models.forest.kernels import Place
+from leaveout.models.forest.keys import root_key
+from leaveout.models.forest.layout import NODE, Rules, Tree, Work, record_length
 from leaveout.models.forest.table import Table
-from leaveout.models.forest.tasks import COST, GROW, JOIN, REMOVE
+from leaveout.models.forest.views import ADDRESS, address_of
 
-__all__ = ["cost_of", "grown", "packed", "revise", "slack"]
+__all__ = ["Trees", "cost_of", "grow", "pack", "revise", "slack"]
+
+_NO_ROWS = np.empty(0, np.int32)
+_BEGIN = Place(tree=0, done=0, node=-1, depth=0, key=np.uint64(0), rows=0, words=0)
+
+
+class Trees:
+    """The trees of a forest, and where they are, so that one call of a kernel reaches all of them.
+
+    Handing the arrays of a tree over takes about as long as taking a row out of it.
+
+    Attributes
+    ----------
+    addresses : ndarray of int64, shape (trees, ADDRESS)
+    """
+
+    def __init__(self, trees: Iterable[Tree]) -> None:
+        self._trees = list(trees)
+        self.addresses = np.empty((len(self._trees), ADDRESS), np.int64)
+        for i, tree in enumerate(self._trees):
+            self[i] = tree
+
+    def __len__(self) -> int:
+        return len(self._trees)
+
+    def __iter__(self) -> Iterator[Tree]:
+        return iter(self._trees)
+
+    def __getitem__(self, i: int) -> Tree:
+        return self._trees[i]
+
+    def __setitem__(self, i: int, tree: Tree) -> None:
+        self._trees[i] = tree
+        self.addresses[i] = address_of(tree)
 
 
 def _empty(
@@ -37,87 +73,77 @@ def slack(used: int) -> int:
     return used // 2 + 64
 
 
-def grown(table: Table, rules: Rules, labels: int, scratch: Scratch, seed: int, index: int) -> Tree:
+def grow(work: Work, labels: int, index: int) -> Tree:
     """Return the tree of all rows of a table, in arrays with a little room."""
+    table = work.table
     rows = len(table.labels)
     live = np.flatnonzero(table.labels >= 0).astype(np.int32)
-    places = np.full(rows, -1, np.int32)
+    places, where = np.full(rows, -1, np.int32), np.full(rows, -1, np.int32)
     places[: len(live)] = live
-    where = np.full(rows, -1, np.int32)
-    attempt = 0
+    tree = _empty(1, 0, labels, places, where)
+    tree.nodes["feature"], tree.nodes["start"], tree.nodes["span"] = -1, 0, len(live)
+    tree.counts[0] = np.bincount(table.labels[live], minlength=labels)
+    tree.used[0] = 1
+    with np.errstate(over="ignore"):
+        key = root_key(work.seed, index)
+    return _grow_on(work, tree, Place(0, 0, 0, 0, key, len(live), 0))
+
+
+def _grow_on(work: Work, tree: Tree, at: Place) -> Tree:
+    """Return a tree in arrays that do, grown below a node, with a little room."""
+    labels, attempt, node = tree.counts.shape[1], 0, at.node
+    start = at._replace(tree=0, done=0, key=np.uint64(at.key))
     while True:
-        tree = _empty(*_room(rules, len(live), labels, attempt), labels, places, where)
-        root = tree.nodes[:1]
-        root["start"], root["span"] = 0, len(live)
-        tree.counts[0] = np.bincount(table.labels[live], minlength=labels)
-        tree.used[0] = 1
-        scratch.size[1] = 0
-        one = Trees([tree], index)
-        if entries()[0](table, rules, one.handles, scratch, GROW, live[:0], 0, seed, 0, 1)[0]:
-            return packed(table, rules, tree)
+        room = _room(work.rules, at.rows, labels, attempt)
+        tree, node = _move(work.table, work.rules, tree, leaf=node, room=room)
+        start = start._replace(node=node)
+        trees = Trees([tree])
+        if kernels.revise(work, trees.addresses, _NO_ROWS, by=1, start=start, end=1).tree:
+            return pack(work.table, work.rules, tree)
         attempt += 1
 
 
-def packed(table: Table, rules: Rules, tree: Tree) -> Tree:
+def pack(table: Table, rules: Rules, tree: Tree) -> Tree:
     """Return a tree without the nodes it no longer reaches, with a little room."""
-    return _moved(table, rules, tree, -1, (0, 0))[0]
+    return _move(table, rules, tree, leaf=-1, room=(0, 0))[0]
 
 
-def _moved(
+def _move(
     table: Table, rules: Rules, tree: Tree, leaf: int, room: tuple[int, int]
 ) -> tuple[Tree, int]:
     """Return the tree in new arrays with at least so much room, and where a node went."""
-    pack = entries()[1]
     labels = tree.counts.shape[1]
     none = _empty(0, 0, labels, tree.rows, tree.where)
-    stack = np.empty((int(tree.used[0]) + 1, 4), np.int64)
-    pack(table, rules, tree, none, stack, leaf)
+    kernels.pack(table, rules, tree, out=none, leaf=leaf)
     nodes, words = int(none.used[0]), int(none.used[1])
     out = _empty(
         nodes + max(slack(nodes), room[0]), words + max(slack(words), room[1]), labels,
         tree.rows, tree.where,
     )  # fmt: skip
-    return out, int(pack(table, rules, tree, out, stack, leaf))
+    return out, int(kernels.pack(table, rules, tree, out=out, leaf=leaf))
 
 
 def revise(
-    table: Table, rules: Rules, trees: Trees, scratch: Scratch, slots: NDArray[np.int32], by: int,
-    seed: int, begin: int, end: int,
-) -> None:  # fmt: skip
+    work: Work, trees: Trees, slots: NDArray[np.int32], by: int, begin: int, end: int
+) -> None:
     """Take rows out of the trees ``begin`` to ``end`` (``by`` -1) or in (1).
 
     A tree that needs more room is moved to other arrays.
     """
-    work = entries()[0]
-    task = REMOVE if by < 0 else JOIN
-    done = 0
-    while begin < end:
-        begin, done, node = work(
-            table, rules, trees.handles, scratch, task, slots, done, seed, begin, end
-        )
-        if begin == end:
+    at = _BEGIN._replace(tree=begin)
+    while True:
+        at = kernels.revise(work, trees.addresses, slots, by=by, start=at, end=end)
+        if at.tree == end:
             return
-        tree = trees[begin]
-        if node < 0:
-            trees[begin] = _moved(table, rules, tree, -1, (0, -1 - node))[0]
-            continue
-        depth, n, key = int(scratch.size[1]), int(scratch.size[2]), scratch.key[0]
-        labels, attempt, grown_again = tree.counts.shape[1], 0, False
-        while not grown_again:
-            tree, node = _moved(table, rules, tree, node, _room(rules, n, labels, attempt))
-            scratch.size[1], scratch.key[0] = depth, key
-            one = Trees([tree], begin)
-            again = work(table, rules, one.handles, scratch, GROW, slots[:0], node, seed, 0, 1)
-            grown_again = bool(again[0])
-            attempt += 1
-        trees[begin] = packed(table, rules, tree)
+        tree = trees[at.tree]
+        if at.node >= 0:
+            trees[at.tree] = _grow_on(work, tree, at)
+        else:
+            trees[at.tree] = _move(work.table, work.rules, tree, leaf=-1, room=(0, at.words))[0]
+        at = at._replace(node=-1, key=_BEGIN.key)
 
 
-def cost_of(
-    table: Table, rules: Rules, trees: Trees, scratch: Scratch, slot: int, seed: int
-) -> int:
+def cost_of(work: Work, trees: Trees, slot: int) -> int:
     """Return how many rows would be regrown, over all trees, if a row were deleted."""
-    rows = np.array([slot], np.int32)
-    end = len(trees)
-    work = entries()[0]
-    return int(work(table, rules, trees.handles, scratch, COST, rows, 0, seed, 0, end)[2])
+    rows, end = np.array([slot], np.int32), len(trees)
+    return int(kernels.revise(work, trees.addresses, rows, by=0, start=_BEGIN, end=end).rows)

@@ -61,17 +61,17 @@ def test_errors_are_of_the_one_family():
 
 @pytest.mark.parametrize("change", ["delete", "add"])
 def test_an_interrupted_change_leaves_the_forest_as_it_was(forest, monkeypatch, change):
-    from leaveout.models.forest import trees as engine
+    from leaveout.models.forest import trees
 
-    before, work = copy.deepcopy(forest), engine.revise
+    before, work = copy.deepcopy(forest), trees.revise
     rows = forest.ensemble().X[:2]
 
-    def interrupted(*arguments):
+    def interrupted(*arguments, end, **more):
         # All trees but the last are changed already.
-        work(*arguments[:-1], arguments[-1] - 1)
+        work(*arguments, end=end - 1, **more)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine, "revise", interrupted)
+    monkeypatch.setattr(trees, "revise", interrupted)
     with pytest.raises(KeyboardInterrupt):
         if change == "delete":
             forest.delete([1, 2, 3])

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from leaveout.models.forest import DareForestClassifier, caches_sound, state, turns
-from leaveout.models.forest import trees as engine
+from leaveout.models.forest import DareForestClassifier, caches_sound, state, trees, turns
 
 ROWS = 300
 
@@ -193,7 +192,7 @@ class Interrupter:
 
     def __init__(self, at: int) -> None:
         self.left = at
-        self.files = {module.__file__ for module in (state, turns, engine)}
+        self.files = {module.__file__ for module in (state, turns, trees)}
 
     def __call__(self, frame, event, _):
         if frame.f_code.co_filename not in self.files:
@@ -251,21 +250,21 @@ def test_ctrl_c_at_any_line_leaves_a_forest_from_before_or_after(change, jobs):
 @pytest.mark.parametrize("place", ["first", "second"])
 def test_an_interrupted_mend_is_mended_by_whoever_comes_next(monkeypatch, place):
     forest = fitted(trees=3)
-    before, work, grown = copy.deepcopy(forest), engine.revise, engine.grown
+    before, work, grow = copy.deepcopy(forest), trees.revise, trees.grow
     calls = [0]
 
-    def interrupted(*arguments):
-        work(*arguments[:-1], arguments[-1] - 1)
+    def interrupted(*arguments, end, **more):
+        work(*arguments, end=end - 1, **more)
         raise KeyboardInterrupt
 
-    def stopped(*arguments):
+    def stopped(*arguments, **more):
         calls[0] += 1
         if calls[0] == {"first": 1, "second": 2}[place]:
             raise KeyboardInterrupt
-        return grown(*arguments)
+        return grow(*arguments, **more)
 
-    monkeypatch.setattr(engine, "revise", interrupted)
-    monkeypatch.setattr(engine, "grown", stopped)
+    monkeypatch.setattr(trees, "revise", interrupted)
+    monkeypatch.setattr(trees, "grow", stopped)
     with pytest.raises(KeyboardInterrupt):
         forest.delete([1, 2])
     with pytest.raises(KeyboardInterrupt):
