@@ -14,10 +14,10 @@ from leaveout.models.forest.difference import path_of
 from leaveout.models.forest.layout import SMALL
 from leaveout.models.forest.plain import Ensemble, PlainTree
 
-__all__ = ["unsound"]
+__all__ = ["first_unsound"]
 
 
-def unsound(ensemble: Ensemble) -> str | None:
+def first_unsound(ensemble: Ensemble) -> str | None:
     """Return the first cached statistic that the rows contradict, in words, or None.
 
     Checked are the rows of each leaf, the counts of each node, and of each cached threshold that

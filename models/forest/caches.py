@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 
 from leaveout.models.forest.compiling import subroutine
-from leaveout.models.forest.joining import has_like, same_attributes
-from leaveout.models.forest.keys import attribute_key, mixed
+from leaveout.models.forest.keys import attribute_key, mix
 from leaveout.models.forest.layout import Rules, Scratch, Tree
 from leaveout.models.forest.subtrees import by_label
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.thresholds import sample
 
-__all__ = ["kept_up", "shift"]
+__all__ = ["keep_up", "shift"]
 
 
 @subroutine
@@ -41,6 +40,76 @@ def shift(
             elif code == arena[at + 1]:
                 arena[at + 2 + 2 * labels + label] += by
             at += 2 + 3 * labels
+
+
+@subroutine
+def _has_like(table: Table, tree: Tree, node: int, g: int, row: int) -> bool:
+    """Return whether another row of a node has a row's label and its value of an attribute.
+
+    Then no group of equal value has another set of labels than before, and no threshold has
+    become valid or invalid.
+    """
+    start, span = tree.nodes[node].start, tree.nodes[node].span
+    code, label = table.codes[g, row], table.labels[row]
+    place = table.level_start[g] + g + code
+    first, last = table.group[place], table.group[place + 1]
+    if last - first <= span:
+        for i in range(first, last):
+            other = table.order[g, i]
+            inside = start <= tree.where[other] < start + span
+            if inside and other != row and table.labels[other] == label:
+                return True
+        return False
+    for i in range(start, start + span):
+        other = tree.rows[i]
+        alike = other >= 0 and table.labels[other] == label and table.codes[g, other] == code
+        if alike and other != row:
+            return True
+    return False
+
+
+@subroutine
+def _caches(table: Table, arena: Any, record: int, labels: int, attribute: int) -> bool:
+    at = record + 1
+    for _ in range(arena[record]):
+        if arena[at] == attribute:
+            return True
+        general = table.kind[arena[at]] < 0
+        at += 2 + (arena[at + 1] * (2 + 3 * labels) if general else labels)
+    return False
+
+
+@subroutine
+def _same_attributes(
+    table: Table, tree: Tree, node: int, row: int, labels: int, key: np.uint64, wanted: int
+) -> bool:
+    """Return whether a row that joined a greedy node leaves it the attributes of its record.
+
+    An attribute that is not in the record was constant, or has a later priority than all there.
+    It varies now, if it was constant, where the row differs from any other row.
+    """
+    arena, record = tree.arena, tree.nodes[node].record
+    latest, at = np.uint64(0), record + 1
+    for _ in range(arena[record]):
+        latest = attribute_key(key, arena[at])
+        general = table.kind[arena[at]] < 0
+        at += 2 + (arena[at + 1] * (2 + 3 * labels) if general else labels)
+    room = arena[record] < wanted
+    i = tree.nodes[node].start
+    while tree.rows[i] < 0 or tree.rows[i] == row:
+        i += 1
+    other = tree.rows[i]
+    for attribute in range(len(table.kind)):
+        kind = table.kind[attribute]
+        if kind >= 0:
+            word = table.bits[row, kind >> 6] ^ table.bits[other, kind >> 6]
+            differs = (word >> np.uint64(kind & 63)) & np.uint64(1) == 1
+        else:
+            differs = table.codes[-1 - kind, row] != table.codes[-1 - kind, other]
+        enters = differs and (room or attribute_key(key, attribute) < latest)
+        if enters and not _caches(table, arena, record, labels, attribute):
+            return False
+    return True
 
 
 @subroutine
@@ -107,7 +176,7 @@ def _code_before(table: Table, tree: Tree, node: int, g: int, code: int) -> int:
 
 
 @subroutine
-def _kept_out(
+def _stays_out(
     table: Table, tree: Tree, node: int, g: int, code: int, key: np.uint64, record: int,
     k: int, labels: int,
 ) -> bool:  # fmt: skip
@@ -121,16 +190,16 @@ def _kept_out(
     if before < 0:
         return True
     start = table.level_start[g]
-    priority = mixed(key ^ table.level_bits[start + before])
+    priority = mix(key ^ table.level_bits[start + before])
     for i in range(k):
         at = record + i * (2 + 3 * labels)
-        if mixed(key ^ table.level_bits[start + tree.arena[at]]) > priority:
+        if mix(key ^ table.level_bits[start + tree.arena[at]]) > priority:
             return False
     return True
 
 
 @subroutine
-def _sampled_again(
+def _sample_again(
     table: Table, scratch: Scratch, arena: Any, at: int, many: int, counts: Any, g: int,
     key: np.uint64, k: int,
 ) -> bool:  # fmt: skip
@@ -148,7 +217,7 @@ def _sampled_again(
 
 
 @subroutine
-def kept_up(
+def keep_up(
     table: Table, rules: Rules, tree: Tree, scratch: Scratch, node: int, row: int, counts: Any,
     key: np.uint64, by: int,
 ) -> bool:  # fmt: skip
@@ -161,7 +230,7 @@ def kept_up(
     arena, record, labels = tree.arena, tree.nodes[node].record, len(counts)
     width = 2 + 3 * labels
     listed = False
-    if by > 0 and not same_attributes(table, tree, node, row, labels, key, rules.attributes):
+    if by > 0 and not _same_attributes(table, tree, node, row, labels, key, rules.attributes):
         return False
     at = record + 1
     for _ in range(arena[record]):
@@ -176,7 +245,7 @@ def kept_up(
         g = -1 - kind
         code = table.codes[g, row]
         own = attribute_key(key, attribute)
-        beside, same = by > 0, by < 0 or has_like(table, tree, node, g, row)
+        beside, same = by > 0, by < 0 or _has_like(table, tree, node, g, row)
         for i in range(many if by < 0 else 0):
             pair = at + i * width
             if code == arena[pair] or code == arena[pair + 1]:
@@ -184,7 +253,7 @@ def kept_up(
                 same = same and _valid(arena, pair + 2 + labels, pair + 2 + 2 * labels, labels)
         # With fewer than k all valid thresholds are kept, and no deletion makes another one.
         if not beside and many == rules.thresholds:
-            same = _kept_out(table, tree, node, g, code, own, at, many, labels)
+            same = _stays_out(table, tree, node, g, code, own, at, many, labels)
         if not same:
             # After a deletion, sampling one attribute is no faster than deciding the node.
             if by < 0:
@@ -193,9 +262,7 @@ def kept_up(
                 here = tree.nodes[node]
                 by_label(table, tree.rows, here.start, here.span, counts, scratch.live)
                 listed = True
-            if not _sampled_again(
-                table, scratch, arena, at, many, counts, g, own, rules.thresholds
-            ):
+            if not _sample_again(table, scratch, arena, at, many, counts, g, own, rules.thresholds):
                 return False
         at += many * width
     return True

@@ -12,18 +12,18 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from leaveout.errors import ForestError
-from leaveout.models.forest.audit import unsound
+from leaveout.models.forest.audit import first_unsound
 from leaveout.models.forest.difference import ensemble_difference
 from leaveout.models.forest.files import load_ensemble, save_ensemble
-from leaveout.models.forest.names import Rows, listed, warn_of_index
+from leaveout.models.forest.names import Rows, names_of, warn_of_index
 from leaveout.models.forest.parameters import settings_of, threads
 from leaveout.models.forest.plain import Ensemble, PlainTree
-from leaveout.models.forest.state import Grove
+from leaveout.models.forest.state import ForestState
 from leaveout.models.forest.validity import LARGEST
 
 __all__ = ["DareForestClassifier", "caches_sound", "first_difference", "trees_of"]
 
-_FITTED = frozenset(("feature_names_in_", "n_features_in_", "grove_"))
+_FITTED = frozenset(("feature_names_in_", "n_features_in_", "state_"))
 
 
 class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -96,7 +96,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             return True
         if not isinstance(other, DareForestClassifier):
             return NotImplemented
-        return hasattr(self, "grove_") and hasattr(other, "grove_") and self.equals(other)
+        return hasattr(self, "state_") and hasattr(other, "state_") and self.equals(other)
 
     def fit(self, X: ArrayLike, y: ArrayLike, **unsupported: object) -> Self:
         """Train on rows ``X``, which are named 0, 1, 2, ... from here on.
@@ -116,13 +116,13 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             )
         # What is known of the features stays that of the forest, should this one not be trained.
         trained = type(self)(**self.get_params(deep=False))
-        values, labels = trained._checked(X, y, first=True)
+        values, labels = trained._check(X, y, first=True)
         names = np.arange(len(values), dtype=np.int64)
         warn_of_index(X, stacklevel=2)
         classes, codes = np.unique(labels, return_inverse=True)
         settings = settings_of(self.get_params(deep=False), values.shape[1])
         rows = Ensemble(settings, classes, names, values, codes.astype(np.int32), (), len(names))
-        trained.grove_ = Grove(rows, threads(self.n_jobs))
+        trained.state_ = ForestState(rows, threads(self.n_jobs))
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__.update({name: vars(trained)[name] for name in _FITTED & vars(trained).keys()})
         return self
@@ -142,7 +142,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             If one was never there, is deleted already or is named twice, no row would be left, or
             rows are given as a mask or with an index of pandas.
         """
-        self._grove().forget(listed(rows))
+        self._state().forget(names_of(rows))
         return self
 
     def add(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.int64]:
@@ -153,26 +153,26 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         ForestError
             If a value is not usable.
         """
-        grove = self._grove()
-        values, labels = self._checked(X, y, first=False)
-        if (labels.dtype.kind in "biuf") != (grove.classes.dtype.kind in "biuf"):
+        state = self._state()
+        values, labels = self._check(X, y, first=False)
+        if (labels.dtype.kind in "biuf") != (state.classes.dtype.kind in "biuf"):
             raise ForestError("labels must be of the kind the forest was fitted with")
-        return grove.learn(values, labels)
+        return state.learn(values, labels)
 
     def unlearned(self, rows: Rows) -> Self:
         """Return a copy from which rows have been deleted, named by position as of ``delete``."""
-        return self._with(Grove(self._grove().plain(), threads(self.n_jobs))).delete(rows)
+        return self._with(ForestState(self._state().plain(), threads(self.n_jobs))).delete(rows)
 
     def retrained(self, rows: Rows = ()) -> Self:
         """Return a forest trained from scratch on the rows held but some; names are kept."""
-        return self._with(Grove(self._grove().without(listed(rows)), threads(self.n_jobs)))
+        return self._with(ForestState(self._state().without(names_of(rows)), threads(self.n_jobs)))
 
     def deletion_cost(self, row: int) -> int:
         """Return how many rows would be regrown, over all trees, if one were deleted.
 
         The measure of the paper's worst-of-1000 adversary (section 4.1).
         """
-        return self._grove().cost(row)
+        return self._state().cost(row)
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the mean over trees of the labels' shares in the leaf of each row."""
@@ -194,11 +194,11 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def ensemble(self) -> Ensemble:
         """Return the forest, and the rows it holds, as plain arrays."""
-        return self._grove().plain()
+        return self._state().plain()
 
     def memory(self) -> dict[str, int]:
         """Return bytes in use: structure, decision statistics, leaf lists, data."""
-        return self._grove().sizes()
+        return self._state().sizes()
 
     def save(self, path: str | Path) -> None:
         """Write the forest to one file, whole or not at all.
@@ -228,42 +228,42 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             random_state=settings.seed,
         )  # fmt: skip
         forest.n_features_in_ = ensemble.X.shape[1]
-        forest.grove_ = Grove(ensemble)
+        forest.state_ = ForestState(ensemble)
         return forest
 
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels of the rows held, ascending."""
-        return self._grove_or_raise().classes
+        return self._state().classes
 
     @property
     def seed_(self) -> int:
         """The seed in use."""
-        return self._grove_or_raise().settings.seed
+        return self._state().settings.seed
 
     @property
     def rows_(self) -> NDArray[np.int64]:
         """The names of the rows held, ascending."""
-        return self._grove_or_raise().rows()
+        return self._state().rows()
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
-        if "grove_" in state:
+        if "state_" in state:
             # In plain form, so that a copy holds nothing of a row that was deleted.
-            state["grove_"] = state["grove_"].plain()
+            state["state_"] = state["state_"].plain()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
-        ensemble = state.pop("grove_", None)
+        ensemble = state.pop("state_", None)
         super().__setstate__(state)
         if ensemble is not None:
-            self.grove_ = Grove(ensemble, threads(self.n_jobs))
+            self.state_ = ForestState(ensemble, threads(self.n_jobs))
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "grove_")
+        return hasattr(self, "state_")
 
-    def _checked(
+    def _check(
         self, X: ArrayLike, y: ArrayLike, first: bool
     ) -> tuple[NDArray[np.float64], NDArray[Any]]:
         """Return rows and labels as arrays that can be trained on."""
@@ -277,35 +277,30 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _shares(self, X: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.generic]]:
         """Return shares of labels, and the labels, of one moment."""
-        grove = self._grove()
+        state = self._state()
         values: NDArray[np.float64] = validate_data(
             self, X, dtype=np.float64, order="C", reset=False
         )
         # Kernels would be compiled once more for arrays that cannot be written.
-        return grove.shares(np.require(values, requirements="W"))
+        return state.shares(np.require(values, requirements="W"))
 
-    def _grove(self) -> Grove:
+    def _state(self) -> ForestState:
         check_is_fitted(self)
-        return self.grove_
+        return self.state_
 
-    def _grove_or_raise(self) -> Grove:
-        if "grove_" not in self.__dict__:
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
-        return self.grove_
-
-    def _with(self, grove: Grove) -> Self:
+    def _with(self, state: ForestState) -> Self:
         """Return a copy of this estimator with another forest."""
         other = type(self)(**self.get_params(deep=False))
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 setattr(other, name, getattr(self, name))
-        other.grove_ = grove
+        other.state_ = state
         return other
 
 
 def caches_sound(forest: DareForestClassifier) -> str | None:
     """Compute every cached statistic again from the rows held; the first wrong one in words."""
-    return unsound(forest.ensemble())
+    return first_unsound(forest.ensemble())
 
 
 def first_difference(a: DareForestClassifier, b: DareForestClassifier) -> str | None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 from collections.abc import Callable
-from types import ModuleType
+from importlib.resources import files
 from typing import Any, TypeVar
 
 from numba.extending import register_jitable
 
 from leaveout.compiling import kept
 
-__all__ = ["kernel", "scalar", "stamp_of", "subroutine"]
+__all__ = ["kernel", "scalar", "stamp", "subroutine"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -38,10 +37,11 @@ def kernel(function: Function) -> Function:
     return kept(**OPTIONS)(function)
 
 
-def stamp_of(*modules: ModuleType) -> int:
-    """Return a digest of the modules' sources.
+def stamp() -> int:
+    """Return a digest of this package's sources.
 
     A kernel that has it as a closure is compiled anew when any of them is edited.
     """
-    sources = "".join(inspect.getsource(module) for module in modules)
-    return int.from_bytes(hashlib.sha256(sources.encode()).digest()[:6], "big")
+    sources = [each for each in files(__package__).iterdir() if each.name.endswith(".py")]
+    every = b"".join(each.read_bytes() for each in sorted(sources, key=lambda each: each.name))
+    return int.from_bytes(hashlib.sha256(every).digest()[:6], "big")

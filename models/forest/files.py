@@ -159,7 +159,7 @@ def load_ensemble(path: Path) -> Ensemble:
             raise ForestError(f"{path}: the array {name!r} has another type than a forest's")
     if _digest(arrays) != manifest.digest:
         raise ForestError(f"{path}: damaged: the arrays are not those the manifest was written for")
-    ensemble = _divided(path, arrays, manifest)
+    ensemble = _divide(path, arrays, manifest)
     problem = problem_of(ensemble)
     if problem is not None:
         raise ForestError(f"{path}: not a forest: {problem}")
@@ -184,7 +184,7 @@ def _manifest(path: Path, text: bytes) -> _Manifest:
     return manifest
 
 
-def _divided(path: Path, arrays: dict[str, NDArray[Any]], manifest: _Manifest) -> Ensemble:
+def _divide(path: Path, arrays: dict[str, NDArray[Any]], manifest: _Manifest) -> Ensemble:
     rows = len(arrays["names"])
     sizes = manifest.sizes
     if any(not 0 <= count < 2**40 for size in sizes for count in size):

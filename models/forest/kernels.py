@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.forest import (
-    attributes,
-    caches,
-    compiling,
-    joining,
-    keys,
-    layout,
-    paths,
-    scores,
-    splits,
-    subtrees,
-    thresholds,
-    views,
-)  # fmt: skip
-from leaveout.models.forest.compiling import kernel, stamp_of
+from leaveout.models.forest.compiling import kernel, stamp
 from leaveout.models.forest.keys import root_key
 from leaveout.models.forest.layout import Rules, Tree, Work
-from leaveout.models.forest.paths import insert, record_words, recorded_on_path, restore, walk
+from leaveout.models.forest.paths import insert, record_words, records_on_path, restore, walk
 from leaveout.models.forest.subtrees import grow
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.views import borrow, tree_at
 
 __all__ = ["Place", "pack", "revise"]
-
-_MODULES = (
-    attributes, caches, compiling, joining, keys, layout, paths, scores, splits, subtrees,
-    thresholds, views, sys.modules[__name__],
-)  # fmt: skip
 
 
 class Place(NamedTuple):
@@ -66,7 +46,7 @@ class Place(NamedTuple):
     words: int
 
 
-def _compile(stamp: int) -> tuple[Any, Any]:
+def _compile(edition: int) -> tuple[Any, Any]:
     @kernel
     def revise(
         work: Work, trees: NDArray[np.int64], rows: NDArray[np.int32], by: int, start: Place,
@@ -92,7 +72,7 @@ def _compile(stamp: int) -> tuple[Any, Any]:
         Place
             Where a tree needs greater arrays, or ``end``.
         """
-        _ = stamp
+        _ = edition
         table, rules, scratch = borrow(work)
         done, node, depth, key, n = start.done, start.node, start.depth, start.key, start.rows
         total = 0
@@ -107,7 +87,7 @@ def _compile(stamp: int) -> tuple[Any, Any]:
                     break
                 row = rows[done]
                 if by != 0:
-                    words = len(scratch.record) * recorded_on_path(table, tree, row)
+                    words = len(scratch.record) * records_on_path(table, tree, row)
                     if tree.used[1] + words > len(tree.arena):
                         return Place(i, done, -1, 0, key, 0, words)
                 place = tree.where[row]
@@ -133,7 +113,7 @@ def _compile(stamp: int) -> tuple[Any, Any]:
 
         What is below ``leaf`` is left out. If ``out`` has no nodes, only what is used is counted.
         """
-        _ = stamp
+        _ = edition
         nodes, labels = tree.nodes, tree.counts.shape[1]
         counting = len(out.nodes) == 0
         # Of each node still to be copied: its number, its parent's new one, its level, its side.
@@ -176,4 +156,4 @@ def _compile(stamp: int) -> tuple[Any, Any]:
     return revise, pack
 
 
-revise, pack = _compile(stamp_of(*_MODULES))
+revise, pack = _compile(stamp())

@@ -16,9 +16,9 @@ from leaveout.models.forest.compiling import scalar
 __all__ = [
     "attribute_key",
     "child_key",
-    "drawn_between",
+    "draw_between",
     "midpoint",
-    "mixed",
+    "mix",
     "root_key",
 ]
 
@@ -33,7 +33,7 @@ _TRIES = 128
 
 
 @scalar
-def mixed(x: np.uint64) -> np.uint64:
+def mix(x: np.uint64) -> np.uint64:
     """Return 64 bits that look like chance, a bijection of ``x``."""
     x = (x ^ (x >> np.uint64(30))) * _FIRST
     x = (x ^ (x >> np.uint64(27))) * _SECOND
@@ -43,19 +43,19 @@ def mixed(x: np.uint64) -> np.uint64:
 @scalar
 def root_key(seed: int, tree: int) -> np.uint64:
     """Return the key of a tree's root."""
-    return mixed(mixed(np.uint64(seed) + _STEP) + np.uint64(tree + 1) * _STEP)
+    return mix(mix(np.uint64(seed) + _STEP) + np.uint64(tree + 1) * _STEP)
 
 
 @scalar
 def child_key(key: np.uint64, right: bool) -> np.uint64:
     """Return the key of a child: a function of the seed, the tree and the path alone."""
-    return mixed(key + _RIGHT) if right else mixed(key + _LEFT)
+    return mix(key + _RIGHT) if right else mix(key + _LEFT)
 
 
 @scalar
 def attribute_key(key: np.uint64, attribute: int) -> np.uint64:
     """Return an attribute's priority at a node; it also keys what is drawn for it there."""
-    return mixed((key ^ _ATTRIBUTE) + np.uint64(attribute + 1) * _STEP)
+    return mix((key ^ _ATTRIBUTE) + np.uint64(attribute + 1) * _STEP)
 
 
 @scalar
@@ -68,7 +68,7 @@ def midpoint(low: float, high: float) -> float:
 
 
 @scalar
-def drawn_between(key: np.uint64, low: float, high: float) -> float:
+def draw_between(key: np.uint64, low: float, high: float) -> float:
     """Return a threshold drawn uniformly from [low, high), low < high.
 
     Points are drawn from the two cells of a power-of-two grid that cover the interval, keyed by
@@ -79,11 +79,11 @@ def drawn_between(key: np.uint64, low: float, high: float) -> float:
     _, exponent = math.frexp(high - low)
     side = math.ldexp(1.0, exponent)
     cell = math.floor(low / side)
-    base = mixed(key ^ _THRESHOLD)
-    base = mixed(base + np.uint64(np.int64(cell)) * _STEP)
-    base = mixed(base + np.uint64(exponent + 2000) * _STEP)
+    base = mix(key ^ _THRESHOLD)
+    base = mix(base + np.uint64(np.int64(cell)) * _STEP)
+    base = mix(base + np.uint64(exponent + 2000) * _STEP)
     for i in range(_TRIES):
-        unit = np.float64(mixed(base + np.uint64(i + 1) * _STEP) >> np.uint64(11)) * 2.0**-53
+        unit = np.float64(mix(base + np.uint64(i + 1) * _STEP) >> np.uint64(11)) * 2.0**-53
         point = (cell + 2.0 * unit) * side
         if low <= point < high:
             return point

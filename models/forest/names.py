@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
 
-__all__ = ["Rows", "listed", "warn_of_index"]
+__all__ = ["Rows", "names_of", "warn_of_index"]
 
 Rows = int | Sequence[int] | NDArray[np.int64]
 
 
-def listed(rows: Rows) -> NDArray[np.int64]:
+def names_of(rows: Rows) -> NDArray[np.int64]:
     """Return names of rows as an array.
 
     Raises

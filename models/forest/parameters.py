@@ -32,7 +32,7 @@ def settings_of(parameters: Mapping[str, Any], attributes: int) -> Settings:
         trees=_whole("n_estimators", parameters["n_estimators"], 1),
         depth=None if depth is None else _whole("max_depth", depth, 1),
         thresholds=_whole("k", parameters["k"], 1),
-        attributes=_considered(parameters["max_features"], attributes),
+        attributes=_attributes(parameters["max_features"], attributes),
         random_depth=_whole("d_rmax", parameters["d_rmax"], 0),
         least=_whole("min_samples_split", parameters["min_samples_split"], 2),
         criterion=criterion,
@@ -58,7 +58,7 @@ def _seed(state: Any) -> int:
     return seed
 
 
-def _considered(chosen: object, attributes: int) -> int:
+def _attributes(chosen: object, attributes: int) -> int:
     """Return how many attributes a greedy node considers."""
     if chosen is None:
         return attributes

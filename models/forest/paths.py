@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.models.forest.caches import kept_up, shift
+from leaveout.models.forest.caches import keep_up, shift
 from leaveout.models.forest.compiling import subroutine
-from leaveout.models.forest.keys import attribute_key, child_key, drawn_between
+from leaveout.models.forest.keys import attribute_key, child_key, draw_between
 from leaveout.models.forest.layout import SMALL, Rules, Scratch, Tree
-from leaveout.models.forest.splits import best_of, decide, stopped
+from leaveout.models.forest.splits import best_of, decide, is_leaf
 from leaveout.models.forest.subtrees import by_label, goes_right
 from leaveout.models.forest.table import Table
 
-__all__ = ["insert", "record_words", "recorded_on_path", "restore", "walk"]
+__all__ = ["insert", "record_words", "records_on_path", "restore", "walk"]
 
 
 @subroutine
@@ -67,7 +67,7 @@ def _random_after(
         tree.arena[here.record], tree.arena[here.record + 1] = least, greatest
     start = table.level_start[g]
     own = attribute_key(key, here.feature)
-    return True, drawn_between(own, table.levels[start + least], table.levels[start + greatest])
+    return True, draw_between(own, table.levels[start + least], table.levels[start + greatest])
 
 
 @subroutine
@@ -134,15 +134,15 @@ def walk(
         if cached:
             shift(table, arena, record, row, label, labels, by)
         if nodes[node].feature < 0:
-            return (-1 if by < 0 or stopped(counts, depth, rules) else node), depth, n, key
-        if stopped(counts, depth, rules):
+            return (-1 if by < 0 or is_leaf(counts, depth, rules) else node), depth, n, key
+        if is_leaf(counts, depth, rules):
             return node, depth, n, key
         right = goes_right(table, row, nodes[node].feature, nodes[node].threshold)
         known, attribute, threshold = False, nodes[node].feature, 0.0
         if by < 0 and depth < rules.random_depth:
             known, threshold = _random_after(table, tree, node, row, key, probing)
         elif cached:
-            known = n > SMALL and kept_up(table, rules, tree, scratch, node, row, counts, key, by)
+            known = n > SMALL and keep_up(table, rules, tree, scratch, node, row, counts, key, by)
             if known:
                 attribute, threshold = best_of(table, rules, arena, record, counts)
         if not known:
@@ -203,7 +203,7 @@ def insert(table: Table, tree: Tree, row: int, end: int) -> None:
 
 
 @subroutine
-def recorded_on_path(table: Table, tree: Tree, row: int) -> int:
+def records_on_path(table: Table, tree: Tree, row: int) -> int:
     """Return how many nodes on a row's path may have to keep a new record."""
     nodes = tree.nodes
     node, deep = 0, 0

@@ -8,17 +8,17 @@ import numpy as np
 
 from leaveout.models.forest.attributes import pick
 from leaveout.models.forest.compiling import subroutine
-from leaveout.models.forest.keys import attribute_key, drawn_between, midpoint
+from leaveout.models.forest.keys import attribute_key, draw_between, midpoint
 from leaveout.models.forest.layout import SMALL, Rules, Scratch
 from leaveout.models.forest.scores import score
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.thresholds import sample
 
-__all__ = ["best_of", "decide", "stopped"]
+__all__ = ["best_of", "decide", "is_leaf"]
 
 
 @subroutine
-def stopped(counts: Any, depth: int, rules: Rules) -> bool:
+def is_leaf(counts: Any, depth: int, rules: Rules) -> bool:
     """Return whether a node is a leaf whatever its attributes: too deep, too small, or pure."""
     n, present = 0, 0
     for c in range(len(counts)):
@@ -36,7 +36,7 @@ def _random(
     kind = table.kind[attribute]
     own = attribute_key(key, attribute)
     if kind >= 0:
-        return attribute, drawn_between(own, table.lows[attribute], table.highs[attribute])
+        return attribute, draw_between(own, table.lows[attribute], table.highs[attribute])
     codes = table.codes[-1 - kind]
     low, high = codes[rows[begin]], codes[rows[begin]]
     for i in range(begin, begin + n):
@@ -46,7 +46,7 @@ def _random(
         scratch.size[0] = 2
         scratch.record[0], scratch.record[1] = low, high
     start = table.level_start[-1 - kind]
-    return attribute, drawn_between(own, table.levels[start + low], table.levels[start + high])
+    return attribute, draw_between(own, table.levels[start + low], table.levels[start + high])
 
 
 @subroutine

@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
 from leaveout.models.forest import trees
-from leaveout.models.forest.extending import extended
 from leaveout.models.forest.layout import Tree, Work, scratch_for
 from leaveout.models.forest.plain import Ensemble, Settings, plain_tree, tree_from
 from leaveout.models.forest.records import recode, vote
-from leaveout.models.forest.table import Table, decoded, encoded, erase, live_slots
+from leaveout.models.forest.table import Table, decode, encode, erase, extend, live_slots
 from leaveout.models.forest.trees import Trees
 from leaveout.models.forest.turns import Turns
 
-__all__ = ["Grove"]
+__all__ = ["ForestState"]
 
 Floats = NDArray[np.float64]
 Names = Sequence[int] | NDArray[np.int64]
@@ -53,7 +52,7 @@ class _Held(NamedTuple):
     local: threading.local
 
 
-class Grove:
+class ForestState:
     """The trees of a forest and the rows they hold.
 
     Any number of threads may use it: changes take turns, and everything else sees the forest
@@ -79,17 +78,17 @@ class Grove:
         self.jobs = jobs
         self._turns = Turns()
         self._torn = False
-        self._held = self._taken(ensemble)
+        self._held = self._take(ensemble)
 
-    def _taken(self, ensemble: Ensemble) -> _Held:
+    def _take(self, ensemble: Ensemble) -> _Held:
         """Return the rows of an ensemble, and its trees or new ones."""
-        table = encoded(ensemble.X, ensemble.y)
+        table = encode(ensemble.X, ensemble.y)
         held = _Held(
             ensemble.classes, ensemble.names.copy(), ensemble.next_name, table, Trees(()),
             threading.local(),
         )  # fmt: skip
         if not ensemble.trees:
-            return held._replace(trees=self._grown(held))
+            return held._replace(trees=self._grow(held))
         return held._replace(
             trees=Trees(
                 tree_from(table, self.rules, tree, trees.slack(len(tree.feature)))
@@ -106,7 +105,7 @@ class Grove:
             held.local.work = found
         return found
 
-    def _grown(self, held: _Held) -> Trees:
+    def _grow(self, held: _Held) -> Trees:
         def grow(i: int) -> Tree:
             return trees.grow(self._work(held), labels=len(held.classes), index=i)
 
@@ -141,7 +140,7 @@ class Grove:
         if not self._torn:
             return
         # In other arrays: threads of the deletion may still be at work on the old ones.
-        held = self._taken(self._remaining(self._held, _NO_SLOTS))
+        held = self._take(self._remaining(self._held, _NO_SLOTS))
 
         def mend() -> None:
             self._held = held
@@ -178,7 +177,7 @@ class Grove:
         if not len(keep):
             raise ForestError("the last row cannot be deleted: no forest is trained on none")
         return _of_rows(
-            self.settings, held.classes, held.names[keep], decoded(held.table, keep),
+            self.settings, held.classes, held.names[keep], decode(held.table, keep),
             held.table.labels[keep], held.next_name,
         )  # fmt: skip
 
@@ -201,7 +200,7 @@ class Grove:
             left = root - np.bincount(held.table.labels[slots], minlength=len(held.classes))
             # The forest is a function of the rows left, so both ways lead to the same one.
             if not left.all() or len(slots) > _few(rows):
-                self._held = self._taken(self._remaining(held, slots))
+                self._held = self._take(self._remaining(held, slots))
                 return
 
             def forget() -> None:
@@ -212,7 +211,7 @@ class Grove:
 
             self._turns.change(forget)
             if 2 * (rows - len(slots)) < len(held.names):
-                self._held = self._taken(self._plain(held))
+                self._held = self._take(self._plain(held))
 
     def learn(self, X: Floats, labels: NDArray[np.generic]) -> NDArray[np.int64]:
         """Add rows, finite ``X`` of shape (rows, attributes); return their names."""
@@ -227,12 +226,12 @@ class Grove:
             classes, y = np.unique(every, return_inverse=True)
             more = None
             if np.array_equal(classes, held.classes) and len(X) <= _few(len(live)):
-                more = extended(held.table, X, y[len(live) :].astype(np.int32))
+                more = extend(held.table, X, y[len(live) :].astype(np.int32))
             if more is not None:
-                self._held = self._joined(held, names, *more)
+                self._held = self._join(held, names, *more)
                 return names
             here = self._remaining(held, _NO_SLOTS)
-            self._held = self._taken(
+            self._held = self._take(
                 Ensemble(
                     self.settings, classes, np.concatenate((here.names, names)),
                     np.concatenate((here.X, X)), y.astype(np.int32), (), int(names[-1]) + 1,
@@ -240,7 +239,7 @@ class Grove:
             )  # fmt: skip
             return names
 
-    def _joined(
+    def _join(
         self, held: _Held, names: NDArray[np.int64], table: Table, moved: NDArray[np.int32]
     ) -> _Held:
         """Return a forest with the last rows of a table, in arrays of its own."""

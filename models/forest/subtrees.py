@@ -9,7 +9,7 @@ import numpy as np
 from leaveout.models.forest.compiling import subroutine
 from leaveout.models.forest.keys import child_key
 from leaveout.models.forest.layout import Rules, Scratch, Tree
-from leaveout.models.forest.splits import decide, stopped
+from leaveout.models.forest.splits import decide, is_leaf
 from leaveout.models.forest.table import Table
 
 __all__ = ["by_label", "goes_right", "grow"]
@@ -109,7 +109,7 @@ def grow(
         for c in range(len(counts)):
             n += counts[c]
         attribute, threshold = -1, 0.0
-        if not stopped(counts, level, rules):
+        if not is_leaf(counts, level, rules):
             attribute, threshold = decide(table, rules, scratch, rows, begin, counts, own, level)
         nodes[index].feature = attribute
         nodes[index].threshold = threshold

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from leaveout.models.forest.compiling import kernel
 
-__all__ = ["Table", "decoded", "encoded", "erase", "live_slots"]
+__all__ = ["Table", "decode", "encode", "erase", "extend", "live_slots"]
 
 
 class Table(NamedTuple):
@@ -61,7 +61,7 @@ class Table(NamedTuple):
     group: NDArray[np.int64]
 
 
-def encoded(X: NDArray[np.float64], y: NDArray[np.int32]) -> Table:
+def encode(X: NDArray[np.float64], y: NDArray[np.int32]) -> Table:
     """Return the table of rows ``X``, shape (rows, attributes), finite, labelled ``y``."""
     rows, attributes = X.shape
     # -0.0 and 0.0 are one value, so they get one pattern of bits: in an array of its own.
@@ -100,7 +100,7 @@ def encoded(X: NDArray[np.float64], y: NDArray[np.int32]) -> Table:
     )  # fmt: skip
 
 
-def decoded(table: Table, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+def decode(table: Table, slots: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the values of some rows, shape (slots, attributes)."""
     X = np.empty((len(slots), len(table.kind)))
     for attribute, kind in enumerate(table.kind):
@@ -117,6 +117,53 @@ def decoded(table: Table, slots: NDArray[np.int64]) -> NDArray[np.float64]:
 def live_slots(table: Table) -> NDArray[np.int64]:
     """Return the slots whose rows are not deleted, ascending."""
     return np.flatnonzero(table.labels >= 0)
+
+
+def extend(
+    table: Table, X: NDArray[np.float64], y: NDArray[np.int32]
+) -> tuple[Table, NDArray[np.int32]] | None:
+    """Return the table with more rows in new slots, and each old code's new one.
+
+    None if an attribute of at most two values gets another one: then it is encoded otherwise.
+    """
+    X = X + 0.0
+    binary = np.flatnonzero(table.kind >= 0)
+    known = (X[:, binary] == table.lows[binary]) | (X[:, binary] == table.highs[binary])
+    if not known.all():
+        return None
+    bits = np.zeros((len(X), table.bits.shape[1]), np.uint64)
+    for attribute in binary:
+        bit = int(table.kind[attribute])
+        greater = (X[:, attribute] > table.lows[attribute]).astype(np.uint64)
+        bits[:, bit // 64] |= greater << np.uint64(bit % 64)
+    slots = len(table.labels) + len(X)
+    codes = np.empty((len(table.codes), slots), np.int32)
+    order = np.empty_like(codes)
+    moved = np.zeros(len(table.levels), np.int32)
+    levels, groups, starts = [np.empty(0)], [np.empty(0, np.int64)], [0]
+    for g, attribute in enumerate(table.general_attribute):
+        old = slice(int(table.level_start[g]), int(table.level_start[g + 1]))
+        had = table.levels[old]
+        alive = ~np.isnan(had)
+        values = np.union1d(had[alive], X[:, attribute])
+        moved[old][alive] = np.searchsorted(values, had[alive])
+        codes[g, : len(table.labels)] = moved[old][table.codes[g]]
+        codes[g, len(table.labels) :] = np.searchsorted(values, X[:, attribute])
+        order[g] = np.argsort(codes[g], kind="stable")
+        levels.append(values)
+        groups.append(np.searchsorted(codes[g][order[g]], np.arange(len(values) + 1)))
+        starts.append(starts[-1] + len(values))
+    level = np.concatenate(levels)
+    return table._replace(
+        bits=np.concatenate((table.bits, bits)),
+        codes=codes,
+        labels=np.concatenate((table.labels, y.astype(np.int32))),
+        levels=level,
+        level_bits=level.view(np.uint64),
+        level_start=np.array(starts, np.int64),
+        order=order,
+        group=np.concatenate(groups).astype(np.int64),
+    ), moved
 
 
 @kernel

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from leaveout.models.forest.compiling import subroutine
-from leaveout.models.forest.keys import mixed
+from leaveout.models.forest.keys import mix
 from leaveout.models.forest.layout import Scratch
 from leaveout.models.forest.table import Table
 
@@ -197,7 +197,7 @@ def sample(
         label = scratch.group_label[i]
         if label >= 0 and label == scratch.group_label[i + 1]:
             continue
-        priority = mixed(key ^ table.level_bits[start + scratch.group_code[i]])
+        priority = mix(key ^ table.level_bits[start + scratch.group_code[i]])
         if found < k:
             at = found
             found += 1

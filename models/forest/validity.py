@@ -84,7 +84,7 @@ def _tree_problems(ensemble: Ensemble, tree: PlainTree) -> Iterator[str]:
         yield "a node does not count the rows of its children"
     elif not np.array_equal(tree.counts[0], np.bincount(ensemble.y, minlength=labels)):
         yield "the root does not count every row"
-    elif not _listed(ensemble, tree):
+    elif not _leaves_list(ensemble, tree):
         yield "a leaf lists rows that do not fall into it"
     else:
         yield from _cache_problems(ensemble, tree)
@@ -109,7 +109,7 @@ def _preorder(tree: PlainTree) -> bool:
     return not waiting
 
 
-def _listed(ensemble: Ensemble, tree: PlainTree) -> bool:
+def _leaves_list(ensemble: Ensemble, tree: PlainTree) -> bool:
     """Return whether each row is listed by the leaf it falls into, ascending."""
     leaf = np.flatnonzero(tree.feature < 0)
     expected = np.empty(len(ensemble.names), np.int64)

@@ -25,7 +25,7 @@ def test_a_sound_forest_is_sound_before_and_after(forest):
 
 
 def test_every_cached_count_is_checked(forest):
-    tree, labels, changed = forest.grove_.trees[1], 2, 0
+    tree, labels, changed = forest.state_.trees[1], 2, 0
     for node in np.flatnonzero(tree.nodes["record"][: tree.used[0]] > 0):
         # One attribute a node: how many, which, how many thresholds; codes come before counts.
         record = int(tree.nodes["record"][node])
@@ -41,7 +41,7 @@ def test_every_cached_count_is_checked(forest):
 
 
 def test_a_wrong_count_is_named(forest):
-    tree = forest.grove_.trees[1]
+    tree = forest.state_.trees[1]
     record = tree.nodes["record"][tree.nodes["left"][0]]
     assert tree.arena[record + 2] > 0
     tree.arena[record + 5] += 1  # attributes, attribute, thresholds, two codes; then the counts
@@ -52,20 +52,20 @@ def test_a_wrong_count_is_named(forest):
 
 
 def test_a_wrong_range_of_a_random_node_is_named(forest):
-    tree = forest.grove_.trees[0]
+    tree = forest.state_.trees[0]
     tree.arena[tree.nodes["record"][0]] += 1
     assert "tree 0, the root: attribute" in str(caches_sound(forest))
 
 
 def test_a_wrong_count_of_a_leaf_is_named(forest):
-    tree = forest.grove_.trees[0]
+    tree = forest.state_.trees[0]
     leaf = int(np.flatnonzero(tree.nodes["feature"][: tree.used[0]] < 0)[0])
     tree.counts[leaf] += np.array([1, -1], np.int32)
     assert "rows by label" in str(caches_sound(forest))
 
 
 def test_a_row_in_the_wrong_leaf_is_named(forest):
-    tree = forest.grove_.trees[0]
+    tree = forest.state_.trees[0]
     tree.rows[[0, 399]] = tree.rows[[399, 0]]
     assert "is listed in a leaf it does not fall into" in str(caches_sound(forest))
 
@@ -73,28 +73,28 @@ def test_a_row_in_the_wrong_leaf_is_named(forest):
 def test_differences_are_said_in_a_sentence(forest):
     def after(change):
         other = copy.deepcopy(forest)
-        change(other.grove_)
+        change(other.state_)
         assert first_difference(forest, other) == first_difference(forest, other)
         return str(first_difference(forest, other))
 
-    def threshold(grove):
-        grove.trees[1].nodes["threshold"][grove.trees[1].nodes["left"][0]] += 1e-9
+    def threshold(state):
+        state.trees[1].nodes["threshold"][state.trees[1].nodes["left"][0]] += 1e-9
 
-    def counts(grove):
-        grove.trees[0].counts[0, 0] += 1
+    def counts(state):
+        state.trees[0].counts[0, 0] += 1
 
-    def cached(grove):
-        tree = grove.trees[1]
+    def cached(state):
+        tree = state.trees[1]
         tree.arena[tree.nodes["record"][tree.nodes["left"][0]] + 5] += 1
 
-    def listed(grove):
-        grove.trees[0].rows[[0, 399]] = grove.trees[0].rows[[399, 0]]
+    def listed(state):
+        state.trees[0].rows[[0, 399]] = state.trees[0].rows[[399, 0]]
 
     assert "tree 1, node L: it splits attribute" in after(threshold)
     assert "tree 0, the root: it counts" in after(counts)
     assert "tree 1, node L: it caches attribute" in after(cached)
     assert "the leaf lists row" in after(listed)
-    assert "row 3 is held by the one only" in after(lambda grove: grove.forget([3]))
+    assert "row 3 is held by the one only" in after(lambda state: state.forget([3]))
     assert "the label of row 0" in after(
         lambda g: g._held.table.labels.__setitem__(0, 1 - g._held.table.labels[0])
     )

@@ -171,8 +171,8 @@ def test_a_failed_save_leaves_the_old_file(saved, tmp_path):
     forest, path = saved
     before = path.read_bytes()
     mixed = DareForestClassifier(1).fit([[0.0], [1.0]], [0, 1])
-    grove = mixed.grove_
-    grove._held = grove._held._replace(classes=np.array([0, "a"], dtype=object))
+    state = mixed.state_
+    state._held = state._held._replace(classes=np.array([0, "a"], dtype=object))
     with pytest.raises(ForestError, match="labels must be numbers or text"):
         mixed.save(path)
     assert path.read_bytes() == before

@@ -81,7 +81,7 @@ def test_a_fit_that_is_refused_leaves_the_forest_as_it_was():
     with pytest.raises(ValueError, match="X has 1 features"):
         forest.predict(ZEROS[:, :1])
     with pytest.raises(ForestError, match="X has 1 features, and the forest was fitted with 3"):
-        forest.grove_.shares(ZEROS[:, :1])
+        forest.state_.shares(ZEROS[:, :1])
 
 
 SHUFFLED = pd.DataFrame(ZEROS, columns=["a", "b", "c"]).sample(frac=1.0, random_state=3)

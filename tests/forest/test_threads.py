@@ -140,7 +140,7 @@ def test_copies_are_made_while_another_thread_changes_it():
             made.append(copy.deepcopy(forest))
             made.append(pickle.loads(pickle.dumps(forest)))
             made.append(forest.unlearned([100]))
-            assert not hasattr(clone(forest), "grove_")
+            assert not hasattr(clone(forest), "state_")
         return made
 
     _, made = at_once(change, copied)
@@ -227,7 +227,7 @@ def test_ctrl_c_at_any_line_leaves_a_forest_from_before_or_after(change, jobs):
         at += 1
         forest = copy.deepcopy(before)
         if change == "a mended forest":
-            forest.grove_._torn = True
+            forest.state_._torn = True
         tracing = sys.gettrace()
         try:
             sys.settrace(Interrupter(at))
