@@ -77,7 +77,7 @@ class ForestState:
         self.rules = ensemble.settings.rules
         self.jobs = jobs
         self._turns = Turns()
-        self._torn = False
+        self._is_broken = False
         self._held = self._take(ensemble)
 
     def _take(self, ensemble: Ensemble) -> _Held:
@@ -129,7 +129,7 @@ class ForestState:
     def _look(self, at: Callable[[_Held], T]) -> T:
         """Return what a function makes of what is held, which meanwhile does not change."""
         while True:
-            found = self._turns.look(lambda: None if self._torn else (at(self._held),))
+            found = self._turns.look(lambda: None if self._is_broken else (at(self._held),))
             if found is not None:
                 return found[0]
             with self._turns.changes:
@@ -137,14 +137,14 @@ class ForestState:
 
     def _mend(self) -> None:
         """Where a deletion ended early, grow the trees again from the rows that are there."""
-        if not self._torn:
+        if not self._is_broken:
             return
         # In other arrays: threads of the deletion may still be at work on the old ones.
         held = self._take(self._remaining(self._held, _NO_SLOTS))
 
         def mend() -> None:
             self._held = held
-            self._torn = False
+            self._is_broken = False
 
         self._turns.change(mend)
 
@@ -204,10 +204,10 @@ class ForestState:
                 return
 
             def forget() -> None:
-                self._torn = True
+                self._is_broken = True
                 self._revise(held, slots.astype(np.int32), -1)
                 erase(held.table, slots)
-                self._torn = False
+                self._is_broken = False
 
             self._turns.change(forget)
             if 2 * (rows - len(slots)) < len(held.names):
@@ -273,9 +273,9 @@ class ForestState:
             slot = int(_slots(held, [name])[0])
 
             def cost() -> int:
-                self._torn = True
+                self._is_broken = True
                 found = trees.cost_of(self._work(held), held.trees, slot)
-                self._torn = False
+                self._is_broken = False
                 return found
 
             return self._turns.change(cost)
