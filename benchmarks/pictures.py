@@ -20,7 +20,7 @@ from histogram import answered, histogram
 
 from leaveout.bab import EngineResult, Instance
 from leaveout.bab.native.files.records import Record
-from leaveout.bab.native.kernels.batch import OPEN
+from leaveout.bab.native.kernels.interface import OPEN
 from leaveout.bab.native.leaks import Leaks
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.search import NativeSearch

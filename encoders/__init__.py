@@ -7,7 +7,7 @@ from leaveout.encoders.bounds import PairBounds, confidence_upper, network_bound
 from leaveout.encoders.box import Box
 from leaveout.encoders.choices import Choices
 from leaveout.encoders.evaluation import Evaluation, evaluation_of, evaluation_of_any
-from leaveout.encoders.hyper import HyperNetwork, hyper_network
+from leaveout.encoders.hyper_network import HyperNetwork, hyper_network
 from leaveout.encoders.idp import Encoding, IdpProblem, encode_idp
 from leaveout.encoders.interval import Interval
 from leaveout.encoders.rounding import RoundingError, confidence_error, rounding_error

@@ -10,7 +10,7 @@ import numpy as np
 from leaveout.encoders.bounds import hyper_bounds, network_bounds
 from leaveout.encoders.box import Box
 from leaveout.encoders.evaluation import Evaluation, evaluation_of, evaluation_of_any
-from leaveout.encoders.hyper import HyperNetwork, hyper_network
+from leaveout.encoders.hyper_network import HyperNetwork, hyper_network
 from leaveout.encoders.interval import Interval
 from leaveout.encoders.rounding import RoundingError, rounding_error
 from leaveout.errors import FamilyError

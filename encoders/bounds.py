@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.encoders.box import Box
-from leaveout.encoders.hyper import HyperNetwork, difference
+from leaveout.encoders.hyper_network import HyperNetwork, difference
 from leaveout.encoders.interval import Interval, gamma
 from leaveout.models import Stack
 

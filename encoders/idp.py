@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from leaveout.encoders.box import Box
 from leaveout.encoders.builder import ProblemBuilder
-from leaveout.encoders.hyper import HyperLayer
+from leaveout.encoders.hyper_network import HyperLayer
 from leaveout.encoders.interval import Interval
 from leaveout.encoders.neurons import Neurons
 from leaveout.encoders.scaling import ScaledPair

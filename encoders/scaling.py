@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from leaveout.encoders.bounds import PairBounds
 from leaveout.encoders.box import Box
-from leaveout.encoders.hyper import HyperLayer, HyperNetwork
+from leaveout.encoders.hyper_network import HyperLayer, HyperNetwork
 from leaveout.encoders.interval import Interval
 from leaveout.models import Layer, Stack
 

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from leaveout.bab.native.rehearsal import rehearse
+from leaveout.bab.native.warm_up import rehearse
 from leaveout.specs import CheckedSpec, Find, Guarantee
 from leaveout.specs.text.tree import Call
 from leaveout.verifier.values.reachable import reachable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leaveout.bab.forests.same import Answers, Compared, compare_answers
+from leaveout.bab.forests.same_answers import Answers, Compared, compare_answers
 from leaveout.encoders.forests.leaves import Leaves, leaves_within
 
 __all__ = ["Answers", "Compared", "Leaves", "compare_answers", "leaves_within"]

@@ -14,15 +14,15 @@ from leaveout.bab.attack.claim_attack import Seeker
 from leaveout.bab.attack.counterexamples import Found
 from leaveout.bab.forms import Forms
 from leaveout.bab.joint_claim import JointClaim
+from leaveout.bab.native.case_bounds import Propagation
 from leaveout.bab.native.clusters import make_clusters
 from leaveout.bab.native.files.digests import box_digest, family_digest, network_digest
 from leaveout.bab.native.files.proof_trees import Room
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.pairs import Space, make_space
-from leaveout.bab.native.propagation import Propagation
 from leaveout.bab.native.question import Hint, Prepared
 from leaveout.bab.native.rounding_bound import ROOM, SMALL_REGION
+from leaveout.bab.native.space import Space, make_space
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box, Interval
 

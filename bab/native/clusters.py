@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.native.layout import layout_of
-from leaveout.bab.native.pairs import Others
+from leaveout.bab.native.space import Others
 from leaveout.models import Stack
 
 __all__ = ["Clusters", "make_clusters"]

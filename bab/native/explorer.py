@@ -16,10 +16,10 @@ from leaveout.bab.native.anchors import Anchors
 from leaveout.bab.native.branching import Brancher
 from leaveout.bab.native.clusters import Clusters
 from leaveout.bab.native.files.records import Record
-from leaveout.bab.native.handoff import Handoff
-from leaveout.bab.native.kernels.batch import CLOSED, EMPTY, OPEN, Kernel, Work
+from leaveout.bab.native.kernels.interface import CLOSED, EMPTY, OPEN, Kernel, Work
+from leaveout.bab.native.milp_handoff import Handoff
 from leaveout.bab.native.nodes import Node, Split, batch_of, with_bounds
-from leaveout.bab.native.pairs import Space
+from leaveout.bab.native.space import Space
 from leaveout.deadline import Deadline
 
 __all__ = ["Explorer", "Stand"]

@@ -20,12 +20,12 @@ from leaveout.bab.native.files.digests import box_digest, family_digest, network
 from leaveout.bab.native.files.proof_trees import Room
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.groups import Group
-from leaveout.bab.native.handoff import Handoff
+from leaveout.bab.native.milp_handoff import Handoff
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.pairs import make_space
 from leaveout.bab.native.question import Hint, Prepared
 from leaveout.bab.native.rounding_bound import LeakRounding, rounding_near
 from leaveout.bab.native.search import searched
+from leaveout.bab.native.space import make_space
 from leaveout.bab.result import EngineResult, ProgressCallback
 from leaveout.bab.witness import Replayer, Witness
 from leaveout.deadline import Deadline

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.forms import Forms
-from leaveout.bab.native.kernels.batch import Batch, Bounded
-from leaveout.bab.native.pairs import Space
+from leaveout.bab.native.kernels.interface import Batch, Bounded
+from leaveout.bab.native.space import Space
 
 __all__ = ["Node", "Split", "batch_of", "root_node", "with_bounds"]
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from leaveout.bab.forms import Forms
 from leaveout.bab.native.clusters import Clusters
 from leaveout.bab.native.files.proof_trees import Room
-from leaveout.bab.native.handoff import Handoff
+from leaveout.bab.native.milp_handoff import Handoff
 from leaveout.bab.native.nodes import Node, root_node
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.pairs import Space
+from leaveout.bab.native.space import Space
 from leaveout.deadline import Deadline
 
 __all__ = ["NOTHING", "Finding", "Hint", "Payload", "Prepared", "Question"]

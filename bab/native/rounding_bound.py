@@ -8,7 +8,7 @@ import numpy as np
 
 from leaveout.bab.instance import Instance
 from leaveout.bab.native.nodes import Node
-from leaveout.bab.native.pairs import Space
+from leaveout.bab.native.space import Space
 from leaveout.bab.witness import Witness
 from leaveout.encoders import Box, Interval, rounding_error
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from leaveout.bab import NativeOptions
 from leaveout.bab.native.claims import Claims
-from leaveout.bab.native.kernels.lines import settle
+from leaveout.bab.native.kernels.form_bounds import settle
 from leaveout.bab.native.search import NativeSearch
 from leaveout.encoders import Box, Choices
 from leaveout.encoders.joint import join
@@ -223,7 +223,7 @@ def test_an_interrupt_keeps_what_is_known(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("leaveout.bab.native.explorer.Explorer.step", stop)
-    monkeypatch.setattr("leaveout.bab.native.race.Race.step", stop)
+    monkeypatch.setattr("leaveout.bab.native.split_race.Race.step", stop)
     found = maximise(question, NativeOptions(gap=1e-12))
     assert found.interrupted == bool(seen)
     assert found.lower <= found.upper

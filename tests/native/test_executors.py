@@ -338,7 +338,7 @@ def test_a_search_that_is_over_keeps_no_solver(monkeypatch):
 
     monkeypatch.setattr(solving._Child, "__init__", noted)
     alone = lambda self, node: len(node.members) == 1 and node.anchor < 0
-    monkeypatch.setattr("leaveout.bab.native.handoff.Handoff.wants", alone)
+    monkeypatch.setattr("leaveout.bab.native.milp_handoff.Handoff.wants", alone)
     instance, label = leaky()
     held = NativeSearch(Leaks(instance, label), ONE)
     result = held.run()

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from leaveout.bab.forms import Forms, leak_forms, stacked
 from leaveout.bab.native.kernels import make_kernel
-from leaveout.bab.native.kernels.batch import EMPTY, Batch, MemberSets, Work
+from leaveout.bab.native.kernels.interface import EMPTY, Batch, MemberSets, Work
 from leaveout.bab.native.leaks import search
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.pairs import Space, make_space
+from leaveout.bab.native.space import Space, make_space
 from leaveout.errors import SolverError
 
 from support import networks

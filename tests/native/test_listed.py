@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leaveout.bab.native.listed import Listed
+from leaveout.bab.native.listed_values import Listed
 from leaveout.encoders import Box, Choices, choices
 
 DIMENSION = 5

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from leaveout.bab import NativeOptions, search_native
-from leaveout.bab.native import race
+from leaveout.bab.native import split_race as race
 from leaveout.bab.native.explorer import Explorer
 from leaveout.bab.native.leaks import Leaks
-from leaveout.bab.native.race import Race
+from leaveout.bab.native.split_race import Race
 from leaveout.bab.native.workers.worker import Worker
 from leaveout.verifier.checker import check
 

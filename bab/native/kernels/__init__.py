@@ -6,7 +6,7 @@ import importlib
 import importlib.metadata
 from collections.abc import Mapping
 
-from leaveout.bab.native.kernels.batch import Kernel
+from leaveout.bab.native.kernels.interface import Kernel
 from leaveout.errors import SolverError
 
 __all__ = ["BUILT_IN", "GROUP", "make_kernel"]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.forms import Forms
-from leaveout.bab.native.kernels.batch import Batch, Bounded, MemberSets, Numbers, Work
+from leaveout.bab.native.kernels.interface import Batch, Bounded, MemberSets, Numbers, Work
 from leaveout.bab.native.layout import Layout
 
 __all__ = [

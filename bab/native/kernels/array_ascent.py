@@ -1,12 +1,11 @@
-"""The dual ascent over whole arrays; see `kernels.array_passes`."""
+"""The dual ascent over whole arrays; see `kernels.array_bounds`."""
 
 from __future__ import annotations
 
 import math
 from typing import NamedTuple
 
-from leaveout.bab.native.kernels.array_forms import Rows, settled
-from leaveout.bab.native.kernels.array_passes import (
+from leaveout.bab.native.kernels.array_bounds import (
     Array,
     Nodes,
     backward,
@@ -14,8 +13,9 @@ from leaveout.bab.native.kernels.array_passes import (
     branches,
     over_box,
 )
+from leaveout.bab.native.kernels.array_forms import Rows, settled
 from leaveout.bab.native.kernels.ascent import NOISE
-from leaveout.bab.native.kernels.batch import Work
+from leaveout.bab.native.kernels.interface import Work
 
 __all__ = ["Found", "ascend"]
 

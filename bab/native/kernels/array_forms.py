@@ -1,4 +1,4 @@
-"""What forms say of nodes before any ascent, over whole arrays; see `kernels.array_passes`."""
+"""What forms say of nodes before any ascent, over whole arrays; see `kernels.array_bounds`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from leaveout.bab.forms import Forms
-from leaveout.bab.native.kernels.array_passes import Array, Nodes, backward, over_box
-from leaveout.bab.native.kernels.batch import CUT, EMPTY, FARTHEST, OPEN, Batch
-from leaveout.bab.native.kernels.spaces import Space
+from leaveout.bab.native.kernels.array_bounds import Array, Nodes, backward, over_box
+from leaveout.bab.native.kernels.array_library import Space
+from leaveout.bab.native.kernels.interface import CUT, EMPTY, FARTHEST, OPEN, Batch
 
 __all__ = ["Rows", "form", "gathered", "settled"]
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from leaveout.bab.forms import Forms
 from leaveout.bab.native.kernels.array_ascent import ascend
+from leaveout.bab.native.kernels.array_bounds import Nodes, tighten
 from leaveout.bab.native.kernels.array_forms import form, gathered
-from leaveout.bab.native.kernels.array_passes import Nodes, tighten
-from leaveout.bab.native.kernels.batch import (
+from leaveout.bab.native.kernels.array_library import Space, numpy_space, torch_space
+from leaveout.bab.native.kernels.interface import (
     CLOSED,
     OPEN,
     Batch,
@@ -19,7 +20,6 @@ from leaveout.bab.native.kernels.batch import (
     Numbers,
     Work,
 )
-from leaveout.bab.native.kernels.spaces import Space, numpy_space, torch_space
 from leaveout.bab.native.layout import Layout
 from leaveout.errors import SolverError
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.bab.native.kernels.batch import Floats
-from leaveout.bab.native.kernels.compiled import compiled
-from leaveout.bab.native.kernels.pair import best_pair, branches
+from leaveout.bab.native.kernels.interface import Floats
+from leaveout.bab.native.kernels.jit import compiled
+from leaveout.bab.native.kernels.pair_bounds import best_pair, branches
 
 __all__ = ["NOISE", "adam", "narrow", "neuron_scores", "onto_simplex", "residuals", "sensitivity"]
 

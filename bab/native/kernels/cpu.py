@@ -16,7 +16,7 @@ from leaveout.bab.native.kernels.arguments import (
     own_of,
     rows_of,
 )
-from leaveout.bab.native.kernels.batch import Batch, Bounded, MemberSets, Numbers, Work
+from leaveout.bab.native.kernels.interface import Batch, Bounded, MemberSets, Numbers, Work
 from leaveout.cores import cores
 from leaveout.errors import SolverError
 
@@ -49,7 +49,7 @@ class CpuKernel:
         self, numbers: Numbers, forms: Forms, sets: MemberSets, batch: Batch, work: Work
     ) -> Bounded:
         """See `Kernel.bound`."""
-        from leaveout.bab.native.kernels.node import steps
+        from leaveout.bab.native.kernels.node_bounds import steps
 
         tighten_nodes, form_nodes, ascend_nodes = steps()
         count, found = len(batch.which), Bounded.begun(batch)

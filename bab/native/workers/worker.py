@@ -19,7 +19,7 @@ from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import Hint, Question
-from leaveout.bab.native.race import Race
+from leaveout.bab.native.split_race import Race
 from leaveout.bab.native.workers.learnt_scores import learnt, relearn
 from leaveout.deadline import Deadline
 

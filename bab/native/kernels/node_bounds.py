@@ -14,7 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.bab.native.kernels import arguments, ascent, compiled, lines, pair, passes
+from leaveout.bab.native.kernels import arguments, ascent
+from leaveout.bab.native.kernels import form_bounds as lines
+from leaveout.bab.native.kernels import jit as compiled
+from leaveout.bab.native.kernels import neuron_bounds as passes
+from leaveout.bab.native.kernels import pair_bounds as pair
 from leaveout.bab.native.kernels.arguments import Members
 from leaveout.bab.native.kernels.ascent import (
     adam,
@@ -24,10 +28,10 @@ from leaveout.bab.native.kernels.ascent import (
     residuals,
     sensitivity,
 )
-from leaveout.bab.native.kernels.batch import CLOSED, CUT, EMPTY, FARTHEST, OPEN
-from leaveout.bab.native.kernels.compiled import OPTIONS
-from leaveout.bab.native.kernels.lines import case_of, on_top, settle, valued
-from leaveout.bab.native.kernels.passes import (
+from leaveout.bab.native.kernels.form_bounds import case_of, on_top, settle, valued
+from leaveout.bab.native.kernels.interface import CLOSED, CUT, EMPTY, FARTHEST, OPEN
+from leaveout.bab.native.kernels.jit import OPTIONS
+from leaveout.bab.native.kernels.neuron_bounds import (
     blend,
     clear,
     contract,

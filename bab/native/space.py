@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.forms import Forms
-from leaveout.bab.native.kernels.batch import MemberSets, Numbers
+from leaveout.bab.native.kernels.interface import MemberSets, Numbers
 from leaveout.bab.native.layout import Layout, layout_of
-from leaveout.bab.native.listed import Listed
+from leaveout.bab.native.listed_values import Listed
 from leaveout.encoders import Box
 from leaveout.encoders.interval import gamma
 from leaveout.models import Stack

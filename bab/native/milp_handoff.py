@@ -12,7 +12,7 @@ from leaveout.bab.instance import Instance
 from leaveout.bab.lucid.options import TIGHT
 from leaveout.bab.lucid.sets import MemberSet, bound_set
 from leaveout.bab.native.nodes import Node
-from leaveout.bab.native.pairs import Space
+from leaveout.bab.native.space import Space
 from leaveout.encoders import Box, Encoding, hyper_network, network_bounds, pair_bounds
 from leaveout.solvers import SolverProcess
 

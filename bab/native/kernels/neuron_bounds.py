@@ -1,7 +1,7 @@
 """Compiled passes over one node: linear bounds of neurons and scores, and what follows from them.
 
 Every function works on the flat arrays of `leaveout.bab.native.layout.Layout`; what they compute
-is derived in ``docs/native.md`` and written over whole arrays in `kernels.array_passes`. ``net``,
+is derived in ``docs/native.md`` and written over whole arrays in `kernels.array_bounds`. ``net``,
 ``numbers`` and ``members`` are those of `kernels.arguments`.
 """
 
@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.bab.native.kernels.batch import Floats
-from leaveout.bab.native.kernels.compiled import compiled
-from leaveout.bab.native.kernels.pair import best_pair, rule
+from leaveout.bab.native.kernels.interface import Floats
+from leaveout.bab.native.kernels.jit import compiled
+from leaveout.bab.native.kernels.pair_bounds import best_pair, rule
 
 __all__ = [
     "backward",

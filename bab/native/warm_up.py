@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.forms import leak_forms
-from leaveout.bab.native.kernels.batch import Work
+from leaveout.bab.native.kernels.interface import Work
 from leaveout.bab.native.nodes import batch_of, root_node
-from leaveout.bab.native.pairs import make_space
+from leaveout.bab.native.space import make_space
 from leaveout.encoders.box import Box
 from leaveout.models.stack import Layer, Stack
 

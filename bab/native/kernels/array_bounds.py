@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from leaveout.bab.native.kernels.spaces import Space
+from leaveout.bab.native.kernels.array_library import Space
 from leaveout.bab.native.layout import Layout
 
 __all__ = ["Array", "Nodes", "Pair", "backward", "best_pair", "branches", "over_box", "tighten"]

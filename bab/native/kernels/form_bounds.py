@@ -12,9 +12,9 @@ from typing import Any
 
 from leaveout.bab.native.kernels.arguments import Rows
 from leaveout.bab.native.kernels.ascent import narrow
-from leaveout.bab.native.kernels.batch import Floats
-from leaveout.bab.native.kernels.compiled import compiled
-from leaveout.bab.native.kernels.passes import backward, clear
+from leaveout.bab.native.kernels.interface import Floats
+from leaveout.bab.native.kernels.jit import compiled
+from leaveout.bab.native.kernels.neuron_bounds import backward, clear
 
 __all__ = ["case_of", "on_top", "settle", "valued"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from leaveout.bab.native.kernels.compiled import compiled, inlined
+from leaveout.bab.native.kernels.jit import compiled, inlined
 
 __all__ = ["best_pair", "branches", "rule"]
 
