@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-import importlib
 import importlib.metadata
 import inspect
 import os
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from leaveout.errors import SolverError
+from leaveout.references import referred
 from leaveout.solvers.protocol import Feature, Licence, Solver
 
 __all__ = ["BUILT_IN", "GROUP", "SolverRow", "available", "describe", "find_solver", "known"]
@@ -107,9 +107,7 @@ def _skip(point: importlib.metadata.EntryPoint, reason: str) -> None:
 def _solver_class(name: str) -> type[Solver] | None:
     # A built-in name never pays for reading the metadata of every installed package.
     if name in BUILT_IN:
-        module, _, attribute = BUILT_IN[name].partition(":")
-        loaded = getattr(importlib.import_module(module), attribute)
-        return cast("type[Solver]", loaded)
+        return cast("type[Solver]", referred(BUILT_IN[name]))
     return _plugin_class(name) if name in _plugins() else None
 
 

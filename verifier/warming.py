@@ -56,20 +56,9 @@ def warmed(kernels: Iterable[str], say: Say | None = None) -> float:
 
 def kernels_of_values(statement: Guarantee | Find, spec: CheckedSpec) -> list[str]:
     """Return the kernels that a claim about values may use."""
-    called = {node.function for node in reachable(statement.claim, spec) if isinstance(node, Call)}
-    return [name for function, names in _USED.items() if function in called for name in names]
-
-
-_USED: Mapping[str, tuple[str, ...]] = {
-    "dpa": ("dpa",),
-    "ss_dpa": ("ss_dpa",),
-    "finite_aggregation": ("finite_aggregation",),
-    "run_off": ("run_off",),
-    "collective_accuracy": ("collective_accuracy",),
-    "forest": ("forest",),
-    "idp": ("points", "guard"),
-}
-"""Kernels by the function of the language that lead to them."""
+    calls = [node for node in reachable(statement.claim, spec) if isinstance(node, Call)]
+    names = [name for call in calls for name in spec.functions[call.function].kernels]
+    return [name for name in KERNELS if name in names]
 
 
 def _guard() -> None:

@@ -16,6 +16,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "the bounds the guard rests on.",
         'let A = access("family")',
         reads=True,
+        decider="leaveout.verifier.values.subjects.access:access",
     ),
     Function(
         "idp",
@@ -28,5 +29,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "so that each answer changes by a factor of at most exp(epsilon) in its chances.",
         'idp(access("family"), epsilon = 0.2)',
         threat="the training set loses any one point",
+        decider="leaveout.verifier.values.subjects.access:idp",
+        kernels=("points", "guard"),
     ),
 )

@@ -33,6 +33,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "A service of models trained on shards, with private aggregation of what they answer.",
         'let S = sharded("service.toml")',
         reads=True,
+        decider="leaveout.verifier.values.subjects.sharded:sharded",
     ),
     Function(
         "unlearns",
@@ -48,6 +49,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "beta)-close to retraining.",
         "unlearns(S, updates = adaptive, alpha = 1, beta = 1e-3, gamma = 1e-3)",
         threat="a stream of points is deleted, if adaptive chosen by someone who sees the answers",
+        decider="leaveout.verifier.values.subjects.sharded:unlearns",
     ),
     Function(
         "forest",
@@ -56,6 +58,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "A forest that can unlearn, as its classifier saved it.",
         'let T = forest("forest.npz")',
         reads=True,
+        decider="leaveout.verifier.values.subjects.forest:forest",
+        kernels=("forest",),
     ),
     Function(
         "points",
@@ -65,6 +69,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "several with blanks between, which are deleted one after the other.",
         'forall z in points("deletions.csv"): unlearn(T, z) == retrain(T, z)',
         reads=True,
+        decider="leaveout.verifier.values.subjects.forest:points",
     ),
     Function(
         "unlearn",
@@ -73,6 +78,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "The forest after it unlearned a record.",
         "unlearn(T, z) == retrain(T, z)",
         threat="the training set loses one record",
+        decider="leaveout.verifier.values.subjects.forest:unlearn",
     ),
     Function(
         "retrain",
@@ -81,6 +87,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "The forest trained anew without a record.",
         "unlearn(T, z) == retrain(T, z)",
         threat="the training set loses one record",
+        decider="leaveout.verifier.values.subjects.forest:retrain",
     ),
     Function(
         "caches_sound",
@@ -89,6 +96,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "Whether a forest, and every statistic it keeps for later deletions, is what training on "
         "the rows it holds gives.",
         "caches_sound(T)",
+        decider="leaveout.verifier.values.subjects.forest:caches_sound",
     ),
     Function(
         "same_function",
@@ -100,6 +108,8 @@ FUNCTIONS: tuple[Function, ...] = (
         BOOLEAN,
         "Whether two forests give every input of a set the same label.",
         'same_function(T, forest("other.npz"), box(0, 1))',
+        decider="leaveout.verifier.values.subjects.forest:same_function",
+        solver=True,
     ),
     Function(
         "audit",
@@ -108,6 +118,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "What an attacker sees of a model that unlearned, beside one that was retrained.",
         'let A = audit("audit.npz")',
         reads=True,
+        decider="leaveout.verifier.values.subjects.audit:audit",
     ),
     Function(
         "membership_advantage",
@@ -120,5 +131,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "forgotten rows of a trial together or by one record of it.",
         'membership_advantage(audit("audit.npz")) <= 0.05 with confidence 0.95',
         threat="the training set loses a set of points",
+        decider="leaveout.verifier.values.subjects.audit:membership_advantage",
     ),
 )

@@ -8,7 +8,18 @@ import warnings
 from leaveout.specs.table import BUILT_IN
 from leaveout.specs.table.signatures import Bound, Function, Parameter, Types
 
-__all__ = ["BUILT_IN", "Bound", "Function", "Parameter", "Types", "built_in", "functions"]
+__all__ = [
+    "BUILT_IN",
+    "Bound",
+    "Function",
+    "Parameter",
+    "Types",
+    "built_in",
+    "functions",
+    "is_built_in",
+]
+
+_BY_NAME = {function.name: function for function in BUILT_IN}
 
 GROUP = "leaveout.functions"
 
@@ -21,7 +32,12 @@ def built_in(name: str) -> Function:
     KeyError
         If there is none of that name.
     """
-    return {function.name: function for function in BUILT_IN}[name]
+    return _BY_NAME[name]
+
+
+def is_built_in(name: str) -> bool:
+    """Whether a function of that name is no plug-in's."""
+    return name in _BY_NAME
 
 
 def functions() -> dict[str, Function]:
@@ -38,7 +54,7 @@ def functions() -> dict[str, Function]:
     UserWarning
         For a plug-in that cannot be loaded or whose name is taken; it is left out.
     """
-    table = {function.name: function for function in BUILT_IN}
+    table = dict(_BY_NAME)
     if os.environ.get("LEAVEOUT_PLUGINS", "").lower() in {"off", "0", "no", "false"}:
         return table
     # Reading the metadata of every installed package is not for who only parses.

@@ -96,12 +96,17 @@ class Function:
     threat : str
         What may change about the training set, in a line; empty where the function is not
         about that.
-    decider : callable or None
-        Computes the value of a call, see `leaveout.specs.deciders`; None for a function that
-        only engines understand.
+    decider : callable, str or None
+        Computes the value of a call, see `leaveout.specs.deciders`; a text ``module:function``
+        names one that is imported once it is needed. None for a function that only engines
+        understand.
     reads : bool
         Whether a call reads a file, which is done before anything is decided, so that what is
         wrong with it is known at once.
+    solver : bool
+        Whether the decider asks a solver. Of a plug-in's function that is assumed.
+    kernels : tuple of str
+        Groups of compiled functions that a call leads to, of `leaveout.verifier.warming`.
     """
 
     name: str
@@ -111,8 +116,10 @@ class Function:
     example: str
     rule: Rule | None = None
     threat: str = ""
-    decider: Decider | None = None
+    decider: Decider | str | None = None
     reads: bool = False
+    solver: bool = False
+    kernels: tuple[str, ...] = ()
 
     @property
     def signature(self) -> str:

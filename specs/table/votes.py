@@ -101,6 +101,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "offsets of a spread hash.",
         'let V = ballots("ballots.npz")',
         reads=True,
+        decider="leaveout.verifier.values.subjects.votes:ballots",
     ),
     Function(
         "dpa",
@@ -113,6 +114,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "members survive the edits that the thresholds of the ballots say.",
         'let W = dpa(ballots("ballots.npz"))',
         threat=_EDITS,
+        decider="leaveout.verifier.values.subjects.votes:dpa",
+        kernels=("dpa",),
     ),
     Function(
         "ss_dpa",
@@ -121,6 +124,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "The majority of base classifiers that each see all points and the labels of a part.",
         'let W = ss_dpa(ballots("ballots.npz"))',
         threat=_RELABELS,
+        decider="leaveout.verifier.values.subjects.votes:ss_dpa",
+        kernels=("ss_dpa",),
     ),
     Function(
         "finite_aggregation",
@@ -130,6 +135,9 @@ FUNCTIONS: tuple[Function, ...] = (
         "certified exactly, or by the bound that was published.",
         'let W = finite_aggregation(ballots("ballots.npz"))',
         threat=_EDITS,
+        decider="leaveout.verifier.values.subjects.votes:finite_aggregation",
+        solver=True,
+        kernels=("finite_aggregation",),
     ),
     Function(
         "run_off",
@@ -139,6 +147,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "exactly, or by the bound that was published.",
         'let W = run_off(ballots("ballots.npz"))',
         threat=_EDITS,
+        decider="leaveout.verifier.values.subjects.votes:run_off",
+        kernels=("run_off",),
     ),
     Function(
         "certified_accuracy",
@@ -148,6 +158,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "certified_accuracy(dpa(V), edits = 8) >= 0.5",
         _one_threat,
         threat=_EITHER,
+        decider="leaveout.verifier.values.subjects.votes:certified_accuracy",
     ),
     Function(
         "collective_accuracy",
@@ -157,6 +168,9 @@ FUNCTIONS: tuple[Function, ...] = (
         "collective_accuracy(dpa(V), edits = 8) >= 0.55",
         _one_threat,
         threat=_EITHER,
+        decider="leaveout.verifier.values.subjects.votes:collective_accuracy",
+        solver=True,
+        kernels=("collective_accuracy",),
     ),
     Function(
         "median_radius",
@@ -167,6 +181,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "median_radius(dpa(V)) >= 8",
         _against,
         threat=_EITHER,
+        decider="leaveout.verifier.values.subjects.votes:median_radius",
     ),
     Function(
         "test_points",
@@ -174,6 +189,7 @@ FUNCTIONS: tuple[Function, ...] = (
         TEST_POINTS,
         "The test points of ballots.",
         "forall p in test_points(V): radius(dpa(V), p) >= 1",
+        decider="leaveout.verifier.values.subjects.votes:test_points",
     ),
     Function(
         "radius",
@@ -183,6 +199,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "forall p in test_points(V): answered_right(dpa(V), p) => radius(dpa(V), p) >= 1",
         _against,
         threat=_EITHER,
+        decider="leaveout.verifier.values.subjects.votes:radius",
     ),
     Function(
         "answered_right",
@@ -190,5 +207,6 @@ FUNCTIONS: tuple[Function, ...] = (
         BOOLEAN,
         "Whether a test point is answered with its true label.",
         "forall p in test_points(V): answered_right(dpa(V), p) => radius(dpa(V), p) >= 1",
+        decider="leaveout.verifier.values.subjects.votes:answered_right",
     ),
 )

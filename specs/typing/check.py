@@ -47,11 +47,14 @@ class CheckedSpec:
         In order; params are among them.
     statements : tuple of Guarantee or Find
         In order.
+    functions : mapping of str to Function
+        Those it was checked with.
     """
 
     spec: Spec
     lets: Mapping[str, Let]
     statements: tuple[Guarantee | Find, ...]
+    functions: Mapping[str, Function] = field(compare=False, repr=False)
     _types: Mapping[int, Type] = field(compare=False, repr=False)
 
     @property
@@ -139,7 +142,7 @@ def _check(spec: Spec, table: Mapping[str, Function]) -> CheckedSpec:
             "add one, as in: guarantee quiet: forall x in X, M in F: label(M, x) == label(N, x)"
         )
     return CheckedSpec(
-        spec, MappingProxyType(dict(reversed(lets.items()))), proven, inference.types
+        spec, MappingProxyType(dict(reversed(lets.items()))), proven, table, inference.types
     )
 
 

@@ -259,8 +259,7 @@ def test_a_refuted_claim_says_which_attack_and_how_often():
     assert "alpha above" in found.note
 
 
-def test_a_specification_proves_refutes_and_leaves_open(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(subjects._MODULES, "audit", ("audit", "membership_advantage"))
+def test_a_specification_proves_refutes_and_leaves_open(tmp_path, capsys):
     counts = (np.array([n]) for n in (0, 40, 31, 40))
     write_audit(Events(("the attack says member",), *counts), tmp_path / "a.npz")
     spec = tmp_path / "a.spec"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import operator
+from typing import cast
 
 from leaveout.errors import LeaveoutError
+from leaveout.references import referred
 from leaveout.specs import Call, Function
-from leaveout.specs.deciders import Arguments, Bounds, Curve, Decided, Facts
-from leaveout.specs.table.functions import BUILT_IN
+from leaveout.specs.deciders import Arguments, Bounds, Curve, Decided, Decider, Facts
+from leaveout.specs.table.functions import is_built_in
 from leaveout.specs.types import BOOLEAN, NUMBER
 from leaveout.verifier.report import Fact, FactsRecord
 from leaveout.verifier.resolve import Resolver
@@ -16,8 +18,6 @@ from leaveout.verifier.values.ranges import Range
 from leaveout.verifier.values.verdicts import StoppedError, reasoned
 
 __all__ = ["DeciderCalls"]
-
-_NAMES = frozenset(function.name for function in BUILT_IN)
 
 _MOST = 1000
 """Records of facts that one call leaves, evaluated again and again."""
@@ -64,10 +64,9 @@ class DeciderCalls:
         StoppedError
             If it ran out of time.
         """
-        assert function.decider is not None
         who = _named(function)
         try:
-            found = function.decider(given)
+            found = cast("Decider", referred(function.decider))(given)
         except LeaveoutError as error:
             raise self._resolver.fail(node, f"{function.name}: {error}") from None
         except TimeoutError:
@@ -119,7 +118,7 @@ class DeciderCalls:
 
     def _note(self, function: Function, note: str) -> None:
         for line in note.splitlines():
-            text = line if function.name in _NAMES else f"{function.name}: {line}"
+            text = line if is_built_in(function.name) else f"{function.name}: {line}"
             if text not in self.notes:
                 self.notes.append(text)
 
@@ -144,7 +143,9 @@ def _kind(value: object) -> str:
 
 
 def _named(function: Function) -> str:
-    if function.name in _NAMES:
+    if is_built_in(function.name):
         return function.name
-    module = getattr(function.decider, "__module__", None) or type(function.decider).__module__
-    return f"plug-in function '{function.name}' ({module})"
+    decider = function.decider
+    module = getattr(decider, "__module__", None) or type(decider).__module__
+    where = decider.partition(":")[0] if isinstance(decider, str) else module
+    return f"plug-in function '{function.name}' ({where})"

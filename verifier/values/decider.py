@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,13 +15,11 @@ from leaveout.specs import (
     Expression,
     Find,
     ForAll,
-    Function,
     Guarantee,
     Number,
-    functions,
 )
 from leaveout.specs.deciders import Facts
-from leaveout.specs.table.functions import BUILT_IN
+from leaveout.specs.table.functions import is_built_in
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.types import BOOLEAN, FAMILY, INPUTS, NETWORK, NUMBER, POINT, TEXT
 from leaveout.verifier.report import (
@@ -38,7 +35,6 @@ from leaveout.verifier.values.evaluate import Valuation
 from leaveout.verifier.values.finds import Boundary, Sought, State, sought, state_of
 from leaveout.verifier.values.ranges import Range
 from leaveout.verifier.values.reachable import lets_named, reachable
-from leaveout.verifier.values.subjects import with_deciders
 from leaveout.verifier.values.verdicts import StoppedError, reasoned
 
 __all__ = ["ValueDecider", "is_solved", "is_value_claim"]
@@ -46,9 +42,6 @@ __all__ = ["ValueDecider", "is_solved", "is_value_claim"]
 ENGINE = "values"
 """What the results of these claims name as their engine."""
 
-_NOT_DECIDED = frozenset({"network", "abs"})
-_SOLVED = frozenset({"finite_aggregation", "collective_accuracy", "same_function"})
-"""Functions of ours whose deciders ask a back end."""
 _MANY = 50
 """Nodes beyond which lets are evaluated in order: a long chain needs no deep recursion."""
 _AGREE = 1e-3
@@ -66,10 +59,11 @@ def is_value_claim(statement: Guarantee | Find, spec: CheckedSpec) -> bool:
 
 
 def is_solved(statement: Guarantee | Find, spec: CheckedSpec) -> bool:
-    """Whether a back end may be asked about a statement: by ours, or by a plug-in's function."""
-    ours = {each.name for each in BUILT_IN} - _SOLVED
-    nodes = reachable(statement.claim, spec)
-    return any(isinstance(node, Call) and node.function not in ours for node in nodes)
+    """Whether a solver may be asked about a statement."""
+    calls = (node for node in reachable(statement.claim, spec) if isinstance(node, Call))
+    return any(
+        spec.functions[call.function].solver or not is_built_in(call.function) for call in calls
+    )
 
 
 @dataclass(frozen=True)
@@ -92,9 +86,6 @@ class ValueDecider:
     resolver : Resolver
     folder : Path
         What relative paths are relative to.
-    table : mapping of str to Function, optional
-        The functions the specification was checked with and their deciders, by default the
-        built-in ones and plug-ins'.
     seed : int
     solver : str
         Name of the back end for what needs one.
@@ -112,13 +103,11 @@ class ValueDecider:
         spec: CheckedSpec,
         resolver: Resolver,
         folder: Path,
-        table: Mapping[str, Function] | None = None,
         seed: int = 0,
         solver: str = "highs",
     ) -> None:
-        table = with_deciders(functions()) if table is None else table
-        self._spec, self._resolver, self._table = spec, resolver, table
-        self._valuation = Valuation(spec, resolver, table, folder, seed, solver)
+        self._spec, self._resolver = spec, resolver
+        self._valuation = Valuation(spec, resolver, folder, seed, solver)
         self._sought: dict[str, Sought] = {}
         self._levels: list[str] = []
         self.interrupted = False
@@ -139,28 +128,17 @@ class ValueDecider:
         """
         for node in reachable(statement.claim, self._spec):
             if isinstance(node, Call):
-                self._load(node)
+                self._valuation.load(node)
             elif isinstance(node, ForAll) and isinstance(statement.claim, Confident):
                 wrong = "'with confidence' over many values is not supported"
                 raise self._resolver.fail(node, wrong, "state it of one value")
         if isinstance(statement, Find):
             try:
                 self._sought[statement.name] = sought(
-                    statement, lambda call: self._table[call.function]
+                    statement, lambda call: self._spec.functions[call.function]
                 )
             except Slip as slip:
                 raise self._resolver.pointing(slip) from None
-
-    def _load(self, node: Call) -> None:
-        function = self._table[node.function]
-        if function.name == "network" and function.decider is None:
-            self._resolver.network(node)
-        elif function.decider is None and not (
-            function.name in _NOT_DECIDED or function.result in (FAMILY, INPUTS)
-        ):
-            self._valuation.undecidable(node)
-        elif function.reads:
-            self._valuation.value(node, {})
 
     def decide(self, statement: Guarantee | Find, seconds: float | None = None) -> Result:
         """Return the result of one statement that was loaded.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn, TypeAlias
+from typing import TypeAlias
 
 import onnx
 
@@ -59,7 +59,6 @@ class Valuation:
     ----------
     spec : CheckedSpec
     resolver : Resolver
-    table : mapping of str to Function
     folder : Path
         What relative paths are relative to.
     seed : int
@@ -72,7 +71,6 @@ class Valuation:
 
     spec: CheckedSpec
     resolver: Resolver
-    table: Mapping[str, Function]
     folder: Path
     seed: int = 0
     solver: str = "highs"
@@ -244,7 +242,7 @@ class Valuation:
         return value
 
     def _call(self, node: Call, bound: Bindings) -> object:
-        function = self.table[node.function]
+        function = self.spec.functions[node.function]
         if function.decider is None:
             return self._without_decider(node, function, bound)
         fixed = not mentions(node, bound)
@@ -258,15 +256,20 @@ class Valuation:
             self._kept[key] = found
         return found
 
+    def load(self, node: Call) -> None:
+        """Refuse a call that nothing here computes, and read the file of one that reads."""
+        function = self.spec.functions[node.function]
+        if function.decider is None:
+            if function.name != "abs" and function.result not in (FAMILY, INPUTS):
+                self._without_decider(node, function, {})
+        elif function.reads:
+            self.value(node, {})
+
     def _without_decider(self, node: Call, function: Function, bound: Bindings) -> object:
-        if function.name == "network":
-            return self.resolver.network(node)
         if function.name == "abs":
             return abs(self.number(bind(node, function)["number"], bound))
-        return self.undecidable(node)
-
-    def undecidable(self, node: Call) -> NoReturn:
-        """Raise the error for a call that nothing here computes."""
+        if self.resolver.is_network(node):
+            return self.resolver.network(node)
         raise self.resolver.fail(node, f"this version cannot decide '{node.function}' yet")
 
     def _arguments(self, node: Call, function: Function, bound: Bindings) -> Arguments:
@@ -302,7 +305,7 @@ class Valuation:
         if isinstance(node, Name) and node.name in bound:
             return False
         call = self.resolver.value(node)
-        built_in = isinstance(call, Call) and self.table[call.function].decider is None
+        built_in = isinstance(call, Call) and self.spec.functions[call.function].decider is None
         return built_in and self.spec.type_of(node) in kinds
 
     def _network(self, node: Expression, beside: Iterable[object]) -> Network:

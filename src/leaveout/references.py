@@ -1,0 +1,23 @@
+"""Objects by name, ``module:object``, for tables that are read without importing what they name."""
+
+from __future__ import annotations
+
+import importlib
+
+__all__ = ["referred"]
+
+
+def referred(reference: object) -> object:
+    """Return what a reference names; what is no text is returned as it is.
+
+    Raises
+    ------
+    ImportError
+        If there is no such module.
+    AttributeError
+        If the module has no object of that name.
+    """
+    if not isinstance(reference, str):
+        return reference
+    module, _, name = reference.partition(":")
+    return getattr(importlib.import_module(module), name)
