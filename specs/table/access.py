@@ -31,5 +31,8 @@ FUNCTIONS: tuple[Function, ...] = (
         threat="the training set loses any one point",
         decider="leaveout.verifier.values.subjects.access:idp",
         kernels=("points", "guard"),
+        words="whichever one training point is left out, no label that the guard of {access} gives "
+        "gets more or less likely by more than a factor of exp({epsilon})",
+        facts="leaveout.verifier.page.deletion:guarded",
     ),
 )

@@ -50,6 +50,9 @@ FUNCTIONS: tuple[Function, ...] = (
         "unlearns(S, updates = adaptive, alpha = 1, beta = 1e-3, gamma = 1e-3)",
         threat="a stream of points is deleted, if adaptive chosen by someone who sees the answers",
         decider="leaveout.verifier.values.subjects.sharded:unlearns",
+        words="{service} unlearns {updates} updates with alpha = {alpha}, beta = {beta} and "
+        "gamma = {gamma}",
+        facts="leaveout.verifier.page.deletion:unlearns",
     ),
     Function(
         "forest",
@@ -79,6 +82,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "unlearn(T, z) == retrain(T, z)",
         threat="the training set loses one record",
         decider="leaveout.verifier.values.subjects.forest:unlearn",
+        words="{forest} after it unlearned {record}",
+        facts="leaveout.verifier.page.deletion:deletions",
     ),
     Function(
         "retrain",
@@ -88,6 +93,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "unlearn(T, z) == retrain(T, z)",
         threat="the training set loses one record",
         decider="leaveout.verifier.values.subjects.forest:retrain",
+        words="{forest} trained anew without {record}",
     ),
     Function(
         "caches_sound",
@@ -97,6 +103,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "the rows it holds gives.",
         "caches_sound(T)",
         decider="leaveout.verifier.values.subjects.forest:caches_sound",
+        words="what {forest} keeps for later deletions is what training gives",
+        facts="leaveout.verifier.page.deletion:caches",
     ),
     Function(
         "same_function",
@@ -110,6 +118,8 @@ FUNCTIONS: tuple[Function, ...] = (
         'same_function(T, forest("other.npz"), box(0, 1))',
         decider="leaveout.verifier.values.subjects.forest:same_function",
         solver=True,
+        words="{forest} and {other} give every input of {inputs} the same label",
+        facts="leaveout.verifier.page.deletion:same",
     ),
     Function(
         "audit",
@@ -132,5 +142,7 @@ FUNCTIONS: tuple[Function, ...] = (
         'membership_advantage(audit("audit.npz")) <= 0.05 with confidence 0.95',
         threat="the training set loses a set of points",
         decider="leaveout.verifier.values.subjects.audit:membership_advantage",
+        words="the membership advantage of an attacker in {audit}",
+        facts="leaveout.verifier.page.deletion:audited",
     ),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from leaveout.specs.table.signatures import Bound, Function, Parameter, Types
 from leaveout.specs.text.expressions import Number
 from leaveout.specs.types import FAMILY, LABEL, NETWORK, NUMBER, POINT, TEXT
@@ -14,6 +16,11 @@ def _whole_label(given: Bound, types: Types) -> str | None:
     if isinstance(label, Number) and not (label.value >= 0 and float(label.value).is_integer()):
         return f"a label is a whole number from 0, {label} is not"
     return None
+
+
+def _confidence_in_words(given: Mapping[str, str]) -> str:
+    which = f" of label {given['label']}" if "label" in given else ""
+    return f"{given['network']}'s confidence{which} at {given['point']}"
 
 
 _NETWORK = Parameter("network", (NETWORK,))
@@ -42,6 +49,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "The score of a label, by default one with the highest score, minus the best other score.",
         "confidence(N, x) > 0.5",
         _whole_label,
+        words=_confidence_in_words,
     ),
     Function(
         "label",
@@ -49,6 +57,7 @@ FUNCTIONS: tuple[Function, ...] = (
         LABEL,
         "The label a network predicts for a point: the first one with the highest score.",
         "label(M, x) == label(N, x)",
+        words="{network}'s label at {point}",
     ),
     Function(
         "score",
@@ -57,6 +66,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "The score a network gives a label, a float32 number as onnxruntime computes it.",
         "score(N, x, 1) >= 0.5",
         _whole_label,
+        words="{network}'s score of label {label} at {point}",
     ),
     Function(
         "difference",
@@ -64,5 +74,6 @@ FUNCTIONS: tuple[Function, ...] = (
         NUMBER,
         "The largest absolute difference, over all labels, of the scores of two networks.",
         "difference(N, M, x) <= 0.1",
+        words="the largest difference between the scores of {network} and {other} at {point}",
     ),
 )

@@ -28,6 +28,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "A feature of a point, counted from 0, as the float32 number that networks read.",
         "feature(x, 3) >= 0.5",
         _features,
+        words="feature {at} of {point}",
     ),
     Function(
         "distance",
@@ -36,6 +37,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "The largest absolute difference, over all features, of two points, or of a point and a "
         "list of one number a feature.",
         "distance(x, y) <= 0.01",
+        words="the distance between {point} and {other}",
     ),
     Function(
         "same_except",
@@ -45,6 +47,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "differ.",
         "same_except(x, y, at = [3, 4])",
         _features,
+        words="{point} and {other} are equal in every feature but {at}",
     ),
     Function(
         "abs",
@@ -52,5 +55,6 @@ FUNCTIONS: tuple[Function, ...] = (
         NUMBER,
         "The absolute value of a number, such as a difference of scores.",
         "abs(score(N, x, 0) - score(M, x, 0)) <= 0.1",
+        words="the absolute value of {number}",
     ),
 )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from leaveout.specs.deciders import Decider
+from leaveout.specs.deciders import Decider, Facts
 from leaveout.specs.text.expressions import Expression
 from leaveout.specs.types import Type
 
-__all__ = ["Bound", "Function", "Parameter", "Rule", "Types"]
+__all__ = ["Bound", "Function", "Parameter", "Rule", "Types", "Words"]
 
 Bound: TypeAlias = dict[str, Expression]
 """The arguments of one call under the names of the parameters."""
@@ -19,6 +19,9 @@ Types: TypeAlias = Mapping[str, Type]
 """The types of the arguments of one call, under the same names; of a bare word `WORD`."""
 
 Rule: TypeAlias = Callable[[Bound, Types], str | None]
+
+Words: TypeAlias = str | Callable[[Mapping[str, str]], str | None]
+"""Says a call: a template such as ``{network}'s label at {point}``, or a function of the same."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,15 @@ class Function:
         wrong with it is known at once.
     solver : bool
         Whether the decider asks a solver. Of a plug-in's function that is assumed.
+    words : str, callable or None
+        Says a call within a sentence, given the arguments as written under their parameters'
+        names: a phrase for a value, a clause for a claim. A template says calls that give all
+        of its parameters; a callable returns None for calls it cannot say. Those stay as written.
+    share : bool
+        Whether its number is a share, from 0 to 1.
+    facts : callable, str or None
+        Shows on a page what its decider told of all calls of a statement; a text
+        ``module:function`` names one. They are listed where there is none.
     kernels : tuple of str
         Groups of compiled functions that a call leads to, of `leaveout.verifier.warming`.
     """
@@ -119,6 +131,9 @@ class Function:
     decider: Decider | str | None = None
     reads: bool = False
     solver: bool = False
+    words: Words | None = None
+    share: bool = False
+    facts: Callable[[Sequence[Facts]], object] | str | None = None
     kernels: tuple[str, ...] = ()
 
     @property
@@ -129,6 +144,21 @@ class Function:
             comma = ", " if text else ""
             text += f"[{comma}{parameter}]" if parameter.optional else f"{comma}{parameter}"
         return f"{self.name}({text}) -> {self.result.name}"
+
+    def said(self, given: Mapping[str, str]) -> str | None:
+        """Return a call in words, None where there are none.
+
+        Parameters
+        ----------
+        given : mapping of str to str
+            The arguments as written, by parameter.
+        """
+        if not isinstance(self.words, str):
+            return None if self.words is None else self.words(given)
+        try:
+            return self.words.format_map(given)
+        except KeyError:
+            return None
 
     def parameter(self, name: str) -> Parameter:
         """Return a parameter by name.

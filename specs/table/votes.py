@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from leaveout.specs.table.signatures import Bound, Function, Parameter, Types
+from collections.abc import Mapping
+
+from leaveout.specs.table.signatures import Bound, Function, Parameter, Types, Words
 from leaveout.specs.text.expressions import Call, Number
 from leaveout.specs.types import (
     BALLOTS,
@@ -67,6 +69,30 @@ def _not_against(threat: str, given: Bound, types: Types) -> str | None:
 
 def _against(given: Bound, types: Types) -> str | None:
     return _not_against(str(given["against"]), given, types) if "against" in given else None
+
+
+def _what_survives(template: str) -> Words:
+    """Return words in which ``{changes}`` is how much changes, such as 8 edits."""
+
+    def words(given: Mapping[str, str]) -> str | None:
+        threats = [threat for threat in THREATS if threat in given]
+        if len(threats) != 1:
+            return None
+        (threat,) = threats
+        unit = threat[:-1] if given[threat] == "1" else threat
+        return template.format(changes=f"{given[threat]} {unit}", **given)
+
+    return words
+
+
+def _median_in_words(given: Mapping[str, str]) -> str:
+    counted = given.get("against", "changes")
+    return f"the number of {counted} that half of all test points survive under {given['votes']}"
+
+
+def _radius_in_words(given: Mapping[str, str]) -> str:
+    unit = f", counted in {given['against']}," if "against" in given else ""
+    return f"the radius of what {given['votes']} answers at {given['point']}{unit}"
 
 
 def _changes(name: str) -> Parameter:
@@ -159,6 +185,11 @@ FUNCTIONS: tuple[Function, ...] = (
         _one_threat,
         threat=_EITHER,
         decider="leaveout.verifier.values.subjects.votes:certified_accuracy",
+        words=_what_survives(
+            "the share of test points that {votes} answers right whatever {changes} of the "
+            "training set do, each point attacked by itself,"
+        ),
+        share=True,
     ),
     Function(
         "collective_accuracy",
@@ -171,6 +202,11 @@ FUNCTIONS: tuple[Function, ...] = (
         decider="leaveout.verifier.values.subjects.votes:collective_accuracy",
         solver=True,
         kernels=("collective_accuracy",),
+        words=_what_survives(
+            "the share of test points that {votes} answers right whatever one attack of "
+            "{changes} on all of them together does"
+        ),
+        share=True,
     ),
     Function(
         "median_radius",
@@ -182,6 +218,7 @@ FUNCTIONS: tuple[Function, ...] = (
         _against,
         threat=_EITHER,
         decider="leaveout.verifier.values.subjects.votes:median_radius",
+        words=_median_in_words,
     ),
     Function(
         "test_points",
@@ -200,6 +237,7 @@ FUNCTIONS: tuple[Function, ...] = (
         _against,
         threat=_EITHER,
         decider="leaveout.verifier.values.subjects.votes:radius",
+        words=_radius_in_words,
     ),
     Function(
         "answered_right",
@@ -208,5 +246,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "Whether a test point is answered with its true label.",
         "forall p in test_points(V): answered_right(dpa(V), p) => radius(dpa(V), p) >= 1",
         decider="leaveout.verifier.values.subjects.votes:answered_right",
+        words="{votes} answers {point} right",
     ),
 )

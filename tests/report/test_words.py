@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaveout.specs import Find, Guarantee, parse
+from leaveout.specs import Find, Function, Guarantee, Parameter, functions, parse
+from leaveout.specs.types import NUMBER
 from leaveout.verifier.amounts import bound, span
 from leaveout.verifier.page.prose import in_words, vocabulary
 
@@ -81,16 +82,16 @@ FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 )
 def test_a_claim_in_words(claim, said):
     (statement,) = parse(f"guarantee g: {claim}").statements
-    assert in_words(statement) == f"It is claimed that {said}."
+    assert in_words(statement, functions()) == f"It is claimed that {said}."
 
 
 def test_a_find_in_words():
     (statement,) = parse("find f: greatest r such that distance(x, y) <= r").statements
-    assert in_words(statement) == (
+    assert in_words(statement, functions()) == (
         "The greatest r such that the distance between x and y is at most r."
     )
     (statement,) = parse("find f: least b per label such that confidence(N, x) > b").statements
-    assert in_words(statement).startswith("For each label, the least b such that ")
+    assert in_words(statement, functions()).startswith("For each label, the least b such that ")
 
 
 def test_every_worked_statement_has_words_that_name_its_parts():
@@ -98,14 +99,14 @@ def test_every_worked_statement_has_words_that_name_its_parts():
     assert blocks
     for statement in (each for block in blocks for each in parse(block).statements):
         if isinstance(statement, Guarantee | Find):
-            said = in_words(statement)
+            said = in_words(statement, functions())
             numbers = re.findall(r"(?<![\w.])\d+(?:\.\d+)?", str(statement.claim))
             assert all(number in said for number in numbers)
 
 
 def test_functions_are_explained_once_in_the_order_of_the_text():
     (statement,) = parse("guarantee g: abs(score(N, x, 0) - abs(score(M, x, 0))) <= 1").statements
-    assert [name for name, _ in vocabulary((statement,))] == ["abs", "score"]
+    assert [name for name, _ in vocabulary((statement,), functions())] == ["abs", "score"]
 
 
 @given(FLOATS)
@@ -137,3 +138,32 @@ def test_what_is_said_of_one_bound():
     assert span(0.1234567, None) == "at least 0.123456"
     assert span(None, 0.1234561) == "at most 0.123457"
     assert span(6.0, 6.0) == "6"
+
+
+def phrase(words):
+    """Return what a plug-in's function with these words says when it is called with 1."""
+    parameters = (Parameter("of", (NUMBER,)), Parameter("by", (NUMBER,), optional=True))
+    made = Function("weight", parameters, NUMBER, "A weight.", "weight(1) < 2", words=words)
+    (statement,) = parse("guarantee g: weight(1) < 2").statements
+    said = in_words(statement, {"weight": made})
+    return said.removeprefix("It is claimed that ").removesuffix(" is below 2.")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (None, "weight(1)"),
+        ("the weight of {of}", "the weight of 1"),
+        ("the weight of {of} by {by}", "weight(1)"),
+        (lambda given: f"{len(given)} given: {given['of']}", "1 given: 1"),
+        (lambda given: None, "weight(1)"),
+    ],
+)
+def test_a_function_of_a_plug_in_says_its_calls(words, said):
+    assert phrase(words) == said
+
+
+@pytest.mark.parametrize("words", [lambda given: given["by"], "{of.colour}", "{", "{}"])
+def test_words_that_fail_leave_the_call_as_written(words):
+    with pytest.warns(UserWarning, match="'words' of function weight failed"):
+        assert phrase(words) == "weight(1)"

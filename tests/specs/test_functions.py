@@ -1,13 +1,16 @@
 """The table of functions: what plug-ins may add, and what cannot break it."""
 
 from importlib.metadata import EntryPoint, EntryPoints
+from string import Formatter
 
 import pytest
 
 from leaveout.errors import SpecError
+from leaveout.references import referred
 from leaveout.specs import Function, Parameter, check, functions, parse
 from leaveout.specs.table.functions import BUILT_IN, built_in
-from leaveout.specs.types import NUMBER, POINT
+from leaveout.specs.types import BOOLEAN, NUMBER, POINT
+from leaveout.verifier.warming import KERNELS
 
 NORM = Function("norm", (Parameter("point", (POINT,)),), NUMBER, "A norm.", "norm(x) < 1")
 OTHER_NORM = Function("norm", (), NUMBER, "Another.", "norm() < 1")
@@ -94,6 +97,23 @@ def test_a_function_says_in_a_line_what_it_means_and_what_may_change(function):
     assert function.doc.endswith(".")
     assert "\n" not in function.doc + function.threat
     assert not function.threat.endswith(".")
+
+
+@pytest.mark.parametrize("function", BUILT_IN, ids=lambda function: function.name)
+def test_what_a_function_names_is_there(function):
+    for reference in (function.decider, function.facts):
+        assert reference is None or callable(referred(reference))
+    assert set(function.kernels) <= set(KERNELS)
+
+
+@pytest.mark.parametrize("function", BUILT_IN, ids=lambda function: function.name)
+def test_a_function_that_is_a_number_or_a_claim_has_words_of_its_parameters(function):
+    names = {each.name for each in function.parameters if not each.optional}
+    if isinstance(function.words, str):
+        fields = {field for _, field, _, _ in Formatter().parse(function.words) if field}
+        assert fields == names
+    if function.result in (NUMBER, BOOLEAN):
+        assert function.words is not None
 
 
 def test_the_names_of_functions_and_their_parameters_differ():

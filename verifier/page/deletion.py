@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
+from leaveout.references import referred
+from leaveout.specs import Function
 from leaveout.verifier.amounts import bound, percent, plain
 from leaveout.verifier.page.facts import facts as listed
+from leaveout.verifier.page.foreign import brought
 from leaveout.verifier.page.markup import Child, Html, folded, joined, tag
 from leaveout.verifier.page.tables import Column, table
 from leaveout.verifier.report import Fact, Result
 
-__all__ = ["computed"]
+__all__ = ["audited", "caches", "computed", "deletions", "guarded", "same", "unlearns"]
 
 Facts = Mapping[str, Fact]
+_Show = Callable[[Sequence[Facts]], object]
 
 _OPEN = 30
 _ROUTES = {
@@ -21,7 +26,7 @@ _ROUTES = {
 }
 
 
-def computed(result: Result) -> Html | None:
+def computed(result: Result, functions: Mapping[str, Function]) -> Html | None:
     """Return tables of what was computed for a result, None where nothing was."""
     groups: dict[str, list[Facts]] = {}
     for record in result.facts:
@@ -29,25 +34,30 @@ def computed(result: Result) -> Html | None:
     # What shows a refutation is shown with it.
     own = result.example.facts if result.example is not None else {}
     shown = [
-        _table(name, [each for each in found if each != own]) for name, found in groups.items()
+        _shown_by(functions.get(name), name, [each for each in found if each != own])
+        for name, found in groups.items()
     ]
     known = [each for each in shown if each is not None]
     return joined(known) if known else None
 
 
-def _table(name: str, found: Sequence[Facts]) -> Html | None:
+def _shown_by(function: Function | None, name: str, found: Sequence[Facts]) -> Html | None:
     if not found:
         return None
-    make = _TABLES.get(name)
-    made = None if make is None else make(found)
-    return made if made is not None else joined(_plainly(name, each) for each in found[:_OPEN])
+    made = None
+    if function is not None and function.facts is not None:
+        facts = function.facts
+        made = brought(function, "facts", lambda: cast("_Show", referred(facts))(found))
+    return (
+        made if isinstance(made, Html) else joined(_plainly(name, each) for each in found[:_OPEN])
+    )
 
 
 def _plainly(name: str, found: Facts) -> Html:
     return folded(f"What {name} computed", listed(found))
 
 
-def _guarded(found: Sequence[Facts]) -> Html | None:
+def guarded(found: Sequence[Facts]) -> Html | None:
     """List the bounds that a guard answers by."""
     (each,) = found if len(found) == 1 else (None,)
     if each is None or not {"epsilon", "members"} <= set(each):
@@ -65,7 +75,7 @@ def _guarded(found: Sequence[Facts]) -> Html | None:
     return _said(said, table("Bounds that the guard answers by", columns, rows))
 
 
-def _unlearns(found: Sequence[Facts]) -> Html | None:
+def unlearns(found: Sequence[Facts]) -> Html | None:
     """Compare what is claimed of a service with what the accounting shows."""
     (each,) = found if len(found) == 1 else (None,)
     if each is None or "alpha_shown" not in each:
@@ -87,7 +97,7 @@ def _shown(each: Facts, name: str) -> str:
     return _number(each, name) if value == each.get(name) else _number(each, f"{name}_shown", True)
 
 
-def _deletions(found: Sequence[Facts]) -> Html | None:
+def deletions(found: Sequence[Facts]) -> Html | None:
     """List records that were deleted, and how much of the forest that touched."""
     needed = ("rows", "rows_left", "trees", "rows_regrown", "rows_retrained")
     if not all(key in each for each in found for key in needed):
@@ -129,7 +139,7 @@ def _share(each: Facts) -> str:
     return percent(round(part / whole, 5))
 
 
-def _caches(found: Sequence[Facts]) -> Html | None:
+def caches(found: Sequence[Facts]) -> Html | None:
     """Say what was computed again."""
     if not all("trees" in each and "rows" in each for each in found):
         return None
@@ -141,7 +151,7 @@ def _caches(found: Sequence[Facts]) -> Html | None:
     return joined(tag("p", each) for each in said)
 
 
-def _same(found: Sequence[Facts]) -> Html | None:
+def same(found: Sequence[Facts]) -> Html | None:
     """Say what was compared."""
     names = {
         "trees": "Trees of the one",
@@ -157,7 +167,7 @@ def _same(found: Sequence[Facts]) -> Html | None:
     return _said(title, table(title, columns, rows))
 
 
-def _audited(found: Sequence[Facts]) -> Html | None:
+def audited(found: Sequence[Facts]) -> Html | None:
     """Set the two arms of an audit side by side."""
     (each,) = found if len(found) == 1 else (None,)
     if each is None or not {"lower", "upper", "trials", "estimating"} <= set(each):
@@ -193,13 +203,3 @@ def _number(each: Facts, key: str, up: bool | None = None) -> str:
     if isinstance(value, float):
         return plain(value) if up is None else bound(value, up)
     return plain(value) if isinstance(value, int) else str(value or "–")
-
-
-_TABLES: dict[str, Callable[[Sequence[Facts]], Html | None]] = {
-    "idp": _guarded,
-    "unlearns": _unlearns,
-    "unlearn": _deletions,
-    "caches_sound": _caches,
-    "same_function": _same,
-    "membership_advantage": _audited,
-}

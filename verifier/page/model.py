@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.specs import Confident
+from leaveout.specs import Confident, Function, functions
 from leaveout.verifier.amounts import MISSING
 from leaveout.verifier.page.written import Specification, Written
 from leaveout.verifier.report import BoxRecord, Report, Result, Verdict
@@ -172,6 +172,11 @@ class Page:
     confidences: tuple[Confidences, ...] = ()
     left_out: tuple[str, ...] = ()
     data: str = ""
+
+    @cached_property
+    def functions(self) -> dict[str, Function]:
+        """The functions of the language, plug-ins' too."""
+        return functions()
 
     @property
     def statements(self) -> tuple[Statement, ...]:

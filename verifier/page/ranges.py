@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from leaveout.specs import Call, Compare, Confident, Find, ForAll, Implies, Number
+from collections.abc import Mapping
+
+from leaveout.specs import Call, Compare, Confident, Find, ForAll, Function, Implies, Number
 from leaveout.verifier.amounts import bound, plain, same, span
 from leaveout.verifier.page.markup import Html, tag
 from leaveout.verifier.page.model import Statement
@@ -12,10 +14,9 @@ from leaveout.verifier.report import Result
 __all__ = ["ranges"]
 
 _INSET = 1.0
-_SHARES = frozenset({"certified_accuracy", "collective_accuracy"})
 
 
-def ranges(statement: Statement) -> Html | None:
+def ranges(statement: Statement, table: Mapping[str, Function]) -> Html | None:
     """Return the chart of a statement; None where a number in a sentence says as much."""
     rows = [
         result
@@ -28,7 +29,7 @@ def ranges(statement: Statement) -> Html | None:
     ends = [end for row in rows for end in (row.lower, row.upper) if end is not None]
     # A bar without an upper end needs room to show that.
     ends += [1.5 * row.lower for row in rows if row.lower is not None and row.upper is None]
-    axis = _axis([*ends, *([] if asked is None else [asked])], _shares(statement))
+    axis = _axis([*ends, *([] if asked is None else [asked])], _shares(statement, table))
     names = "Lower and upper bound"
     if statement.kind == "find" and len(rows) > 1:
         names += " for each label"
@@ -143,9 +144,10 @@ def _asked(statement: Statement) -> float | None:
     return None if found is None else found[1]
 
 
-def _shares(statement: Statement) -> bool:
+def _shares(statement: Statement, table: Mapping[str, Function]) -> bool:
     found = _compared(statement)
-    if found is None or found[0].function not in _SHARES:
+    function = None if found is None else table.get(found[0].function)
+    if found is None or function is None or not function.share:
         return False
     # A find may ask for how many changes there are, which is no share.
     wanted = statement.written.statement if statement.written is not None else None

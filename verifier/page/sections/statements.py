@@ -44,8 +44,8 @@ def _statement(page: Page, run: Run, statement: Statement) -> Html:
     return tag(
         "article",
         head,
-        None if statement.written is None else _written(run, statement.written),
-        ranges(statement),
+        None if statement.written is None else _written(page, run, statement.written),
+        ranges(statement, page.functions),
         [_result(page, statement, each, several) for each in statement.results],
         _how(page, statement),
         id=statement.anchor,
@@ -54,12 +54,12 @@ def _statement(page: Page, run: Run, statement: Statement) -> Html:
     )
 
 
-def _written(run: Run, written: Written) -> Html:
+def _written(page: Page, run: Run, written: Written) -> Html:
     nodes = (*written.definitions, written.statement)
     text = "\n".join(str(each) for each in nodes)
     words = [
         joined(tag("dt", code(name)), tag("dd", meaning))
-        for name, meaning in vocabulary((written.statement, *written.definitions))
+        for name, meaning in vocabulary((written.statement, *written.definitions), page.functions)
     ]
     source = tag(
         "pre",
@@ -70,7 +70,7 @@ def _written(run: Run, written: Written) -> Html:
     )
     listed = folded("What its functions mean", tag("dl", words)) if words else None
     set_otherwise = [tag("p", f"In this run: {note}.") for note in _params(run, written)]
-    said = tag("p", in_words(written.statement), class_="words")
+    said = tag("p", in_words(written.statement, page.functions), class_="words")
     return joined(said, source, set_otherwise, listed)
 
 
@@ -96,7 +96,7 @@ def _result(page: Page, statement: Statement, result: Result, several: bool) -> 
         reason = tag(
             "p", tag("strong", f"Why it is unknown ({kind}): "), f"{why}.", class_="reason"
         )
-    shown = evidence(page, result), computed(result)
+    shown = evidence(page, result), computed(result, page.functions)
     body = joined(head, tag("p", found, class_="found"), reason, *shown)
     return tag("div", body, class_="result")
 

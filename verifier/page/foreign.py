@@ -1,0 +1,36 @@
+"""Calls of what a function's declaration brings for the page, a plug-in's too."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import TypeVar
+
+from leaveout.specs import Function
+
+__all__ = ["brought"]
+
+T = TypeVar("T")
+
+
+def brought(function: Function, what: str, make: Callable[[], T]) -> T | None:
+    """Return what is made, None where that fails.
+
+    Parameters
+    ----------
+    function : Function
+    what : str
+        Which part of its declaration is called.
+    make : callable
+
+    Warns
+    -----
+    UserWarning
+        Where it fails: a page that shows less is no reason to show none.
+    """
+    try:
+        return make()
+    except Exception as error:  # a plug-in may raise anything
+        why = f"{type(error).__name__}: {error}".split("\n")[0]
+        warnings.warn(f"'{what}' of function {function.name} failed: {why}", stacklevel=2)
+        return None
