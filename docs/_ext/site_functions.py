@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from leaveout.specs import table
 from leaveout.specs.table.functions import BUILT_IN
-from leaveout.specs.table.signatures import Function, Parameter
+from leaveout.specs.table.reference import described
+from leaveout.specs.table.signatures import Function
 
 __all__ = ["links", "page"]
 
@@ -19,7 +20,7 @@ def page() -> str:
     for subject, words, functions in _subjects():
         lines += [f"## {subject}", "", words, ""]
         for function in functions:
-            lines += _described(function)
+            lines.append(described(function, "spec"))
     return "\n".join(lines)
 
 
@@ -45,19 +46,3 @@ def _subjects() -> Iterator[tuple[str, str, tuple[Function, ...]]]:
     if sum(len(functions) for _, _, functions in found) != len(BUILT_IN):
         raise ValueError("a function of the table is in no file of specs/table")
     yield from sorted(found, key=lambda subject: place[subject[2][0].name])
-
-
-def _described(function: Function) -> list[str]:
-    lines = [f"### `{function.name}`", "", "```spec", function.signature, "```", "", function.doc]
-    if function.threat:
-        lines += ["", f"What may change: {function.threat}."]
-    lines += _numbers(function.parameters)
-    return [*lines, "", "```spec", function.example, "```", ""]
-
-
-def _numbers(parameters: tuple[Parameter, ...]) -> list[str]:
-    """Return a line on the ranges of numbers, where some are not plain numbers."""
-    limited = [each for each in parameters if each.whole or each.least is not None]
-    if not limited:
-        return []
-    return ["", "; ".join(f"`{each.name}` is {each.range}" for each in limited) + "."]

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,28 @@ def test_an_installed_function_is_decided(installed):
     _, lower, upper, reason = found["steepness"]
     assert 1 < lower < upper < 100
     assert reason.startswith("numerical: ")
+
+
+def test_an_installed_function_is_listed_coloured_and_offered(installed):
+    described = run(installed, "-m", "leaveout", "functions", "sparsity")
+    assert described.stdout.startswith("### `sparsity`\n\n```\nsparsity(network: Network) -> ")
+    grammar = json.loads(run(installed, "-m", "leaveout", "functions", "--grammar").stdout)
+    assert any("|sparsity|" in each.get("match", "") for each in grammar["patterns"])
+    offered = run(installed, "-c", "from leaveout import specs; print('sparsity' in dir(specs))")
+    assert offered.stdout == "True\n"
+
+
+def test_a_page_says_an_installed_function_in_its_words(installed, tmp_path):
+    results, page = tmp_path / "r.json", tmp_path / "r.html"
+    spec = str(EXAMPLE / "weights.spec")
+    decided = run(installed, "-m", "leaveout", "verify", spec, "--json", str(results))
+    assert decided.returncode == 1, decided.stderr
+    shown = run(installed, "-m", "leaveout", "report", str(results), "-o", str(page))
+    assert shown.returncode == 0, shown.stderr
+    text = unescape(page.read_text("utf-8"))
+    assert "It is claimed that the share of N's parameters that are zero is at most 0.1." in text
+    assert "The least s such that the steepest slope of N is at most s." in text
+    assert "The share of a network's parameters that are zero." in text
 
 
 def test_its_own_tests_pass(installed):

@@ -279,6 +279,22 @@ def test_solvers_lists_what_is_installed(tmp_path):
     assert "MIT" in done.stdout
 
 
+def test_functions_are_listed_and_described(tmp_path):
+    listed = run(tmp_path, "functions")
+    assert listed.returncode == 0
+    assert "label(network: Network, point: Point) -> Label\n    The label a" in listed.stdout
+    described = run(tmp_path, "functions", "radius", "box")
+    assert described.stdout.startswith("### `radius`\n\n```\nradius(votes: ")
+    assert "\n\n### `box`\n" in described.stdout
+    coloured = json.loads(run(tmp_path, "functions", "--grammar").stdout)
+    assert any("|answered_right|" in each.get("match", "") for each in coloured["patterns"])
+    wrong = run(tmp_path, "functions", "confidnce")
+    assert wrong.returncode == 2
+    assert wrong.stderr == (
+        "leaveout: there is no function 'confidnce'\ndid you mean 'confidence'?\n"
+    )
+
+
 def test_help_teaches_and_starting_is_light(tmp_path):
     done = run(tmp_path, "--help")
     assert done.returncode == 0

@@ -12,6 +12,7 @@ from leaveout.errors import LeaveoutError
 from leaveout.verifier.cli.audit import audit
 from leaveout.verifier.cli.check import check
 from leaveout.verifier.cli.fmt import fmt
+from leaveout.verifier.cli.functions import functions
 from leaveout.verifier.cli.guard import guard
 from leaveout.verifier.cli.partition import partition
 from leaveout.verifier.cli.report import report
@@ -67,6 +68,7 @@ app.command()(report)
 app.command()(unlearn)
 app.command()(audit)
 app.command()(vnnlib)
+app.command()(functions)
 app.command()(solvers)
 app.command()(warm)
 

@@ -51,6 +51,8 @@ SPARSITY = Function(
     "The share of a network's parameters that are zero.",
     "sparsity(N) >= 0.5",
     decider=sparsity,
+    words="the share of {network}'s parameters that are zero",
+    share=True,
 )
 
 LIPSCHITZ = Function(
@@ -60,4 +62,5 @@ LIPSCHITZ = Function(
     "How much any score changes at most when every feature changes by at most 1, relative to it.",
     "lipschitz(N) <= 100",
     decider=lipschitz,
+    words="the steepest slope of {network}",
 )

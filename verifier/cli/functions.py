@@ -1,0 +1,46 @@
+"""``leaveout functions``: what a specification may call."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+__all__ = ["functions"]
+
+
+def functions(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Functions to describe; by default all are listed."),
+    ] = None,
+    grammar: Annotated[
+        bool,
+        typer.Option("--grammar", help="Print the TextMate grammar that editors colour by."),
+    ] = False,
+) -> None:
+    """List the functions of the language, those of installed packages too.
+
+    With names each is described: what it means, what may change, and an example.
+
+    For example: leaveout functions certified_accuracy
+
+    Exit status: 0, or 2 where there is no such function.
+    """
+    import json
+
+    from leaveout.errors import SpecError
+    from leaveout.specs import functions as known
+    from leaveout.specs.table import reference
+    from leaveout.specs.text.errors import nearest
+
+    table = known()
+    for name in names or ():
+        if name not in table:
+            raise SpecError(f"there is no function '{name}'\n{nearest(name, table)}".rstrip())
+    if grammar:
+        typer.echo(json.dumps(reference.grammar(table), indent=2))
+    elif names:
+        typer.echo("\n".join(reference.described(table[name]) for name in names), nl=False)
+    else:
+        typer.echo("\n".join(f"{each.signature}\n    {each.doc}" for each in table.values()))
