@@ -9,7 +9,7 @@ import numpy as np
 
 from leaveout.errors import FamilyError, LeaveoutError, ModelError
 from leaveout.models import Family, Manifest, Network, load_family, load_network
-from leaveout.specs import Call, CheckedSpec, Expression, Let, Name, Node, Text
+from leaveout.specs import Call, CheckedSpec, Expression, Function, Let, Name, Node, Text
 from leaveout.specs.table.functions import built_in
 from leaveout.specs.text.constants import constant
 from leaveout.specs.text.errors import Slip, pointing
@@ -53,6 +53,11 @@ class Resolver:
     def lets(self) -> Mapping[str, Let]:
         """Every name that is defined, in order."""
         return self._spec.lets
+
+    @property
+    def functions(self) -> Mapping[str, Function]:
+        """The functions the specification was checked with."""
+        return self._spec.functions
 
     def type_of(self, node: Expression) -> Type:
         """Return the type of an expression of the specification."""

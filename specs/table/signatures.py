@@ -103,6 +103,9 @@ class Function:
         Computes the value of a call, see `leaveout.specs.deciders`; a text ``module:function``
         names one that is imported once it is needed. None for a function that only engines
         understand.
+    forms : callable, str or None
+        Reads a call about points of sets of inputs as linear forms of features and scores, see
+        `leaveout.verifier.points.claims`; a text ``module:function`` names one.
     reads : bool
         Whether a call reads a file, which is done before anything is decided, so that what is
         wrong with it is known at once.
@@ -135,6 +138,7 @@ class Function:
     share: bool = False
     facts: Callable[[Sequence[Facts]], object] | str | None = None
     kernels: tuple[str, ...] = ()
+    forms: Callable[..., object] | str | None = None
 
     @property
     def signature(self) -> str:

@@ -16,7 +16,18 @@ from leaveout.verifier.points.pieces import (
     scaled,
 )
 
-__all__ = ["ALWAYS", "NEVER", "OPPOSITE", "Case", "Cases", "Test", "all_of", "any_of", "compare"]
+__all__ = [
+    "ALWAYS",
+    "NEVER",
+    "OPPOSITE",
+    "Case",
+    "Cases",
+    "Comparison",
+    "Test",
+    "all_of",
+    "any_of",
+    "compare",
+]
 
 
 @dataclass(frozen=True)
@@ -30,6 +41,9 @@ class Test:
 Case = tuple[Test, ...]
 Cases = tuple[Case, ...]
 """No case: never true. A case without tests: always."""
+
+Comparison = tuple[Pieces, str, Pieces]
+"""Two numbers and the operator between them."""
 
 _MOST_JOINED = 64 * MOST
 """Most pairs of cases that are looked at where two claims are both to be true."""

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import cast
 
 from leaveout.encoders import Box
 from leaveout.models import Network
+from leaveout.references import referred
 from leaveout.specs import (
     And,
     Arithmetic,
     Call,
     Compare,
     Expression,
+    Function,
     Implies,
-    ListOf,
     Name,
     Negate,
     Not,
     Or,
 )
-from leaveout.specs.table.functions import Bound, built_in
+from leaveout.specs.table.functions import Bound
+from leaveout.specs.types import LABEL
 from leaveout.specs.typing.arguments import bind
-from leaveout.verifier.points.cases import OPPOSITE, Cases, Test, all_of, any_of, compare
-from leaveout.verifier.points.pieces import Lin, Pieces, added, greatest, least, plain, scaled
+from leaveout.verifier.points.cases import OPPOSITE, Cases, Comparison, all_of, any_of, compare
+from leaveout.verifier.points.pieces import Lin, Pieces, added, plain, scaled
 from leaveout.verifier.resolve import Resolver
 
-__all__ = ["ClaimReader"]
+__all__ = ["ClaimReader", "Reading"]
 
 _CURE = (
     "a claim about points is made of comparisons of linear expressions in score, confidence, "
@@ -79,8 +82,10 @@ class ClaimReader:
                 return all_of([left, right]) if is_and == positive else any_of([left, right])
             case Compare():
                 return self._compared(node, positive)
-            case Call(function="same_except"):
-                return self._same(node, positive)
+            case Call() if self._function(node).forms is not None:
+                compared = cast("list[Comparison]", self._read(node))
+                parts = [_compare(*each, positive) for each in compared]
+                return all_of(parts) if positive else any_of(parts)
         raise self.resolver.fail(node, "this cannot be decided over points and networks", _CURE)
 
     def _followed(self, node: Name) -> Expression:
@@ -90,18 +95,26 @@ class ClaimReader:
         return value
 
     def _compared(self, node: Compare, positive: bool) -> Cases:
-        operator = node.operator if positive else OPPOSITE[node.operator]
         if self._is_label(node.left) or self._is_label(node.right):
-            equal = self._equal(node.left, node.right)
-            other = self._equal(node.left, node.right, unequal=True)
-            return equal if operator == "==" else other
-        return compare(self.number(node.left), operator, self.number(node.right))
+            return self._equal(node.left, node.right, (node.operator == "==") != positive)
+        return _compare(self.number(node.left), node.operator, self.number(node.right), positive)
 
     def _is_label(self, node: Expression) -> bool:
         value = self.resolver.value(node)
-        return isinstance(value, Call) and value.function == "label"
+        return isinstance(value, Call) and self._function(value).result == LABEL
 
-    def _equal(self, left: Expression, right: Expression, unequal: bool = False) -> Cases:
+    def _function(self, node: Call) -> Function:
+        return self.resolver.functions[node.function]
+
+    def _read(self, node: Call) -> object:
+        """Return what a call is, as its function reads it."""
+        function = self._function(node)
+        if function.forms is None:
+            wrong = f"{node.function} cannot be decided over points and networks"
+            raise self.resolver.fail(node, wrong, _CURE)
+        return cast("Reading", referred(function.forms))(self, node, bind(node, function))
+
+    def _equal(self, left: Expression, right: Expression, unequal: bool) -> Cases:
         """Return when two labels are equal, or not."""
         sides = [self._labels(left), self._labels(right)]
         self._refuse_beyond(left, *sides)
@@ -126,34 +139,13 @@ class ClaimReader:
             )
 
     def _labels(self, node: Expression) -> dict[int, Cases]:
-        """Return the cases of each label a side may be; onnxruntime's argmax takes the first."""
+        """Return the cases of each label a side may be."""
         value = self.resolver.value(node)
         if not isinstance(value, Call):
             number = self.resolver.number(value)
             assert number is not None, "the type check lets only whole numbers be labels"
             return {int(number): ((),)}
-        application, labels = self._applied(value)
-        return {
-            c: (tuple(Test(_margin(application, c, j), j < c) for j in range(labels) if j != c),)
-            for c in range(labels)
-        }
-
-    def _same(self, node: Call, positive: bool) -> Cases:
-        given = bind(node, built_in("same_except"))
-        first, second = self._point(given["point"]), self._point(given["other"])
-        if self.boxes[first].dimension != self.boxes[second].dimension:
-            raise self.resolver.fail(node, "these points have different numbers of features")
-        left_out = {self._feature(each, first) for each in self._items(given["at"])}
-        parts = [
-            compare(_feature(first, i), "==" if positive else "!=", _feature(second, i))
-            for i in range(self.boxes[first].dimension)
-            if i not in left_out
-        ]
-        return all_of(parts) if positive else any_of(parts)
-
-    def _items(self, node: Expression) -> tuple[Expression, ...]:
-        value = self.resolver.value(node)
-        return value.items if isinstance(value, ListOf) else (value,)
+        return cast("dict[int, Cases]", self._read(value))
 
     def number(self, node: Expression) -> Pieces:
         """Return what a number is made of."""
@@ -169,7 +161,7 @@ class ClaimReader:
             case Arithmetic():
                 return self._arithmetic(value)
             case Call():
-                return self._called(value)
+                return cast("Pieces", self._read(value))
         raise self.resolver.fail(node, "this is no number that can be decided about", _CURE)
 
     def _arithmetic(self, node: Arithmetic) -> Pieces:
@@ -191,70 +183,9 @@ class ClaimReader:
         number = self.resolver.number(node)
         return None if number is None else Fraction(number)
 
-    def _called(self, node: Call) -> Pieces:
-        if node.function not in _NUMBERS:
-            raise self.resolver.fail(
-                node, f"{node.function} cannot be decided over points and networks", _CURE
-            )
-        given = bind(node, built_in(node.function))
-        match node.function:
-            case "abs":
-                number = self.number(given["number"])
-                return greatest(number, scaled(number, _MINUS))
-            case "feature":
-                point = self._point(given["point"])
-                return _feature(point, self._feature(given["at"], point))
-            case "distance":
-                return self._distance(node, given["point"], given["other"])
-            case "difference":
-                return self._difference(node, given)
-            case "score":
-                application, labels = self._applied(node)
-                label = self._label(given["label"], labels)
-                return plain(_score(application, label))
-        return self._confidence(node, given.get("label"))
-
-    def _confidence(self, node: Call, label_at: Expression | None) -> Pieces:
-        application, labels = self._applied(node)
-        if label_at is not None:
-            chosen = [self._label(label_at, labels)]
-        else:
-            chosen = list(range(labels)) if self.label is None else [self.label]
-        each = [
-            least(*(plain(_margin(application, c, j)) for j in range(labels) if j != c))
-            for c in chosen
-        ]
-        return greatest(*each)
-
-    def _distance(self, node: Call, first: Expression, second: Expression) -> Pieces:
-        left, right = self._coordinates(first), self._coordinates(second)
-        if len(left) != len(right):
-            raise self.resolver.fail(node, "these points have different numbers of features")
-        apart = [added(a, scaled(b, _MINUS)) for a, b in zip(left, right, strict=True)]
-        return greatest(*apart, *(scaled(each, _MINUS) for each in apart))
-
-    def _coordinates(self, node: Expression) -> list[Pieces]:
-        value = self.resolver.value(node)
-        if isinstance(value, ListOf):
-            return [self.number(item) for item in value.items]
-        point = self._point(node)
-        return [_feature(point, i) for i in range(self.boxes[point].dimension)]
-
-    def _difference(self, node: Call, given: Bound) -> Pieces:
-        first, labels = self._application(given["network"], given["point"])
-        second, others = self._application(given["other"], given["point"])
-        if labels != others:
-            raise self.resolver.fail(node, f"these networks have {labels} and {others} labels")
-        apart = [plain(_score(first, c).plus(_score(second, c), _MINUS)) for c in range(labels)]
-        return greatest(*apart, *(scaled(each, _MINUS) for each in apart))
-
-    def _applied(self, node: Call) -> tuple[int, int]:
-        """Return the application and the number of labels of ``f(network, point, ...)``."""
-        given = bind(node, built_in(node.function))
-        return self._application(given["network"], given["point"])
-
-    def _application(self, network_at: Expression, point_at: Expression) -> tuple[int, int]:
-        network, point = self._network(network_at), self._point(point_at)
+    def applied(self, network_at: Expression, point_at: Expression) -> tuple[int, int]:
+        """Return the number of an application of a network to a point, and that of its labels."""
+        network, point = self._network(network_at), self.point_of(point_at)
         if network.inputs != self.boxes[point].dimension:
             raise self.resolver.fail(
                 point_at,
@@ -272,15 +203,18 @@ class ClaimReader:
             return self.networks[node.name]
         return self.resolver.network(node)
 
-    def _point(self, node: Expression) -> int:
+    def point_of(self, node: Expression) -> int:
+        """Return the position of a point that ``forall`` binds."""
         if isinstance(node, Name) and node.name in self.points:
             return self.points[node.name]
         raise self.resolver.fail(node, "expected a point that 'forall' binds", _CURE)
 
-    def _feature(self, node: Expression, point: int) -> int:
+    def feature_of(self, node: Expression, point: int) -> int:
+        """Return a feature of a point."""
         return self._whole(node, self.boxes[point].dimension, "feature", "the point has features")
 
-    def _label(self, node: Expression, labels: int) -> int:
+    def label_of(self, node: Expression, labels: int) -> int:
+        """Return one of so many labels."""
         return self._whole(node, labels, "label", "the network has labels")
 
     def _whole(self, node: Expression, count: int, what: str, known: str) -> int:
@@ -296,16 +230,10 @@ class ClaimReader:
 
 _MINUS = Fraction(-1)
 
-_NUMBERS = {"abs", "confidence", "difference", "distance", "feature", "score"}
+Reading = Callable[[ClaimReader, Call, Bound], object]
+"""Reads a call: of a number its pieces, of a label the cases of each that it may be, of a claim the
+comparisons that are all true where it is."""
 
 
-def _score(application: int, label: int) -> Lin:
-    return Lin({("score", application, label): Fraction(1)})
-
-
-def _margin(application: int, label: int, rival: int) -> Lin:
-    return _score(application, label).plus(_score(application, rival), _MINUS)
-
-
-def _feature(point: int, feature: int) -> Pieces:
-    return plain(Lin({("feature", point, feature): Fraction(1)}))
+def _compare(left: Pieces, operator: str, right: Pieces, positive: bool) -> Cases:
+    return compare(left, operator if positive else OPPOSITE[operator], right)

@@ -19,7 +19,7 @@ from leaveout.models.replay import with_parameters
 from leaveout.specs import Binder, Call, Expression, Find, ForAll, Guarantee, Name, Node
 from leaveout.specs.table.functions import built_in
 from leaveout.specs.text.tree import children
-from leaveout.specs.types import NETWORK
+from leaveout.specs.types import NETWORK, POINT, Type
 from leaveout.specs.typing.arguments import bind
 from leaveout.verifier.points.cases import Case
 from leaveout.verifier.points.claims import ClaimReader
@@ -31,8 +31,6 @@ __all__ = ["Asked", "FormulaJob", "load_formula", "why_no_formula"]
 
 _LEAST, _MOST = Fraction(1e-150), Fraction(1e150)
 """What is multiplied by scores and features is to stay far from where float64 ends."""
-
-_APPLIED = {"score", "confidence", "label", "difference"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,8 +237,15 @@ class _Loader:
                 yield each
             stack.extend(reversed(list(children(each))))
 
+    def _given(self, call: Call, kind: Type) -> list[Expression]:
+        """Return the arguments of a call whose parameters may be of a type."""
+        function = self.resolver.functions[call.function]
+        given = bind(call, function)
+        named = (each.name for each in function.parameters if kind in each.types)
+        return [given[name] for name in named if name in given]
+
     def _network_of(self, call: Call) -> Network:
-        node = bind(call, built_in(call.function))["network"]
+        node = self._given(call, NETWORK)[0]
         for binder in self.binders:
             if isinstance(node, Name) and node.name == binder.name:
                 return self._example(binder)
@@ -268,10 +273,8 @@ class _Loader:
 
     def _box(self, binder: Binder) -> Box:
         for call in self._calls(self.body):
-            if call.function not in _APPLIED:
-                continue
-            at = bind(call, built_in(call.function))["point"]
-            if isinstance(at, Name) and at.name == binder.name:
+            names = [at.name for at in self._given(call, POINT) if isinstance(at, Name)]
+            if binder.name in names and self._given(call, NETWORK):
                 network = self._network_of(call)
                 reader = InputReader(self.resolver, network.inputs)
                 box = reader.read(binder.domain)

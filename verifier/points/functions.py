@@ -1,0 +1,118 @@
+"""The functions about points and networks, each read as linear forms of features and scores."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from leaveout.specs import Call, Expression, ListOf
+from leaveout.specs.table.functions import Bound
+from leaveout.verifier.points.cases import Cases, Comparison, Test
+from leaveout.verifier.points.claims import ClaimReader
+from leaveout.verifier.points.pieces import Lin, Pieces, added, greatest, least, plain, scaled
+
+__all__ = [
+    "absolute", "confidence", "difference", "distance", "feature", "label", "same_except", "score",
+]  # fmt: skip
+
+_MINUS = Fraction(-1)
+
+
+def score(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
+    """Read the score of a label."""
+    application, labels = reader.applied(given["network"], given["point"])
+    return plain(_score(application, reader.label_of(given["label"], labels)))
+
+
+def confidence(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
+    """Read a confidence; without a label it is that of any, or the one of ``per label``."""
+    application, labels = reader.applied(given["network"], given["point"])
+    chosen = list(range(labels)) if reader.label is None else [reader.label]
+    if "label" in given:
+        chosen = [reader.label_of(given["label"], labels)]
+    each = [
+        least(*(plain(_lead(application, c, j)) for j in range(labels) if j != c)) for c in chosen
+    ]
+    return greatest(*each)
+
+
+def label(reader: ClaimReader, node: Call, given: Bound) -> dict[int, Cases]:
+    """Read the cases of each label that may be predicted; onnxruntime's argmax takes the first."""
+    application, labels = reader.applied(given["network"], given["point"])
+    return {
+        c: (tuple(Test(_lead(application, c, j), j < c) for j in range(labels) if j != c),)
+        for c in range(labels)
+    }
+
+
+def difference(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
+    """Read the largest difference of the scores of two networks."""
+    first, labels = reader.applied(given["network"], given["point"])
+    second, others = reader.applied(given["other"], given["point"])
+    if labels != others:
+        raise reader.resolver.fail(node, f"these networks have {labels} and {others} labels")
+    return _largest(
+        [plain(_score(first, c).plus(_score(second, c), _MINUS)) for c in range(labels)]
+    )
+
+
+def feature(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
+    """Read a feature of a point."""
+    point = reader.point_of(given["point"])
+    return _feature(point, reader.feature_of(given["at"], point))
+
+
+def distance(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
+    """Read the largest difference of the features of two points."""
+    sides = [_coordinates(reader, given[name]) for name in ("point", "other")]
+    _refuse_apart(reader, node, *map(len, sides))
+    return _largest([added(a, scaled(b, _MINUS)) for a, b in zip(*sides, strict=True)])
+
+
+def same_except(reader: ClaimReader, node: Call, given: Bound) -> list[Comparison]:
+    """Read that two points are equal in all features but some."""
+    first, second = reader.point_of(given["point"]), reader.point_of(given["other"])
+    features = reader.boxes[first].dimension
+    _refuse_apart(reader, node, features, reader.boxes[second].dimension)
+    at = reader.resolver.value(given["at"])
+    listed = at.items if isinstance(at, ListOf) else (at,)
+    left_out = {reader.feature_of(each, first) for each in listed}
+    return [
+        (_feature(first, i), "==", _feature(second, i))
+        for i in range(features)
+        if i not in left_out
+    ]
+
+
+def absolute(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
+    """Read an absolute value."""
+    return _largest([reader.number(given["number"])])
+
+
+def _coordinates(reader: ClaimReader, node: Expression) -> list[Pieces]:
+    value = reader.resolver.value(node)
+    if isinstance(value, ListOf):
+        return [reader.number(item) for item in value.items]
+    point = reader.point_of(node)
+    return [_feature(point, i) for i in range(reader.boxes[point].dimension)]
+
+
+def _refuse_apart(reader: ClaimReader, node: Call, one: int, other: int) -> None:
+    if one != other:
+        raise reader.resolver.fail(node, "these points have different numbers of features")
+
+
+def _largest(numbers: list[Pieces]) -> Pieces:
+    """Return the largest absolute value."""
+    return greatest(*numbers, *(scaled(each, _MINUS) for each in numbers))
+
+
+def _score(application: int, label: int) -> Lin:
+    return Lin({("score", application, label): Fraction(1)})
+
+
+def _lead(application: int, label: int, rival: int) -> Lin:
+    return _score(application, label).plus(_score(application, rival), _MINUS)
+
+
+def _feature(point: int, feature: int) -> Pieces:
+    return plain(Lin({("feature", point, feature): Fraction(1)}))
