@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from leaveout.specs.table.listed import Reader, Unknown
+from leaveout.specs.table.listed import Lists, Reader, Unknown, circle, grid, integers, one_hot
 from leaveout.specs.table.signatures import Bound, Function, Parameter, Rule, Types
 from leaveout.specs.text.expressions import Expression, ListOf, Number
 from leaveout.specs.types import INPUTS, LIST, NUMBER, TABLE, TEXT, Type
@@ -42,12 +42,12 @@ def _ordered_bounds(given: Bound, types: Types) -> str | None:
     return None
 
 
-def _can_be_listed(function: str) -> Rule:
+def _can_be_listed(lists: Lists) -> Rule:
     """Refuse what is known to be no list; what is not known here is left to when it is used."""
 
     def rule(given: Bound, types: Types) -> str | None:
         with suppress(Unknown):
-            Reader(lambda node: node).read(function, given)
+            lists(Reader(lambda node: node), given)
         return None
 
     return rule
@@ -91,7 +91,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "Only inputs whose features take listed values: each one of some numbers, or together one "
         "of some rows, or what they take together in an NPZ file of data.",
         "let X = grid(box(0, 1), at = 3, values = [0, 0.5, 1])",
-        _can_be_listed("grid"),
+        _can_be_listed(grid),
+        lists=grid,
     ),
     Function(
         "integers",
@@ -107,7 +108,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "Only inputs whose features are whole numbers, scaled so that 'zero' (default 0) becomes "
         "0 and 'one' (default 1) becomes 1; by default all that the box holds.",
         "let X = integers(box(0, 1), at = 0, lower = 17, upper = 90, one = 100)",
-        _can_be_listed("integers"),
+        _can_be_listed(integers),
+        lists=integers,
     ),
     Function(
         "one_hot",
@@ -116,7 +118,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "Only inputs with a 1 in one of these features and 0 in the others, or with a row of "
         "'also'.",
         "let X = one_hot(box(0, 1), at = [5, 6, 7])",
-        _can_be_listed("one_hot"),
+        _can_be_listed(one_hot),
+        lists=one_hot,
     ),
     Function(
         "circle",
@@ -135,6 +138,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "round or over an 'arc' with both its ends, or a row of 'also'; 'start' and 'arc' are in "
         "turns.",
         "let X = circle(box(-1, 1), at = [8, 9], points = 12)",
-        _can_be_listed("circle"),
+        _can_be_listed(circle),
+        lists=circle,
     ),
 )

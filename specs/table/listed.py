@@ -6,12 +6,15 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from leaveout.specs.text.constants import Follow, constant
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.expressions import Call, Expression, ListOf, Name, Text
 
-__all__ = ["LARGEST", "LISTS", "Listed", "Reader", "Unknown"]
+__all__ = [
+    "LARGEST", "Listed", "Lists", "Reader", "Unknown", "circle", "grid", "integers", "one_hot",
+]  # fmt: skip
 
 LARGEST = 1_000_000
 """Most numbers that one call may list."""
@@ -53,7 +56,10 @@ def _unknown_range(column: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads what a call lists.
+    """Reads the arguments of a call that lists what features take.
+
+    Its methods raise `Slip`, which points at the argument, where one makes no sense, and `Unknown`
+    where it is not known yet.
 
     Attributes
     ----------
@@ -68,24 +74,6 @@ class Reader:
     follow: Follow
     file: Callable[[Text, tuple[int, ...]], Sequence[Row]] = _unknown_file
     range: Callable[[int], tuple[float, float]] = _unknown_range
-
-    def read(self, function: str, given: Arguments) -> tuple[Listed, ...]:
-        """Return what a call lists.
-
-        Parameters
-        ----------
-        function : {"grid", "integers", "one_hot", "circle"}
-        given : mapping of str to Expression
-            The arguments by parameter.
-
-        Raises
-        ------
-        Slip
-            If an argument makes no sense; it points at the argument.
-        Unknown
-            If it is not known yet.
-        """
-        return LISTS[function](self, given)
 
     def number(self, node: Expression) -> float:
         """Return a constant."""
@@ -153,7 +141,12 @@ class Reader:
         return [self.row(row, width) for row in rows]
 
 
-def _grid(reader: Reader, given: Arguments) -> tuple[Listed, ...]:
+Lists: TypeAlias = Callable[[Reader, Arguments], tuple[Listed, ...]]
+"""Returns what a call lists, given its arguments by parameter."""
+
+
+def grid(reader: Reader, given: Arguments) -> tuple[Listed, ...]:
+    """Return the values of ``grid``, of each feature or of several together."""
     columns = reader.columns(given["at"])
     values = reader.follow(given["values"])
     if isinstance(values, Text):
@@ -165,7 +158,8 @@ def _grid(reader: Reader, given: Arguments) -> tuple[Listed, ...]:
     return tuple(Listed((column,), rows) for column in columns)
 
 
-def _integers(reader: Reader, given: Arguments) -> tuple[Listed, ...]:
+def integers(reader: Reader, given: Arguments) -> tuple[Listed, ...]:
+    """Return the whole numbers of each feature of ``integers``."""
     columns = reader.columns(given["at"])
     zero = reader.number(given["zero"]) if "zero" in given else 0.0
     one = reader.number(given["one"]) if "one" in given else 1.0
@@ -201,7 +195,8 @@ def _whole_numbers(
     return Listed((column,), (((k - zero) / span,) for k in range(low, high + 1)))
 
 
-def _one_hot(reader: Reader, given: Arguments) -> tuple[Listed, ...]:
+def one_hot(reader: Reader, given: Arguments) -> tuple[Listed, ...]:
+    """Return the rows of ``one_hot``."""
     columns = reader.columns(given["at"])
     width = len(columns)
     if width * width > LARGEST:
@@ -211,7 +206,8 @@ def _one_hot(reader: Reader, given: Arguments) -> tuple[Listed, ...]:
     return (Listed(columns, itertools.chain(rows, reader.also(given, width))),)
 
 
-def _circle(reader: Reader, given: Arguments) -> tuple[Listed, ...]:
+def circle(reader: Reader, given: Arguments) -> tuple[Listed, ...]:
+    """Return the rows of ``circle``."""
     columns = reader.columns(given["at"])
     if len(columns) != 2:
         wrong = f"a circle takes two features, one for cos and one for sin, got {len(columns)}"
@@ -255,12 +251,3 @@ def _centre(reader: Reader, given: Arguments) -> tuple[float, float]:
     if len(items) > 2:
         raise Slip(given["centre"].at, f"a centre is one or two numbers, got {len(items)}")
     return reader.value(items[0]), reader.value(items[-1])
-
-
-LISTS: Mapping[str, Callable[[Reader, Arguments], tuple[Listed, ...]]] = {
-    "grid": _grid,
-    "integers": _integers,
-    "one_hot": _one_hot,
-    "circle": _circle,
-}
-"""The functions that list what features take, by name."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from leaveout.specs.deciders import Decider, Facts
+from leaveout.specs.table.listed import Lists
 from leaveout.specs.text.expressions import Expression
 from leaveout.specs.types import Type
 
@@ -106,6 +107,9 @@ class Function:
     forms : callable, str or None
         Reads a call about points of sets of inputs as linear forms of features and scores, see
         `leaveout.verifier.points.claims`; a text ``module:function`` names one.
+    lists : callable or None
+        Returns what features take of a set of inputs that leaves only that of its parameter
+        ``inputs``, see `leaveout.specs.table.listed`.
     reads : bool
         Whether a call reads a file, which is done before anything is decided, so that what is
         wrong with it is known at once.
@@ -139,6 +143,7 @@ class Function:
     facts: Callable[[Sequence[Facts]], object] | str | None = None
     kernels: tuple[str, ...] = ()
     forms: Callable[..., object] | str | None = None
+    lists: Lists | None = None
 
     @property
     def signature(self) -> str:

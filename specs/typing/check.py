@@ -112,7 +112,7 @@ def _check(spec: Spec, table: Mapping[str, Function]) -> CheckedSpec:
     )
     scope: dict[str, Entry] = {}
     results: dict[str, Position] = {}
-    constants, expansion = Constants(), Expansion()
+    constants, expansion = Constants(), Expansion(table)
     for statement in spec.statements:
         if isinstance(statement, Include):
             cure = "read the file with leaveout.specs.load, or use leaveout.specs.expand"

@@ -6,9 +6,10 @@ the one before twice stand for more than any machine can walk.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from leaveout.specs.table.listed import LISTS
+from leaveout.specs.table.signatures import Function
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.expressions import Call, Expression, ListOf, Name, Node, Number, children
 from leaveout.specs.text.parse import DEEPEST, LONGEST
@@ -30,8 +31,15 @@ class _Measure:
 
 @dataclass
 class Expansion:
-    """The sizes of the lets read so far, each computed once from those it names."""
+    """The sizes of the lets read so far, each computed once from those it names.
 
+    Attributes
+    ----------
+    functions : mapping of str to Function
+        Those that are called.
+    """
+
+    functions: Mapping[str, Function]
     _lets: dict[str, _Measure] = field(default_factory=dict, init=False)
     _claims: int = field(default=0, init=False)
 
@@ -81,13 +89,12 @@ class Expansion:
             inner = self._measure(child)
             size += inner.size
             # Sets of inputs that refine one another, by name or not, are read in a loop.
-            more = 1 if child is not _refined(node) else -isinstance(child, Name)
+            more = 1 if child is not self._refined(node) else -isinstance(child, Name)
             depth = max(depth, inner.depth + more)
         return _Measure(size, depth)
 
-
-def _refined(node: Node) -> Expression | None:
-    """Return the set of inputs that a call refines."""
-    if isinstance(node, Call) and node.function in LISTS and node.arguments:
-        return node.arguments[0]
-    return None
+    def _refined(self, node: Node) -> Expression | None:
+        """Return the set of inputs that a call refines."""
+        if isinstance(node, Call) and self.functions[node.function].lists and node.arguments:
+            return node.arguments[0]
+        return None

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from leaveout.encoders import Box, Choices
 from leaveout.errors import LeaveoutError, TrainingError
 from leaveout.models.train.npz_data import read_npz
-from leaveout.specs import Call, Expression, ListOf, Text
+from leaveout.specs import Call, Expression, Function, ListOf, Text
 from leaveout.specs.table.functions import Bound, built_in
-from leaveout.specs.table.listed import LARGEST, LISTS, Listed, Reader, Row, Unknown
+from leaveout.specs.table.listed import LARGEST, Listed, Lists, Reader, Row, Unknown
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.typing.arguments import bind
 from leaveout.verifier.resolve import Resolver
@@ -51,17 +51,17 @@ class InputReader:
             If it is none; the message points at what is wrong.
         """
         # A loop, since every feature may be refined by a call of its own.
-        calls: list[tuple[Call, Bound]] = []
+        calls: list[tuple[Call, Lists, Bound]] = []
         call = self.resolver.value(node)
-        while isinstance(call, Call) and call.function in LISTS:
-            given = bind(call, built_in(call.function))
-            calls.append((call, given))
+        while isinstance(call, Call) and (lists := self._function(call).lists) is not None:
+            given = bind(call, self._function(call))
+            calls.append((call, lists, given))
             call = self.resolver.value(given["inputs"])
         box = self._box(node, call)
         choices: dict[int, Choices] = {}
         count = 0
-        for call, given in reversed(calls):
-            for listed in self._listed(call, given, box):
+        for call, lists, given in reversed(calls):
+            for listed in self._listed(call, lists, given, box):
                 count += self._add(choices, listed, call, given["at"], box)
                 if count > LARGEST_IN_ALL:
                     wrong = f"this set lists more than {LARGEST_IN_ALL:,} numbers in all"
@@ -136,14 +136,17 @@ class InputReader:
             )
         return np.asarray(known)
 
-    def _listed(self, call: Call, given: Bound, box: Box) -> tuple[Listed, ...]:
+    def _function(self, call: Call) -> Function:
+        return self.resolver.functions[call.function]
+
+    def _listed(self, call: Call, lists: Lists, given: Bound, box: Box) -> tuple[Listed, ...]:
         def bounds(column: int) -> tuple[float, float]:
             self._refuse_beyond(column, given["at"])
             return float(box.lower[column]), float(box.upper[column])
 
         reader = Reader(self.resolver.value, self._distinct, bounds)
         try:
-            return reader.read(call.function, given)
+            return lists(reader, given)
         except Slip as slip:
             raise self.resolver.pointing(slip) from None
         except Unknown:

@@ -1,0 +1,142 @@
+"""Functions that a plug-in declares are decided as built-in ones: of points, of sets, of values."""
+
+from __future__ import annotations
+
+import sys
+from fractions import Fraction
+from types import ModuleType
+
+import numpy as np
+import onnx
+import pytest
+
+import leaveout
+from leaveout.errors import LeaveoutError
+from leaveout.specs import Function, Parameter, functions
+from leaveout.specs.deciders import Bounds
+from leaveout.specs.table.listed import Listed
+from leaveout.specs.types import BOOLEAN, INPUTS, NETWORK, NUMBER, POINT
+from leaveout.verifier.points.functions import score
+from leaveout.verifier.points.pieces import added, scaled
+
+from support import networks
+
+_NETWORK = Parameter("network", (NETWORK,))
+_POINT = Parameter("point", (POINT,))
+_LABELS = (Parameter("one", (NUMBER,)), Parameter("other", (NUMBER,)))
+
+
+def sides(reader, node, given):
+    return [score(reader, node, {**given, "label": given[name]}) for name in ("one", "other")]
+
+
+def gap(reader, node, given):
+    one, other = sides(reader, node, given)
+    return added(one, scaled(other, Fraction(-1)))
+
+
+def ahead(reader, node, given):
+    one, other = sides(reader, node, given)
+    return [(one, ">", other), (reader.number(given["least"]), "<=", one)]
+
+
+def half(reader, given):
+    (column,) = reader.columns(given["at"])
+    return (Listed((column,), [(0.0,), (0.5,)]),)
+
+
+DECLARED = (
+    Function("gap", (_NETWORK, _POINT, *_LABELS), NUMBER, "G.", "gap(N, x, 0, 1) < 1", forms=gap),
+    Function(
+        "ahead",
+        (_NETWORK, _POINT, *_LABELS, Parameter("least", (NUMBER,))),
+        BOOLEAN,
+        "A.",
+        "ahead(N, x, 0, 1, 2)",
+        forms=ahead,
+    ),
+    Function(
+        "half",
+        (Parameter("inputs", (INPUTS,)), Parameter("at", (NUMBER,))),
+        INPUTS,
+        "H.",
+        "let X = half(box(0, 1), 0)",
+        lists=half,
+    ),
+    Function(
+        "parameters",
+        (_NETWORK,),
+        NUMBER,
+        "P.",
+        "parameters(N) < 9",
+        decider="of_a_plug_in:parameters",
+    ),
+)
+
+
+@pytest.fixture
+def decide(tmp_path, monkeypatch):
+    table = {**functions(), **{each.name: each for each in DECLARED}}
+    monkeypatch.setattr("leaveout.specs.typing.check.functions", lambda: table)
+    model = networks.dense(np.random.default_rng(3), (2, 4, 3))
+    onnx.save(model, tmp_path / "n.onnx")
+
+    def decide_(statement, inputs="box(0, 1)"):
+        path = tmp_path / "d.spec"
+        path.write_text(f'let N = network("n.onnx") let X = {inputs} {statement}')
+        (result,) = leaveout.verify(path).results
+        return result
+
+    return decide_
+
+
+@pytest.mark.parametrize(
+    ("declared", "spelled"),
+    [
+        ("gap(N, x, 0, 1)", "score(N, x, 0) - score(N, x, 1)"),
+        ("abs(gap(N, x, 2, 1))", "abs(score(N, x, 2) - score(N, x, 1))"),
+    ],
+)
+def test_a_number_of_points_is_what_its_forms_are(decide, declared, spelled):
+    found, wanted = (
+        decide(f"find f: least b such that forall x in X: {term} <= b")
+        for term in (declared, spelled)
+    )
+    assert found.verdict == wanted.verdict == "proved"
+    assert (found.lower, found.upper) == (wanted.lower, wanted.upper)
+
+
+@pytest.mark.parametrize("claim", ["{}", "not {}"])
+@pytest.mark.parametrize("least", [-9, 0, 9])
+def test_a_claim_of_points_is_its_comparisons_together(decide, claim, least):
+    comparisons = f"(score(N, x, 0) > score(N, x, 1) and {least} <= score(N, x, 0))"
+    found, wanted = (
+        decide(f"guarantee g: forall x in X: {claim.format(term)}").verdict
+        for term in (f"ahead(N, x, 0, 1, {least})", comparisons)
+    )
+    assert found == wanted
+    assert found in {"proved", "refuted"}
+
+
+def test_a_set_of_inputs_takes_what_is_listed(decide):
+    question = "find f: least b such that forall x in X: score(N, x, 0) <= b"
+    declared = decide(question, "half(box(0, 1), 0)")
+    spelled = decide(question, "grid(box(0, 1), at = 0, values = [0, 0.5])")
+    assert (declared.lower, declared.upper) == (spelled.lower, spelled.upper)
+    assert declared.box == spelled.box
+
+
+def test_a_decider_may_be_named(decide, monkeypatch):
+    module = ModuleType("of_a_plug_in")
+    module.parameters = lambda given: Bounds.exactly(
+        sum(each.size for each in given["network"].parameters.values())
+    )
+    monkeypatch.setitem(sys.modules, "of_a_plug_in", module)
+    assert decide("guarantee g: parameters(N) == 2 * 4 + 4 + 4 * 3 + 3").verdict == "proved"
+
+
+def test_a_decider_that_is_not_there_is_named(decide):
+    with pytest.raises(
+        LeaveoutError, match=r"'parameters' \(of_a_plug_in\) failed: ModuleNotFound"
+    ):
+        decide("guarantee g: parameters(N) < 9")
