@@ -102,19 +102,20 @@ class Function:
         about that.
     decider : callable, str or None
         Computes the value of a call, see `leaveout.specs.deciders`; a text ``module:function``
-        names one that is imported once it is needed. None for a function that only engines
-        understand.
-    forms : callable, str or None
-        Reads a call about points of sets of inputs as linear forms of features and scores, see
-        `leaveout.verifier.points.claims`; a text ``module:function`` names one.
-    lists : callable or None
-        Returns what features take of a set of inputs that leaves only that of its parameter
-        ``inputs``, see `leaveout.specs.table.listed`.
+        names one that is imported once it is needed.
     reads : bool
         Whether a call reads a file, which is done before anything is decided, so that what is
         wrong with it is known at once.
+    forms : callable, str or None
+        Of a function about points, which has no decider: reads a call as linear forms of features
+        and scores, see `leaveout.verifier.points.claims`; a text names one.
+    lists : callable or None
+        Of a set of inputs that leaves only some of its parameter ``inputs``, and has no decider:
+        returns what features take, see `leaveout.specs.table.listed`.
     solver : bool
         Whether the decider asks a solver. Of a plug-in's function that is assumed.
+    kernels : tuple of str
+        Groups of compiled functions that a call leads to, of `leaveout.verifier.warming`.
     words : str, callable or None
         Says a call within a sentence, given the arguments as written under their parameters'
         names: a phrase for a value, a clause for a claim. A template says calls that give all
@@ -122,10 +123,8 @@ class Function:
     share : bool
         Whether its number is a share, from 0 to 1.
     facts : callable, str or None
-        Shows on a page what its decider told of all calls of a statement; a text
-        ``module:function`` names one. They are listed where there is none.
-    kernels : tuple of str
-        Groups of compiled functions that a call leads to, of `leaveout.verifier.warming`.
+        Shows on a page what its decider told of all calls of a statement; a text names one. They
+        are listed where there is none.
     """
 
     name: str
@@ -137,13 +136,13 @@ class Function:
     threat: str = ""
     decider: Decider | str | None = None
     reads: bool = False
+    forms: Callable[..., object] | str | None = None
+    lists: Lists | None = None
     solver: bool = False
+    kernels: tuple[str, ...] = ()
     words: Words | None = None
     share: bool = False
     facts: Callable[[Sequence[Facts]], object] | str | None = None
-    kernels: tuple[str, ...] = ()
-    forms: Callable[..., object] | str | None = None
-    lists: Lists | None = None
 
     @property
     def signature(self) -> str:
