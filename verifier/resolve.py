@@ -10,7 +10,7 @@ import numpy as np
 from leaveout.errors import FamilyError, LeaveoutError, ModelError
 from leaveout.models import Family, Manifest, Network, load_family, load_network
 from leaveout.specs import Call, CheckedSpec, Expression, Function, Let, Name, Node, Text
-from leaveout.specs.table.functions import built_in
+from leaveout.specs.table.functions import Bound
 from leaveout.specs.text.constants import constant
 from leaveout.specs.text.errors import Slip, pointing
 from leaveout.specs.types import INPUTS, Type
@@ -54,10 +54,13 @@ class Resolver:
         """Every name that is defined, in order."""
         return self._spec.lets
 
-    @property
-    def functions(self) -> Mapping[str, Function]:
-        """The functions the specification was checked with."""
-        return self._spec.functions
+    def function(self, call: Call) -> Function:
+        """Return the function of a call."""
+        return self._spec.functions[call.function]
+
+    def given(self, call: Call) -> Bound:
+        """Return the arguments of a call under the names of the parameters."""
+        return bind(call, self.function(call))
 
     def type_of(self, node: Expression) -> Type:
         """Return the type of an expression of the specification."""
@@ -138,7 +141,7 @@ class Resolver:
         call = self.value(node)
         if not (isinstance(call, Call) and call.function == function):
             raise self.fail(node, f"expected {function}(...) here")
-        path = self.value(bind(call, built_in(function))["path"])
+        path = self.value(self.given(call)["path"])
         if not isinstance(path, Text) or not path.value:
             raise self.fail(call, f'{function} needs a path in quotes, as in {function}("...")')
         return self.path(path)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Iterator
 
-from leaveout.specs import table
-from leaveout.specs.table.functions import BUILT_IN
+from leaveout.specs.table import SUBJECTS
 from leaveout.specs.table.reference import described
 from leaveout.specs.table.signatures import Function
 
@@ -35,14 +32,6 @@ def links() -> str:
 
 def _subjects() -> Iterator[tuple[str, str, tuple[Function, ...]]]:
     """Yield heading, sentence and functions of each file of the table, in its order."""
-    place = {function.name: index for index, function in enumerate(BUILT_IN)}
-    found = []
-    for module in pkgutil.iter_modules(table.__path__):
-        loaded = importlib.import_module(f"{table.__name__}.{module.name}")
-        functions = tuple(getattr(loaded, "FUNCTIONS", ()))
-        if functions:
-            words = (loaded.__doc__ or "").strip().split("\n\n")[0]
-            found.append((module.name.capitalize(), words, functions))
-    if sum(len(functions) for _, _, functions in found) != len(BUILT_IN):
-        raise ValueError("a function of the table is in no file of specs/table")
-    yield from sorted(found, key=lambda subject: place[subject[2][0].name])
+    for file in SUBJECTS:
+        name = file.__name__.rpartition(".")[2].capitalize()
+        yield name, (file.__doc__ or "").strip().split("\n\n")[0], file.FUNCTIONS

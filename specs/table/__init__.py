@@ -5,13 +5,8 @@ from __future__ import annotations
 from leaveout.specs.table import access, deletion, inputs, networks, points, votes
 from leaveout.specs.table.signatures import Function
 
-__all__ = ["BUILT_IN"]
+__all__ = ["BUILT_IN", "SUBJECTS"]
 
-BUILT_IN: tuple[Function, ...] = (
-    *networks.FUNCTIONS,
-    *inputs.FUNCTIONS,
-    *points.FUNCTIONS,
-    *votes.FUNCTIONS,
-    *deletion.FUNCTIONS,
-    *access.FUNCTIONS,
-)
+SUBJECTS = (networks, inputs, points, votes, deletion, access)
+
+BUILT_IN: tuple[Function, ...] = tuple(each for file in SUBJECTS for each in file.FUNCTIONS)

@@ -8,31 +8,11 @@ import warnings
 from leaveout.specs.table import BUILT_IN
 from leaveout.specs.table.signatures import Bound, Function, Parameter, Types
 
-__all__ = [
-    "BUILT_IN",
-    "Bound",
-    "Function",
-    "Parameter",
-    "Types",
-    "built_in",
-    "functions",
-    "is_built_in",
-]
+__all__ = ["BUILT_IN", "Bound", "Function", "Parameter", "Types", "functions", "is_built_in"]
 
 _BY_NAME = {function.name: function for function in BUILT_IN}
 
 GROUP = "leaveout.functions"
-
-
-def built_in(name: str) -> Function:
-    """Return a built-in function.
-
-    Raises
-    ------
-    KeyError
-        If there is none of that name.
-    """
-    return _BY_NAME[name]
 
 
 def is_built_in(name: str) -> bool:

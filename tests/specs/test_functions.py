@@ -8,7 +8,7 @@ import pytest
 from leaveout.errors import SpecError
 from leaveout.references import referred
 from leaveout.specs import Function, Parameter, check, functions, parse
-from leaveout.specs.table.functions import BUILT_IN, built_in
+from leaveout.specs.table.functions import BUILT_IN
 from leaveout.specs.types import BOOLEAN, NUMBER, POINT
 from leaveout.verifier.warming import KERNELS
 
@@ -126,7 +126,7 @@ def test_the_names_of_functions_and_their_parameters_differ():
 
 
 def test_edits_and_relabels_are_types():
-    threats = {built_in(name).result: built_in(name).threat for name in ("dpa", "ss_dpa")}
+    threats = {functions()[name].result: functions()[name].threat for name in ("dpa", "ss_dpa")}
     assert len(threats) == len(set(threats.values())) == 2
 
 

@@ -146,8 +146,7 @@ def _asked(statement: Statement) -> float | None:
 
 def _shares(statement: Statement, table: Mapping[str, Function]) -> bool:
     found = _compared(statement)
-    function = None if found is None else table.get(found[0].function)
-    if found is None or function is None or not function.share:
+    if found is None or not (found[0].function in table and table[found[0].function].share):
         return False
     # A find may ask for how many changes there are, which is no share.
     wanted = statement.written.statement if statement.written is not None else None

@@ -17,17 +17,9 @@ from leaveout.verifier.points.pieces import (
 )
 
 __all__ = [
-    "ALWAYS",
-    "NEVER",
-    "OPPOSITE",
-    "Case",
-    "Cases",
-    "Comparison",
-    "Test",
-    "all_of",
-    "any_of",
-    "compare",
-]
+    "ALWAYS", "NEVER", "OPPOSITE", "Case", "Cases", "Comparison", "Test",
+    "all_of", "any_of", "compare",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

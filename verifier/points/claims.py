@@ -17,7 +17,6 @@ from leaveout.specs import (
     Call,
     Compare,
     Expression,
-    Function,
     Implies,
     Name,
     Negate,
@@ -26,7 +25,6 @@ from leaveout.specs import (
 )
 from leaveout.specs.table.functions import Bound
 from leaveout.specs.types import LABEL
-from leaveout.specs.typing.arguments import bind
 from leaveout.verifier.points.cases import OPPOSITE, Cases, Comparison, all_of, any_of, compare
 from leaveout.verifier.points.pieces import Lin, Pieces, added, plain, scaled
 from leaveout.verifier.resolve import Resolver
@@ -82,7 +80,7 @@ class ClaimReader:
                 return all_of([left, right]) if is_and == positive else any_of([left, right])
             case Compare():
                 return self._compared(node, positive)
-            case Call() if self._function(node).forms is not None:
+            case Call() if self.resolver.function(node).forms is not None:
                 compared = cast("list[Comparison]", self._read(node))
                 parts = [_compare(*each, positive) for each in compared]
                 return all_of(parts) if positive else any_of(parts)
@@ -101,18 +99,15 @@ class ClaimReader:
 
     def _is_label(self, node: Expression) -> bool:
         value = self.resolver.value(node)
-        return isinstance(value, Call) and self._function(value).result == LABEL
-
-    def _function(self, node: Call) -> Function:
-        return self.resolver.functions[node.function]
+        return isinstance(value, Call) and self.resolver.function(value).result == LABEL
 
     def _read(self, node: Call) -> object:
         """Return what a call is, as its function reads it."""
-        function = self._function(node)
-        if function.forms is None:
+        forms = self.resolver.function(node).forms
+        if forms is None:
             wrong = f"{node.function} cannot be decided over points and networks"
             raise self.resolver.fail(node, wrong, _CURE)
-        return cast("Reading", referred(function.forms))(self, node, bind(node, function))
+        return cast("Reading", referred(forms))(self, node, self.resolver.given(node))
 
     def _equal(self, left: Expression, right: Expression, unequal: bool) -> Cases:
         """Return when two labels are equal, or not."""

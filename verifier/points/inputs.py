@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from leaveout.encoders import Box, Choices
 from leaveout.errors import LeaveoutError, TrainingError
 from leaveout.models.train.npz_data import read_npz
-from leaveout.specs import Call, Expression, Function, ListOf, Text
-from leaveout.specs.table.functions import Bound, built_in
+from leaveout.specs import Call, Expression, ListOf, Text
+from leaveout.specs.table.functions import Bound
 from leaveout.specs.table.listed import LARGEST, Listed, Lists, Reader, Row, Unknown
 from leaveout.specs.text.errors import Slip
-from leaveout.specs.typing.arguments import bind
 from leaveout.verifier.resolve import Resolver
 
 __all__ = ["InputReader"]
@@ -53,8 +52,8 @@ class InputReader:
         # A loop, since every feature may be refined by a call of its own.
         calls: list[tuple[Call, Lists, Bound]] = []
         call = self.resolver.value(node)
-        while isinstance(call, Call) and (lists := self._function(call).lists) is not None:
-            given = bind(call, self._function(call))
+        while isinstance(call, Call) and (lists := self.resolver.function(call).lists):
+            given = self.resolver.given(call)
             calls.append((call, lists, given))
             call = self.resolver.value(given["inputs"])
         box = self._box(node, call)
@@ -73,7 +72,7 @@ class InputReader:
             return self._around(call)
         if not (isinstance(call, Call) and call.function == "box"):
             raise self.resolver.fail(node, "expected a box, as in box(0, 1)")
-        given = bind(call, built_in("box"))
+        given = self.resolver.given(call)
         lower, upper = self._side(given["lower"]), self._side(given["upper"])
         try:
             return Box(*self._readable(lower, upper))
@@ -82,7 +81,7 @@ class InputReader:
 
     def _around(self, call: Call) -> Box:
         """Return a box around a centre, cut with another set's; never smaller for rounding."""
-        given = bind(call, built_in("around"))
+        given = self.resolver.given(call)
         centre, radius = self._side(given["centre"]), self.resolver.number(given["radius"])
         if radius is None or radius < 0:
             raise self.resolver.fail(given["radius"], "a radius is a constant number from 0")
@@ -135,9 +134,6 @@ class InputReader:
                 f"{dimension} of them",
             )
         return np.asarray(known)
-
-    def _function(self, call: Call) -> Function:
-        return self.resolver.functions[call.function]
 
     def _listed(self, call: Call, lists: Lists, given: Bound, box: Box) -> tuple[Listed, ...]:
         def bounds(column: int) -> tuple[float, float]:

@@ -17,10 +17,8 @@ from leaveout.errors import LeaveoutError
 from leaveout.models import Family, Members, Network
 from leaveout.models.replay import with_parameters
 from leaveout.specs import Binder, Call, Expression, Find, ForAll, Guarantee, Name, Node
-from leaveout.specs.table.functions import built_in
 from leaveout.specs.text.tree import children
 from leaveout.specs.types import NETWORK, POINT, Type
-from leaveout.specs.typing.arguments import bind
 from leaveout.verifier.points.cases import Case
 from leaveout.verifier.points.claims import ClaimReader
 from leaveout.verifier.points.inputs import InputReader
@@ -215,7 +213,7 @@ class _Loader:
         bare = [
             call
             for call in self._calls(self.body)
-            if call.function == "confidence" and "label" not in bind(call, built_in("confidence"))
+            if call.function == "confidence" and "label" not in self.resolver.given(call)
         ]
         if not bare:
             raise self.resolver.fail(
@@ -239,10 +237,8 @@ class _Loader:
 
     def _given(self, call: Call, kind: Type) -> list[Expression]:
         """Return the arguments of a call whose parameters may be of a type."""
-        function = self.resolver.functions[call.function]
-        given = bind(call, function)
-        named = (each.name for each in function.parameters if kind in each.types)
-        return [given[name] for name in named if name in given]
+        given, parameters = self.resolver.given(call), self.resolver.function(call).parameters
+        return [given[p.name] for p in parameters if kind in p.types and p.name in given]
 
     def _network_of(self, call: Call) -> Network:
         node = self._given(call, NETWORK)[0]

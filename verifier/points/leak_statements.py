@@ -17,8 +17,6 @@ from leaveout.specs import (
     Implies,
     Name,
 )
-from leaveout.specs.table.functions import built_in
-from leaveout.specs.typing.arguments import bind
 from leaveout.verifier.resolve import Resolver
 
 __all__ = ["IdpStatement", "recognise"]
@@ -138,7 +136,7 @@ class _Reader:
             self.refuse(node, "the premise must compare a confidence")
         if operator not in {">", ">="}:
             self.refuse(node, "the premise must ask for a confidence above a bound")
-        given = bind(left, built_in("confidence"))
+        given = self.resolver.given(left)
         label_at = given.get("label")
         label = None
         if label_at is not None:
@@ -175,7 +173,7 @@ class _Reader:
         constant = None
         for side in (node.left, node.right):
             if isinstance(side, Call) and side.function == "label":
-                given = bind(side, built_in("label"))
+                given = self.resolver.given(side)
                 self.point(given["point"])
                 sides.append(given["network"])
             else:

@@ -33,7 +33,6 @@ from leaveout.specs import (
 )
 from leaveout.specs.deciders import Arguments, Decided
 from leaveout.specs.types import FAMILY, INPUTS, LABEL, NUMBER
-from leaveout.specs.typing.arguments import bind
 from leaveout.specs.typing.infer import brief
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.resolve import Resolver
@@ -242,7 +241,7 @@ class Valuation:
         return value
 
     def _call(self, node: Call, bound: Bindings) -> object:
-        function = self.spec.functions[node.function]
+        function = self.resolver.function(node)
         if function.decider is None:
             return self._without_decider(node, function, bound)
         fixed = not mentions(node, bound)
@@ -258,7 +257,7 @@ class Valuation:
 
     def load(self, node: Call) -> None:
         """Refuse a call that nothing here computes, and read the file of one that reads."""
-        function = self.spec.functions[node.function]
+        function = self.resolver.function(node)
         if function.decider is None:
             if function.name != "abs" and function.result not in (FAMILY, INPUTS):
                 self._without_decider(node, function, {})
@@ -267,7 +266,7 @@ class Valuation:
 
     def _without_decider(self, node: Call, function: Function, bound: Bindings) -> object:
         if function.name == "abs":
-            return abs(self.number(bind(node, function)["number"], bound))
+            return abs(self.number(self.resolver.given(node)["number"], bound))
         if self.resolver.is_network(node):
             return self.resolver.network(node)
         raise self.resolver.fail(node, f"this version cannot decide '{node.function}' yet")
@@ -275,7 +274,7 @@ class Valuation:
     def _arguments(self, node: Call, function: Function, bound: Bindings) -> Arguments:
         values: dict[str, object] = {}
         later: dict[str, Expression] = {}
-        for name, argument in bind(node, function).items():
+        for name, argument in self.resolver.given(node).items():
             parameter = function.parameter(name)
             if isinstance(argument, Name) and argument.name in parameter.words:
                 values[name] = argument.name
@@ -305,7 +304,7 @@ class Valuation:
         if isinstance(node, Name) and node.name in bound:
             return False
         call = self.resolver.value(node)
-        built_in = isinstance(call, Call) and self.spec.functions[call.function].decider is None
+        built_in = isinstance(call, Call) and self.resolver.function(call).decider is None
         return built_in and self.spec.type_of(node) in kinds
 
     def _network(self, node: Expression, beside: Iterable[object]) -> Network:
