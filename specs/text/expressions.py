@@ -32,6 +32,7 @@ __all__ = [
     "Text",
     "binds",
     "children",
+    "walk",
 ]
 
 
@@ -55,6 +56,15 @@ def children(node: Node) -> Iterator[Node]:
         for child in value if isinstance(value, tuple) else (value,):
             if isinstance(child, Node):
                 yield child
+
+
+def walk(*nodes: Node) -> Iterator[Node]:
+    """Yield nodes and all they are made of, in the order of the text."""
+    stack = list(reversed(nodes))
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(list(children(node))))
 
 
 def binds(node: Node) -> int:

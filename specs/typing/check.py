@@ -10,6 +10,7 @@ from types import MappingProxyType
 from leaveout.errors import SpecError
 from leaveout.specs.table.functions import Function, functions
 from leaveout.specs.text.errors import Slip
+from leaveout.specs.text.expressions import walk
 from leaveout.specs.text.parse import with_text
 from leaveout.specs.text.place import pointed
 from leaveout.specs.text.source import Position, Source
@@ -21,10 +22,8 @@ from leaveout.specs.text.tree import (
     Include,
     Let,
     Name,
-    Node,
     Param,
     Spec,
-    children,
 )
 from leaveout.specs.types import NUMBER, Type
 from leaveout.specs.typing.expansion import Expansion
@@ -166,17 +165,7 @@ def _with_variable(statement: Find, scope: Scope, inference: Inference) -> Scope
     variable, at = statement.variable, statement.variable_at
     if variable in scope:
         raise inference.twice(variable, at, scope[variable].at)
-    if not _mentions(statement.claim, variable):
+    if Name(variable) not in walk(statement.claim):
         wrong = f"'{variable}' is not in the claim, so there is nothing to find"
         raise Slip(at, wrong, f"put '{variable}' where the {statement.direction} value belongs")
     return {**scope, variable: Entry(NUMBER, at)}
-
-
-def _mentions(claim: Expression, name: str) -> bool:
-    stack: list[Node] = [claim]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Name) and node.name == name:
-            return True
-        stack.extend(children(node))
-    return False

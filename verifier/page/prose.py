@@ -21,7 +21,7 @@ from leaveout.specs import (
     Or,
 )
 from leaveout.specs.text.errors import Slip
-from leaveout.specs.text.tree import children
+from leaveout.specs.text.expressions import walk
 from leaveout.specs.typing.arguments import bind
 from leaveout.verifier.page.foreign import brought
 
@@ -57,14 +57,8 @@ def vocabulary(
     nodes: tuple[Node, ...], table: Mapping[str, Function]
 ) -> tuple[tuple[str, str], ...]:
     """Return the functions that are called and what each means, in the order of the text."""
-    found: dict[str, str] = {}
-    waiting = list(reversed(nodes))
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Call) and node.function in table:
-            found[node.function] = table[node.function].doc
-        waiting.extend(reversed(list(children(node))))
-    return tuple(found.items())
+    called = [each.function for each in walk(*nodes) if isinstance(each, Call)]
+    return tuple((name, table[name].doc) for name in dict.fromkeys(called) if name in table)
 
 
 @dataclass(frozen=True)

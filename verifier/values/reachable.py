@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 
 from leaveout.specs import Call, CheckedSpec, Expression, ForAll, Name, Node
-from leaveout.specs.text.tree import children
+from leaveout.specs.text.expressions import walk
 
 __all__ = ["lets_named", "mentions", "network_calls", "reachable"]
 
@@ -13,7 +13,7 @@ __all__ = ["lets_named", "mentions", "network_calls", "reachable"]
 def reachable(node: Expression, spec: CheckedSpec) -> Iterator[Node]:
     """Yield every node of an expression and of the lets it names, each once."""
     for start in (node, *(spec.lets[name].value for name in lets_named(node, spec))):
-        yield from _inside(start)
+        yield from walk(start)
 
 
 def lets_named(node: Expression, spec: CheckedSpec) -> tuple[str, ...]:
@@ -21,7 +21,7 @@ def lets_named(node: Expression, spec: CheckedSpec) -> tuple[str, ...]:
     found: set[str] = set()
     stack: list[Expression] = [node]
     while stack:
-        nodes = list(_inside(stack.pop()))
+        nodes = list(walk(stack.pop()))
         # A later let may have the name of what an earlier statement binds.
         bound = {b.name for each in nodes if isinstance(each, ForAll) for b in each.binders}
         for each in nodes:
@@ -33,7 +33,7 @@ def lets_named(node: Expression, spec: CheckedSpec) -> tuple[str, ...]:
 
 def mentions(node: Node, names: Container[str]) -> bool:
     """Whether an expression itself has one of some names in it."""
-    return any(isinstance(each, Name) and each.name in names for each in _inside(node))
+    return any(isinstance(each, Name) and each.name in names for each in walk(node))
 
 
 def network_calls(spec: CheckedSpec) -> list[Call]:
@@ -42,14 +42,6 @@ def network_calls(spec: CheckedSpec) -> list[Call]:
     return [
         each
         for start in starts
-        for each in _inside(start)
+        for each in walk(start)
         if isinstance(each, Call) and each.function == "network"
     ]
-
-
-def _inside(node: Node) -> Iterator[Node]:
-    stack = [node]
-    while stack:
-        each = stack.pop()
-        yield each
-        stack.extend(reversed(list(children(each))))
