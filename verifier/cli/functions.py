@@ -28,19 +28,22 @@ def functions(
     Exit status: 0, or 2 where there is no such function.
     """
     import json
+    import sys
 
     from leaveout.errors import SpecError
     from leaveout.specs import functions as known
     from leaveout.specs.table import reference
     from leaveout.specs.text.errors import nearest
+    from leaveout.verifier.cli.target import reader_may_leave
 
     table = known()
     for name in names or ():
         if name not in table:
             raise SpecError(f"there is no function '{name}'\n{nearest(name, table)}".rstrip())
+    lines = [f"{each.signature}\n    {each.doc}\n" for each in table.values()]
+    if names:
+        lines = ["\n".join(reference.described(table[name]) for name in names)]
     if grammar:
-        typer.echo(json.dumps(reference.grammar(table), indent=2))
-    elif names:
-        typer.echo("\n".join(reference.described(table[name]) for name in names), nl=False)
-    else:
-        typer.echo("\n".join(f"{each.signature}\n    {each.doc}" for each in table.values()))
+        lines = [json.dumps(reference.grammar(table), indent=2), "\n"]
+    with reader_may_leave():
+        sys.stdout.write("".join(lines))

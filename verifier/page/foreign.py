@@ -14,20 +14,7 @@ T = TypeVar("T")
 
 
 def brought(function: Function, what: str, make: Callable[[], T]) -> T | None:
-    """Return what is made, None where that fails.
-
-    Parameters
-    ----------
-    function : Function
-    what : str
-        Which part of its declaration is called.
-    make : callable
-
-    Warns
-    -----
-    UserWarning
-        Where it fails: a page that shows less is no reason to show none.
-    """
+    """Return what a part of a declaration makes, None and a warning where that fails."""
     try:
         return make()
     except Exception as error:  # a plug-in may raise anything
