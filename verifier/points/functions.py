@@ -30,7 +30,7 @@ def confidence(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
     if "label" in given:
         chosen = [reader.label_of(given["label"], labels)]
     each = [
-        least(*(plain(_lead(application, c, j)) for j in range(labels) if j != c)) for c in chosen
+        least(*(plain(_margin(application, c, j)) for j in range(labels) if j != c)) for c in chosen
     ]
     return greatest(*each)
 
@@ -39,7 +39,7 @@ def label(reader: ClaimReader, node: Call, given: Bound) -> dict[int, Cases]:
     """Read the cases of each label that may be predicted; onnxruntime's argmax takes the first."""
     application, labels = reader.applied(given["network"], given["point"])
     return {
-        c: (tuple(Test(_lead(application, c, j), j < c) for j in range(labels) if j != c),)
+        c: (tuple(Test(_margin(application, c, j), j < c) for j in range(labels) if j != c),)
         for c in range(labels)
     }
 
@@ -110,7 +110,7 @@ def _score(application: int, label: int) -> Lin:
     return Lin({("score", application, label): Fraction(1)})
 
 
-def _lead(application: int, label: int, rival: int) -> Lin:
+def _margin(application: int, label: int, rival: int) -> Lin:
     return _score(application, label).plus(_score(application, rival), _MINUS)
 
 
