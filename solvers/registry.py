@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib.metadata
 import inspect
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from leaveout.errors import SolverError
+from leaveout.names import nearest_name
 from leaveout.references import referred
 from leaveout.solvers.protocol import Feature, Licence, Solver
 
@@ -146,8 +146,8 @@ def find_solver(spec: str = "highs") -> Solver:
     solver = _solver_class(name)
     if solver is None:
         names = known()
-        near = difflib.get_close_matches(name.lower(), names, n=1)
-        hint = f", did you mean {near[0]!r}?" if near else ""
+        near = nearest_name(name, names)
+        hint = f", did you mean {near!r}?" if near is not None else ""
         raise SolverError(f"unknown solver {name!r}{hint} (known: {', '.join(names)})")
     if not option:
         return solver()

@@ -11,7 +11,7 @@ import msgspec
 
 from leaveout.errors import ShardedError
 from leaveout.files import SETTINGS, read_whole
-from leaveout.models.train.encoding import nearest
+from leaveout.names import hint
 
 __all__ = ["Mechanism", "ServiceSettings", "read_settings"]
 
@@ -150,7 +150,7 @@ def _check_keys(path: Path, given: dict[str, Any]) -> None:
     for key in given:
         if key not in fields:
             raise ShardedError(
-                f"{path}: there is no setting {key!r}{nearest(key, list(fields))}; settings are "
+                f"{path}: there is no setting {key!r}{hint(key, list(fields))}; settings are "
                 f"{', '.join(fields)}"
             )
     for key, field in fields.items():

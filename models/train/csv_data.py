@@ -16,9 +16,9 @@ from leaveout.models.train.encoding import (
     Encoding,
     NumberColumn,
     encode_rows,
-    nearest,
     number,
 )
+from leaveout.names import hint
 
 __all__ = ["read_csv"]
 
@@ -70,7 +70,7 @@ def read_csv(path: Path, label: str | None) -> TrainingData:
         )
     if label not in table.columns:
         raise TrainingError(
-            f"{path}, line 1: there is no column {label!r}{nearest(label, table.columns)}; "
+            f"{path}, line 1: there is no column {label!r}{hint(label, table.columns)}; "
             f"--label must be one of {_listed(list(table.columns))}"
         )
     if not names:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.models.family import Manifest
+from leaveout.names import hint
 
 __all__ = [
     "CategoryColumn",
@@ -24,7 +24,6 @@ __all__ = [
     "encoding_of",
     "feature_text",
     "listable",
-    "nearest",
     "nearest_record",
     "number",
     "records_of",
@@ -268,15 +267,9 @@ def number(cell: str) -> float | None:
         return None
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Return a hint at the known name most like ``word``, or nothing."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f" (did you mean {close[0]!r}?)" if close else ""
-
-
 def _cell(row: Mapping[str, str | float], name: str, place: str) -> str | float:
     if name not in row:
-        raise TrainingError(f"{place}: column {name!r} is missing{nearest(name, row)}")
+        raise TrainingError(f"{place}: column {name!r} is missing{hint(name, row)}")
     return row[name]
 
 
@@ -291,7 +284,7 @@ def _encode_column(
             if place is None:
                 raise TrainingError(
                     f"{places[index]}, column {column.name!r}: {cell!r} is not a category of the "
-                    f"training data{nearest(str(cell), position)}"
+                    f"training data{hint(str(cell), position)}"
                 )
             encoded[index, place] = 1
         return encoded

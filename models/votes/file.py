@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from leaveout.errors import BallotError
 from leaveout.files import ARCHIVE, opened, written_whole
 from leaveout.models.archive import read_archive
-from leaveout.models.train.encoding import nearest
 from leaveout.models.votes.ballots import MOST_LABELS, NEVER, Ballots
 from leaveout.models.votes.csv_file import read_csv
 from leaveout.models.votes.origin import Origin
+from leaveout.names import hint
 
 __all__ = ["read_ballots", "write_ballots"]
 
@@ -110,7 +110,7 @@ def _read_npz(source: Path) -> Ballots:
     for name in arrays:
         if name not in _KNOWN:
             raise BallotError(
-                f"{source}: there is an unknown array {name!r}{nearest(name, _KNOWN)}; expected "
+                f"{source}: there is an unknown array {name!r}{hint(name, _KNOWN)}; expected "
                 f"only {', '.join(_KNOWN)}"
             )
     for name in _NEEDED:

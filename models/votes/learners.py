@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leaveout.errors import TrainingError
-from leaveout.models.train.encoding import nearest
 from leaveout.models.train.recipe import Recipe, parse_layers
+from leaveout.names import hint
 
 __all__ = ["TORCH", "Learner", "default_learner", "make_learner", "make_transformer", "parse_value"]
 
@@ -145,7 +145,7 @@ def _found(name: str, kind: str, flag: str) -> type[Any]:
     if name not in known:
         options = [*known, TORCH] if kind == "classifier" else list(known)
         raise TrainingError(
-            f"{flag} {name}: scikit-learn has no {kind} of that name{nearest(name, options)}"
+            f"{flag} {name}: scikit-learn has no {kind} of that name{hint(name, options)}"
         )
     return known[name]
 
@@ -165,7 +165,7 @@ def _made(kind: type[Any], settings: dict[str, object], seed: int, flag: str = "
                 raise TrainingError(f"--set {name}: is set by {_SET_HERE[name]}; drop it")
             if name not in known:
                 raise TrainingError(
-                    f"--set {name}: {kind.__name__} has no parameter {name!r}{nearest(name, known)}"
+                    f"--set {name}: {kind.__name__} has no parameter {name!r}{hint(name, known)}"
                 )
         estimator = kind(**{name: inner.get(name, value) for name, value in first.items()})
         for name in sorted(set(settings) - set(first)):
@@ -208,7 +208,7 @@ def _torch_learner(given: dict[str, object]) -> Learner:
         if name not in _TORCH_SETTINGS:
             raise TrainingError(
                 f"--set {name}: the torch learner has no setting {name!r}"
-                f"{nearest(name, _TORCH_SETTINGS)}; it has {', '.join(_TORCH_SETTINGS)}"
+                f"{hint(name, _TORCH_SETTINGS)}; it has {', '.join(_TORCH_SETTINGS)}"
             )
     # A part is small: with the batches of a whole table it would make a step a pass.
     settings.setdefault("batch", _TORCH_BATCH)

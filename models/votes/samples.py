@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.models.train.encoding import nearest
 from leaveout.models.votes.ballots import MOST_LABELS
 from leaveout.models.votes.features import Features
 from leaveout.models.votes.naming import file_name, is_text
 from leaveout.models.votes.origin import Assumption
+from leaveout.names import hint
 
 __all__ = [
     "NO_LABEL",
@@ -132,6 +132,6 @@ def checked_truth(
         raise TrainingError(
             f"{place(row)}: {words[row]!r} is not one of the labels "
             f"{', '.join(names[:8])}{', ...' if len(names) > 8 else ''}"
-            f"{nearest(words[row], names)}; mend the row, or name all labels with --labels"
+            f"{hint(words[row], names)}; mend the row, or name all labels with --labels"
         )
     return truth

@@ -11,12 +11,13 @@ import numpy as np
 
 from leaveout.errors import TrainingError
 from leaveout.models.train.cells import read_cells
-from leaveout.models.train.encoding import nearest, number
+from leaveout.models.train.encoding import number
 from leaveout.models.votes.features import TableFeatures, column_of
 from leaveout.models.votes.hashing import cell_keys, held_out
 from leaveout.models.votes.naming import file_name
 from leaveout.models.votes.origin import Assumption
 from leaveout.models.votes.samples import Samples, checked_names, checked_truth, number_labels
+from leaveout.names import hint
 
 __all__ = ["read_table"]
 
@@ -129,7 +130,7 @@ def _require(table: _Table, name: str, why: str) -> None:
         shown = ", ".join(table.header[:8])
         more = f", ... ({len(table.header)} columns)" if len(table.header) > 8 else ""
         raise TrainingError(
-            f"{table.path}, line 1: there is no column {name!r}{nearest(name, table.header)}; "
+            f"{table.path}, line 1: there is no column {name!r}{hint(name, table.header)}; "
             f"{why}; it has {shown}{more}"
         )
 

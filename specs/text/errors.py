@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import unicodedata
 from collections.abc import Iterable
 
 from leaveout.errors import SpecError
+from leaveout.names import nearest_name
 from leaveout.specs.text.source import Position, Source
 
 __all__ = ["Slip", "nearest", "pointing"]
@@ -29,9 +29,8 @@ class Slip(Exception):  # noqa: N818 - it never reaches a user; `pointing` makes
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return ``did you mean ...?`` for the known name most like this one, or nothing."""
-    by_folded = {other.casefold(): other for other in sorted(known, reverse=True)}
-    close = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
-    return f"did you mean '{by_folded[close[0]]}'?" if close else ""
+    near = nearest_name(name, known)
+    return "" if near is None else f"did you mean '{near}'?"
 
 
 def _shown(character: str) -> str:

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from leaveout.errors import GuardError
-from leaveout.models.train.encoding import nearest, number
+from leaveout.models.train.encoding import number
+from leaveout.names import hint
 
 __all__ = ["key_of", "plain_rows", "read_numbers"]
 
@@ -55,7 +56,7 @@ def plain_rows(
     for at, row in enumerate(rows):
         for column, name in enumerate(features):
             if name not in row:
-                raise GuardError(f"row {at}: column {name!r} is missing{nearest(name, row)}")
+                raise GuardError(f"row {at}: column {name!r} is missing{hint(name, row)}")
             value = _number(row[name])
             if value is None or not np.isfinite(value):
                 raise GuardError(f"row {at}, column {name!r}: {row[name]!r} is not a finite number")

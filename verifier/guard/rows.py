@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import GuardError
-from leaveout.models.train.encoding import nearest
+from leaveout.names import hint
 from leaveout.verifier.guard.guard import Guard
 
 __all__ = ["Answer", "answered"]
@@ -131,7 +131,7 @@ def _checked(guard: Guard, header: list[str], source: str) -> list[str]:
     for name in columns:
         if name not in header:
             raise GuardError(
-                f"{source}, line 1: there is no column {name!r}{nearest(name, header)}; the "
+                f"{source}, line 1: there is no column {name!r}{hint(name, header)}; the "
                 f"network reads {len(columns)} columns"
             )
         if header.count(name) > 1:

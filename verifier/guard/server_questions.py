@@ -12,7 +12,7 @@ from msgspec import UnsetType
 from numpy.typing import NDArray
 
 from leaveout.errors import GuardError
-from leaveout.models.train.encoding import nearest
+from leaveout.names import hint
 from leaveout.verifier.guard.guard import Guard
 from leaveout.verifier.guard.server_messages import Cell, Question
 
@@ -79,7 +79,7 @@ class Inputs:
             for name in row:
                 if name not in known:
                     raise GuardError(
-                        f"row {at}: there is no column {name!r}{nearest(name[:100], known)}"
+                        f"row {at}: there is no column {name!r}{hint(name[:100], known)}"
                     )
         return guard.encode(self.rows)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from leaveout.errors import AuditError
 from leaveout.files import written_whole
 from leaveout.models.archive import read_archive
-from leaveout.models.train.encoding import nearest
+from leaveout.names import hint
 from leaveout.verifier.audits.membership.events import Events
 from leaveout.verifier.audits.membership.views import Views
 
@@ -178,7 +178,7 @@ def _expect(
     for name in arrays:
         if name not in needed and name not in more:
             raise AuditError(
-                f"{source}: there is an array {name!r}{nearest(name, (*needed, *more))}; expected "
+                f"{source}: there is an array {name!r}{hint(name, (*needed, *more))}; expected "
                 f"{', '.join((*needed, *more))}"
             )
 
