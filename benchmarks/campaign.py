@@ -17,6 +17,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from leaveout.deadline import Deadline
+
 from attacks.counting import Table
 from attacks.kind import KINDS, Case, Outcome, digest, generator, imported, load, sort_of
 from attacks.shrinking import shrunk
@@ -66,19 +68,19 @@ class Campaign:
 
     def run(self, kinds: list[str], cases: int | None, seconds: float) -> None:
         """Check cases until there are enough, the time is over, or Ctrl-C."""
-        end = time.monotonic() + seconds
+        end = Deadline.after(seconds)
         waiting = schedule(kinds, cases)
         threads = [
             threading.Thread(target=self._work, args=(waiting, end)) for _ in range(self.workers)
         ]
         for thread in threads:
             thread.start()
-        told = time.monotonic()
+        telling = Deadline.after(_TOLD)
         try:
             while any(thread.is_alive() for thread in threads):
                 time.sleep(0.05)
-                if time.monotonic() - told > _TOLD:
-                    told = time.monotonic()
+                if telling.over:
+                    telling = Deadline.after(_TOLD)
                     _say(self.table.line())
         except KeyboardInterrupt:
             _say("stopping")
@@ -93,11 +95,11 @@ class Campaign:
         for worker in self.at_work:
             worker.kill()
 
-    def _work(self, waiting: Iterator[tuple[str, int]], end: float) -> None:
+    def _work(self, waiting: Iterator[tuple[str, int]], end: Deadline) -> None:
         worker = Worker()
         self.at_work.append(worker)
         try:
-            while not self._stop.is_set() and time.monotonic() < end:
+            while not self._stop.is_set() and not end.over:
                 with self._lock:
                     task = next(waiting, None)
                 if task is None:

@@ -25,6 +25,7 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 from leaveout.cores import cores
+from leaveout.deadline import Deadline
 from leaveout.models.forest import DareForestClassifier, first_difference
 
 Floats = NDArray[np.float64]
@@ -114,8 +115,8 @@ def _delete_times(
     """Delete rows until there are enough, or time is up; return the seconds each took."""
     rng, times = np.random.default_rng(7), []
     clock = _clock(forest.n_jobs)
-    end = time.perf_counter() + seconds
-    while len(times) < deletions and time.perf_counter() < end:
+    end = Deadline.after(seconds)
+    while len(times) < deletions and not end.over:
         rows = forest.rows_
         drawn = rng.choice(rows, min(candidates, len(rows)), replace=False)
         row = max(drawn, key=lambda r: forest.deletion_cost(int(r))) if candidates > 1 else drawn[0]

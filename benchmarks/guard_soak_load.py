@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.deadline import Deadline
 from leaveout.verifier.guard import Guard
 
 __all__ = ["Inputs", "Request", "Tally", "client", "find_inputs", "requests"]
@@ -192,7 +193,7 @@ def client(
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=patience)
     while (request := work()) is not None:
         tier = _tier(inputs, request.inputs, request.body)
-        until = time.monotonic() + patience
+        until = Deadline.after(patience)
         while True:
             try:
                 if connection.sock is None:
@@ -211,7 +212,7 @@ def client(
             except BREAKS as error:
                 connection.close()
                 tally.broken()
-                if time.monotonic() > until:
+                if until.over:
                     with tally.lock:
                         tally.wrong.append(f"no answer in {patience:g} s: {error!r}")
                     return

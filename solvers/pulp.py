@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from leaveout.deadline import Deadline
 from leaveout.errors import SolverError
 from leaveout.solvers.cbc_log import CbcLog
 from leaveout.solvers.numerics import clip
@@ -96,8 +97,9 @@ class Pulp(Solver):
         found = _solution(problem, variables)
         if model.sol_status == pulp.LpSolutionOptimal and found is not None:
             return Outcome(Status.OPTIMAL, found, worthless(problem), message=message)
-        if model.sol_status == pulp.LpSolutionIntegerFeasible or (
-            settings.time_limit is not None and time.perf_counter() - started >= settings.time_limit
+        if (
+            model.sol_status == pulp.LpSolutionIntegerFeasible
+            or Deadline.after(settings.time_limit, started).over
         ):
             return replace(stopped(problem, message), solution=found)
         return failed(problem, message)
@@ -136,7 +138,7 @@ def _solve_cbc(problem: Problem, settings: Settings) -> Outcome:
         return Outcome(status, found, bound, nodes=log.nodes if mixed else None, message=message)
     if log.open_ended:
         return settled(_solve_cbc, problem, settings, started, message)
-    if settings.time_limit is not None and time.perf_counter() - started >= settings.time_limit:
+    if Deadline.after(settings.time_limit, started).over:
         return stopped(problem, message)
     return failed(problem, message)
 

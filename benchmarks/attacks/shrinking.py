@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
+
+from leaveout.deadline import Deadline
 
 from attacks.kind import Case, Outcome, digest, sort_of
 
@@ -44,13 +45,13 @@ def shrunk(
         Of the smallest case found.
     """
     sort = sort_of(outcome.wrong or "")
-    end = time.monotonic() + seconds
+    end = Deadline.after(seconds)
     seen = {digest(case)}
     going = True
     while going:
         going = False
         for each in smaller(case):
-            if stopped() or time.monotonic() > end or len(seen) > tries:
+            if stopped() or end.over or len(seen) > tries:
                 return case, outcome
             name = digest(each)
             if name in seen:

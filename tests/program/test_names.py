@@ -1,3 +1,5 @@
+"""The known name that a mistyped one most likely means."""
+
 from __future__ import annotations
 
 import difflib
