@@ -1,21 +1,41 @@
-"""Arrays of an ``.npz`` that a user names, or one line that says why there are none."""
+"""An ``.npz`` of arrays with a manifest: written whole, read or refused in one line."""
 
 from __future__ import annotations
 
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
+import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import LeaveoutError
-from leaveout.models.npz import read_arrays
+from leaveout.files import ARCHIVE, opened, why_unread, written_whole
+from leaveout.models.npz import array_names, put_array, read_arrays
+from leaveout.names import hint
 
-__all__ = ["read_archive"]
+__all__ = [
+    "MANIFEST",
+    "archive_names",
+    "expect_arrays",
+    "holds_archive",
+    "manifest_array",
+    "read_archive",
+    "read_manifest",
+    "write_archive",
+]
 
+MANIFEST = "manifest"
+"""The array that says in JSON what the others cannot."""
+
+M = TypeVar("M")
+
+_ZIP = b"PK"
 _DAMAGED = (
     EOFError,
     NotImplementedError,
@@ -28,6 +48,69 @@ _DAMAGED = (
     zlib.error,
 )
 """What numpy and zipfile raise about an archive; of the headers of its arrays, any of several."""
+
+
+class _Versioned(msgspec.Struct):
+    version: int
+
+
+def write_archive(
+    path: Path,
+    arrays: Mapping[str, NDArray[Any]],
+    kind: type[LeaveoutError],
+    *,
+    compressed: bool = False,
+) -> None:
+    """Write arrays, whole or not at all, as numpy does: the same arrays give the same bytes.
+
+    Parameters
+    ----------
+    path : Path
+    arrays : mapping of str to ndarray
+        In order; `manifest_array` makes the one called `MANIFEST`.
+    kind : type of LeaveoutError
+        To raise.
+    compressed : bool
+        Only what is not compressed can be mapped.
+
+    Raises
+    ------
+    LeaveoutError
+        Of the given kind, if the file cannot be written; what was there is still there.
+    ValueError
+        If an array holds Python objects.
+    """
+    method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+    try:
+        with written_whole(path) as stream, zipfile.ZipFile(stream, "w", method) as archive:
+            for name, array in arrays.items():
+                put_array(archive, name, array)
+    except OSError as error:
+        raise kind(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def manifest_array(manifest: object) -> NDArray[np.uint8]:
+    """Return a manifest, of whatever msgspec writes as JSON, as an array of bytes."""
+    return np.frombuffer(msgspec.json.encode(manifest), dtype=np.uint8)
+
+
+def holds_archive(path: Path, kind: type[LeaveoutError]) -> bool:
+    """Whether a file is an archive by its first bytes; what is not may be a table.
+
+    Raises
+    ------
+    LeaveoutError
+        Of the given kind, if it cannot be read, or only its name is that of an archive.
+    """
+    try:
+        with opened(path, ARCHIVE) as stream:
+            start = stream.read(len(_ZIP))
+    except OSError as error:
+        raise kind(f"{path}: {why_unread(error)}") from None
+    if start != _ZIP and path.suffix.lower() == ".npz":
+        what = "is not an NPZ file; write it with numpy.savez" if start else "is empty: no NPZ file"
+        raise kind(f"{path}: {what}")
+    return start == _ZIP
 
 
 def read_archive(
@@ -46,12 +129,25 @@ def read_archive(
     Raises
     ------
     LeaveoutError
-        Of the given kind, if the file is damaged, holds objects, or does not fit into memory.
-    OSError
-        If it cannot be read.
+        Of the given kind, if the file cannot be read, is damaged, holds objects, or does not fit
+        into memory.
     """
-    try:
+    with _refused(path, kind):
         return read_arrays(path, only=only)
+
+
+def archive_names(path: Path, kind: type[LeaveoutError]) -> tuple[str, ...]:
+    """Return the names of the arrays of an archive; raises what `read_archive` does."""
+    with _refused(path, kind):
+        return array_names(path)
+
+
+@contextmanager
+def _refused(path: Path, kind: type[LeaveoutError]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{path}: {why_unread(error)}") from None
     except MemoryError:
         raise kind(f"{path}: the arrays do not fit into memory") from None
     except _DAMAGED as error:
@@ -62,3 +158,96 @@ def read_archive(
             ) from None
         why = " ".join(str(error).split())
         raise kind(f"{path}: is damaged or was cut short ({why}); write it again") from None
+
+
+def read_manifest(
+    path: Path,
+    raw: NDArray[Any],
+    form: type[M],
+    kind: type[LeaveoutError],
+    version: int | None = None,
+) -> M:
+    """Return the manifest that an array holds.
+
+    Parameters
+    ----------
+    path : Path
+        For messages.
+    raw : ndarray of uint8, shape (bytes,)
+    form : type
+        Of the manifest, as msgspec takes it.
+    kind : type of LeaveoutError
+        To raise.
+    version : int, optional
+        The one that its field ``version`` must say; it is read first, since another one's
+        manifest may have another form.
+
+    Raises
+    ------
+    LeaveoutError
+        Of the given kind, if it is damaged or of another version.
+    """
+    if raw.dtype != np.uint8 or raw.ndim != 1:
+        raise kind(
+            f"{path}: {MANIFEST!r} holds {raw.dtype} of shape {raw.shape}, expected the bytes of a "
+            "JSON text (uint8)"
+        )
+    text = raw.tobytes()
+    try:
+        if version is not None:
+            found = msgspec.json.decode(text, type=_Versioned).version
+            if found != version:
+                raise kind(
+                    f"{path}: the manifest is of version {found}, this program reads version "
+                    f"{version}; use a newer leaveout, or leave out the array {MANIFEST!r}"
+                )
+        return msgspec.json.decode(text, type=form)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise kind(f"{path}: the manifest is damaged: {error}; write the file again") from None
+
+
+def expect_arrays(
+    path: Path,
+    arrays: Collection[str],
+    kind: type[LeaveoutError],
+    needed: Collection[str],
+    more: Collection[str] | None = None,
+    *,
+    expected: str | None = None,
+) -> None:
+    """Refuse an archive without some arrays, or with others than those.
+
+    Parameters
+    ----------
+    path : Path
+        For messages.
+    arrays : collection of str
+        Names of those there are.
+    kind : type of LeaveoutError
+        To raise.
+    needed : collection of str
+    more : collection of str, optional
+        What else there may be; anything by default.
+    expected : str, optional
+        What the message says was expected; the names of ``needed`` by default.
+
+    Raises
+    ------
+    LeaveoutError
+        Of the given kind, naming the array.
+    """
+    if more is not None:
+        known = (*needed, *more)
+        for name in arrays:
+            if name not in known:
+                raise kind(
+                    f"{path}: there is an unknown array {name!r}{hint(name, known)}; expected "
+                    f"only {', '.join(known)}"
+                )
+    for name in needed:
+        if name not in arrays:
+            raise kind(
+                f"{path}: there is no array {name!r} (it has "
+                f"{', '.join(sorted(arrays)) or 'none'}); expected "
+                f"{', '.join(needed) if expected is None else expected}"
+            )

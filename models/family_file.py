@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import FamilyError
 from leaveout.files import UnusualFileError
+from leaveout.models.archive import MANIFEST, manifest_array, read_manifest, write_archive
 from leaveout.models.family import Family, Manifest
 from leaveout.models.npz import ChangedError, read_arrays
 
@@ -24,7 +23,6 @@ FAMILY = "family.npz"
 """What the file is called beside its network."""
 
 _REMOVED = "removed"
-_MANIFEST = "manifest"
 _MAPPED_FROM = 2**25
 """Smaller files are read: a program may then write over the file it read a family from, which
 would pull the ground from under a mapped one."""
@@ -38,20 +36,15 @@ def save_family_file(path: Path | str, family: Family) -> None:
     Raises
     ------
     FamilyError
-        If a parameter is named ``removed`` or ``manifest``, which the format keeps for itself.
+        If a parameter is named ``removed`` or ``manifest``, which the format keeps for itself, or
+        the file cannot be written.
     """
     target = Path(path)
-    clash = {_REMOVED, _MANIFEST} & set(family.parameters)
+    clash = {_REMOVED, MANIFEST} & set(family.parameters)
     if clash:
         raise FamilyError(f"{target}: a parameter may not be named {sorted(clash)[0]!r}")
-    manifest = np.frombuffer(msgspec.json.encode(family.manifest), dtype=np.uint8)
-    partial = target.with_name(f".{target.name}.partial")
-    with partial.open("wb") as stream:
-        arrays: dict[str, Any] = {_REMOVED: family.removed, _MANIFEST: manifest}
-        np.savez(stream, allow_pickle=False, **arrays, **family.parameters)
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.replace(target)
+    first: dict[str, Any] = {_REMOVED: family.removed, MANIFEST: manifest_array(family.manifest)}
+    write_archive(target, {**first, **family.parameters}, FamilyError)
 
 
 def load_family_file(path: Path | str) -> Family:
@@ -89,11 +82,8 @@ def load_family_file(path: Path | str) -> Family:
         raise FamilyError(f"{source}: 'removed' must be a list of row indices")
     if (removed < 0).any():
         raise FamilyError(f"{source}: 'removed' holds {int(removed.min())}; rows count from 0")
-    raw = arrays.pop(_MANIFEST, None)
-    try:
-        manifest = Manifest() if raw is None else msgspec.json.decode(raw.tobytes(), type=Manifest)
-    except msgspec.DecodeError as error:
-        raise FamilyError(f"{source}: the manifest is damaged: {error}") from None
+    raw = arrays.pop(MANIFEST, None)
+    manifest = Manifest() if raw is None else read_manifest(source, raw, Manifest, FamilyError)
     for name, stack in list(arrays.items()):
         if not np.issubdtype(stack.dtype, np.floating):
             raise FamilyError(f"{source}: parameter {name!r} holds {stack.dtype}, expected float32")

@@ -1,4 +1,4 @@
-"""Arrays of an ``.npz``: mapped where they lie in the file, or read."""
+"""Arrays of an ``.npz``: written one by one; mapped where they lie in the file, or read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 
 from leaveout.files import ARCHIVE, opened
 
-__all__ = ["UNPACKED", "ChangedError", "array_names", "read_arrays", "refuse_bombs"]
+__all__ = [
+    "UNPACKED",
+    "ChangedError",
+    "array_names",
+    "put_array",
+    "read_arrays",
+    "refuse_bombs",
+]
 
 UNPACKED = 2**32
 """Most bytes that the compressed arrays of an archive may unpack to."""
@@ -69,6 +76,19 @@ def read_arrays(
         if content is not None and os.fstat(file.fileno()).st_size != len(content):
             raise ChangedError
         return arrays
+
+
+def put_array(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
+    """Write an array into an archive, as numpy does; it need not be kept.
+
+    Raises
+    ------
+    ValueError
+        If it holds Python objects.
+    """
+    # The size is not known before, and may be large.
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
+        npy.write_array(stream, array, allow_pickle=False)
 
 
 def array_names(path: Path) -> tuple[str, ...]:

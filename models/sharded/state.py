@@ -111,8 +111,6 @@ def read_state(path: Path) -> State:
             str(held["models"]),
         )
         digest = str(held["digest"])
-    except OSError as error:
-        raise ShardedError(f"{path}: cannot be read: {error.strerror or error}") from None
     except (ValueError, KeyError, TypeError) as error:
         raise ShardedError(
             f"{path}: is no state of a sharded service, or damaged: {error}"

@@ -8,7 +8,6 @@ a later run may cut the rest into other blocks.
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
+from leaveout.files import PARTIALS, write_whole, written_whole
 
 __all__ = ["Blocks", "differences", "write_block"]
 
@@ -32,12 +32,8 @@ Settings = dict[str, object]
 def write_block(folder: Path, start: int, stop: int, parameters: NDArray[np.float32]) -> None:
     """Write the parameters of networks ``start`` to ``stop - 1``, whole or not at all."""
     target = folder / f"{start:09d}-{stop:09d}{_SUFFIX}"
-    partial = target.with_suffix(".tmp")
-    with partial.open("wb") as stream:
+    with written_whole(target) as stream:
         np.save(stream, parameters)
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.replace(target)
 
 
 def differences(there: Settings, here: Settings) -> list[str]:
@@ -105,14 +101,12 @@ class Blocks:
                 f"{self.folder.parent} holds an unfinished run with other settings: "
                 f"{'; '.join(said)}; choose another -o, or delete {self.folder}"
             )
-        for leftover in self.folder.glob("*.tmp"):
+        for leftover in self.folder.glob(PARTIALS):
             leftover.unlink()
         if stored is None:
             for block in self.folder.glob(f"*{_SUFFIX}"):
                 block.unlink()
-            partial = path.with_suffix(".tmp")
-            partial.write_bytes(msgspec.json.encode(settings))
-            partial.replace(path)
+            write_whole(path, msgspec.json.encode(settings))
 
     def finished(self) -> list[range]:
         """Return the ranges of networks that are on disk, in order and without overlap."""

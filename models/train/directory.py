@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
-
 from leaveout.errors import TrainingError
-from leaveout.models.archive import read_archive
+from leaveout.models.archive import MANIFEST, read_archive, read_manifest
 from leaveout.models.family import Manifest
 from leaveout.models.train.architecture import count_parameters
 from leaveout.models.train.blocks import Blocks, Settings, differences
@@ -57,10 +55,10 @@ def is_complete(job: Job) -> bool:
 def _stored_settings(family: Path) -> Settings:
     """Read the settings of a finished run without loading its weights."""
     try:
-        arrays = read_archive(family, TrainingError, ("manifest", "removed"))
-        manifest = msgspec.json.decode(arrays["manifest"].tobytes(), type=Manifest)
+        arrays = read_archive(family, TrainingError, (MANIFEST, "removed"))
+        manifest = read_manifest(family, arrays[MANIFEST], Manifest, TrainingError)
         return settings_of(manifest, len(arrays["removed"]))
-    except (OSError, KeyError, TrainingError, msgspec.DecodeError):
+    except (KeyError, TrainingError):
         raise TrainingError(
             f"{family}: not a family that leaveout train wrote; choose another -o, or delete it"
         ) from None

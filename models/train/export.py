@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +28,6 @@ __all__ = [
     "spec_text",
     "unflatten",
     "write_family",
-    "write_whole",
 ]
 
 NETWORK = "full.onnx"
@@ -170,13 +168,3 @@ def spec_text(facts: DataFacts, source: str, inside: bool, encoding: Encoding | 
         "find bound: least b per label such that\n"
         "    forall x in X, M in F: confidence(N, x) > b => label(M, x) == label(N, x)\n"
     )
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all."""
-    partial = path.with_name(f"{path.name}.tmp")
-    with partial.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.replace(path)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.models.archive import read_archive
-from leaveout.models.npz import array_names
+from leaveout.models.archive import archive_names, expect_arrays, read_archive
 from leaveout.models.train.data import TrainingData
 
 __all__ = ["read_npz"]
+
+_EXPECTED = "X_train and y_train, with X_test and y_test if there is a test part, or X and y"
 
 
 def read_npz(path: Path, label: str | None = None) -> TrainingData:
@@ -30,23 +30,14 @@ def read_npz(path: Path, label: str | None = None) -> TrainingData:
     TrainingError
         If an array is missing, has the wrong shape, or holds what cannot be trained on.
     """
-    try:
-        names = set(array_names(path))
-        x_name, y_name = ("X_train", "y_train") if "X_train" in names else ("X", "y")
-        wanted = [x_name, y_name]
-        if {"X_test", "y_test"} & names and x_name == "X_train":
-            wanted += ["X_test", "y_test"]
-        for name in wanted:
-            if name not in names:
-                raise TrainingError(
-                    f"{path}: there is no array {name!r} (it has {', '.join(sorted(names))}); "
-                    "expected X_train and y_train, with X_test and y_test if there is a test "
-                    "part, or X and y"
-                )
-        found = read_archive(path, TrainingError, wanted)
-        arrays = [found[name] for name in wanted]
-    except (OSError, zipfile.BadZipFile) as error:
-        raise TrainingError(f"{path}: not a readable NPZ file: {error}") from None
+    names = archive_names(path, TrainingError)
+    x_name, y_name = ("X_train", "y_train") if "X_train" in names else ("X", "y")
+    wanted = [x_name, y_name]
+    if {"X_test", "y_test"} & set(names) and x_name == "X_train":
+        wanted += ["X_test", "y_test"]
+    expect_arrays(path, names, TrainingError, wanted, expected=_EXPECTED)
+    found = read_archive(path, TrainingError, wanted)
+    arrays = [found[name] for name in wanted]
     if label not in {None, y_name, "y"}:
         raise TrainingError(
             f"{path}: --label {label} names no array of labels; an NPZ has them in {y_name!r}: "

@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from leaveout.errors import TrainingError
-from leaveout.files import ARCHIVE, opened
+from leaveout.models.archive import holds_archive
 from leaveout.models.train.csv_data import read_csv
 from leaveout.models.train.data import TrainingData
 from leaveout.models.train.npz_data import read_npz
 
 __all__ = ["read_data"]
-
-_ZIP = b"PK"
 
 
 def read_data(path: Path, label: str | None) -> TrainingData:
@@ -23,13 +21,4 @@ def read_data(path: Path, label: str | None) -> TrainingData:
     TrainingError
         If it cannot be read or used, with the place and the cure.
     """
-    try:
-        with opened(path, ARCHIVE) as stream:
-            start = stream.read(len(_ZIP))
-    except OSError as error:
-        raise TrainingError(f"{path}: cannot be read: {error.strerror}") from None
-    if start == _ZIP:
-        return read_npz(path, label)
-    if path.suffix.lower() == ".npz":
-        raise TrainingError(f"{path}: not an NPZ file; write it with numpy.savez")
-    return read_csv(path, label)
+    return read_npz(path, label) if holds_archive(path, TrainingError) else read_csv(path, label)

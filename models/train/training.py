@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.exit_codes import ExitCode
+from leaveout.files import write_whole
 from leaveout.models.train.architecture import count_parameters
 from leaveout.models.train.blocks import Blocks
 from leaveout.models.train.data import TrainingData
@@ -25,7 +26,6 @@ from leaveout.models.train.export import (
     spec_text,
     unflatten,
     write_family,
-    write_whole,
 )
 from leaveout.models.train.job import Job, prepare
 from leaveout.models.train.pool import Pool

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.exit_codes import ExitCode
-from leaveout.files import written_whole
+from leaveout.files import write_whole
 from leaveout.models.onnx_file import Network, load_network
 from leaveout.models.train.data import TrainingData
 from leaveout.models.train.source import read_data
@@ -163,8 +163,7 @@ def _write(target: Path, files: list[Path], contents: list[bytes]) -> None:
         target.mkdir(parents=True, exist_ok=True)
         # The unlearned network comes last: where it is, all is.
         for path, content in zip(files, contents, strict=True):
-            with written_whole(path) as stream:
-                stream.write(content)
+            write_whole(path, content)
     except BaseException as error:
         # None of them was there before.
         for path in files:

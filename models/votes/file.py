@@ -10,19 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import BallotError
-from leaveout.files import ARCHIVE, opened, written_whole
-from leaveout.models.archive import read_archive
+from leaveout.files import why_unread
+from leaveout.models.archive import (
+    MANIFEST,
+    expect_arrays,
+    holds_archive,
+    manifest_array,
+    read_archive,
+    read_manifest,
+    write_archive,
+)
 from leaveout.models.votes.ballots import MOST_LABELS, NEVER, Ballots
 from leaveout.models.votes.csv_file import read_csv
 from leaveout.models.votes.origin import Origin
-from leaveout.names import hint
 
 __all__ = ["read_ballots", "write_ballots"]
 
 _VERSION = 1
-_ZIP = b"PK"
 _NEEDED = ("ballots", "truth", "labels")
-_KNOWN = (*_NEEDED, "scores", "thresholds", "manifest")
+_MORE = ("scores", "thresholds", MANIFEST)
 _INT32 = np.iinfo(np.int32)
 _EXPECTED = {
     "labels": f"expected how many labels there are: 2 to {MOST_LABELS:,}",
@@ -30,10 +36,6 @@ _EXPECTED = {
     "where none suffice",
 }
 """Of numbers far out of range, where they are no labels themselves."""
-
-
-class _Version(msgspec.Struct):
-    version: int
 
 
 class _Manifest(msgspec.Struct, forbid_unknown_fields=True):
@@ -61,20 +63,11 @@ def read_ballots(path: Path | str) -> Ballots:
     """
     source = Path(path)
     try:
-        with opened(source, ARCHIVE) as stream:
-            start = stream.read(len(_ZIP))
-        if start == _ZIP:
-            return _read_npz(source)
-        if source.suffix.lower() == ".npz":
-            what = "is not an NPZ file; write it with numpy.savez" if start else "is empty"
-            raise BallotError(f"{source}: {what}")
-        return read_csv(source)
-    except FileNotFoundError:
-        raise BallotError(f"{source}: no such file") from None
+        return _read_npz(source) if holds_archive(source, BallotError) else read_csv(source)
     except MemoryError:
         raise BallotError(f"{source}: the ballots do not fit into memory") from None
     except OSError as error:
-        raise BallotError(f"{source}: cannot be read: {error.strerror or error}") from None
+        raise BallotError(f"{source}: {why_unread(error)}") from None
 
 
 def write_ballots(ballots: Ballots, path: Path | str) -> None:
@@ -87,38 +80,22 @@ def write_ballots(ballots: Ballots, path: Path | str) -> None:
     """
     target = Path(path)
     kind = np.min_scalar_type(-ballots.labels)
-    manifest = msgspec.json.encode(_Manifest(_VERSION, ballots.origin))
     arrays: dict[str, Any] = {
         "ballots": ballots.votes.astype(kind),
         "truth": ballots.truth.astype(kind),
         "labels": np.array(ballots.labels, dtype=np.int64),
-        "manifest": np.frombuffer(manifest, dtype=np.uint8),
+        MANIFEST: manifest_array(_Manifest(_VERSION, ballots.origin)),
     }
     if ballots.scores is not None:
         arrays["scores"] = ballots.scores
     if ballots.thresholds is not None:
         arrays["thresholds"] = ballots.thresholds
-    try:
-        with written_whole(target) as stream:
-            np.savez(stream, allow_pickle=False, **arrays)
-    except OSError as error:
-        raise BallotError(f"{target}: cannot be written: {error.strerror or error}") from None
+    write_archive(target, arrays, BallotError)
 
 
 def _read_npz(source: Path) -> Ballots:
     arrays = read_archive(source, BallotError)
-    for name in arrays:
-        if name not in _KNOWN:
-            raise BallotError(
-                f"{source}: there is an unknown array {name!r}{hint(name, _KNOWN)}; expected "
-                f"only {', '.join(_KNOWN)}"
-            )
-    for name in _NEEDED:
-        if name not in arrays:
-            raise BallotError(
-                f"{source}: there is no array {name!r} (it has "
-                f"{', '.join(sorted(arrays)) or 'none'}); expected {', '.join(_NEEDED)}"
-            )
+    expect_arrays(source, arrays, BallotError, _NEEDED, _MORE)
     scores = arrays.get("scores")
     if scores is not None and scores.dtype.kind != "f":
         raise BallotError(f"{source}: 'scores' holds {scores.dtype}, expected floating-point")
@@ -136,7 +113,7 @@ def _read_npz(source: Path) -> Ballots:
         labels=int(labels.reshape(())),
         scores=scores,
         thresholds=None if thresholds is None else _whole(source, "thresholds", thresholds),
-        origin=_origin(source, arrays.get("manifest")),
+        origin=_origin(source, arrays.get(MANIFEST)),
         source=str(source),
     )
 
@@ -161,20 +138,4 @@ def _whole(source: Path, name: str, array: NDArray[Any]) -> NDArray[np.int32]:
 def _origin(source: Path, raw: NDArray[Any] | None) -> Origin:
     if raw is None:
         return Origin()
-    if raw.dtype != np.uint8 or raw.ndim != 1:
-        raise BallotError(
-            f"{source}: 'manifest' holds {raw.dtype} of shape {raw.shape}, expected the bytes of a "
-            "JSON text (uint8)"
-        )
-    try:
-        version = msgspec.json.decode(raw.tobytes(), type=_Version).version
-        if version != _VERSION:
-            raise BallotError(
-                f"{source}: the manifest is of version {version}, this program reads version "
-                f"{_VERSION}; use a newer leaveout, or leave out the array 'manifest'"
-            )
-        return msgspec.json.decode(raw.tobytes(), type=_Manifest).origin
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BallotError(
-            f"{source}: the manifest is damaged: {error}; write the file again"
-        ) from None
+    return read_manifest(source, raw, _Manifest, BallotError, _VERSION).origin

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.files import ARCHIVE, opened
-from leaveout.models.archive import read_archive
+from leaveout.models.archive import expect_arrays, holds_archive, read_archive
 from leaveout.models.votes.arrays import samples_from_arrays, samples_from_share
 from leaveout.models.votes.samples import Samples
 from leaveout.models.votes.table import read_table
 
 __all__ = ["read_samples"]
 
-_ZIP = b"PK"
+_EXPECTED = "X_train, y_train, X_test and y_test, or X and y with --test-share"
 
 
 def read_samples(
@@ -57,12 +53,7 @@ def read_samples(
         raise TrainingError("--test and --test-share both say what to test on; drop one")
     if test_share is not None and not 0 < test_share < 1:
         raise TrainingError(f"--test-share {test_share}: expected a share in (0, 1), as in 0.2")
-    try:
-        with opened(source, ARCHIVE) as stream:
-            start = stream.read(len(_ZIP))
-    except OSError as error:
-        raise TrainingError(f"{source}: cannot be read: {error.strerror}") from None
-    if start == _ZIP:
+    if holds_archive(source, TrainingError):
         if test is not None:
             raise TrainingError(
                 f"{source}: an NPZ has its test rows in X_test and y_test; drop --test"
@@ -71,12 +62,8 @@ def read_samples(
             raise TrainingError(f"{source}: an NPZ has its labels in y_train; drop --label")
         try:
             return _read_npz(source, test_share, labels, hash_key)
-        except OSError as error:
-            raise TrainingError(f"{source}: cannot be read: {error.strerror or error}") from None
         except MemoryError:
             raise TrainingError(f"{source}: the samples do not fit into memory") from None
-    if source.suffix.lower() == ".npz":
-        raise TrainingError(f"{source}: not an NPZ file; write it with numpy.savez")
     tests = None if test is None else Path(test)
     return read_table(source, label, tests, test_share, labels, hash_key)
 
@@ -87,11 +74,11 @@ def _read_npz(
     arrays = read_archive(source, TrainingError)
     if share is None:
         names = ["X_train", "y_train", "X_test", "y_test"]
-        _require(source, arrays, names)
+        expect_arrays(source, arrays, TrainingError, names, expected=_EXPECTED)
         X, y, X_test, y_test = (arrays[name] for name in names)
         return samples_from_arrays(X, y, X_test, y_test, labels=labels, source=str(source))
     names = ["X_train", "y_train"] if "X_train" in arrays else ["X", "y"]
-    _require(source, arrays, names)
+    expect_arrays(source, arrays, TrainingError, names, expected=_EXPECTED)
     if "X_test" in arrays:
         raise TrainingError(f"{source}: has test rows in X_test already; drop --test-share")
     return samples_from_share(
@@ -103,12 +90,3 @@ def _read_npz(
         hash_key=hash_key,
         source=str(source),
     )
-
-
-def _require(source: Path, arrays: dict[str, NDArray[Any]], names: Sequence[str]) -> None:
-    for name in names:
-        if name not in arrays:
-            raise TrainingError(
-                f"{source}: there is no array {name!r} (it has {', '.join(sorted(arrays))}); "
-                "expected X_train, y_train, X_test and y_test, or X and y with --test-share"
-            )

@@ -15,6 +15,7 @@ from typing import BinaryIO
 __all__ = [
     "ARCHIVE",
     "MODEL",
+    "PARTIALS",
     "RESULTS",
     "SETTINGS",
     "TABLE",
@@ -23,6 +24,8 @@ __all__ = [
     "opened_text",
     "read_whole",
     "refuse_unusual",
+    "why_unread",
+    "write_whole",
     "written_whole",
 ]
 
@@ -36,6 +39,9 @@ TABLE = 2**32
 """Most bytes of a table."""
 ARCHIVE = 2**38
 """Most bytes of an archive of arrays, whose large arrays are mapped."""
+
+PARTIALS = ".leaveout-*.partial"
+"""What `written_whole` leaves in a folder where the process is killed."""
 
 _UNITS = ((2**30, "GiB"), (2**20, "MiB"), (1, "bytes"))
 _KINDS = {
@@ -125,6 +131,13 @@ def read_whole(path: Path, largest: int) -> bytes:
     return data
 
 
+def why_unread(error: OSError) -> str:
+    """Return what a message says of a file, after its name, that cannot be read."""
+    if isinstance(error, FileNotFoundError):
+        return "no such file"
+    return f"cannot be read: {error.strerror or error}"
+
+
 def _refuse(path: Path, mode: int) -> None:
     if stat.S_ISREG(mode):
         return
@@ -152,7 +165,8 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
     """
     target = path.resolve()
     refuse_unusual(target)
-    handle, name = tempfile.mkstemp(prefix=".leaveout-", suffix=".partial", dir=target.parent)
+    prefix, suffix = PARTIALS.split("*")
+    handle, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=target.parent)
     partial = Path(name)
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -166,3 +180,9 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file as `written_whole` does."""
+    with written_whole(path) as stream:
+        stream.write(content)

@@ -82,7 +82,7 @@ def test_the_same_audit_gives_the_same_bytes(tmp_path):
         ({"retrained": np.ones((4, 2), dtype=int)}, "expected probabilities"),
         ({name: np.zeros((0, 2)) for name in ("unlearned", "retrained", "original")}, "shape"),
         ({"manifest": np.frombuffer(b'{"version": 9}', dtype=np.uint8)}, "version 9"),
-        ({"manifest": np.frombuffer(b"no", dtype=np.uint8)}, "'manifest' is damaged"),
+        ({"manifest": np.frombuffer(b"no", dtype=np.uint8)}, "the manifest is damaged"),
     ],
 )
 def test_views_that_cannot_be_are_refused(tmp_path, changes, message):
@@ -100,7 +100,7 @@ def test_views_that_cannot_be_are_refused(tmp_path, changes, message):
         ({"retrained_hits": np.array([1, 1])}, "a number an event"),
         ({"event": np.array([3])}, "list of texts"),
         ({"unlearned_trials": None}, "no array 'unlearned_trials'"),
-        ({"unlearned": np.zeros(3)}, "there is an array 'unlearned'"),
+        ({"unlearned": np.zeros(3)}, "there is an unknown array 'unlearned'"),
     ],
 )
 def test_events_that_cannot_be_are_refused(tmp_path, changes, message):

@@ -15,8 +15,13 @@ from leaveout.bab import EngineResult, Instance
 from leaveout.bab.native.files.digests import family_digest, network_digest
 from leaveout.encoders import Box, Choices
 from leaveout.errors import GuardError, SpecError
-from leaveout.files import written_whole
-from leaveout.models.archive import read_archive
+from leaveout.models.archive import (
+    MANIFEST,
+    manifest_array,
+    read_archive,
+    read_manifest,
+    write_archive,
+)
 from leaveout.version import VERSION
 
 __all__ = ["BOUNDS", "ProvedBounds", "load_bounds", "save_bounds"]
@@ -90,7 +95,7 @@ def save_bounds(path: Path, bounds: ProvedBounds) -> None:
 
     Raises
     ------
-    OSError
+    GuardError
         If it cannot be written.
     """
     box = bounds.box
@@ -104,13 +109,12 @@ def save_bounds(path: Path, bounds: ProvedBounds) -> None:
         "member_upper": bounds.upper,
         "lower": box.lower,
         "upper": box.upper,
-        "manifest": np.frombuffer(msgspec.json.encode(manifest), dtype=np.uint8),
+        MANIFEST: manifest_array(manifest),
     }
     for i, each in enumerate(box.choices):
         arrays[f"choices_{i}_columns"] = each.columns
         arrays[f"choices_{i}_values"] = each.values
-    with written_whole(path) as stream:
-        np.savez(stream, allow_pickle=False, **arrays)
+    write_archive(path, arrays, GuardError)
 
 
 def load_bounds(path: Path) -> ProvedBounds:
@@ -121,12 +125,9 @@ def load_bounds(path: Path) -> ProvedBounds:
     GuardError
         If it is missing, damaged, or holds other things.
     """
+    arrays = read_archive(path, GuardError)
     try:
-        arrays = read_archive(path, GuardError)
-    except OSError as error:
-        raise GuardError(f"{path}: cannot be read: {error.strerror}") from None
-    try:
-        manifest = msgspec.json.decode(arrays["manifest"].tobytes(), type=_Manifest)
+        manifest = read_manifest(path, arrays[MANIFEST], _Manifest, GuardError)
         choices = tuple(
             Choices(arrays[f"choices_{i}_columns"], arrays[f"choices_{i}_values"])
             for i in range(manifest.choices)
@@ -135,7 +136,7 @@ def load_bounds(path: Path) -> ProvedBounds:
         upper = _floats(arrays["member_upper"], 2)
     except KeyError as error:
         raise GuardError(f"{path}: holds no bounds: there is no {error} in it") from None
-    except (msgspec.DecodeError, SpecError, TypeError, ValueError) as error:
+    except (SpecError, TypeError, ValueError) as error:
         raise GuardError(f"{path}: the bounds are damaged: {error}") from None
     if not (upper.size and (upper >= 0).all()):  # a NaN is neither
         raise GuardError(f"{path}: the bounds are damaged: each must be a number from 0")

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from leaveout.errors import SpecError
+from leaveout.errors import GuardError, SpecError
 from leaveout.files import ARCHIVE, opened
 from leaveout.verifier.amounts import bound
 from leaveout.verifier.guard.bounds import ProvedBounds, save_bounds
@@ -78,8 +78,8 @@ class BoundsTarget:
         bounds = ProvedBounds.of(instance, decider.known(instance))
         try:
             save_bounds(self.path, bounds)
-        except OSError as error:
-            raise SpecError(f"--bounds {self.path}: cannot be written: {error.strerror}") from None
+        except GuardError as error:
+            raise SpecError(f"--bounds {error}") from None
         shown = ", ".join(bound(float(each), up=True) for each in bounds.thresholds[:4])
         more = ", ..." if len(bounds.thresholds) > 4 else ""
         return f"{self.path}: bounds of each member for a guard, by label at most {shown}{more}"

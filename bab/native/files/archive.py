@@ -15,7 +15,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from leaveout.files import ARCHIVE, opened
+from leaveout.files import ARCHIVE, opened, written_whole
+from leaveout.models.npz import put_array
 
 __all__ = ["Archive", "DamagedError", "Writer"]
 
@@ -35,9 +36,7 @@ class Writer:
 
     def array(self, name: str, array: NDArray[Any]) -> None:
         """Write an array; it need not be kept."""
-        # The size is not known before, and may be large.
-        with self._file.open(f"{self._folder}/{name}.npy", "w", force_zip64=True) as stream:
-            npy.write_array(stream, array, allow_pickle=False)
+        put_array(self._file, f"{self._folder}/{name}", array)
 
 
 class Archive:
@@ -89,19 +88,10 @@ class Archive:
         The file is complete at every moment: a new one takes the place of the old one once it is
         on the disk.
         """
-        partial = self.path.with_name(f".{self.path.name}.partial")
-        try:
-            with partial.open("wb") as stream:
-                with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True) as new:
-                    self._copy(new, folder)
-                    write(Writer(new, folder))
-                    new.writestr(_INDEX, json.dumps(index, allow_nan=True))
-                stream.flush()
-                os.fsync(stream.fileno())
-            partial.replace(self.path)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
+        with written_whole(self.path) as stream, zipfile.ZipFile(stream, "w") as new:
+            self._copy(new, folder)
+            write(Writer(new, folder))
+            new.writestr(_INDEX, json.dumps(index, allow_nan=True))
         self.index = index
         _settle(self.path.parent)
 

@@ -19,11 +19,12 @@ from typing import IO, Protocol
 import numpy as np
 
 from leaveout.bab.instance import Instance
-from leaveout.bab.native.files.proof_trees import ProofTree, compact, put, put_tree
+from leaveout.bab.native.files.proof_trees import ProofTree, compact, put_tree
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.leaks import Leaks
 from leaveout.encoders import Box
 from leaveout.files import ARCHIVE, opened, written_whole
+from leaveout.models.npz import put_array
 
 __all__ = ["CertificateBook", "FileFacts", "PointsClaim", "box_part", "family_kind", "file_part"]
 
@@ -205,7 +206,7 @@ class CertificateBook:
             ]
         encoded = np.frombuffer(json.dumps(manifest, allow_nan=False).encode(), np.uint8)
         with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-            put(archive, "manifest", encoded)
+            put_array(archive, "manifest", encoded)
             for i, claim in enumerate(claims):
                 put_tree(archive, f"tree{i}", claim.tree)
             for name, each in zip(names, self._points, strict=True):

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from leaveout.bab.native.files.records import Proof, Record
 from leaveout.bab.native.nodes import Kind
+from leaveout.models.npz import put_array
 
-__all__ = ["ProofTree", "Room", "compact", "put", "put_tree"]
+__all__ = ["ProofTree", "Room", "compact", "put_tree"]
 
 _KINDS = get_args(Kind)
 _BLOCK = 4096
@@ -208,7 +209,7 @@ def _tree(
 def put_tree(archive: zipfile.ZipFile, name: str, tree: ProofTree) -> None:
     """Write a tree; its multipliers a few at a time, which may be as large as the records."""
     for key, array in tree.arrays.items():
-        put(archive, f"{name}.{key}", array)
+        put_array(archive, f"{name}.{key}", np.ascontiguousarray(array))
     width = len(tree.proofs[0].cz) if tree.proofs else 0
     header = {
         "descr": npy.dtype_to_descr(np.dtype(np.float32)),
@@ -221,9 +222,3 @@ def put_tree(archive: zipfile.ZipFile, name: str, tree: ProofTree) -> None:
             for i in range(0, len(tree.proofs), _BLOCK):
                 rows = [getattr(each, key) for each in tree.proofs[i : i + _BLOCK]]
                 stream.write(np.stack(rows).astype("<f4").tobytes())
-
-
-def put(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
-    """Write an array."""
-    with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
-        npy.write_array(stream, np.ascontiguousarray(array), allow_pickle=False)

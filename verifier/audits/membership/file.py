@@ -10,9 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import AuditError
-from leaveout.files import written_whole
-from leaveout.models.archive import read_archive
-from leaveout.names import hint
+from leaveout.models.archive import (
+    MANIFEST,
+    expect_arrays,
+    manifest_array,
+    read_archive,
+    read_manifest,
+    write_archive,
+)
 from leaveout.verifier.audits.membership.events import Events
 from leaveout.verifier.audits.membership.views import Views
 
@@ -22,7 +27,6 @@ Audit: TypeAlias = Views | Events
 """What `read_audit` returns."""
 
 _VERSION = 1
-_NEVER_MAPPED = 2**62
 _ROWS = ("trial", "forgotten", "label")
 _VIEWS = (*_ROWS, "unlearned", "retrained")
 _COUNTS = ("unlearned_hits", "unlearned_trials", "retrained_hits", "retrained_trials")
@@ -53,15 +57,16 @@ def read_audit(path: Path | str) -> Audit:
         With the place and the cure, if the file cannot be read or its numbers cannot be an audit.
     """
     source = Path(path)
-    arrays = _arrays(source)
-    _check_version(source, arrays)
-    arrays.pop("manifest", None)
+    arrays = read_archive(source, AuditError)
+    raw = arrays.pop(MANIFEST, None)
+    if raw is not None:
+        read_manifest(source, raw, _Manifest, AuditError, _VERSION)
     where = str(source)
     if "event" in arrays:
-        _expect(source, arrays, _EVENTS, ())
+        expect_arrays(source, arrays, AuditError, _EVENTS, ())
         counts = {name: _whole(source, name, arrays[name]) for name in _COUNTS}
         return Events(names=_names(source, arrays["event"]), **counts, source=where)
-    _expect(source, arrays, _VIEWS, ("original",))
+    expect_arrays(source, arrays, AuditError, _VIEWS, ("original",))
     original = arrays.get("original")
     return Views(
         **_rows(source, arrays),
@@ -87,9 +92,9 @@ def join_arms(unlearned: Path | str, retrained: Path | str) -> Views:
         If a file cannot be used, or the rows differ.
     """
     paths = (Path(unlearned), Path(retrained))
-    first, second = (_arrays(path) for path in paths)
+    first, second = (read_archive(path, AuditError) for path in paths)
     for path, arrays in zip(paths, (first, second), strict=True):
-        _expect(path, arrays, _ARM, ("original", "manifest"))
+        expect_arrays(path, arrays, AuditError, _ARM, ("original", MANIFEST))
     rows = _rows(paths[0], first)
     for name, value in _rows(paths[1], second).items():
         if not np.array_equal(value, rows[name]):
@@ -135,52 +140,8 @@ def write_audit(audit: Audit, path: Path | str, made: dict[str, object] | None =
     else:
         arrays = {name: getattr(audit, name) for name in _ROWS}
         arrays |= {name: array.astype(np.float32) for name, array in audit.arms.items()}
-    manifest = msgspec.json.encode(_Manifest(_VERSION, made or {}))
-    arrays["manifest"] = np.frombuffer(manifest, dtype=np.uint8)
-    try:
-        with written_whole(target) as stream:
-            np.savez_compressed(stream, **arrays)
-    except OSError as error:
-        raise AuditError(f"{target}: cannot be written: {error.strerror or error}") from None
-
-
-def _arrays(source: Path) -> dict[str, NDArray[Any]]:
-    try:
-        return read_archive(source, AuditError)
-    except FileNotFoundError:
-        raise AuditError(f"{source}: no such file") from None
-    except OSError as error:
-        raise AuditError(f"{source}: cannot be read: {error.strerror or error}") from None
-
-
-def _check_version(source: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    if "manifest" not in arrays:
-        return
-    try:
-        found = msgspec.json.decode(arrays["manifest"].tobytes(), type=_Manifest)
-    except msgspec.DecodeError as error:
-        raise AuditError(f"{source}: 'manifest' is damaged: {error}; leave it out") from None
-    if found.version != _VERSION:
-        raise AuditError(
-            f"{source}: is of version {found.version}, this program reads {_VERSION}; update it"
-        )
-
-
-def _expect(
-    source: Path, arrays: dict[str, NDArray[Any]], needed: tuple[str, ...], more: tuple[str, ...]
-) -> None:
-    for name in needed:
-        if name not in arrays:
-            raise AuditError(
-                f"{source}: there is no array {name!r} (it has "
-                f"{', '.join(sorted(arrays)) or 'none'}); expected {', '.join(needed)}"
-            )
-    for name in arrays:
-        if name not in needed and name not in more:
-            raise AuditError(
-                f"{source}: there is an array {name!r}{hint(name, (*needed, *more))}; expected "
-                f"{', '.join((*needed, *more))}"
-            )
+    arrays[MANIFEST] = manifest_array(_Manifest(_VERSION, made or {}))
+    write_archive(target, arrays, AuditError, compressed=True)
 
 
 def _rows(source: Path, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
