@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from scipy.special import betainc
+from scipy.special import betainc, betaincinv
 
 __all__ = ["alpha_lower_bound", "clopper_pearson", "holm", "refutation_level"]
 
 _LEAST_LEVEL = 1e-100
-_HALVINGS = 64
+_STEP = 2.0**-50
+_ROOM = 1e-9
+"""Relative; far more than what special functions may err."""
 
 
 def clopper_pearson(count: int, trials: int, confidence: float) -> tuple[float, float]:
@@ -152,13 +154,17 @@ def _lower(count: int, trials: int, level: float) -> float:
     """Return a probability of which as many events have a chance of at most ``level``."""
     if not count:
         return 0.0
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        # The chance of at least ``count`` events is an incomplete beta function.
-        fits = float(betainc(count, trials - count + 1, middle)) <= level
-        low, high = (middle, high) if fits else (low, middle)
-    return low
+    # The chance of at least ``count`` events is an incomplete beta function.
+    shape = count, trials - count + 1
+    found = float(betaincinv(*shape, level))
+    if math.isnan(found):
+        # As of some levels that are far smaller than `_LEAST_LEVEL`.
+        return 0.0
+    # The quantile is a float's: step down until the chance itself is small enough, with room.
+    step = _STEP
+    while not betainc(*shape, found) * (1 + _ROOM) <= level:
+        found, step = found * (1 - step), min(2 * step, 1.0)
+    return found
 
 
 def _upper(count: int, trials: int, level: float) -> float:
