@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import select
-import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
+from leaveout.children import Child, importable
 from leaveout.errors import SolverError
-from leaveout.solvers.frames import Reply, Request, read_frame, write_frame
+from leaveout.solvers.messages import Reply, Request
 from leaveout.solvers.outcomes import failed, left
 from leaveout.solvers.problem import Problem
 from leaveout.solvers.protocol import Outcome, Settings
@@ -23,7 +18,6 @@ from leaveout.solvers.protocol import Outcome, Settings
 __all__ = ["SolverProcess", "inside_worker"]
 
 WORKER = "leaveout.solvers.worker"
-WAKE_SECONDS = 0.5
 
 
 def inside_worker() -> bool:
@@ -150,8 +144,8 @@ class SolverProcess:
         with self._change:
             if self._retired:
                 return None
-            if self._child is not None and not self._child.alive():
-                self._child.end("crashed")
+            if self._child is not None and (self._child.cause or not self._child.is_running):
+                self._child.end_as("crashed")
                 self._child.close()
                 self._child = None
             if self._child is None:
@@ -161,80 +155,37 @@ class SolverProcess:
     def _end(self, child: _Child | None, cause: str) -> None:
         with self._change:
             if child is not None:
-                child.end(cause)
+                child.end_as(cause)
             if self._child is child:
                 self._child = None
 
 
-class _Child:
-    """One child process: its pipes, its complaints and the reason of its death."""
+class _Child(Child):
+    """The child of one solver, and the reason of its death."""
 
     def __init__(self, spec: str) -> None:
-        self._cause = ""
-        self._ready = False
-        self._complaints: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-        self._process = subprocess.Popen(
-            # -P: a user's own numpy.py in the working directory is not the library.
-            [sys.executable, "-P", "-m", WORKER, spec],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._complaints,
-            env=_environment(),
-            # A group of its own: Ctrl-C at the terminal is the parent's to handle, and the
-            # programs a solver starts end with it.
-            process_group=0 if os.name == "posix" else None,
-        )
-
-    def alive(self) -> bool:
-        return not self._cause and self._process.poll() is None
+        self.cause = ""
+        self._is_ready = False
+        super().__init__(WORKER, spec, settings=importable())
 
     def ask(self, problem: Problem, settings: Settings, started: float) -> Reply:
-        requests, replies = self._process.stdin, self._process.stdout
-        assert requests is not None
-        assert replies is not None
-        if not self._ready:
-            read_frame(replies, Reply)
-            self._ready = True
-        write_frame(requests, Request(problem, left(settings, started)))
-        if os.name == "posix":
-            # Gurobi, once used in this process, makes a blocking read outlast Ctrl-C.
-            while not select.select([replies], [], [], WAKE_SECONDS)[0]:
-                pass
-        return read_frame(replies, Reply)
+        if not self._is_ready:
+            self.read(Reply)
+            self._is_ready = True
+        self.send(Request(problem, left(settings, started)))
+        self.wait()
+        return self.read(Reply)
 
-    def end(self, cause: str) -> None:
+    def end_as(self, cause: str) -> None:
         """Kill the child and what it started; the first cause stands."""
-        if self._cause:
-            return
-        self._cause = cause
-        if os.name == "posix":
-            try:
-                os.killpg(self._process.pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                self._process.kill()
-        else:
-            self._process.kill()
-        self._process.wait()
-
-    def close(self) -> None:
-        """Close the pipes of a child that has ended."""
-        for stream in (self._process.stdin, self._process.stdout, self._complaints):
-            if stream is not None:
-                # What was left to write to a dead child does not matter.
-                with contextlib.suppress(OSError):
-                    stream.close()
+        if not self.cause:
+            self.cause = cause
+            self.end()
 
     def obituary(self, spec: str) -> str:
         """Say in one line how the child ended."""
-        if self._cause != "crashed":
-            return self._cause
-        self._complaints.seek(0)
-        lines = self._complaints.read().decode(errors="replace").strip().splitlines()
-        code = self._process.returncode
-        last = f": {lines[-1].strip()}" if lines else ""
-        return f"solver {spec!r} crashed in its process (exit status {code}){last}"
-
-
-def _environment() -> dict[str, str]:
-    # What this process can import, its child can: a script's folder, a test's path.
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        if self.cause != "crashed":
+            return self.cause
+        words = self.last_words()
+        last = f": {words}" if words else ""
+        return f"solver {spec!r} crashed in its process (exit status {self.exit_status()}){last}"

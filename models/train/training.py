@@ -28,7 +28,7 @@ from leaveout.models.train.export import (
     write_family,
 )
 from leaveout.models.train.job import Job, prepare
-from leaveout.models.train.pool import Pool
+from leaveout.models.train.pool import train_blocks
 from leaveout.models.train.recipe import Recipe
 from leaveout.models.train.worker import Task
 
@@ -179,8 +179,8 @@ def _train_blocks(
         recipe=job.recipe,
         folder=str(blocks.folder.resolve()),
         device=job.device,
-        rows=len(job.data.X),
-        features=job.data.X.shape[1],
+        X=np.ascontiguousarray(job.data.X, dtype=np.float32),
+        y=np.ascontiguousarray(job.data.y, dtype=np.int64),
         labels=len(job.data.labels),
     )
     finished = job.networks - missing
@@ -197,8 +197,7 @@ def _train_blocks(
         on_progress(TrainingProgress(finished, job.networks, work))
 
     on_progress(TrainingProgress(finished, job.networks, finished))
-    with Pool(task, job.data.X, job.data.y, min(job.workers, len(todo))) as pool:
-        pool.run(todo, tell)
+    train_blocks(task, todo, job.workers, tell)
 
 
 def _inside(data: TrainingData) -> bool:

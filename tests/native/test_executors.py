@@ -334,7 +334,7 @@ def test_a_search_that_is_over_keeps_no_solver(monkeypatch):
 
     def noted(self, spec):
         start(self, spec)
-        solvers.append(self._process.pid)
+        solvers.append(self.pid)
 
     monkeypatch.setattr(solving._Child, "__init__", noted)
     alone = lambda self, node: len(node.members) == 1 and node.anchor < 0

@@ -113,7 +113,7 @@ def test_another_thread_can_cancel_a_solve(spec):
         pytest.skip(f"the package of {spec} is not installed")
     with SolverProcess(spec) as process:
         process.solve(EASY)
-        killer = once_solving(process._child._process.pid, process.kill)
+        killer = once_solving(process._child.pid, process.kill)
         outcome = process.solve(HARD)
         killer.join()
         assert (outcome.status, outcome.message) == (Status.FAILED, "cancelled")
@@ -136,7 +136,7 @@ def test_an_interrupt_of_the_parent_ends_the_child():
             gurobi.solve(EASY)
     with SolverProcess("highs") as process:
         process.solve(EASY)
-        child = process._child._process.pid
+        child = process._child.pid
         killer = once_solving(child, lambda: os.kill(os.getpid(), signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
             process.solve(HARD)
@@ -169,7 +169,7 @@ def test_no_child_outlives_a_killed_parent(spec, tmp_path):
         from leaveout.solvers.conformance import CASES
         process = SolverProcess({spec!r})
         process.solve(CASES[0].problem)
-        print(process._child._process.pid, flush=True)
+        print(process._child.pid, flush=True)
         process.solve(next(case.problem for case in CASES if case.name == "time limit"))
         """)
     )

@@ -80,5 +80,5 @@ def test_a_label_column_means_nothing_for_arrays(tmp_path):
 def test_a_file_that_is_not_npz_is_refused(tmp_path, content):
     path = tmp_path / "data.npz"
     path.write_bytes(content)
-    with pytest.raises(TrainingError, match="NPZ file|is damaged or was cut short"):
+    with pytest.raises(TrainingError, match=r"NPZ file|is damaged or was cut short"):
         read_data(path, None)

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-import subprocess
-import sys
-import tempfile
-import threading
 from concurrent.futures import Future
-from typing import IO, Any
+from typing import Any
 
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import Question
 from leaveout.bab.native.workers.pool import WorkerLostError
 from leaveout.bab.native.workers.program import Answer, Call, Setup, Told
 from leaveout.bab.native.workers.serial import SerialThread
+from leaveout.children import Child, importable
 from leaveout.cores import cores
-from leaveout.solvers.frames import read_frame, write_frame
 
 __all__ = ["ProcessExecutor", "later_names"]
 
-_WORKER = "leaveout.bab.native.workers.program"
+_PROGRAM = "leaveout.bab.native.workers.program"
 
 _NAMES = 2**40
 """More names than one worker ever gives: one that takes a dead one's place starts above them."""
@@ -83,28 +77,17 @@ class _Processes:
 
 
 class _Worker:
-    """One process, the thread that talks to it, and its complaints."""
+    """One process, and the thread that talks to it."""
 
     def __init__(self, worker: int, setup: Setup) -> None:
         self._worker = worker
-        self._write = threading.Lock()
-        self._complaints: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-        self._process = subprocess.Popen(
-            # -P: a user's own numpy.py in the working directory is not the library.
-            [sys.executable, "-P", "-m", _WORKER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._complaints,
-            env=_environment(setup.threads),
-            # A group of its own: Ctrl-C at the terminal is the parent's to handle.
-            process_group=0 if os.name == "posix" else None,
-        )
+        self._child = Child(_PROGRAM, settings={**_threads(setup.threads), **importable()})
         self._thread = SerialThread(f"worker {worker}")
         self._ready = self.call(setup)
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self._child.pid
 
     def call(self, message: Setup | Call) -> Future[Any]:
         return self._thread.submit(lambda: self._ask(message))
@@ -113,11 +96,9 @@ class _Worker:
         if isinstance(message, Call):
             # What kept it from starting is what every call says.
             self._ready.result()
-        replies = self._process.stdout
-        assert replies is not None
         try:
-            self._send(message)
-            answer = read_frame(replies, Answer)
+            self._child.send(message)
+            answer = self._child.read(Answer)
         except (EOFError, OSError, ValueError):
             raise WorkerLostError(self._worker, self._obituary()) from None
         if answer.error is not None:
@@ -129,41 +110,18 @@ class _Worker:
     def tell(self, target: float) -> None:
         # Who does not hear it any more does not need it.
         with contextlib.suppress(OSError, ValueError):
-            self._send(Told(target))
-
-    def _send(self, message: object) -> None:
-        requests = self._process.stdin
-        assert requests is not None
-        with self._write:
-            write_frame(requests, message)
+            self._child.send(Told(target))
 
     def end(self) -> None:
-        if os.name == "posix":
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.kill()
-        self._process.wait()
+        self._child.end()
         # By its own thread, which may be reading still.
-        self._thread.submit(self._close)
+        self._thread.submit(self._child.close)
         self._thread.close()
 
-    def _close(self) -> None:
-        for stream in (self._process.stdin, self._process.stdout, self._complaints):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
-
     def _obituary(self) -> str:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(5)
-        self._complaints.seek(0)
-        lines = self._complaints.read().decode(errors="replace").strip().splitlines()
-        last = f": {lines[-1].strip()}" if lines else ""
-        return f"a worker died (exit status {self._process.returncode}){last}"
+        status, words = self._child.exit_status(), self._child.last_words()
+        return f"a worker died (exit status {status})" + (f": {words}" if words else "")
 
 
-def _environment(threads: int) -> dict[str, str]:
-    # What this process can import, its workers can: a script's folder, a test's path.
-    path = os.pathsep.join(path for path in sys.path if path)
-    own = {name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-    return {**os.environ, **own, "PYTHONPATH": path}
+def _threads(count: int) -> dict[str, str]:
+    return {name: str(count) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import queue
-import signal
-import threading
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -13,7 +10,7 @@ from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import Payload
 from leaveout.bab.native.workers.worker import Worker
 from leaveout.errors import LeaveoutError
-from leaveout.solvers.frames import read_frame, write_frame
+from leaveout.frames import follow, own_channel, write_frame
 
 __all__ = ["Answer", "Call", "Setup", "Told", "main"]
 
@@ -71,7 +68,7 @@ class _Server:
         self._worker: Worker | None = None
 
     def run(self) -> None:
-        threading.Thread(target=self._listen, daemon=True).start()
+        follow(self._requests, object, self._hear)
         while True:
             call = self._calls.get()
             try:
@@ -96,34 +93,17 @@ class _Server:
             return None
         return getattr(self._worker, call.method)(*call.arguments)
 
-    def _listen(self) -> None:
-        """Pass calls on; end the process with the parent, whatever ends the parent."""
-        try:
-            while True:
-                message = read_frame(self._requests, object)
-                if not isinstance(message, Told):
-                    assert isinstance(message, Setup | Call)
-                    self._calls.put(message)
-                elif self._worker is not None:
-                    self._worker.tell(message.target)
-        except EOFError:
-            pass
-        finally:
-            if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
-                os.killpg(0, signal.SIGKILL)
-            os._exit(0)
+    def _hear(self, message: object) -> None:
+        if not isinstance(message, Told):
+            assert isinstance(message, Setup | Call)
+            self._calls.put(message)
+        elif self._worker is not None:
+            self._worker.tell(message.target)
 
 
 def main() -> None:
     """Serve the parent over the standard descriptors, which libraries then cannot write to."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    requests = os.fdopen(os.dup(0), "rb")
-    replies = os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0)
-    os.dup2(nothing, 1)
-    os.close(nothing)
-    _Server(requests, replies).run()
+    _Server(*own_channel()).run()
 
 
 if __name__ == "__main__":

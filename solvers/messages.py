@@ -1,0 +1,38 @@
+"""What a `SolverProcess` and its child say to each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from leaveout.solvers.problem import Problem
+    from leaveout.solvers.protocol import Outcome, Settings
+
+__all__ = ["Reply", "Request"]
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """A problem to solve."""
+
+    problem: Problem
+    settings: Settings
+
+
+@dataclass(frozen=True, eq=False)
+class Reply:
+    """What came of it; all fields ``None`` says that the child is ready.
+
+    Attributes
+    ----------
+    outcome : Outcome or None
+    error : str or None
+        Message of a `LeaveoutError`, which the parent raises again.
+    failure : str or None
+        Any other exception, which the parent reports as a failed outcome.
+    """
+
+    outcome: Outcome | None = None
+    error: str | None = None
+    failure: str | None = None

@@ -1,0 +1,285 @@
+"""Modules of this package run in processes of their own, which may be killed and may crash."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import IO, Any, Self, TypeVar
+
+from leaveout.frames import packed, read_frame, write_packed
+
+__all__ = ["Child", "ChildLostError", "ChildPool", "importable"]
+
+Message = TypeVar("Message")
+Order = TypeVar("Order")
+
+_WAKE = 0.5
+"""Seconds after which a wait looks for Ctrl-C."""
+
+_DYING = 5.0
+"""Seconds that a process which closed its pipe has to end."""
+
+
+class Child:
+    """One process, its two pipes, and what it complained of.
+
+    It is started as a program, not as a copy of this process: a user's script needs no
+    ``__main__`` guard, and may come from standard input. It is in a group of its own, so that
+    Ctrl-C at the terminal is this process's to handle, and programs it starts end with it. With
+    `leaveout.frames.follow` it ends with this process, whatever ends this process.
+
+    Parameters
+    ----------
+    module : str
+        What ``python -m`` runs.
+    *arguments : str
+    settings : mapping of str to str, optional
+        Variables of its environment that differ from this process's.
+    """
+
+    def __init__(
+        self, module: str, *arguments: str, settings: Mapping[str, str] | None = None
+    ) -> None:
+        self._one_write = threading.Lock()
+        self._has_ended = False
+        self._complaints: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            # -P: a user's own numpy.py in the working directory is not the library.
+            [sys.executable, "-P", "-m", module, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+            env={**os.environ, **(settings or {})},
+            process_group=0 if os.name == "posix" else None,
+        )
+
+    @property
+    def pid(self) -> int:
+        """Number of the process."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
+    def send(self, message: object) -> None:
+        """Write a message, whole also where several threads do.
+
+        Raises
+        ------
+        OSError, ValueError
+            If the child is dead, or its pipes are closed.
+        """
+        self.send_packed(packed(message))
+
+    def send_packed(self, body: bytes) -> None:
+        """Write a message that `leaveout.frames.packed` made; raises what `send` does."""
+        requests = self._process.stdin
+        assert requests is not None
+        with self._one_write:
+            write_packed(requests, body)
+
+    def read(self, kind: type[Message]) -> Message:
+        """Wait for the next message, of class ``kind``.
+
+        Raises
+        ------
+        EOFError, OSError, ValueError
+            If the child is dead, or its pipes are closed.
+        """
+        replies = self._process.stdout
+        assert replies is not None
+        return read_frame(replies, kind)
+
+    def wait(self) -> None:
+        """Wait until there is something to read, open to Ctrl-C.
+
+        Gurobi, once used in this process, makes a blocking read outlast it.
+        """
+        replies = self._process.stdout
+        assert replies is not None
+        if os.name == "posix":
+            while not select.select([replies], [], [], _WAKE)[0]:
+                pass
+
+    def kill(self) -> None:
+        """Have the process, and what it started, end; see `end`."""
+        # Of one that has ended, the number may be another's by now.
+        if os.name == "posix" and not self._has_ended:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
+
+    def end(self) -> None:
+        """Kill the process and what it started; who reads from it finds the end of the pipe."""
+        self.kill()
+        self._process.wait()
+        self._has_ended = True
+
+    def close(self) -> None:
+        """Close the pipes of a child that has ended, once nobody reads from it any more."""
+        for stream in (self._process.stdin, self._process.stdout, self._complaints):
+            if stream is not None:
+                # What was left to write to a dead child does not matter.
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+    def exit_status(self) -> int | None:
+        """Return how a child that closed its pipe ended, minus the signal if by one.
+
+        None if it goes on all the same, for some seconds.
+        """
+        try:
+            return self._process.wait(_DYING)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def last_words(self) -> str:
+        """Return the last line that the child wrote to its standard error, or nothing."""
+        self._complaints.seek(0)
+        lines = self._complaints.read().decode(errors="replace").strip().splitlines()
+        return lines[-1].strip() if lines else ""
+
+
+class ChildLostError(Exception):
+    """A child of a pool died; the message says of what, in a few words."""
+
+
+class ChildPool:
+    """Children that do one order after the other; a context, which ends them.
+
+    Parameters
+    ----------
+    module : str
+        What ``python -m`` runs: it reads the task, then orders, and answers each.
+    size : int
+    task : object
+        The first message to each.
+    settings : mapping of str to str, optional
+        As of `Child`.
+
+    Raises
+    ------
+    ChildLostError
+    """
+
+    def __init__(
+        self, module: str, size: int, task: object, settings: Mapping[str, str] | None = None
+    ) -> None:
+        self._messages: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+        self._children: list[Child] = []
+        self._readers: list[threading.Thread] = []
+        body = packed(task)
+        try:
+            for index in range(size):
+                self._start(index, Child(module, settings=settings))
+            # Once all are starting, so that they do so side by side.
+            for child in self._children:
+                self._send(child, body)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def work(
+        self, orders: Iterable[Order], is_last: Callable[[Any], bool] = lambda message: True
+    ) -> Iterator[tuple[Order, Any]]:
+        """Yield what is said of each order, as it comes.
+
+        Parameters
+        ----------
+        orders : iterable
+            The next is taken when a child is free, after all it said was yielded.
+        is_last : callable, optional
+            Whether a message is the last about its order; by default the first is.
+
+        Raises
+        ------
+        ChildLostError
+        """
+        waiting = iter(orders)
+        busy: dict[int, Order] = {}
+        for index in range(len(self._children)):
+            self._give(index, waiting, busy)
+        while busy:
+            index, message = self._messages.get()
+            if message is _LOST:
+                raise self._lost(self._children[index])
+            order, last = busy[index], is_last(message)
+            yield order, message
+            if last:
+                del busy[index]
+                self._give(index, waiting, busy)
+
+    def close(self) -> None:
+        """End all children, whatever they are at."""
+        for child in self._children:
+            child.kill()
+        for child, reader in zip(self._children, self._readers, strict=True):
+            child.end()
+            reader.join(_DYING)
+            if not reader.is_alive():
+                child.close()
+
+    def _start(self, index: int, child: Child) -> None:
+        self._children.append(child)
+        reader = threading.Thread(target=self._listen, args=(index, child), daemon=True)
+        self._readers.append(reader)
+        reader.start()
+
+    def _listen(self, index: int, child: Child) -> None:
+        # Whatever it is that cannot be read: the child is of no use then.
+        with contextlib.suppress(Exception):
+            while True:
+                self._messages.put((index, child.read(object)))
+        self._messages.put((index, _LOST))
+
+    def _give(self, index: int, waiting: Iterator[Order], busy: dict[int, Order]) -> None:
+        for order in waiting:
+            self._send(self._children[index], packed(order))
+            busy[index] = order
+            return
+
+    def _send(self, child: Child, body: bytes) -> None:
+        try:
+            child.send_packed(body)
+        except OSError:
+            raise self._lost(child) from None
+
+    @staticmethod
+    def _lost(child: Child) -> ChildLostError:
+        code = child.exit_status()
+        if code is None:
+            return ChildLostError("what it says cannot be read")
+        return ChildLostError(
+            f"signal {-code}" if code < 0 else child.last_words() or f"exit code {code}"
+        )
+
+
+_LOST = object()
+"""In place of a message: there will be none."""
+
+
+def importable() -> dict[str, str]:
+    """Return what lets a child import what this process can: a script's folder, a test's path."""
+    return {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

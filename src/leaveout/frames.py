@@ -1,0 +1,103 @@
+"""What a process and its child say to each other over two pipes, and the child's ends of them.
+
+Messages are pickles with their length in front: both ends are this program's own.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import struct
+import threading
+from collections.abc import Callable
+from typing import IO, Any, TypeVar
+
+__all__ = ["follow", "own_channel", "packed", "read_frame", "write_frame", "write_packed"]
+
+_LENGTH = struct.Struct("<Q")
+
+Message = TypeVar("Message")
+
+
+def packed(message: object) -> bytes:
+    """Return a message as `write_packed` takes it, to be written to several."""
+    return pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def write_packed(stream: IO[bytes], body: bytes) -> None:
+    """Write one packed message and flush it."""
+    stream.write(_LENGTH.pack(len(body)))
+    stream.write(body)
+    stream.flush()
+
+
+def write_frame(stream: IO[bytes], message: object) -> None:
+    """Write one message and flush it."""
+    write_packed(stream, packed(message))
+
+
+def read_frame(stream: IO[bytes], kind: type[Message]) -> Message:
+    """Read one message of class ``kind``.
+
+    Raises
+    ------
+    EOFError
+        If the other side closed the pipe, or died in the middle of a message.
+    """
+    (length,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
+    message = pickle.loads(_exactly(stream, length))
+    if not isinstance(message, kind):
+        raise EOFError(f"unexpected message {type(message).__name__}")
+    return message
+
+
+def _exactly(stream: IO[bytes], length: int) -> bytes:
+    body = stream.read(length)
+    if len(body) < length:
+        raise EOFError("the pipe is closed")
+    return body
+
+
+def own_channel() -> tuple[IO[bytes], IO[bytes]]:
+    """Return the pipes of a child: what its parent says, and what it answers.
+
+    They are moved away from descriptors 0 and 1, where libraries print and read. An interrupt is
+    the parent's to handle.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    requests = os.fdopen(os.dup(0), "rb")
+    replies = os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    os.close(nothing)
+    return requests, replies
+
+
+def follow(requests: IO[bytes], kind: type[Message], take: Callable[[Message], Any]) -> None:
+    """Pass on what the parent says, from a thread of its own, whatever the child is at.
+
+    The end of the pipe, which is that of the parent, ends this process and any program it started.
+
+    Parameters
+    ----------
+    requests : binary stream
+    kind : type
+        Of the messages.
+    take : callable
+        Told each; nothing may keep it long.
+    """
+    threading.Thread(target=_follow, args=(requests, kind, take), daemon=True).start()
+
+
+def _follow(requests: IO[bytes], kind: type[Message], take: Callable[[Message], Any]) -> None:
+    try:
+        while True:
+            take(read_frame(requests, kind))
+    except EOFError:
+        pass
+    finally:
+        if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)
+        os._exit(0)
