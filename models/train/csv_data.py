@@ -3,40 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from leaveout.errors import TrainingError
-from leaveout.models.train.cells import read_cells
+from leaveout.models.table import Table, number, read_table
 from leaveout.models.train.data import TrainingData
 from leaveout.models.train.encoding import (
     CategoryColumn,
     Encoding,
     NumberColumn,
     encode_rows,
-    number,
 )
-from leaveout.names import hint
 
 __all__ = ["read_csv"]
 
 _MISSING = {"na", "n/a", "nan", "null", "none", "?", "-"}
 _MOST_CATEGORIES = 50
-_MOST_FRACTIONAL_LABELS = 20
-
-
-@dataclass(frozen=True)
-class _Table:
-    """Cells by column, and the line of the file each row ends on."""
-
-    path: Path
-    columns: dict[str, list[str]]
-    lines: list[int]
-
-    def at(self, row: int, column: str) -> str:
-        return f"{self.path}, line {self.lines[row]}, column {column!r}"
 
 
 def read_csv(path: Path, label: str | None) -> TrainingData:
@@ -58,28 +42,17 @@ def read_csv(path: Path, label: str | None) -> TrainingData:
     TrainingError
         With file, line and column of what cannot be used.
     """
-    table = _read(path)
-    names = [name for name in table.columns if name != label]
-    if len(table.columns) == 1 and ";" in next(iter(table.columns)):
+    table = read_table(path)
+    if len(table.rows) < 2:
         raise TrainingError(
-            f"{path}, line 1: one column only, with ';' in its name; separate columns by commas"
+            f"{path}: {len(table.rows)} row{'s' * (len(table.rows) != 1)} below the header, "
+            "expected at least 2 to leave one out"
         )
-    if label is None:
-        raise TrainingError(
-            f"{path}: say which column holds the label, as in --label {list(table.columns)[-1]!r}"
-        )
-    if label not in table.columns:
-        raise TrainingError(
-            f"{path}, line 1: there is no column {label!r}{hint(label, table.columns)}; "
-            f"--label must be one of {_listed(list(table.columns))}"
-        )
-    if not names:
-        raise TrainingError(f"{path}, line 1: there is no column beside the label {label!r}")
+    label, names = table.label_and_features(label)
     _refuse_empty_cells(table)
     labels, y = _labels(table, label)
     encoding = Encoding(label, tuple(_column(table, name) for name in names))
-    cells = zip(*(table.columns[name] for name in names), strict=True)
-    X = encode_rows(encoding, (dict(zip(names, row, strict=True)) for row in cells))
+    X = encode_rows(encoding, (dict(zip(table.header, row, strict=True)) for row in table.rows))
     return TrainingData(
         X=X,
         y=y,
@@ -89,20 +62,9 @@ def read_csv(path: Path, label: str | None) -> TrainingData:
     )
 
 
-def _read(path: Path) -> _Table:
-    cells = read_cells(path)
-    rows = cells.rows
-    if len(rows) < 2:
-        raise TrainingError(
-            f"{path}: {len(rows)} row{'s' * (len(rows) != 1)} below the header, expected at "
-            "least 2 to leave one out"
-        )
-    columns = map(list, zip(*rows, strict=True))
-    return _Table(path, dict(zip(cells.header, columns, strict=True)), cells.lines)
-
-
-def _refuse_empty_cells(table: _Table) -> None:
-    for name, cells in table.columns.items():
+def _refuse_empty_cells(table: Table) -> None:
+    for name in table.header:
+        cells = table.column(name)
         if "" in cells:
             raise TrainingError(
                 f"{table.at(cells.index(''), name)}: the value is missing; fill it in, or drop "
@@ -110,8 +72,8 @@ def _refuse_empty_cells(table: _Table) -> None:
             )
 
 
-def _column(table: _Table, name: str) -> NumberColumn | CategoryColumn:
-    cells = table.columns[name]
+def _column(table: Table, name: str) -> NumberColumn | CategoryColumn:
+    cells = table.column(name)
     values = [number(cell) for cell in cells]
     wrong = [row for row, value in enumerate(values) if value is None]
     if wrong:
@@ -147,25 +109,15 @@ def _column(table: _Table, name: str) -> NumberColumn | CategoryColumn:
 
 
 def _labels(
-    table: _Table, label: str
+    table: Table, label: str
 ) -> tuple[tuple[str, ...], np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    cells = table.columns[label]
-    distinct = set(cells)
-    values = {cell: number(cell) for cell in distinct}
-    numbers = {cell: value for cell, value in values.items() if value is not None}
+    cells = table.column(label)
     for row, cell in enumerate(cells):
-        if not math.isfinite(numbers.get(cell, 0.0)) or cell.lower() in _MISSING - {"-", "none"}:
+        value = number(cell)
+        is_finite = value is None or math.isfinite(value)
+        if not is_finite or cell.lower() in _MISSING - {"-", "none"}:
             raise TrainingError(f"{table.at(row, label)}: the label is missing; drop the row")
-    if len(numbers) < len(distinct):
-        names = sorted(distinct)
-    else:
-        names = sorted(distinct, key=lambda cell: (numbers[cell], cell))
-        fractional = [cell for cell in names if not numbers[cell].is_integer()]
-        if fractional and len(names) > _MOST_FRACTIONAL_LABELS:
-            raise TrainingError(
-                f"{table.path}, column {label!r}: {len(names)} different labels, {fractional[0]!r} "
-                "among them, look like measurements; expected a few classes"
-            )
+    names = table.labels(label)
     if len(names) < 2:
         raise TrainingError(
             f"{table.path}, column {label!r}: every row has the label {names[0]!r}; expected at "
@@ -173,8 +125,3 @@ def _labels(
         )
     place = {name: index for index, name in enumerate(names)}
     return tuple(names), np.array([place[cell] for cell in cells], dtype=np.int64)
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:8])
-    return f"{shown}, ... ({len(names)} columns)" if len(names) > 8 else shown

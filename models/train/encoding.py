@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.models.family import Manifest
+from leaveout.models.table import number
 from leaveout.names import hint
 
 __all__ = [
@@ -25,7 +26,6 @@ __all__ = [
     "feature_text",
     "listable",
     "nearest_record",
-    "number",
     "records_of",
 ]
 
@@ -257,14 +257,6 @@ def cell_text(value: float | str) -> str:
 def feature_text(value: float | np.floating) -> str:
     """Write a float32, as networks read and give them, by the fewest digits that tell it."""
     return cell_text(float(str(np.float32(value))))
-
-
-def number(cell: str) -> float | None:
-    """Read a cell as a number, as people write them in tables; None if it is not one."""
-    try:
-        return None if "_" in cell else float(cell)
-    except ValueError:
-        return None
 
 
 def _cell(row: Mapping[str, str | float], name: str, place: str) -> str | float:

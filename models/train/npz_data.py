@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.models.archive import archive_names, expect_arrays, read_archive
+from leaveout.models.arrays import rows_and_labels, same_features
 from leaveout.models.train.data import TrainingData
 
 __all__ = ["read_npz"]
@@ -43,19 +44,16 @@ def read_npz(path: Path, label: str | None = None) -> TrainingData:
             f"{path}: --label {label} names no array of labels; an NPZ has them in {y_name!r}: "
             "drop --label"
         )
-    X, y = _features(path, x_name, arrays[0]), _labels(path, y_name, arrays[1])
-    _same_rows(path, x_name, X, y_name, y)
+    X, y = rows_and_labels(path, (x_name, y_name), arrays[0], arrays[1], np.float32)
     if len(X) < 2:
         raise TrainingError(f"{path}: {len(X)} rows, expected at least 2 to leave one out")
     count = _count_labels(path, y_name, y)
     X_test = y_test = None
     if len(arrays) > 2:
-        X_test, y_test = _features(path, "X_test", arrays[2]), _labels(path, "y_test", arrays[3])
-        _same_rows(path, "X_test", X_test, "y_test", y_test)
-        if X_test.shape[1] != X.shape[1]:
-            raise TrainingError(
-                f"{path}: 'X_test' has {X_test.shape[1]} features, 'X_train' has {X.shape[1]}"
-            )
+        X_test, y_test = rows_and_labels(
+            path, ("X_test", "y_test"), arrays[2], arrays[3], np.float32
+        )
+        same_features(path, X, X_test)
         if len(y_test) and y_test.max() >= count:
             row = int(np.argmax(y_test >= count))
             raise TrainingError(
@@ -65,49 +63,6 @@ def read_npz(path: Path, label: str | None = None) -> TrainingData:
     return TrainingData(
         X=X, y=y, labels=tuple(map(str, range(count))), X_test=X_test, y_test=y_test
     )
-
-
-def _features(path: Path, name: str, raw: NDArray[np.generic]) -> NDArray[np.float32]:
-    if raw.ndim != 2 or not raw.shape[1] or raw.dtype.kind not in "fiub":
-        raise TrainingError(
-            f"{path}: {name!r} is {raw.dtype} of shape {raw.shape}, expected numbers of shape "
-            "(rows, features)"
-        )
-    with np.errstate(over="ignore"):
-        values = np.ascontiguousarray(raw, dtype=np.float32)
-    if not np.isfinite(values).all():
-        row, column = np.argwhere(~np.isfinite(values))[0]
-        raise TrainingError(
-            f"{path}: {name!r} row {row}, column {column} is {raw[row, column]}, expected a finite "
-            "float32; fill it in, or drop the row"
-        )
-    return values
-
-
-def _labels(path: Path, name: str, raw: NDArray[np.generic]) -> NDArray[np.int64]:
-    if raw.ndim != 1 or raw.dtype.kind not in "fiub":
-        raise TrainingError(
-            f"{path}: {name!r} is {raw.dtype} of shape {raw.shape}, expected whole numbers of "
-            "shape (rows,)"
-        )
-    values = raw.astype(np.float64)
-    wrong = ~((values >= 0) & (values < 2**31) & (np.floor(values) == values))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise TrainingError(
-            f"{path}: {name!r} row {row} is {raw[row]}, expected a label 0, 1, 2, ...; number the "
-            "labels from 0"
-        )
-    return raw.astype(np.int64)
-
-
-def _same_rows(
-    path: Path, x_name: str, X: NDArray[np.float32], y_name: str, y: NDArray[np.int64]
-) -> None:
-    if len(X) != len(y):
-        raise TrainingError(
-            f"{path}: {x_name!r} has {len(X)} rows and {y_name!r} {len(y)}; expected as many"
-        )
 
 
 def _count_labels(path: Path, name: str, y: NDArray[np.int64]) -> int:

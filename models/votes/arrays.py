@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
+from leaveout.models.arrays import rows_and_labels, same_features
 from leaveout.models.votes.ballots import MOST_LABELS
 from leaveout.models.votes.features import ArrayFeatures
 from leaveout.models.votes.hashing import array_keys, held_out
@@ -16,7 +17,6 @@ from leaveout.models.votes.samples import Samples, checked_names, checked_truth,
 
 __all__ = ["samples_from_arrays", "samples_from_share"]
 
-_LARGEST = float(np.finfo(np.float32).max)
 _PLAIN = Assumption(
     text="what was done to the features before the file was written did not look at any of "
     "its training rows: values are taken as they are",
@@ -49,13 +49,9 @@ def samples_from_arrays(
         If a value is not a finite float32 number, shapes differ, or a test row's label is none of
         the labels.
     """
-    train, test = _values(source, "X_train", X), _values(source, "X_test", X_test)
-    if train.shape[1] != test.shape[1]:
-        raise TrainingError(
-            f"{source}: 'X_test' has {test.shape[1]} features, 'X_train' has {train.shape[1]}"
-        )
-    words = _words(source, "y_train", y, len(train))
-    answers = _words(source, "y_test", y_test, len(test))
+    train, words = _rows(source, ("X_train", "y_train"), X, y)
+    test, answers = _rows(source, ("X_test", "y_test"), X_test, y_test)
+    same_features(source, train, test)
     names, assumption = _names(source, "y_train", words, range(len(words)), labels)
     truth = checked_truth(answers, names, lambda row: f"{source}: 'y_test' row {row}")
     return Samples(
@@ -99,8 +95,7 @@ def samples_from_share(
     TrainingError
         As of `samples_from_arrays`, or if no row is left to train or to test on.
     """
-    values = _values(source, names[0], X)
-    words = _words(source, names[1], y, len(values))
+    values, words = _rows(source, names, X, y)
     keys = array_keys(values)
     out = held_out(keys, share, hash_key)
     kept = np.flatnonzero(~out).tolist()
@@ -126,47 +121,20 @@ def samples_from_share(
     )
 
 
-def _values(source: str, name: str, raw: NDArray[np.generic]) -> NDArray[np.float64]:
-    """Return numbers as float64, or say which cannot be used."""
-    if raw.ndim != 2 or not raw.shape[1] or raw.dtype.kind not in "fiub" or raw.dtype.itemsize > 8:
+def _rows(
+    source: str, names: tuple[str, str], X: NDArray[np.generic], y: NDArray[np.generic]
+) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """Return numbers as float64 and labels as text, or say which cannot be used."""
+    if X.dtype.kind in "fiub" and X.dtype.itemsize > 8:
         raise TrainingError(
-            f"{source}: {name!r} is {raw.dtype} of shape {raw.shape}, expected numbers of shape "
-            "(rows, features)"
+            f"{source}: {names[0]!r} is {X.dtype}, expected numbers that float64 holds; save it as "
+            f"{names[0]}.astype(float)"
         )
-    if not len(raw):
-        raise TrainingError(f"{source}: {name!r} has no row; add some")
+    values, labels = rows_and_labels(source, names, X, y, np.float64)
+    if not len(values):
+        raise TrainingError(f"{source}: {names[0]!r} has no row; add some")
     # Adding 0 takes the sign off a zero, which no key shows either.
-    values = np.ascontiguousarray(raw, dtype=np.float64) + 0.0
-    wrong = ~(np.abs(values) <= _LARGEST)
-    if wrong.any():
-        row, column = (int(i) for i in np.argwhere(wrong)[0])
-        raise TrainingError(
-            f"{source}: {name!r} row {row}, column {column} is {values[row, column]}, expected a "
-            "finite number of the range of float32; fill it in, or drop the row"
-        )
-    return values
-
-
-def _words(source: str, name: str, raw: NDArray[np.generic], rows: int) -> tuple[str, ...]:
-    if raw.ndim != 1 or raw.dtype.kind not in "fiub":
-        raise TrainingError(
-            f"{source}: {name!r} is {raw.dtype} of shape {raw.shape}, expected whole numbers of "
-            "shape (rows,)"
-        )
-    if len(raw) != rows:
-        raise TrainingError(
-            f"{source}: {name!r} has {len(raw)} rows where the features have {rows}; expected as "
-            "many"
-        )
-    values = raw.astype(np.float64)
-    wrong = ~((values >= 0) & (values < 2**31) & (np.floor(values) == values))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise TrainingError(
-            f"{source}: {name!r} row {row} is {raw[row]}, expected a label 0, 1, 2, ...; number "
-            "the labels from 0"
-        )
-    return tuple(map(str, raw.astype(np.int64).tolist()))
+    return values + 0.0, tuple(map(str, labels.tolist()))
 
 
 def _names(

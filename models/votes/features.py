@@ -8,7 +8,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.train.encoding import CategoryColumn, NumberColumn, number
+from leaveout.models.table import number
+from leaveout.models.train.encoding import CategoryColumn, NumberColumn
 
 __all__ = ["ArrayFeatures", "Encoder", "Features", "TableFeatures", "column_of"]
 

@@ -9,7 +9,7 @@ from leaveout.errors import TrainingError
 from leaveout.models.archive import expect_arrays, holds_archive, read_archive
 from leaveout.models.votes.arrays import samples_from_arrays, samples_from_share
 from leaveout.models.votes.samples import Samples
-from leaveout.models.votes.table import read_table
+from leaveout.models.votes.table import table_samples
 
 __all__ = ["read_samples"]
 
@@ -65,7 +65,7 @@ def read_samples(
         except MemoryError:
             raise TrainingError(f"{source}: the samples do not fit into memory") from None
     tests = None if test is None else Path(test)
-    return read_table(source, label, tests, test_share, labels, hash_key)
+    return table_samples(source, label, tests, test_share, labels, hash_key)
 
 
 def _read_npz(

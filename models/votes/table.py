@@ -2,48 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from leaveout.errors import TrainingError
-from leaveout.models.train.cells import read_cells
-from leaveout.models.train.encoding import number
+from leaveout.models.table import Table, read_table
 from leaveout.models.votes.features import TableFeatures, column_of
 from leaveout.models.votes.hashing import cell_keys, held_out
 from leaveout.models.votes.naming import file_name
 from leaveout.models.votes.origin import Assumption
 from leaveout.models.votes.samples import Samples, checked_names, checked_truth, number_labels
-from leaveout.names import hint
 
-__all__ = ["read_table"]
-
-_MOST_FRACTIONAL_LABELS = 20
+__all__ = ["table_samples"]
 
 
-@dataclass(frozen=True)
-class _Table:
-    """Cells by row, and the line of the file each row ends on."""
-
-    path: Path
-    header: list[str]
-    rows: list[list[str]]
-    lines: list[int]
-
-    def chosen(self, rows: Sequence[int]) -> _Table:
-        return _Table(
-            self.path, self.header, [self.rows[i] for i in rows], [self.lines[i] for i in rows]
-        )
-
-    def column(self, name: str) -> list[str]:
-        place = self.header.index(name)
-        return [row[place] for row in self.rows]
-
-
-def read_table(
+def table_samples(
     path: Path,
     label: str | None,
     test: Path | None,
@@ -62,25 +37,14 @@ def read_table(
         With file, line and column of what cannot be used.
     """
     table = _read(path)
-    if len(table.header) == 1 and ";" in table.header[0]:
-        raise TrainingError(
-            f"{path}, line 1: one column only, with ';' in its name; separate columns by commas"
-        )
-    if label is None:
-        raise TrainingError(
-            f"{path}: say which column holds the label, as in --label {table.header[-1]!r}"
-        )
-    _require(table, label, "--label names one of its columns")
-    features = [name for name in table.header if name != label]
-    if not features:
-        raise TrainingError(f"{path}, line 1: there is no column beside the label {label!r}")
+    label, features = table.label_and_features(label)
     keys = cell_keys(zip(*(table.column(name) for name in features), strict=True))
     names, assumption = _names(table, label, labels)
     train, tests = table, None
     if test is not None:
         tests = _read(test)
         for name in table.header:
-            _require(tests, name, "the table to test on needs every column of the other")
+            tests.require(name, "the table to test on needs every column of the other")
     elif test_share is not None:
         out = held_out(keys, test_share, hash_key)
         # Sorted, so that the order of the file has no say in theirs either.
@@ -106,9 +70,7 @@ def read_table(
         keys=keys,
         y=number_labels(words, names),
         words=tuple(words),
-        truth=checked_truth(
-            answers, names, lambda row: f"{tests.path}, line {tests.lines[row]}, column {label!r}"
-        ),
+        truth=checked_truth(answers, names, lambda row: tests.at(row, label)),
         labels=names,
         features=TableFeatures(
             tuple(column_of(name, train.column(name) + tests.column(name)) for name in features)
@@ -118,45 +80,21 @@ def read_table(
     )
 
 
-def _read(path: Path) -> _Table:
-    cells = read_cells(path)
-    if not cells.rows:
+def _read(path: Path) -> Table:
+    table = read_table(path)
+    if not table.rows:
         raise TrainingError(f"{path}: there is no row below the header")
-    return _Table(path, cells.header, cells.rows, cells.lines)
-
-
-def _require(table: _Table, name: str, why: str) -> None:
-    if name not in table.header:
-        shown = ", ".join(table.header[:8])
-        more = f", ... ({len(table.header)} columns)" if len(table.header) > 8 else ""
-        raise TrainingError(
-            f"{table.path}, line 1: there is no column {name!r}{hint(name, table.header)}; "
-            f"{why}; it has {shown}{more}"
-        )
+    return table
 
 
 def _names(
-    table: _Table, label: str, given: Sequence[str] | None
+    table: Table, label: str, given: Sequence[str] | None
 ) -> tuple[tuple[str, ...], Assumption]:
     if given is not None:
         return checked_names(str(table.path), [name.strip() for name in given], given=True)
     cells = table.column(label)
-    for line, cell in zip(table.lines, cells, strict=True):
-        if not cell:
-            raise TrainingError(
-                f"{table.path}, line {line}, column {label!r}: the label is missing; drop the row"
-            )
-    distinct = sorted(set(cells))
-    values = {cell: number(cell) for cell in distinct}
-    numbers = {
-        cell: value for cell, value in values.items() if value is not None and math.isfinite(value)
-    }
-    if len(numbers) == len(distinct):
-        distinct.sort(key=lambda cell: (numbers[cell], cell))
-        fractional = [cell for cell in distinct if not numbers[cell].is_integer()]
-        if fractional and len(distinct) > _MOST_FRACTIONAL_LABELS:
-            raise TrainingError(
-                f"{table.path}, column {label!r}: {len(distinct)} different labels, "
-                f"{fractional[0]!r} among them, look like measurements; expected a few classes"
-            )
-    return checked_names(str(table.path), distinct, given=False)
+    if "" in cells:
+        raise TrainingError(
+            f"{table.at(cells.index(''), label)}: the label is missing; drop the row"
+        )
+    return checked_names(str(table.path), table.labels(label), given=False)

@@ -33,7 +33,7 @@ from leaveout.models.forest.files import load_ensemble
 from leaveout.models.npz import read_arrays
 from leaveout.models.sharded.settings import read_settings
 from leaveout.models.sharded.state import read_state
-from leaveout.models.train.cells import read_cells
+from leaveout.models.table import read_table
 from leaveout.models.train.source import read_data
 from leaveout.models.votes.file import read_ballots
 from leaveout.models.votes.source import read_samples
@@ -55,7 +55,7 @@ READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "family": ("f.npz", load_family_file),
     "training table": ("t.csv", lambda path: read_data(path, "label")),
     "training arrays": ("t.npz", lambda path: read_data(path, None)),
-    "cells": ("t.csv", read_cells),
+    "cells": ("t.csv", read_table),
     "ballots": ("b.npz", read_ballots),
     "ballots as a table": ("b.csv", read_ballots),
     "samples": ("s.csv", lambda path: read_samples(path, label="label")),
@@ -156,7 +156,7 @@ def test_a_link_to_a_regular_file_is_that_file(tmp_path: Path) -> None:
     (tmp_path / "there.csv").write_text("a,label\n1,x\n2,y\n")
     link = tmp_path / "t.csv"
     link.symlink_to("there.csv")
-    assert read_cells(link).header == ["a", "label"]
+    assert read_table(link).header == ["a", "label"]
 
 
 def test_what_becomes_a_pipe_between_looking_and_opening_is_refused(

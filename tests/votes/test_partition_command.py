@@ -286,7 +286,7 @@ def test_bad_test_tables_are_one_error(table, tmp_path, capsys, content, said):
         ({"X_train": np.full((4, 2), np.nan)}, "'X_train' row 0, column 0 is nan"),
         ({"X_train": np.full((4, 2), 1e300)}, "'X_train' row 0, column 0 is 1e+300"),
         ({"X_train": np.zeros((4, 3))}, "'X_test' has 2 features, 'X_train' has 3"),
-        ({"X_train": np.zeros((3, 2))}, "'y_train' has 4 rows where the features have 3"),
+        ({"X_train": np.zeros((3, 2))}, "'X_train' has 3 rows and 'y_train' 4; expected as many"),
         ({"X_train": np.array([["a", "b"]] * 4)}, "expected numbers of shape (rows, features)"),
         ({"X_train": np.array([[{}] * 2] * 4)}, "holds an array of Python objects"),
         (
@@ -330,7 +330,7 @@ def changed(place, value):
         ({"X": np.full((20, 2), "a")}, "'X' is <U1 of shape (20, 2)"),
         ({"X": np.zeros((0, 2)), "y": np.zeros(0)}, "'X' has no row"),
         ({"X": np.zeros((20, 2))}, "no row is left to train or to test on"),
-        ({"y": np.arange(19) % 2}, "'y' has 19 rows where the features have 20"),
+        ({"y": np.arange(19) % 2}, "'X' has 20 rows and 'y' 19; expected as many"),
         ({"y": np.where(np.arange(20) == 13, 0.5, 1)}, "'y' row 13 is 0.5, expected a label"),
         (
             {"y": np.arange(20) * 10**8},

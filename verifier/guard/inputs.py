@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from leaveout.errors import GuardError
-from leaveout.models.train.encoding import number
+from leaveout.models.table import number
 from leaveout.names import hint
 
 __all__ = ["key_of", "plain_rows", "read_numbers"]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from leaveout.errors import LeaveoutError
 from leaveout.files import ARCHIVE, opened
 from leaveout.models.archive import read_archive
-from leaveout.models.train.cells import Cells, read_cells
+from leaveout.models.table import Table, read_table
 from leaveout.models.train.encoding import Encoding, encode_rows
 from leaveout.verifier.page.errors import PageError
 
@@ -53,7 +53,7 @@ class PointsFile:
 
     path: str
     arrays: Points | None = None
-    cells: Cells | None = None
+    cells: Table | None = None
 
     @staticmethod
     def open(text: str) -> PointsFile:
@@ -76,7 +76,7 @@ class PointsFile:
         if path.suffix.lower() == ".npz":
             raise PageError(f"--data {text}: is no NPZ file; write it with numpy.savez")
         try:
-            cells = read_cells(path)
+            cells = read_table(path)
         except LeaveoutError as error:
             raise PageError(f"--data {error}") from None
         if not cells.rows:

@@ -1,0 +1,92 @@
+"""Tables and arrays of rows with labels: what is read, and the place that each refusal names."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leaveout.errors import TrainingError
+from leaveout.models.arrays import rows_and_labels
+from leaveout.models.table import Table, number, read_table
+from leaveout.models.votes.arrays import samples_from_arrays
+
+CELLS = st.text("ab1.,\"'; \n-_é", max_size=4)
+
+
+@st.composite
+def _tables(draw) -> tuple[list[str], list[list[str]]]:
+    header = draw(st.lists(CELLS.filter(str.strip), min_size=1, max_size=4, unique_by=str.strip))
+    row = st.lists(CELLS, min_size=len(header), max_size=len(header))
+    # A line of blanks alone is no row.
+    return header, draw(st.lists(row.filter(lambda cells: any(map(str.strip, cells))), max_size=5))
+
+
+@settings(deadline=None)
+@given(_tables())
+def test_every_cell_comes_back_without_the_blanks_around_it(tmp_path_factory, table):
+    header, rows = table
+    path = tmp_path_factory.mktemp("tables") / "t.csv"
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows([header, *rows])
+    found = read_table(path)
+    assert found.header == [name.strip() for name in header]
+    assert found.rows == [[cell.strip() for cell in row] for row in rows]
+    lines = path.read_text(encoding="utf-8").count("\n")
+    assert found.lines == sorted(set(found.lines))
+    assert not rows or found.lines[-1] == lines
+    for place, name in enumerate(found.header):
+        assert found.column(name) == [row[place] for row in found.rows]
+
+
+def test_some_rows_keep_their_lines(tmp_path):
+    table = Table(tmp_path / "t.csv", ["a"], [["x"], ["y"], ["z"]], [2, 3, 7])
+    chosen = table.chosen([2, 0])
+    assert (chosen.rows, chosen.lines) == ([["z"], ["x"]], [7, 2])
+    assert chosen.at(0, "a") == f"{tmp_path}/t.csv, line 7, column 'a'"
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(["1", "10", "9", "01", "-2", "1e1", "x", "nan", ""]), min_size=1))
+def test_labels_are_in_the_order_of_numbers_if_all_are(tmp_path_factory, cells):
+    found = Table(tmp_path_factory.getbasetemp(), ["y"], [[cell] for cell in cells], []).labels("y")
+    assert sorted(found) == sorted(set(cells))
+    if set(cells) & {"x", "nan", ""}:
+        assert found == sorted(found)
+    else:
+        assert [float(cell) for cell in found] == sorted(map(float, set(cells)))
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"), [("1", 1.0), ("-1e3", -1000.0), ("1_0", None), ("", None), ("x", None)]
+)
+def test_numbers_are_as_people_write_them(cell, value):
+    assert number(cell) == value
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("X", "y", "said"),
+    [
+        ([[0.0], [np.nan]], [0, 1], "'X' row 1, column 0 is nan"),
+        ([[0.0, -1e39]], [0], r"'X' row 0, column 1 is -1e\+39"),
+        ([0.0], [0], r"'X' is float64 of shape \(1,\)"),
+        ([[0.0]], [0.5], r"'y' row 0 is 0\.5, expected a label"),
+        ([[0.0]], [2**31], "'y' row 0 is 2147483648, expected a label"),
+        ([[0.0]], [[0]], r"'y' is int64 of shape \(1, 1\)"),
+        ([[0.0]], [0, 1], "'X' has 1 rows and 'y' 2; expected as many"),
+    ],
+)
+def test_arrays_that_cannot_be_used_are_refused_by_name_and_row(kind, X, y, said):
+    with pytest.raises(TrainingError, match=f"^data: {said}"):
+        rows_and_labels("data", ("X", "y"), np.array(X), np.array(y), kind)
+
+
+def test_features_wider_than_float64_are_no_samples():
+    wide = np.zeros((2, 1), np.longdouble)
+    if wide.dtype.itemsize > 8:
+        with pytest.raises(TrainingError, match=r"save it as X_train\.astype\(float\)"):
+            samples_from_arrays(wide, np.arange(2), wide, np.arange(2))
