@@ -24,6 +24,7 @@ __all__ = [
     "archive_names",
     "expect_arrays",
     "holds_archive",
+    "holds_arrays",
     "manifest_array",
     "read_archive",
     "read_manifest",
@@ -140,6 +141,14 @@ def archive_names(path: Path, kind: type[LeaveoutError]) -> tuple[str, ...]:
     """Return the names of the arrays of an archive; raises what `read_archive` does."""
     with _refused(path, kind):
         return array_names(path)
+
+
+def holds_arrays(path: Path, names: Collection[str]) -> bool:
+    """Whether a file is an archive with some arrays, whatever else it holds."""
+    try:
+        return set(names) <= set(archive_names(path, LeaveoutError))
+    except LeaveoutError:
+        return False
 
 
 @contextmanager

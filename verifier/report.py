@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from leaveout.exit_codes import ExitCode
-from leaveout.files import written_whole
+from leaveout.files import write_whole
 
 __all__ = [
     "BoxRecord",
@@ -354,5 +354,4 @@ def write_json(report: Report, path: Path) -> None:
     OSError
         If the file cannot be written; what was there is still there.
     """
-    with written_whole(path) as stream:
-        stream.write(report.to_json())
+    write_whole(path, report.to_json())

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from leaveout.encoders.query import Query
 from leaveout.errors import SpecError
-from leaveout.files import written_whole
+from leaveout.files import write_whole
 from leaveout.specs.vnnlib.problem import Problem
 
 __all__ = ["Status", "format_result", "format_witness", "save_result"]
@@ -69,7 +69,6 @@ def save_result(path: Path | str, status: Status, witness: str = "") -> None:
         If it cannot be written.
     """
     try:
-        with written_whole(Path(path)) as stream:
-            stream.write(format_result(status, witness).encode())
+        write_whole(Path(path), format_result(status, witness).encode())
     except OSError as error:
         raise SpecError(f"{path}: cannot be written: {error.strerror or error}") from None

@@ -11,7 +11,7 @@ import numpy as np
 
 from leaveout.encoders.query import Application, Condition, Query
 from leaveout.errors import SpecError
-from leaveout.files import written_whole
+from leaveout.files import write_whole
 from leaveout.specs.text.source import Position
 from leaveout.specs.vnnlib.problem import Declared, Tensor
 
@@ -32,8 +32,7 @@ def save_query(path: Path | str, query: Query) -> None:
     """
     text = format_query(query)
     try:
-        with written_whole(Path(path)) as stream:
-            stream.write(text.encode())
+        write_whole(Path(path), text.encode())
     except OSError as error:
         raise SpecError(f"{path}: cannot be written: {error.strerror or error}") from None
 

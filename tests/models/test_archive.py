@@ -16,6 +16,7 @@ from leaveout.models.archive import (
     archive_names,
     expect_arrays,
     holds_archive,
+    holds_arrays,
     manifest_array,
     read_archive,
     read_manifest,
@@ -147,3 +148,14 @@ def test_the_first_bytes_tell_an_archive(tmp_path, name, content, said):
     else:
         with pytest.raises(BallotError, match=said):
             holds_archive(path, BallotError)
+
+
+def test_what_an_archive_holds_is_asked_of_any_file(tmp_path):
+    path = tmp_path / "a.npz"
+    write_archive(path, {"a": np.arange(3), "b/c": np.arange(2)}, BallotError)
+    assert holds_arrays(path, ["a"])
+    assert holds_arrays(path, ["b/c", "a"])
+    assert not holds_arrays(path, ["a", "b"])
+    (tmp_path / "b.npz").write_bytes(path.read_bytes()[:-9])
+    for name in (tmp_path / "b.npz", tmp_path, tmp_path / "none"):
+        assert not holds_arrays(name, ["a"])

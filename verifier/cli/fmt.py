@@ -29,7 +29,7 @@ def fmt(
     Exit status: 0 done, 1 with --check if a file would change, 2 bad input.
     """
     from leaveout.errors import SpecError
-    from leaveout.files import written_whole
+    from leaveout.files import write_whole
     from leaveout.specs.printing.format import formatted
     from leaveout.specs.text.parse import decoded, read_bytes
 
@@ -48,8 +48,7 @@ def fmt(
             sys.stdout.write(f"{'<stdin>' if name == '-' else name} would change\n")
             continue
         try:
-            with written_whole(Path(name)) as stream:
-                stream.write(after.encode())
+            write_whole(Path(name), after.encode())
         except OSError as error:
             raise SpecError(f"{name}: cannot be written: {error.strerror}") from None
     raise typer.Exit(1 if check and changed else 0)

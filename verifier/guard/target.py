@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from leaveout.errors import GuardError, SpecError
-from leaveout.files import ARCHIVE, opened
+from leaveout.models.archive import holds_arrays
 from leaveout.verifier.amounts import bound
 from leaveout.verifier.guard.bounds import ProvedBounds, save_bounds
 from leaveout.verifier.points.idp import Decider, Job
@@ -34,7 +33,7 @@ class BoundsTarget:
         try:
             if path.is_dir():
                 raise SpecError(f"--bounds {path}: is a folder; give a file name")
-            if path.exists() and path.stat().st_size and not _holds_bounds(path):
+            if path.exists() and path.stat().st_size and not holds_arrays(path, ["member_upper"]):
                 raise SpecError(
                     f"--bounds {path}: exists and holds no bounds; choose another name, or remove "
                     "it"
@@ -83,11 +82,3 @@ class BoundsTarget:
         shown = ", ".join(bound(float(each), up=True) for each in bounds.thresholds[:4])
         more = ", ..." if len(bounds.thresholds) > 4 else ""
         return f"{self.path}: bounds of each member for a guard, by label at most {shown}{more}"
-
-
-def _holds_bounds(path: Path) -> bool:
-    try:
-        with opened(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
-            return "member_upper.npy" in archive.namelist()
-    except (OSError, zipfile.BadZipFile):
-        return False

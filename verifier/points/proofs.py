@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import tempfile
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,13 +13,15 @@ from leaveout.bab.native.files.certificate import CertificateBook, FileFacts
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.question import NOTHING
 from leaveout.errors import SpecError
-from leaveout.files import ARCHIVE, opened
+from leaveout.models.archive import holds_arrays
 from leaveout.verifier.points.solved import Solved, Unproved, proved_points
 from leaveout.version import VERSION
 
 __all__ = ["CertificateTarget"]
 
 _CLOSE = 1e-6
+_ALWAYS = ("manifest", "tree0.ident")
+"""Arrays that every certificate holds."""
 
 
 @dataclass(eq=False)
@@ -54,7 +55,8 @@ class CertificateTarget:
         try:
             if self.path.is_dir():
                 raise SpecError(f"--certificate {self.path}: is a folder; give a file name")
-            if self.path.exists() and self.path.stat().st_size and not _is_certificate(self.path):
+            is_held = self.path.exists() and self.path.stat().st_size
+            if is_held and not holds_arrays(self.path, _ALWAYS):
                 raise SpecError(
                     f"--certificate {self.path}: exists and is no certificate; choose another "
                     "name, or remove it"
@@ -184,11 +186,3 @@ class CertificateTarget:
                 f"{self.path}: its {' and '.join(files)} are not all under its folder; check it "
                 f"with {options}"
             )
-
-
-def _is_certificate(path: Path) -> bool:
-    try:
-        with opened(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
-            return {"manifest.npy", "tree0.ident.npy"} <= set(archive.namelist())
-    except (OSError, zipfile.BadZipFile):
-        return False
