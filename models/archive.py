@@ -20,6 +20,7 @@ from leaveout.models.npz import array_names, put_array, read_arrays
 from leaveout.names import hint
 
 __all__ = [
+    "DAMAGED",
     "MANIFEST",
     "archive_names",
     "expect_arrays",
@@ -37,7 +38,7 @@ MANIFEST = "manifest"
 M = TypeVar("M")
 
 _ZIP = b"PK"
-_DAMAGED = (
+DAMAGED = (
     EOFError,
     NotImplementedError,
     OverflowError,
@@ -159,7 +160,7 @@ def _refused(path: Path, kind: type[LeaveoutError]) -> Iterator[None]:
         raise kind(f"{path}: {why_unread(error)}") from None
     except MemoryError:
         raise kind(f"{path}: the arrays do not fit into memory") from None
-    except _DAMAGED as error:
+    except DAMAGED as error:
         if str(error).startswith("Object arrays"):
             raise kind(
                 f"{path}: holds an array of Python objects, expected arrays of numbers; convert "

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+import zipfile
+
 import numpy as np
 import onnx
 import pytest
@@ -156,6 +159,20 @@ def test_files_that_are_no_archives_are_refused(tmp_path, network):
             load_family(path, network)
     with pytest.raises(FamilyError, match="no such file"):
         load_family(tmp_path / "none.npz", network)
+
+
+@pytest.mark.parametrize(
+    "shape", ["(10000000000000, 10)", "(-1, 10)", "(3", "(3,), 3: 4", "(2,)" + " " * 20_000]
+)
+def test_headers_that_claim_what_is_not_there_are_refused(tmp_path, network, shape):
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}"
+    header += "}\n" if shape != "(3" else "\n"
+    path = tmp_path / "f.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        start = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header))
+        archive.writestr("removed.npy", start + header.encode() + bytes(100_000))
+    with pytest.raises(FamilyError, match=r"truncated|not a family file"):
+        load_family(path, network)
 
 
 def test_pickled_arrays_are_never_loaded(tmp_path, network):
