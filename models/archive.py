@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +18,6 @@ from leaveout.models.npz import array_names, put_array, read_arrays
 from leaveout.names import hint
 
 __all__ = [
-    "DAMAGED",
     "MANIFEST",
     "archive_names",
     "expect_arrays",
@@ -38,18 +35,6 @@ MANIFEST = "manifest"
 M = TypeVar("M")
 
 _ZIP = b"PK"
-DAMAGED = (
-    EOFError,
-    NotImplementedError,
-    OverflowError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-"""What numpy and zipfile raise about an archive; of the headers of its arrays, any of several."""
 
 
 class _Versioned(msgspec.Struct):
@@ -160,7 +145,7 @@ def _refused(path: Path, kind: type[LeaveoutError]) -> Iterator[None]:
         raise kind(f"{path}: {why_unread(error)}") from None
     except MemoryError:
         raise kind(f"{path}: the arrays do not fit into memory") from None
-    except DAMAGED as error:
+    except ValueError as error:
         if str(error).startswith("Object arrays"):
             raise kind(
                 f"{path}: holds an array of Python objects, expected arrays of numbers; convert "

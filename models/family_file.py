@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import FamilyError
 from leaveout.files import UnusualFileError
-from leaveout.models.archive import DAMAGED, MANIFEST, manifest_array, read_manifest, write_archive
+from leaveout.models.archive import MANIFEST, manifest_array, read_manifest, write_archive
 from leaveout.models.family import Family, Manifest
 from leaveout.models.npz import ChangedError, read_arrays
 
@@ -71,7 +71,7 @@ def load_family_file(path: Path | str) -> Family:
         raise FamilyError(f"{source}: {error.strerror}") from None
     except MemoryError:
         raise FamilyError(f"{source}: its arrays do not fit into memory") from None
-    except (OSError, *DAMAGED):
+    except (OSError, ValueError):
         raise FamilyError(f"{source}: not a family file (an .npz of plain arrays)") from None
     if _REMOVED not in arrays:
         raise FamilyError(f"{source}: not a family file: it has no array 'removed'")

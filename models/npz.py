@@ -6,8 +6,11 @@ import math
 import mmap
 import os
 import struct
+import tokenize
 import zipfile
-from collections.abc import Collection
+import zlib
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,6 +27,7 @@ __all__ = [
     "put_array",
     "read_arrays",
     "refuse_bombs",
+    "refusing_damage",
 ]
 
 UNPACKED = 2**32
@@ -31,6 +35,17 @@ UNPACKED = 2**32
 
 _LOCAL_HEADER = 30
 _BLOCK = 2**22
+_DAMAGED = (
+    EOFError,
+    NotImplementedError,
+    OverflowError,
+    RuntimeError,
+    TypeError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""Of the headers of arrays any of several; beside ``ValueError``."""
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
@@ -58,11 +73,13 @@ def read_arrays(
     ------
     ChangedError
         If the sizes in the file contradict each other.
-    OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error
-        If it cannot be read, is not an archive of plain arrays, or unpacks to more than it may.
+    OSError
+        If it cannot be read.
+    ValueError
+        If it is not an archive of plain arrays, or unpacks to more than it may.
     """
     # One descriptor throughout: a file that is replaced meanwhile is still read to its end.
-    with opened(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
+    with refusing_damage(), opened(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
         size = os.fstat(file.fileno()).st_size
         refuse_bombs(archive, size)
         content = None if mapped_from is None or size < mapped_from else _map(file)
@@ -93,7 +110,7 @@ def put_array(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
 
 def array_names(path: Path) -> tuple[str, ...]:
     """Return the names of the arrays of an archive; raises what `read_arrays` does."""
-    with opened(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
+    with refusing_damage(), opened(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
         return tuple(name.removesuffix(".npy") for name in archive.namelist())
 
 
@@ -121,6 +138,15 @@ def refuse_bombs(archive: zipfile.ZipFile, size: int) -> None:
         raise ValueError(
             f"it unpacks to more than {UNPACKED // 2**30} GiB; save large arrays uncompressed"
         )
+
+
+@contextmanager
+def refusing_damage() -> Iterator[None]:
+    """Turn whatever zipfile and numpy raise of damage, within, into a ``ValueError``."""
+    try:
+        yield
+    except _DAMAGED as error:
+        raise ValueError(str(error)) from error
 
 
 def _map(file: IO[bytes]) -> mmap.mmap | None:

@@ -124,15 +124,15 @@ def test_a_run_stopped_while_it_writes_leaves_nothing(files, capsys, monkeypatch
     pytest.importorskip("torch")
     import leaveout.models.unlearning.unlearning as unlearning
 
-    whole, written = unlearning.written_whole, []
+    whole, written = unlearning.write_whole, []
 
-    def stop_at_the_second(path):
+    def stop_at_the_second(path, content):
         if written:
             raise KeyboardInterrupt
         written.append(path)
-        return whole(path)
+        whole(path, content)
 
-    monkeypatch.setattr(unlearning, "written_whole", stop_at_the_second)
+    monkeypatch.setattr(unlearning, "write_whole", stop_at_the_second)
     words = ("unlearn", files / "n.onnx", files / "d.npz", "--forget", "1", *QUICK)
     code, _, err = said(capsys, *words, "-o", files / "out")
     assert (code, "nothing was written" in err) == (130, True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
+import struct
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -163,3 +166,30 @@ print(repr(float(family.take([3, 499])["weight"].sum(dtype="f8"))))
 """
     printed = run_limited(imports, script, weights.nbytes // 4, str(path))
     assert float(printed) == weights[[3, 499]].sum(dtype=np.float64)
+
+
+HEADERS = ["(10000000000000, 10)", "(-1, 10)", "(3", "(3,), 3: 4", "(2,)" + " " * 20_000]
+
+
+@pytest.mark.parametrize("shape", HEADERS)
+@pytest.mark.parametrize("mapped_from", [None, 0])
+def test_whatever_is_damaged_is_a_value_error(tmp_path, shape, mapped_from):
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}"
+    header += "}\n" if shape != "(3" else "\n"
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        start = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header))
+        archive.writestr("a.npy", start + header.encode() + bytes(100_000))
+    with pytest.raises(ValueError, match=r"shape|header|parse|shorter|negative|literal|EOF|<"):
+        npz.read_arrays(path, mapped_from)
+
+
+@pytest.mark.parametrize("flipped", range(0, 400, 7))
+def test_a_flipped_byte_is_one_of_two_errors_or_harms_nothing(tmp_path, flipped):
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, a=np.arange(5), b=np.arange(3.0))
+    content = bytearray(path.read_bytes())
+    content[flipped % len(content)] ^= 0xA5
+    path.write_bytes(content)
+    with contextlib.suppress(OSError, ValueError):
+        assert all(array.ndim == 1 for array in npz.read_arrays(path).values())

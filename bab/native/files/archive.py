@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from leaveout.files import ARCHIVE, opened, written_whole
-from leaveout.models.npz import put_array
+from leaveout.models.npz import put_array, refusing_damage
 
 __all__ = ["Archive", "DamagedError", "Writer"]
 
@@ -59,14 +58,16 @@ class Archive:
         if not path.exists():
             return
         try:
-            with opened(path, ARCHIVE) as stream, zipfile.ZipFile(stream) as file:
+            with (
+                refusing_damage(),
+                opened(path, ARCHIVE) as stream,
+                zipfile.ZipFile(stream) as file,
+            ):
                 bad = file.testzip()
                 if bad is not None:
                     raise DamagedError(f"{bad} is damaged")
                 self.index = json.loads(file.read(_INDEX))
-        except (ValueError, KeyError, EOFError, NotImplementedError, RuntimeError) as error:
-            raise DamagedError(str(error)) from None
-        except (zipfile.BadZipFile, zlib.error) as error:
+        except (ValueError, KeyError) as error:
             raise DamagedError(str(error)) from None
         if not isinstance(self.index, dict):
             raise DamagedError("its index is no table")
@@ -75,11 +76,12 @@ class Archive:
         """Read an array."""
         try:
             with (
+                refusing_damage(),
                 zipfile.ZipFile(self.path) as file,
                 file.open(f"{folder}/{name}.npy") as stream,
             ):
                 return np.asarray(npy.read_array(stream, allow_pickle=False))
-        except (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        except (ValueError, KeyError) as error:
             raise DamagedError(str(error)) from None
 
     def replace(self, folder: str, write: Callable[[Writer], None], index: dict[str, Any]) -> None:
