@@ -10,7 +10,6 @@ from leaveout.errors import AuditError
 from leaveout.specs.deciders import Arguments
 from leaveout.verifier.audits.membership import Events, Views, read_audit, write_audit
 from leaveout.verifier.cli.app import run
-from leaveout.verifier.values import subjects
 from leaveout.verifier.values.subjects import audit as decider
 
 from support import networks
