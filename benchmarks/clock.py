@@ -25,7 +25,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from leaveout.verifier.warming import KERNELS, warmed
+from leaveout.verifier.warm_up import KERNELS, warm
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -142,7 +142,7 @@ def main() -> None:
     parser.add_argument("--time", default="0.1,3", help="seconds to ask for, with commas between")
     parser.add_argument("--rows", default="", help="beginnings of names, with commas between")
     given = parser.parse_args()
-    warmed(KERNELS, lambda line: print(line, flush=True))
+    warm(KERNELS, lambda line: print(line, flush=True))
     print(f"{os.uname().machine}, load {os.getloadavg()[0]:.1f}")
     print(f"{'row':18s}{'asked':>8s}{'took':>9s}{'after':>8s}{'cpu':>8s}  finite")
     chosen = tuple(given.rows.split(","))

@@ -20,7 +20,7 @@ from leaveout.bab import NativeOptions, Progress, SearchResult
 from leaveout.bab.attack.counterexamples import Found
 from leaveout.bab.joint_claim import JointClaim, join_claim
 from leaveout.bab.native.claims import STEPS, Claims
-from leaveout.bab.native.search import searched
+from leaveout.bab.native.search import search_question
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Form, Query
 from leaveout.models import Network, load_network
@@ -53,7 +53,7 @@ def traced(
         trace.append((progress.seconds, progress.upper))
 
     options = NativeOptions(seconds, steps=STEPS)
-    result = searched(Claims(claim), options, floor=-math.inf, progress=keep)
+    result = search_question(Claims(claim), options, floor=-math.inf, progress=keep)
     trace.append((time.perf_counter() - started, result.upper))
     return result, trace
 

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.encoders.fusing import Chain, extended
+from leaveout.encoders.fusing import Chain, extend
 from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
 from leaveout.models.operators import Affine
@@ -131,7 +131,7 @@ def _evaluation(graph: Graph, parameters: Parameters, *, signed: bool) -> Evalua
             before = chains.get(first)
             chains[out] = (
                 # Of one network one side of each number is 0.
-                extended(before, first, sides.max(axis=0), constant, regrouped)
+                extend(before, first, sides.max(axis=0), constant, regrouped)
                 if rounds
                 else before or Chain(first)
             )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Chain", "extended"]
+__all__ = ["Chain", "extend"]
 
 Floats = NDArray[np.float64]
 
@@ -53,7 +53,7 @@ class Chain:
         return max(1.0, float(head.sum()) + self.constant) * self.factor
 
 
-def extended(
+def extend(
     chain: Chain | None, first: str, matrix: Floats, constant: Floats, regrouped: float
 ) -> Chain:
     """Return a chain with one more operator.

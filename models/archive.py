@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import LeaveoutError
-from leaveout.files import ARCHIVE, opened, why_unread, written_whole
+from leaveout.files import ARCHIVE, open_file, why_unread, written_whole
 from leaveout.models.npz import array_names, put_array, read_arrays
 from leaveout.names import hint
 
@@ -90,7 +90,7 @@ def holds_archive(path: Path, kind: type[LeaveoutError]) -> bool:
         Of the given kind, if it cannot be read, or only its name is that of an archive.
     """
     try:
-        with opened(path, ARCHIVE) as stream:
+        with open_file(path, ARCHIVE) as stream:
             start = stream.read(len(_ZIP))
     except OSError as error:
         raise kind(f"{path}: {why_unread(error)}") from None

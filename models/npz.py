@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from leaveout.files import ARCHIVE, opened
+from leaveout.files import ARCHIVE, open_file
 
 __all__ = [
     "UNPACKED",
@@ -79,7 +79,7 @@ def read_arrays(
         If it is not an archive of plain arrays, or unpacks to more than it may.
     """
     # One descriptor throughout: a file that is replaced meanwhile is still read to its end.
-    with refusing_damage(), opened(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
+    with refusing_damage(), open_file(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
         size = os.fstat(file.fileno()).st_size
         refuse_bombs(archive, size)
         content = None if mapped_from is None or size < mapped_from else _map(file)
@@ -110,7 +110,7 @@ def put_array(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
 
 def array_names(path: Path) -> tuple[str, ...]:
     """Return the names of the arrays of an archive; raises what `read_arrays` does."""
-    with refusing_damage(), opened(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
+    with refusing_damage(), open_file(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
         return tuple(name.removesuffix(".npy") for name in archive.namelist())
 
 

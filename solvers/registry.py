@@ -13,7 +13,7 @@ from typing import cast
 
 from leaveout.errors import SolverError
 from leaveout.names import nearest_name
-from leaveout.references import referred
+from leaveout.references import find_reference
 from leaveout.solvers.protocol import Feature, Licence, Solver
 
 __all__ = ["BUILT_IN", "GROUP", "SolverRow", "available", "describe", "find_solver", "known"]
@@ -107,7 +107,7 @@ def _skip(point: importlib.metadata.EntryPoint, reason: str) -> None:
 def _solver_class(name: str) -> type[Solver] | None:
     # A built-in name never pays for reading the metadata of every installed package.
     if name in BUILT_IN:
-        return cast("type[Solver]", referred(BUILT_IN[name]))
+        return cast("type[Solver]", find_reference(BUILT_IN[name]))
     return _plugin_class(name) if name in _plugins() else None
 
 

@@ -11,17 +11,17 @@ from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
 from leaveout.errors import LeaveoutError
 from leaveout.specs import CheckedSpec, Find, Guarantee
 from leaveout.verifier.options import VerifyOptions
-from leaveout.verifier.points.decide import claimed, decide_formula
+from leaveout.verifier.points.decide import decide_formula, make_claims
 from leaveout.verifier.points.idp import Decider, Job, StatementProgress
 from leaveout.verifier.points.job import Asked, FormulaJob, load_formula, why_no_formula
 from leaveout.verifier.points.leak_statements import IdpStatement, recognise
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.report import Result
-from leaveout.verifier.resolve import Resolver
-from leaveout.verifier.sharing import Clock
-from leaveout.verifier.unused import Kind
+from leaveout.verifier.resolve_names import Resolver
+from leaveout.verifier.time_sharing import Clock
+from leaveout.verifier.unused_options import Kind
 from leaveout.verifier.values.decider import ValueDecider, is_solved, is_value_claim
-from leaveout.verifier.warming import kernels_of_values
+from leaveout.verifier.warm_up import kernels_of_values
 
 __all__ = ["Context", "Engine", "FormulaTask", "LeakTask", "Task", "ValueTask", "engines"]
 
@@ -217,7 +217,7 @@ class FormulaTask:
             # Several questions of one statement, each with a search of its own.
             name = self.statement.name + (f" {number}" if len(questions) > 1 else "")
             self.checkpoints[asked] = store.of(
-                claimed(asked, options.seed).digests(), asked.label or 0,
+                make_claims(asked, options.seed).digests(), asked.label or 0,
                 options.native(None), name, str(self.statement),
             )  # fmt: skip
         return list(self.checkpoints.values())

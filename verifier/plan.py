@@ -12,8 +12,8 @@ from leaveout.verifier.engines import Context, FormulaTask, LeakTask, Task
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.points.idp import Decider, Job
 from leaveout.verifier.points.job import FormulaJob
-from leaveout.verifier.reading import read_spec
-from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.read_spec import read_spec
+from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.run import usable_features
 from leaveout.verifier.statements import Statements
 

@@ -21,11 +21,11 @@ from leaveout.verifier.engines import Context
 from leaveout.verifier.options import ENGINES, VerifyOptions
 from leaveout.verifier.points.idp import Decider, StatementProgress
 from leaveout.verifier.points.proofs import CertificateTarget
-from leaveout.verifier.reading import read_spec
+from leaveout.verifier.read_spec import read_spec
 from leaveout.verifier.report import Report
-from leaveout.verifier.sharing import Clock
 from leaveout.verifier.statements import Statements
-from leaveout.verifier.warming import Say, warmed
+from leaveout.verifier.time_sharing import Clock
+from leaveout.verifier.warm_up import Say, warm
 from leaveout.version import VERSION
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def verify(
         store = Checkpoints(file, VERSION)
         store.only(statements.resume(store))
     # What is done once for all runs is not charged to the first.
-    started += warmed(statements.kernels, say)
+    started += warm(statements.kernels, say)
     clock = Clock(time, started, statements.searches)
     results = statements.decide(clock)
     if decider.contradicted:

@@ -9,8 +9,8 @@ from leaveout.specs import Find, Guarantee
 from leaveout.verifier.engines import Context, Engine, FormulaTask, LeakTask, Task, engines
 from leaveout.verifier.points.idp import Job
 from leaveout.verifier.report import Result
-from leaveout.verifier.sharing import Clock
-from leaveout.verifier.unused import in_vain
+from leaveout.verifier.time_sharing import Clock
+from leaveout.verifier.unused_options import in_vain
 
 __all__ = ["Statements"]
 

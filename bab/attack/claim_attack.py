@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from leaveout.bab.attack.claim_field import ClaimField
 from leaveout.bab.attack.counterexamples import ClaimReplayer, Found
 from leaveout.bab.attack.multistart import attack
-from leaveout.bab.attack.refine import better, refine, replayed
+from leaveout.bab.attack.refine import better, refine, replay_exactly
 from leaveout.bab.attack.slp import PROGRAM, ascend
 from leaveout.bab.joint_claim import JointClaim
 from leaveout.deadline import Deadline
@@ -126,5 +126,5 @@ class Seeker:
             problem = exact.everything(0)
             given = np.clip(start, problem.lower, problem.upper)[None, None]
             end = ascend(problem, given, PROGRAM, steps=_PROGRAMS, deadline=deadline)
-            best = better(best, replayed(self.field, exact, 0, end.points[0, 0], lane))
+            best = better(best, replay_exactly(self.field, exact, 0, end.points[0, 0], lane))
         return best

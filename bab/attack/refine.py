@@ -110,11 +110,11 @@ def finish(
                 whole, point[None, None], PROGRAM, steps=_TIED, radius=0.05, deadline=deadline
             )
             point = ascended.points[0, 0]
-        best = better(best, replayed(field, exact, row, point, int(lanes[row])))
+        best = better(best, replay_exactly(field, exact, row, point, int(lanes[row])))
     return best
 
 
-def replayed(field: Field[W], exact: Exact, row: int, point: Floats, lane: int) -> W | None:
+def replay_exactly(field: Field[W], exact: Exact, row: int, point: Floats, lane: int) -> W | None:
     """Replay a point, and back off from its limits until it is a counter-example in float32."""
     found = field.replay(point, lane)
     for level in range(1, exact.levels):

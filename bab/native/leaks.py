@@ -24,7 +24,7 @@ from leaveout.bab.native.milp_handoff import Handoff
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import Hint, Prepared
 from leaveout.bab.native.rounding_bound import LeakRounding, rounding_near
-from leaveout.bab.native.search import searched
+from leaveout.bab.native.search import search_question
 from leaveout.bab.native.space import make_space
 from leaveout.bab.result import EngineResult, ProgressCallback
 from leaveout.bab.witness import Replayer, Witness
@@ -215,9 +215,9 @@ def search(
 ) -> EngineResult:
     """Bound the largest confidence of a leak with one label, from both sides.
 
-    Parameters and result are those of `leaveout.bab.native.search.searched`.
+    Parameters and result are those of `leaveout.bab.native.search.search_question`.
     """
-    return searched(
+    return search_question(
         Leaks(instance, label), options, floor=floor, decide=decide, known=known,
         progress=progress, checkpoint=checkpoint, proofs=proofs, groups=groups,
     )  # fmt: skip

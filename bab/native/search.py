@@ -27,7 +27,7 @@ from leaveout.bab.native.workers.worker import FailedError, WorkerState
 from leaveout.bab.result import Progress, ProgressCallback, SearchResult
 from leaveout.deadline import NEVER, Deadline
 
-__all__ = ["NativeSearch", "searched"]
+__all__ = ["NativeSearch", "search_question"]
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +50,7 @@ _GRACE = 0.02
 """Seconds, and share of the time, that workers may be late; then what they are at is lost."""
 
 
-def searched(
+def search_question(
     question: Question[W],
     options: NativeOptions,
     *,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Attack", "rescored"]
+__all__ = ["Attack", "recount"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Attack:
     after: int
 
 
-def rescored(ballot: NDArray[np.int32], labels: int, attack: Attack) -> int:
+def recount(ballot: NDArray[np.int32], labels: int, attack: Attack) -> int:
     """Return what is answered once an attack's members vote as it says: a plain count.
 
     Parameters

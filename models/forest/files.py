@@ -21,7 +21,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
-from leaveout.files import ARCHIVE, opened, written_whole
+from leaveout.files import ARCHIVE, open_file, written_whole
 from leaveout.models.forest.layout import SMALL
 from leaveout.models.forest.plain import Ensemble, PlainTree, Settings
 from leaveout.models.forest.validity import problem_of
@@ -130,7 +130,7 @@ def load_ensemble(path: Path) -> Ensemble:
         If it cannot be read, is damaged, is of another version, or contradicts itself.
     """
     try:
-        with opened(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
+        with open_file(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
             refuse_bombs(archive, os.fstat(file.fileno()).st_size)
             names = archive.namelist()
             if _MANIFEST not in names:

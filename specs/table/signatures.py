@@ -115,7 +115,7 @@ class Function:
     solver : bool
         Whether the decider asks a solver. Of a plug-in's function that is assumed.
     kernels : tuple of str
-        Groups of compiled functions that a call leads to, of `leaveout.verifier.warming`.
+        Groups of compiled functions that a call leads to, of `leaveout.verifier.warm_up`.
     words : str, callable or None
         Says a call within a sentence, given the arguments as written under their parameters'
         names: a phrase for a value, a clause for a claim. A template says calls that give all

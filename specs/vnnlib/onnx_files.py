@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from leaveout.errors import ModelError
-from leaveout.files import MODEL, opened
+from leaveout.files import MODEL, open_file
 from leaveout.models import Network, architecture_hash, load_network
 from leaveout.models.onnx_file import network_from_bytes
 from leaveout.specs.text.errors import Slip
@@ -31,7 +31,7 @@ def load_model(path: Path) -> Network:
     if path.suffix != ".gz":
         return load_network(path)
     try:
-        with opened(path, MODEL) as file, gzip.GzipFile(fileobj=file) as stream:
+        with open_file(path, MODEL) as file, gzip.GzipFile(fileobj=file) as stream:
             content = stream.read(MODEL + 1)
     except FileNotFoundError:
         raise ModelError(f"{path}: no such file") from None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from leaveout.errors import SpecError
-from leaveout.files import UnusualFileError, opened
+from leaveout.files import UnusualFileError, open_file
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.source import Position
 
@@ -35,7 +35,7 @@ def read_text(path: Path) -> str:
         If the file cannot be read, is no UTF-8 text, or is too large.
     """
     try:
-        with opened(path, LARGEST) as stream:
+        with open_file(path, LARGEST) as stream:
             packed = stream.read(2) == b"\x1f\x8b"
             stream.seek(0)
             # What gzip reads with is a stream of bytes as well.

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 from numba import njit
 from numba.core import event
 
-__all__ = ["Compiled", "can_keep", "kept", "watched"]
+__all__ = ["Compiled", "can_keep", "kept", "watch_compiling"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -84,7 +84,7 @@ class _Listener(event.Listener):
 
 
 @contextmanager
-def watched(first: Callable[[], None] = lambda: None) -> Iterator[Compiled]:
+def watch_compiling(first: Callable[[], None] = lambda: None) -> Iterator[Compiled]:
     """Watch what is compiled; ``first`` is called before the first function is."""
     found = Compiled()
     listener = _Listener(found, first)

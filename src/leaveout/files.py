@@ -20,7 +20,7 @@ __all__ = [
     "SETTINGS",
     "TABLE",
     "UnusualFileError",
-    "opened",
+    "open_file",
     "opened_text",
     "read_whole",
     "refuse_unusual",
@@ -75,7 +75,7 @@ def refuse_unusual(path: Path) -> None:
         return
 
 
-def opened(path: Path, largest: int) -> BinaryIO:
+def open_file(path: Path, largest: int) -> BinaryIO:
     """Open a regular file to read its bytes.
 
     Parameters
@@ -114,13 +114,13 @@ def opened(path: Path, largest: int) -> BinaryIO:
 
 
 def opened_text(path: Path, largest: int) -> io.TextIOWrapper:
-    """Open a regular file as UTF-8 text, its line ends kept, as `opened` does."""
-    return io.TextIOWrapper(opened(path, largest), encoding="utf-8-sig", newline="")
+    """Open a regular file as UTF-8 text, its line ends kept, as `open_file` does."""
+    return io.TextIOWrapper(open_file(path, largest), encoding="utf-8-sig", newline="")
 
 
 def read_whole(path: Path, largest: int) -> bytes:
-    """Return what a regular file holds, as `opened` opens it, also where it grows meanwhile."""
-    with opened(path, largest) as stream:
+    """Return what a regular file holds, as `open_file` opens it, also where it grows meanwhile."""
+    with open_file(path, largest) as stream:
         # Room is made for all that is asked for, so no more is than the file holds.
         known = os.fstat(stream.fileno()).st_size
         data = stream.read(known + 1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import importlib
 
-__all__ = ["referred"]
+__all__ = ["find_reference"]
 
 
-def referred(reference: object) -> object:
+def find_reference(reference: object) -> object:
     """Return what a reference names; what is no text is returned as it is.
 
     Raises

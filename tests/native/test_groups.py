@@ -10,7 +10,7 @@ from leaveout.bab import NativeOptions, make_instance, search_native
 from leaveout.bab.joint_claim import join_claim
 from leaveout.bab.native.claims import Claims
 from leaveout.bab.native.groups import Group, capped
-from leaveout.bab.native.search import searched
+from leaveout.bab.native.search import search_question
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Condition, Form, Query
 from leaveout.models import Members
@@ -103,7 +103,7 @@ def test_no_group_is_bounded_below_what_a_claim_says_of_its_members(seed):
     conditions = (ahead,) if rng.random() < 0.5 else ()
     case = Case(conditions, (Form((), ((0, 0, 1.0), (1, 0, -1.0))),))
     groups = []
-    found = searched(
+    found = search_question(
         Claims(join_claim(query, [case])), NativeOptions(nodes=2_000, steps=40),
         floor=-np.inf, groups=groups.extend,
     )  # fmt: skip

@@ -14,10 +14,10 @@ from numba.core.registry import CPUDispatcher
 
 import leaveout.compiling as compiling
 import leaveout.verifier.run as run
-import leaveout.verifier.warming as warming
-from leaveout.compiling import can_keep, kept, watched
+import leaveout.verifier.warm_up as warming
+from leaveout.compiling import can_keep, kept, watch_compiling
 from leaveout.models.votes import Ballots, write_ballots
-from leaveout.verifier.warming import KERNELS, warmed
+from leaveout.verifier.warm_up import KERNELS, warm
 
 from support import networks
 from support.files import BOUND, write_question
@@ -50,11 +50,11 @@ def compiled():
 def test_compiling_is_said_once_and_its_seconds_are_told(monkeypatch):
     monkeypatch.setattr(warming, "KERNELS", {"one": fresh(), "two": fresh()})
     said: list[str] = []
-    assert warmed(["one", "two", "one"], said.append) > 0
+    assert warm(["one", "two", "one"], said.append) > 0
     assert [line.split(",")[0] for line in said] == ["compiling"]
-    assert warmed(["one", "two"], said.append) == 0
+    assert warm(["one", "two"], said.append) == 0
     assert len(said) == 1
-    assert warmed([], said.append) == 0
+    assert warm([], said.append) == 0
 
 
 def test_where_nothing_can_be_kept_that_is_said_and_all_works(monkeypatch):
@@ -68,7 +68,7 @@ def test_where_nothing_can_be_kept_that_is_said_and_all_works(monkeypatch):
     assert not can_keep()
     assert kept(nogil=True)(lambda x: x + 1)(1) == 2
     said: list[str] = []
-    warmed(["one"], said.append)
+    warm(["one"], said.append)
     assert "NUMBA_CACHE_DIR" in said[-1]
 
 
@@ -83,7 +83,7 @@ def test_the_clock_starts_when_all_is_compiled(tmp_path, monkeypatch, spent):
             return 0.0
 
     monkeypatch.setattr(run, "Clock", Watch)
-    monkeypatch.setattr(run, "warmed", lambda kernels, say: spent)
+    monkeypatch.setattr(run, "warm", lambda kernels, say: spent)
     run.verify(spec, time=500)
     # Two labels: the first may use half of the time, however long compiling took.
     assert (spent + 500) / 2 - 200 < shares[0] <= (spent + 500) / 2
@@ -98,7 +98,7 @@ def test_what_is_warmed_is_all_that_a_run_uses(tmp_path):
     for name in ("points", "dpa"):
         KERNELS[name]()
     before = compiled()
-    with watched() as found:
+    with watch_compiling() as found:
         report = run.verify(spec, time=20)
     assert found.functions == 0
     assert compiled() == before
@@ -107,7 +107,7 @@ def test_what_is_warmed_is_all_that_a_run_uses(tmp_path):
 
 def test_only_what_a_specification_uses_is_warmed(tmp_path, monkeypatch):
     asked: list[list[str]] = []
-    monkeypatch.setattr(run, "warmed", lambda kernels, say: asked.append(kernels) or 0.0)
+    monkeypatch.setattr(run, "warm", lambda kernels, say: asked.append(kernels) or 0.0)
     claim = "forall x in X, M in F: confidence(N, x) > {} => label(M, x) == label(N, x)"
     text = BOUND[: BOUND.index("find")] + "guarantee g: "
     texts = {

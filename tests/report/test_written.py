@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from leaveout.verifier.page.written import read_specification
+from leaveout.verifier.page.spec_text import read_specification
 
 
 def test_a_file_that_was_changed_since_is_left_out(tmp_path):

@@ -15,7 +15,7 @@ from leaveout.specs.text.expressions import Expression, Node, children
 from leaveout.specs.typing.check import Expansion
 from leaveout.specs.typing.params import params
 from leaveout.verifier.points.inputs import InputReader
-from leaveout.verifier.reading import read_spec
+from leaveout.verifier.read_spec import read_spec
 
 
 def _doubled(times: int, start: str = "0.5") -> str:
@@ -51,7 +51,7 @@ def test_lets_that_double_sixty_times_are_refused_where_they_become_too_large(wa
 
 def test_lets_that_double_a_few_times_mean_what_they_meant() -> None:
     checked = check(parse(HEAD + _doubled(12) + CLAIM.format("a12"), "t.spec"))
-    from leaveout.verifier.resolve import Resolver
+    from leaveout.verifier.resolve_names import Resolver
 
     assert Resolver(checked, Path()).number(checked.lets["a12"].value) == 0.5 * 2**12
 

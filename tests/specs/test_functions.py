@@ -6,11 +6,11 @@ from string import Formatter
 import pytest
 
 from leaveout.errors import SpecError
-from leaveout.references import referred
+from leaveout.references import find_reference
 from leaveout.specs import Function, Parameter, check, functions, parse
 from leaveout.specs.table.functions import BUILT_IN
 from leaveout.specs.types import BOOLEAN, NUMBER, POINT
-from leaveout.verifier.warming import KERNELS
+from leaveout.verifier.warm_up import KERNELS
 
 NORM = Function("norm", (Parameter("point", (POINT,)),), NUMBER, "A norm.", "norm(x) < 1")
 OTHER_NORM = Function("norm", (), NUMBER, "Another.", "norm() < 1")
@@ -102,7 +102,7 @@ def test_a_function_says_in_a_line_what_it_means_and_what_may_change(function):
 @pytest.mark.parametrize("function", BUILT_IN, ids=lambda function: function.name)
 def test_what_a_function_names_is_there(function):
     for reference in (function.decider, function.forms, function.facts):
-        assert reference is None or callable(referred(reference))
+        assert reference is None or callable(find_reference(reference))
     assert set(function.kernels) <= set(KERNELS)
 
 

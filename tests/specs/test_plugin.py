@@ -21,7 +21,7 @@ import json, sys
 from pathlib import Path
 from leaveout.specs import load
 from leaveout.specs import check
-from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.values.decider import ValueDecider, is_value_claim
 
 

@@ -10,7 +10,7 @@ from leaveout.bab import NativeOptions, SearchResult
 from leaveout.bab.attack.counterexamples import Found
 from leaveout.bab.joint_claim import JointClaim, join_claim
 from leaveout.bab.native.claims import BELOW, STEPS, Claims
-from leaveout.bab.native.search import searched
+from leaveout.bab.native.search import search_question
 from leaveout.encoders.query import Case, Condition, Form, Query
 
 
@@ -26,4 +26,4 @@ def maximise(
 ) -> SearchResult[Found]:
     """Bound the largest least goal; or decide whether one is at least 0."""
     floor = BELOW if decide else -math.inf
-    return searched(Claims(claim), replace(options, steps=STEPS), floor=floor, decide=decide)
+    return search_question(Claims(claim), replace(options, steps=STEPS), floor=floor, decide=decide)

@@ -16,7 +16,7 @@ from leaveout.bab.native.claims import BELOW, STEPS, Claims
 from leaveout.bab.native.files.certificate import CertificateBook
 from leaveout.bab.native.files.proved_points import FamilySource, Source, prove_points
 from leaveout.bab.native.files.records import Record
-from leaveout.bab.native.search import searched
+from leaveout.bab.native.search import search_question
 from leaveout.encoders import Box, Choices
 from leaveout.encoders.query import Application, Case, Condition, Form, Query
 from leaveout.models import Family, Members, Network, load_family, load_network, save_family_file
@@ -292,7 +292,7 @@ def asked(folder: Path, kind: str, seed: int) -> Asked:
     if not found.decides:
         return found
     limits = NativeOptions(nodes=NODES * len(found.cases), gap=0.05, steps=STEPS)
-    bound = searched(Claims(join_claim(found.query, found.cases)), limits, floor=-np.inf)
+    bound = search_question(Claims(join_claim(found.query, found.cases)), limits, floor=-np.inf)
     room = max(bound.upper, 0.0) + 0.02
 
     def lower(form: Form) -> Form:
@@ -320,7 +320,9 @@ def write_asked(
     options = NativeOptions(nodes=limit, gap=gap, steps=STEPS, certificate=True)
     claims, records = Claims(join_claim(given.query, given.cases)), list[Record]()
     floor = BELOW if given.decides else -np.inf
-    found = searched(claims, options, floor=floor, decide=given.decides, proofs=records.extend)
+    found = search_question(
+        claims, options, floor=floor, decide=given.decides, proofs=records.extend
+    )
     proved = prove_points(
         "claim", found.upper, claims, records, given.sources, decides=given.decides
     )

@@ -35,7 +35,7 @@ from leaveout.models.train.job import settings_of
 from leaveout.specs import check, parse
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.points.sentences import cells_of, outside_box, record
-from leaveout.verifier.reading import read_spec
+from leaveout.verifier.read_spec import read_spec
 
 _WORDS = st.text(st.characters(categories=("L", "P", "S")), min_size=1, max_size=6).map(
     lambda text: f"w{text}"

@@ -16,7 +16,7 @@ from leaveout.bab.native.case_bounds import Propagation
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Condition, Form, Query
 from leaveout.models import load_network
-from leaveout.verifier import sharing
+from leaveout.verifier import time_sharing as sharing
 from leaveout.verifier.run import verify
 
 from support import networks

@@ -12,7 +12,7 @@ from leaveout.specs import check, parse
 from leaveout.verifier.engines import Context, engines
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.points.idp import Decider
-from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.run import verify
 from leaveout.verifier.statements import Statements
 

@@ -20,7 +20,7 @@ from leaveout.models import confidence, load_family_file, load_network
 from leaveout.specs import Call, Let, ListOf, Name, Number, Option, Spec, check, parse
 from leaveout.verifier.cli.result_table import _scope
 from leaveout.verifier.points.inputs import InputReader
-from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.resolve_names import Resolver
 
 from support.files import BOUND, write_question
 

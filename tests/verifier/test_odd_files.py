@@ -25,7 +25,7 @@ from onnx import TensorProto, helper
 
 from leaveout.bab.native.files.archive import Archive
 from leaveout.errors import CheckpointError, LeaveoutError
-from leaveout.files import UnusualFileError, opened, read_whole, refuse_unusual, written_whole
+from leaveout.files import UnusualFileError, open_file, read_whole, refuse_unusual, written_whole
 from leaveout.models import load_network
 from leaveout.models.archive import read_archive
 from leaveout.models.family_file import load_family_file
@@ -174,7 +174,7 @@ def test_what_becomes_a_pipe_between_looking_and_opening_is_refused(
 
     monkeypatch.setattr(os, "open", swapped)
     with pytest.raises(UnusualFileError, match="is a pipe"):
-        opened(path, 10)
+        open_file(path, 10)
 
 
 def test_a_file_that_grows_while_it_is_read_is_read_no_further(

@@ -19,7 +19,7 @@ from leaveout.specs import (
 )
 from leaveout.verifier.cli.app import run
 from leaveout.verifier.plan import plan
-from leaveout.verifier.reading import read_spec
+from leaveout.verifier.read_spec import read_spec
 
 from support.files import BOUND, write_question
 

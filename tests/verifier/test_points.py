@@ -15,7 +15,7 @@ import pytest
 from leaveout.bab.joint_claim import FormErrors, join_claim
 from leaveout.bab.native.claims import Claims
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.search import searched
+from leaveout.bab.native.search import search_question
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Case, Condition, Form, Query
 from leaveout.errors import FamilyError
@@ -250,14 +250,14 @@ def test_all_members_at_once_are_bounded_as_one_by_one(seed):
         worst = max(worst, float(np.abs(scores - own).max()))
         most = max(most, float(scores[scores[:, 0] >= scores[:, 1], 2].max(initial=-math.inf)))
     options = NativeOptions(nodes=20_000, steps=40)
-    found = searched(Claims(join_claim(query, cases)), options, floor=-math.inf)
+    found = search_question(Claims(join_claim(query, cases)), options, floor=-math.inf)
     assert found.upper >= worst
     assert found.closed and found.lower >= worst - 0.02 * abs(worst)
     one = Query((box,), (Application(network, 0, family=0),), (), families=(members,))
     # Of the members alone, under a condition of their own.
     ahead = Condition(Form((), ((0, 0, 1.0), (0, 1, -1.0))))
     alone = [Case((ahead,), (Form((), ((0, 2, 1.0),)),))]
-    found = searched(Claims(join_claim(one, alone)), options, floor=-math.inf)
+    found = search_question(Claims(join_claim(one, alone)), options, floor=-math.inf)
     assert found.upper >= most
     assert found.lower <= found.upper
 

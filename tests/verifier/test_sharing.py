@@ -6,14 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from leaveout.verifier.sharing import Clock, in_turn
+from leaveout.verifier.time_sharing import Clock, in_turn
 
 
 @pytest.fixture
 def now(monkeypatch):
     now = SimpleNamespace(value=0.0, perf_counter=lambda: now.value)
     monkeypatch.setattr("leaveout.deadline.time", now)
-    monkeypatch.setattr("leaveout.verifier.sharing.time", now)
+    monkeypatch.setattr("leaveout.verifier.time_sharing.time", now)
     return now
 
 

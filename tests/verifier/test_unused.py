@@ -11,7 +11,7 @@ import pytest
 from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.run import verify
-from leaveout.verifier.unused import USED, in_vain
+from leaveout.verifier.unused_options import USED, in_vain
 
 from support.files import BOUND, write_question
 from support.votes import random_ballots

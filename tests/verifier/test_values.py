@@ -17,7 +17,7 @@ from leaveout.models import Network
 from leaveout.specs import Function, Parameter, Type, check, functions, parse
 from leaveout.specs.deciders import Arguments, Bounds, Decided
 from leaveout.specs.types import BOOLEAN, FAMILY, INPUTS, LABEL, LIST, NETWORK, NUMBER, TEXT
-from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.values.decider import ValueDecider, is_value_claim
 from leaveout.verifier.values.ranges import Range, compare
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from leaveout.encoders.votes.attack import rescored
+from leaveout.encoders.votes.attack import recount
 from leaveout.encoders.votes.knapsack import UNBOUNDED, knapsack_attack, knapsack_radius
 from leaveout.encoders.votes.plurality import plurality_attack, plurality_radii
 from leaveout.encoders.votes.tally import tally
@@ -70,7 +70,7 @@ def test_one_part_more_than_the_radius_changes_the_answer():
             attack = plurality_attack(votes, tallied, point)
             assert attack.edits == len(set(attack.members)) == radii[point] + 1
             assert attack.before == tallied.predictions[point]
-            assert rescored(votes[point], labels, attack) == attack.after != attack.before
+            assert recount(votes[point], labels, attack) == attack.after != attack.before
 
 
 def thresholds_of(rng, votes, labels, *, never):
@@ -101,7 +101,7 @@ def test_knapsack_is_the_cheapest_of_every_attack():
             assert cheapest == UNBOUNDED + 1
             continue
         assert attack.edits == cheapest
-        assert rescored(votes[0], labels, attack) == attack.after != attack.before
+        assert recount(votes[0], labels, attack) == attack.after != attack.before
         spent = thresholds[0][list(attack.members), list(attack.votes)]
         assert (spent > 0).all()
         assert spent.sum() == cheapest

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from leaveout.verifier.checker.claim_words import PointsSubject
 from leaveout.verifier.checker.container import Certificate, read_certificate
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.leaks import Leaks, prepared
+from leaveout.verifier.checker.leaks import Leaks, prepare_leaks
 from leaveout.verifier.checker.manifest import ClaimPart, ResultPart
 from leaveout.verifier.checker.points import read_points
 from leaveout.verifier.checker.question import read_question
@@ -20,8 +21,7 @@ from leaveout.verifier.checker.readers import Given, Shelf
 from leaveout.verifier.checker.spaces import Space
 from leaveout.verifier.checker.subject import Subject
 from leaveout.verifier.checker.tree import Tree, make_tree
-from leaveout.verifier.checker.walk import Walk
-from leaveout.verifier.checker.words import PointsSubject
+from leaveout.verifier.checker.tree_walk import Walk
 
 __all__ = ["Checked", "check"]
 
@@ -136,7 +136,7 @@ class _Checker:
             asked = self.certificate.manifest.questions[result.question]
             folder = self.certificate.path.parent
             question = read_question(asked, folder, self._given)
-            self._ready[result.question] = prepared(question)
+            self._ready[result.question] = prepare_leaks(question)
         ready, label = self._ready[result.question], result.label
         tree = make_tree(ready.tree(part, label), ready.shape(label), result.upper)
         self._walk(tree, iter([ready.space(label)]), result.name, label, result.upper)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 
-from leaveout.files import ARCHIVE, opened
+from leaveout.files import ARCHIVE, open_file
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.manifest import FilePart
 
@@ -71,7 +71,7 @@ def _same(path: Path, part: FilePart, what: str) -> None:
 
 def _digest(path: Path) -> str:
     digest = hashlib.sha256()
-    with opened(path, ARCHIVE) as stream:
+    with open_file(path, ARCHIVE) as stream:
         while block := stream.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()

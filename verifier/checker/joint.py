@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from leaveout.models import Members
 from leaveout.models.stack import Layer, Stack
 
-__all__ = ["Joint", "Others", "Part", "Place", "Spot", "joined"]
+__all__ = ["Joint", "Others", "Part", "Place", "Spot", "join_parts"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -135,7 +135,7 @@ class Joint:
         return any(place.second for place in self.places)
 
 
-def joined(parts: Sequence[Part], widths: Sequence[int], *, near: bool) -> Joint:
+def join_parts(parts: Sequence[Part], widths: Sequence[int], *, near: bool) -> Joint:
     """Lay networks out over the joint input of their points.
 
     Two of one architecture, at most one of them a family's, are the first and the second network;

@@ -21,7 +21,7 @@ from leaveout.verifier.checker.rows import CaseRows, stacked_rows
 from leaveout.verifier.checker.spaces import Asked, Space
 from leaveout.verifier.checker.tree import ROOT, Shape
 
-__all__ = ["Leaks", "prepared"]
+__all__ = ["Leaks", "prepare_leaks"]
 
 Floats = NDArray[np.float64]
 
@@ -164,7 +164,7 @@ class _LeakErrors:
         return np.column_stack([*(own for _ in self.others), other])
 
 
-def prepared(question: Question) -> Leaks:
+def prepare_leaks(question: Question) -> Leaks:
     """Bound everything once.
 
     Raises

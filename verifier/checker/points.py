@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.inputs import Inputs, Table, read_box
 from leaveout.verifier.checker.intervals import start
-from leaveout.verifier.checker.joint import Joint, Part, joined
+from leaveout.verifier.checker.joint import Joint, Part, join_parts
 from leaveout.verifier.checker.layout import SetStore, make_net
 from leaveout.verifier.checker.manifest import CasePart, ClaimPart, FormPart
 from leaveout.verifier.checker.pointwise import (
     Applied,
     FormErrors,
-    applied,
+    read_application,
     whole_form_errors,
 )
 from leaveout.verifier.checker.readers import Reader, Shelf
 from leaveout.verifier.checker.rounding import UNIT
-from leaveout.verifier.checker.rows import CaseRows, added, stacked_rows
+from leaveout.verifier.checker.rows import CaseRows, add_sums, stacked_rows
 from leaveout.verifier.checker.spaces import Space
 from leaveout.verifier.checker.tree import Shape
 
@@ -64,7 +64,7 @@ class Points:
     def applied(self) -> tuple[Applied, ...]:
         """Every application on its own."""
         return tuple(
-            applied(reader, each.point, self.inputs[each.point])
+            read_application(reader, each.point, self.inputs[each.point])
             for reader, each in zip(self.readers, self.part.applications, strict=True)
         )
 
@@ -73,7 +73,7 @@ class Points:
             Part(reader.stack, each.point, reader.members)
             for reader, each in zip(self.readers, self.part.applications, strict=True)
         ]
-        return joined(parts, [len(each.lower) for each in self.inputs], near=near)
+        return join_parts(parts, [len(each.lower) for each in self.inputs], near=near)
 
     @property
     def members(self) -> int:
@@ -214,7 +214,7 @@ class Points:
         change, slip = np.zeros_like(scores), np.zeros_like(scores)
         for place, each in zip(joint.places, own, strict=True):
             at = slice(place.start, place.start + each.shape[1])
-            scores[:, at], slipped = added(scores[:, at], each)
+            scores[:, at], slipped = add_sums(scores[:, at], each)
             slip[:, at] += slipped
             if place.second:
                 change[:, at] += each

@@ -25,7 +25,7 @@ from leaveout.verifier.checker.regional import whole_bounds
 from leaveout.verifier.checker.rounding import UNIT, gamma
 from leaveout.verifier.checker.spaces import Asked
 
-__all__ = ["Applied", "FormErrors", "applied", "whole_form_errors"]
+__all__ = ["Applied", "FormErrors", "read_application", "whole_form_errors"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -180,7 +180,7 @@ class _AnyOf:
         return found
 
 
-def applied(reader: Reader, point: int, inputs: Inputs) -> Applied:
+def read_application(reader: Reader, point: int, inputs: Inputs) -> Applied:
     """Bound what is applied to a point once over all of the point's inputs."""
     one = _One.of(reader.graph, reader.stack, reader.parameters, point, inputs)
     return one if reader.members is None else _AnyOf(reader, reader.members, one)

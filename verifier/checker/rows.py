@@ -15,7 +15,7 @@ from leaveout.verifier.checker.intervals import Start
 from leaveout.verifier.checker.layout import Net
 from leaveout.verifier.checker.rounding import UNIT, gamma
 
-__all__ = ["CaseRows", "Combined", "Rows", "added", "stacked_rows"]
+__all__ = ["CaseRows", "Combined", "Rows", "add_sums", "stacked_rows"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -120,8 +120,8 @@ class Rows:
         constant, charge = self.constant[first], self.placed[first]
         for each in others:
             inputs, constant = inputs + self.inputs[each], constant + self.constant[each]
-            scores, slip = added(scores, self.scores[each])
-            change, slip_d = added(change, self.change[each])
+            scores, slip = add_sums(scores, self.scores[each])
+            change, slip_d = add_sums(change, self.change[each])
             charge = charge + self.placed[each] + slip @ self.terms + slip_d @ self.terms_d
         return Combined(inputs, scores, change, constant + (1.0 + 8 * UNIT) * charge)
 
@@ -206,7 +206,7 @@ def stacked_rows(cases: Sequence[CaseRows], net: Net, start: Start) -> Rows:
     )
 
 
-def added(first: Floats, second: Floats) -> tuple[Floats, Floats]:
+def add_sums(first: Floats, second: Floats) -> tuple[Floats, Floats]:
     """Return a sum, and how far rounding moved it, exactly (Knuth's two-sum)."""
     total = first + second
     part = total - first

@@ -73,7 +73,7 @@ def vnnlib(
     from leaveout.verifier.cli.clock import since_start
     from leaveout.verifier.cli.target import reader_may_leave
     from leaveout.verifier.points.query import decide
-    from leaveout.verifier.warming import warmed
+    from leaveout.verifier.warm_up import warm
 
     if result is not None:
         _refuse_unusable(result)
@@ -83,7 +83,7 @@ def vnnlib(
     reading = load_query(query, network)
     seconds = None if time is None else max(1e-3, time - since_start())
     # What is done once for all runs is not charged to the first.
-    warmed(["points"], _say)
+    warm(["points"], _say)
     with _progress() as progress:
         if target is None:
             decision = decide(reading.query, seconds=seconds, seed=seed, progress=progress)

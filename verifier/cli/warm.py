@@ -31,9 +31,9 @@ def warm(
 
     Exit status: 0 all is compiled and kept, 2 no folder to keep it in can be written.
     """
-    from leaveout.compiling import can_keep, watched
+    from leaveout.compiling import can_keep, watch_compiling
     from leaveout.errors import LeaveoutError
-    from leaveout.verifier.warming import KERNELS
+    from leaveout.verifier.warm_up import KERNELS
 
     if not can_keep():
         raise LeaveoutError(
@@ -44,7 +44,7 @@ def warm(
         raise LeaveoutError(f"no kernel {unknown[0]!r}; there are {', '.join(KERNELS)}")
     for name in kernels or KERNELS:
         sys.stderr.write(f"leaveout: compiling {name.replace('_', ' ')}\n")
-        with watched() as found:
+        with watch_compiling() as found:
             KERNELS[name]()
         sys.stdout.write(f"{name:20s}{found.functions:5d} functions compiled\n")
     raise typer.Exit(0)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab import Instance
+from leaveout.verifier.guard.agreement import Crowd
 from leaveout.verifier.guard.bounds import ProvedBounds
-from leaveout.verifier.guard.crowd import Crowd
 
 __all__ = ["Finding", "Glance", "LeakTest"]
 

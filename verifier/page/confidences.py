@@ -19,7 +19,7 @@ from leaveout.verifier.page.errors import PageError
 from leaveout.verifier.page.model import Confidences, Run
 from leaveout.verifier.page.points import PointsFile
 from leaveout.verifier.points.leak_statements import IdpStatement, recognise
-from leaveout.verifier.reading import Reading, read_spec
+from leaveout.verifier.read_spec import Reading, read_spec
 from leaveout.verifier.report import BoxRecord, Result
 
 __all__ = ["confidences"]

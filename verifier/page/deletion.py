@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from leaveout.references import referred
+from leaveout.references import find_reference
 from leaveout.specs import Function
 from leaveout.verifier.amounts import bound, percent, plain
 from leaveout.verifier.page.facts import facts as listed
@@ -47,7 +47,7 @@ def _shown_by(function: Function | None, name: str, found: Sequence[Facts]) -> H
     made = None
     if function is not None and function.facts is not None:
         facts = function.facts
-        made = brought(function, "facts", lambda: cast("_Show", referred(facts))(found))
+        made = brought(function, "facts", lambda: cast("_Show", find_reference(facts))(found))
     return (
         made if isinstance(made, Html) else joined(_plainly(name, each) for each in found[:_OPEN])
     )

@@ -14,7 +14,7 @@ import msgspec
 from leaveout.files import RESULTS, read_whole
 from leaveout.verifier.page.errors import PageError
 from leaveout.verifier.page.model import Run
-from leaveout.verifier.page.written import read_specification
+from leaveout.verifier.page.spec_text import read_specification
 from leaveout.verifier.report import CurveRecord, GroupsRecord, Report, Result, TraceRecord
 
 __all__ = ["load"]

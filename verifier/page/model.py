@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from leaveout.specs import Confident, Function, functions
 from leaveout.verifier.amounts import MISSING
-from leaveout.verifier.page.written import Specification, Written
+from leaveout.verifier.page.spec_text import Specification, Written
 from leaveout.verifier.report import BoxRecord, Report, Result, Verdict
 
 __all__ = ["Confidences", "Page", "Run", "Statement", "label", "overall"]

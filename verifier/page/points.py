@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import LeaveoutError
-from leaveout.files import ARCHIVE, opened
+from leaveout.files import ARCHIVE, open_file
 from leaveout.models.archive import read_archive
 from leaveout.models.table import Table, read_table
 from leaveout.models.train.encoding import Encoding, encode_rows
@@ -66,7 +66,7 @@ class PointsFile:
         """
         path = Path(text)
         try:
-            with opened(path, ARCHIVE) as stream:
+            with open_file(path, ARCHIVE) as stream:
                 start = stream.read(len(_ZIP))
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error

@@ -6,7 +6,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from leaveout.files import RESULTS, opened, written_whole
+from leaveout.files import RESULTS, open_file, written_whole
 from leaveout.verifier.page.document import MARK
 from leaveout.verifier.page.errors import PageError
 
@@ -74,7 +74,7 @@ def _refuse_unusable(path: Path) -> None:
         return
     if not path.is_file():
         raise PageError(f"-o {path}: is not an ordinary file")
-    with opened(path, RESULTS) as stream:
+    with open_file(path, RESULTS) as stream:
         start = stream.read(_LOOKED_AT)
     if start and MARK.encode() not in start:
         raise PageError(

@@ -12,7 +12,7 @@ from leaveout.verifier.points.pieces import (
     Pieces,
     TooManyError,
     Varying,
-    added,
+    add_pieces,
     scaled,
 )
 
@@ -102,7 +102,7 @@ def compare(left: Pieces, operator: str, right: Pieces) -> Cases:
     if operator in {"<", "<="}:
         left, right = right, left
     strict = operator in {"<", ">"}
-    difference = added(left, scaled(right, Fraction(-1)))
+    difference = add_pieces(left, scaled(right, Fraction(-1)))
     parts: list[Cases] = []
     for row in difference:
         tests = [Test(lin, strict) for lin in row]

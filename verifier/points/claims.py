@@ -10,7 +10,7 @@ from typing import cast
 
 from leaveout.encoders import Box
 from leaveout.models import Network
-from leaveout.references import referred
+from leaveout.references import find_reference
 from leaveout.specs import (
     And,
     Arithmetic,
@@ -26,8 +26,8 @@ from leaveout.specs import (
 from leaveout.specs.table.functions import Bound
 from leaveout.specs.types import LABEL
 from leaveout.verifier.points.cases import OPPOSITE, Cases, Comparison, all_of, any_of, compare
-from leaveout.verifier.points.pieces import Lin, Pieces, added, plain, scaled
-from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.points.pieces import Lin, Pieces, add_pieces, plain, scaled
+from leaveout.verifier.resolve_names import Resolver
 
 __all__ = ["ClaimReader", "Reading"]
 
@@ -107,7 +107,7 @@ class ClaimReader:
         if forms is None:
             wrong = f"{node.function} cannot be decided over points and networks"
             raise self.resolver.fail(node, wrong, _CURE)
-        return cast("Reading", referred(forms))(self, node, self.resolver.given(node))
+        return cast("Reading", find_reference(forms))(self, node, self.resolver.given(node))
 
     def _equal(self, left: Expression, right: Expression, unequal: bool) -> Cases:
         """Return when two labels are equal, or not."""
@@ -162,7 +162,7 @@ class ClaimReader:
     def _arithmetic(self, node: Arithmetic) -> Pieces:
         if node.operator in {"+", "-"}:
             sign = Fraction(1 if node.operator == "+" else -1)
-            return added(self.number(node.left), scaled(self.number(node.right), sign))
+            return add_pieces(self.number(node.left), scaled(self.number(node.right), sign))
         left, right = self._constant(node.left), self._constant(node.right)
         if node.operator == "*" and left is not None:
             return scaled(self.number(node.right), left)

@@ -17,7 +17,7 @@ from leaveout.bab.native.claims import BELOW, STEPS, Claims
 from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.groups import Group
-from leaveout.bab.native.search import searched
+from leaveout.bab.native.search import search_question
 from leaveout.specs import Guarantee
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.points.job import Asked, FormulaJob
@@ -26,9 +26,9 @@ from leaveout.verifier.points.sentences import box_record, groups_record
 from leaveout.verifier.points.solved import Solved
 from leaveout.verifier.points.trace import Trace
 from leaveout.verifier.report import ExampleRecord, GroupsRecord, Result, TraceRecord
-from leaveout.verifier.sharing import Clock, in_turn
+from leaveout.verifier.time_sharing import Clock, in_turn
 
-__all__ = ["claimed", "decide_formula"]
+__all__ = ["decide_formula", "make_claims"]
 
 StatementProgress = Callable[[str, Progress], None]
 
@@ -36,7 +36,7 @@ _SAME = 1e-9
 """Bounds so close are equal, also where both are about 0."""
 
 
-def claimed(asked: Asked, seed: int) -> Claims:
+def make_claims(asked: Asked, seed: int) -> Claims:
     """Return a question of a statement as the engine takes it.
 
     Raises
@@ -128,7 +128,7 @@ class _Decision:
         if not asked.cases:
             self.clock.skip(1)
             return self._take(asked, _unsearched(-math.inf, closed=True))
-        own = claimed(asked, self.options.seed)
+        own = make_claims(asked, self.options.seed)
         share = self.clock.next()
         # The first is looked at even where there is no time: one point that counts is a bound.
         if self.clock.interrupted or (share == 0.0 and asked is not self.questions[0]):
@@ -142,7 +142,7 @@ class _Decision:
 
         kept, records, groups = self.solved is not None, list[Record](), list[Group]()
         options = replace(self.options.native(share), steps=STEPS, certificate=kept)
-        found = searched(
+        found = search_question(
             own, options, floor=floor, decide=self.decides, progress=report,
             checkpoint=self.checkpoints(asked), proofs=records.extend,
             groups=groups.extend if asked.shared and not self.decides else None,

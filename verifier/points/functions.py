@@ -8,7 +8,7 @@ from leaveout.specs import Call, Expression, ListOf
 from leaveout.specs.table.functions import Bound
 from leaveout.verifier.points.cases import Cases, Comparison, Test
 from leaveout.verifier.points.claims import ClaimReader
-from leaveout.verifier.points.pieces import Lin, Pieces, added, greatest, least, plain, scaled
+from leaveout.verifier.points.pieces import Lin, Pieces, add_pieces, greatest, least, plain, scaled
 
 __all__ = [
     "absolute", "confidence", "difference", "distance", "feature", "label", "same_except", "score",
@@ -65,7 +65,7 @@ def distance(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
     """Read the largest difference of the features of two points."""
     sides = [_coordinates(reader, given[name]) for name in ("point", "other")]
     _refuse_apart(reader, node, *map(len, sides))
-    return _largest([added(a, scaled(b, _MINUS)) for a, b in zip(*sides, strict=True)])
+    return _largest([add_pieces(a, scaled(b, _MINUS)) for a, b in zip(*sides, strict=True)])
 
 
 def same_except(reader: ClaimReader, node: Call, given: Bound) -> list[Comparison]:

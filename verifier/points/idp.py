@@ -37,8 +37,8 @@ from leaveout.verifier.points.sentences import (
 )
 from leaveout.verifier.points.trace import Trace
 from leaveout.verifier.report import GroupsRecord, Result, TraceRecord
-from leaveout.verifier.resolve import Resolver
-from leaveout.verifier.sharing import Clock, in_turn
+from leaveout.verifier.resolve_names import Resolver
+from leaveout.verifier.time_sharing import Clock, in_turn
 
 __all__ = ["Decider", "Job", "StatementProgress"]
 

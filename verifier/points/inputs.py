@@ -15,7 +15,7 @@ from leaveout.specs import Call, Expression, ListOf, Text
 from leaveout.specs.table.functions import Bound
 from leaveout.specs.table.listed import LARGEST, Listed, Lists, Reader, Row, Unknown
 from leaveout.specs.text.errors import Slip
-from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.resolve_names import Resolver
 
 __all__ = ["InputReader"]
 

@@ -23,7 +23,7 @@ from leaveout.verifier.points.cases import Case
 from leaveout.verifier.points.claims import ClaimReader
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.points.pieces import Lin, TooManyError
-from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.resolve_names import Resolver
 
 __all__ = ["Asked", "FormulaJob", "load_formula", "why_no_formula"]
 

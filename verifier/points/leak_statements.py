@@ -17,7 +17,7 @@ from leaveout.specs import (
     Implies,
     Name,
 )
-from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.resolve_names import Resolver
 
 __all__ = ["IdpStatement", "recognise"]
 

@@ -9,7 +9,7 @@ from functools import cached_property
 
 __all__ = [
     "MOST", "Lin", "Pieces", "TooManyError", "Varying",
-    "added", "greatest", "least", "plain", "scaled",
+    "add_pieces", "greatest", "least", "plain", "scaled",
 ]  # fmt: skip
 
 MOST = 4096
@@ -116,7 +116,7 @@ def _distinct(pieces: Pieces) -> Pieces:
     return tuple(kept)
 
 
-def added(first: Pieces, second: Pieces) -> Pieces:
+def add_pieces(first: Pieces, second: Pieces) -> Pieces:
     """Return the sum of two numbers."""
     if len(first) * len(second) > MOST:
         raise TooManyError(f"more than {MOST:,} linear pieces")

@@ -16,7 +16,7 @@ from leaveout.bab.joint_claim import join_claim
 from leaveout.bab.native.claims import BELOW, STEPS, Claims
 from leaveout.bab.native.files.proved_points import Source
 from leaveout.bab.native.files.records import Record
-from leaveout.bab.native.search import searched
+from leaveout.bab.native.search import search_question
 from leaveout.encoders.query import Case, Query
 from leaveout.verifier.points.solved import Solved
 from leaveout.verifier.report import Verdict
@@ -92,7 +92,7 @@ def decide(
     if not cases:
         return Decision("proved", None, None, None, -math.inf, -math.inf, 0.0)
     claims, records = Claims(join_claim(query, cases), seed=seed), list[Record]()
-    found = searched(
+    found = search_question(
         claims,
         NativeOptions(seconds, gap, steps=STEPS, seed=seed, certificate=solved is not None),
         floor=-math.inf if worst else BELOW,

@@ -7,15 +7,15 @@ import operator
 from typing import cast
 
 from leaveout.errors import LeaveoutError
-from leaveout.references import referred
+from leaveout.references import find_reference
 from leaveout.specs import Call, Function
 from leaveout.specs.deciders import Arguments, Bounds, Curve, Decided, Decider, Facts
 from leaveout.specs.table.functions import is_built_in
 from leaveout.specs.types import BOOLEAN, NUMBER
 from leaveout.verifier.report import Fact, FactsRecord
-from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.values.ranges import Range
-from leaveout.verifier.values.verdicts import StoppedError, reasoned
+from leaveout.verifier.values.verdicts import StoppedError, with_reason
 
 __all__ = ["DeciderCalls"]
 
@@ -66,7 +66,7 @@ class DeciderCalls:
         """
         who = _named(function)
         try:
-            found = cast("Decider", referred(function.decider))(given)
+            found = cast("Decider", find_reference(function.decider))(given)
         except LeaveoutError as error:
             raise self._resolver.fail(node, f"{function.name}: {error}") from None
         except TimeoutError:
@@ -89,7 +89,7 @@ class DeciderCalls:
         if function.result == NUMBER:
             if not isinstance(found, Bounds):
                 raise ValueError(f"expected Bounds, got {_kind(found)}")
-            reason = reasoned(found.reason, f"the bounds of {function.name} differ")
+            reason = with_reason(found.reason, f"the bounds of {function.name} differ")
             self._note(function, found.note)
             return Range.between(found.lower, found.upper, reason, found.evidence)
         if function.result == BOOLEAN:
@@ -101,7 +101,7 @@ class DeciderCalls:
                 raise ValueError("'refuted' needs a witness")
             self._note(function, found.note)
             if found.verdict == "unknown":
-                reason = reasoned(found.reason, f"{function.name} does not tell")
+                reason = with_reason(found.reason, f"{function.name} does not tell")
                 return Decided("unknown", reason)
             return found
         if found is None:

@@ -30,12 +30,12 @@ from leaveout.verifier.report import (
     Result,
     Verdict,
 )
-from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.values.evaluate import Valuation
-from leaveout.verifier.values.finds import Boundary, Sought, State, sought, state_of
+from leaveout.verifier.values.find_number import Boundary, Sought, State, sought, state_of
 from leaveout.verifier.values.ranges import Range
 from leaveout.verifier.values.reachable import lets_named, reachable
-from leaveout.verifier.values.verdicts import StoppedError, reasoned
+from leaveout.verifier.values.verdicts import StoppedError, with_reason
 
 __all__ = ["ValueDecider", "is_solved", "is_value_claim"]
 
@@ -268,7 +268,7 @@ class ValueDecider:
         asked = self._sought[statement.name]
         if asked.parameter is None:
             value = self._valuation.number(asked.value, {})
-            reason = "" if _agree(value) else reasoned(value.reason)
+            reason = "" if _agree(value) else with_reason(value.reason)
             return _Found("unknown" if reason else "proved", value.floats, reason)
         near = "proved" if statement.direction == "greatest" else "refuted"
         reasons: list[str] = []
@@ -314,7 +314,7 @@ def _answer(statement: Find, boundary: Boundary, reason: str) -> _Found:
             return _Found("proved", (lower, upper))
     elif not reason and near is not None:
         reason = f"numerical: nothing changes up to {near:.15g}, where the search ends"
-    return _Found("unknown", (lower, upper), reasoned(reason, "the search ended too early"))
+    return _Found("unknown", (lower, upper), with_reason(reason, "the search ended too early"))
 
 
 def _agree(value: Range) -> bool:

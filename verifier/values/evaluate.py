@@ -35,11 +35,18 @@ from leaveout.specs.deciders import Arguments, Decided
 from leaveout.specs.types import FAMILY, INPUTS, LABEL, NUMBER
 from leaveout.specs.typing.infer import brief
 from leaveout.verifier.points.inputs import InputReader
-from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.values.calls import DeciderCalls
 from leaveout.verifier.values.ranges import Range, compare
 from leaveout.verifier.values.reachable import mentions, network_calls
-from leaveout.verifier.values.verdicts import PROVED, StoppedError, both, either, negated, reasoned
+from leaveout.verifier.values.verdicts import (
+    PROVED,
+    StoppedError,
+    both,
+    either,
+    negated,
+    with_reason,
+)
 
 __all__ = ["Bindings", "Valuation"]
 
@@ -193,7 +200,7 @@ class Valuation:
         ]
         words = " and ".join(facts) or f"{node} does not hold"
         if holds is None:
-            kind, _, why = reasoned(left.reason or right.reason).partition(":")
+            kind, _, why = with_reason(left.reason or right.reason).partition(":")
             return Decided("unknown", f"{kind}: {words}{';' if why else ''}{why}")
         shown = [side.evidence() for side in (left, right) if side.evidence is not None]
         told = "; ".join(dict.fromkeys([words, *(each.words for each in shown if each.words)]))

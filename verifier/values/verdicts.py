@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from leaveout.specs.deciders import Decided
 
-__all__ = ["PROVED", "StoppedError", "both", "either", "negated", "reasoned"]
+__all__ = ["PROVED", "StoppedError", "both", "either", "negated", "with_reason"]
 
 PROVED = Decided("proved")
 
@@ -13,7 +13,7 @@ class StoppedError(Exception):
     """Nothing can be said for a reason that is no mistake, such as the time."""
 
 
-def reasoned(reason: str, default: str = "the bounds do not tell") -> str:
+def with_reason(reason: str, default: str = "the bounds do not tell") -> str:
     """Return a reason that starts as reasons do."""
     if reason.startswith(("time", "solver", "numerical")):
         return reason

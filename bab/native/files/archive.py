@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from leaveout.files import ARCHIVE, opened, written_whole
+from leaveout.files import ARCHIVE, open_file, written_whole
 from leaveout.models.npz import put_array, refusing_damage
 
 __all__ = ["Archive", "DamagedError", "Writer"]
@@ -60,7 +60,7 @@ class Archive:
         try:
             with (
                 refusing_damage(),
-                opened(path, ARCHIVE) as stream,
+                open_file(path, ARCHIVE) as stream,
                 zipfile.ZipFile(stream) as file,
             ):
                 bad = file.testzip()

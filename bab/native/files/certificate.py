@@ -23,7 +23,7 @@ from leaveout.bab.native.files.proof_trees import ProofTree, compact, put_tree
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.leaks import Leaks
 from leaveout.encoders import Box
-from leaveout.files import ARCHIVE, opened, written_whole
+from leaveout.files import ARCHIVE, open_file, written_whole
 from leaveout.models.npz import put_array
 
 __all__ = ["CertificateBook", "FileFacts", "PointsClaim", "box_part", "family_kind", "file_part"]
@@ -279,7 +279,7 @@ def file_part(path: Path, folder: Path, kind: str) -> dict[str, str]:
 
 def _digest(path: Path) -> str:
     digest = hashlib.sha256()
-    with opened(path, ARCHIVE) as stream:
+    with open_file(path, ARCHIVE) as stream:
         while block := stream.read(_BYTES):
             digest.update(block)
     return digest.hexdigest()

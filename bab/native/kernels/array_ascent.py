@@ -13,7 +13,7 @@ from leaveout.bab.native.kernels.array_bounds import (
     branches,
     over_box,
 )
-from leaveout.bab.native.kernels.array_forms import Rows, settled
+from leaveout.bab.native.kernels.array_forms import Rows, settle
 from leaveout.bab.native.kernels.ascent import NOISE
 from leaveout.bab.native.kernels.interface import Work
 
@@ -107,7 +107,7 @@ def ascend(
         now = [
             now[0] - scale[:, :hidden] * move[:, :hidden],
             now[1] - scale[:, hidden:] * move[:, hidden : 2 * hidden],
-            settled(nodes, rows, share),
+            settle(nodes, rows, share),
         ]
     *found, ah, ad = kept
     input_score = _sensitivity(nodes, ah, ad) * (nodes.upper - nodes.lower)

@@ -11,7 +11,7 @@ from leaveout.bab.native.kernels.array_bounds import Array, Nodes, backward, ove
 from leaveout.bab.native.kernels.array_library import Space
 from leaveout.bab.native.kernels.interface import CUT, EMPTY, FARTHEST, OPEN, Batch
 
-__all__ = ["Rows", "form", "gathered", "settled"]
+__all__ = ["Rows", "form", "gathered", "settle"]
 
 
 class Rows(NamedTuple):
@@ -126,7 +126,7 @@ def form(
         for i, own in enumerate(used):
             both = (1.0 - t)[:, None] * own[every, best] + far * pairs[2][i][:, p]
             starts[i] = xp.where(chosen[:, None], both, starts[i])
-    return status, value, (*starts, settled(nodes, rows, share))
+    return status, value, (*starts, settle(nodes, rows, share))
 
 
 def _lines(
@@ -215,7 +215,7 @@ def _blend(
     return low, over_box(xp, at(low), nodes.lower, nodes.upper) + constant
 
 
-def settled(nodes: Nodes, rows: Rows, share: Array) -> Array:
+def settle(nodes: Nodes, rows: Rows, share: Array) -> Array:
     """Move multipliers to numbers that a certificate can hold exactly.
 
     Those of the goals become multiples of 2^-23 whose sum is exactly 1, the others float32 numbers.

@@ -9,10 +9,10 @@ import numpy as np
 
 from leaveout.bab.native.branching import Brancher
 
-__all__ = ["learnt", "relearn"]
+__all__ = ["load_scores", "pack_scores"]
 
 
-def learnt(brancher: Brancher) -> dict[str, Any]:
+def pack_scores(brancher: Brancher) -> dict[str, Any]:
     """Return gains, averages and the state of the generator, in JSON types.
 
     Nothing that is proved rests on them.
@@ -28,7 +28,7 @@ def _plain(value: Any) -> Any:
     return copy.deepcopy(value)
 
 
-def relearn(brancher: Brancher, known: dict[str, Any]) -> None:
+def load_scores(brancher: Brancher, known: dict[str, Any]) -> None:
     """Bring a brancher to where another was; what does not fit is left as it is."""
     for name, value in vars(brancher).items():
         if name not in known:

@@ -20,7 +20,7 @@ from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import Hint, Question
 from leaveout.bab.native.split_race import Race
-from leaveout.bab.native.workers.learnt_scores import learnt, relearn
+from leaveout.bab.native.workers.learnt_scores import load_scores, pack_scores
 from leaveout.deadline import Deadline
 
 __all__ = ["FailedError", "Report", "Worker", "WorkerState"]
@@ -265,7 +265,7 @@ class Worker:
             self.explorer.unresolved,
             self.explorer.bounded,
             self.explorer.name(),
-            learnt(self.explorer.brancher),
+            pack_scores(self.explorer.brancher),
         )
 
     def block(self, number: int) -> Table:
@@ -291,7 +291,7 @@ class Worker:
         explorer.closed = np.maximum(explorer.closed, state.closed)
         explorer.unresolved = max(explorer.unresolved, state.unresolved)
         explorer.bounded += state.bounded
-        relearn(explorer.brancher, state.learnt)
+        load_scores(explorer.brancher, state.learnt)
 
     def add_anchored(self, table: Table, fared: Floats) -> None:
         """Take over some of the anchors of a state."""

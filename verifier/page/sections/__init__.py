@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from leaveout.verifier.page.markup import Html
 from leaveout.verifier.page.model import Page
+from leaveout.verifier.page.sections.bounds_over_time import courses
 from leaveout.verifier.page.sections.confidences import histograms
-from leaveout.verifier.page.sections.courses import courses
 from leaveout.verifier.page.sections.curves import curves
 from leaveout.verifier.page.sections.glance import glance
 from leaveout.verifier.page.sections.groups import groups

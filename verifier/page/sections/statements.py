@@ -11,8 +11,8 @@ from leaveout.verifier.page.markup import Child, Html, code, folded, joined, tag
 from leaveout.verifier.page.model import Page, Run, Statement, label
 from leaveout.verifier.page.prose import in_words, vocabulary
 from leaveout.verifier.page.ranges import ranges
+from leaveout.verifier.page.spec_text import Written
 from leaveout.verifier.page.tables import Column, table
-from leaveout.verifier.page.written import Written
 from leaveout.verifier.report import Result
 
 __all__ = ["statements"]

@@ -30,7 +30,7 @@ from leaveout.verifier.values.votes.counting import (
     fit_for_edits,
     fit_for_relabels,
 )
-from leaveout.verifier.values.votes.telling import (
+from leaveout.verifier.values.votes.sentences import (
     collective_evidence,
     curve_of,
     fallen,

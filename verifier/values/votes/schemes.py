@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab.votes.finite import finite_attack, finite_exact, finite_published
 from leaveout.deadline import Deadline
-from leaveout.encoders.votes.attack import Attack, rescored
+from leaveout.encoders.votes.attack import Attack, recount
 from leaveout.encoders.votes.knapsack import UNBOUNDED, knapsack_attack, knapsack_radius
 from leaveout.encoders.votes.plurality import plurality_attack, plurality_radii
 from leaveout.encoders.votes.run_off import run_off_exact, run_off_predictions, run_off_published
@@ -274,7 +274,7 @@ class RunOffVote(Vote):
 
 def _counted(ballots: Ballots, attack: Attack) -> Attack:
     """Return an attack that a count of the changed votes confirms."""
-    answer = rescored(ballots.votes[attack.point], ballots.labels, attack)
+    answer = recount(ballots.votes[attack.point], ballots.labels, attack)
     if answer != attack.after or answer == attack.before:
         raise AssertionError(f"{attack} was counted as {answer}")
     return attack

@@ -13,7 +13,7 @@ from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.parse import decoded, read_bytes, with_text
 from leaveout.specs.text.place import pointed
 from leaveout.specs.typing.params import Value, shown
-from leaveout.verifier.resolve import Resolver
+from leaveout.verifier.resolve_names import Resolver
 
 __all__ = ["Reading", "read_spec"]
 

@@ -13,7 +13,7 @@ from leaveout.specs import CheckedSpec, Find, Guarantee
 from leaveout.specs.text.tree import Call
 from leaveout.verifier.values.reachable import reachable
 
-__all__ = ["KERNELS", "Say", "kernels_of_values", "warmed"]
+__all__ = ["KERNELS", "Say", "kernels_of_values", "warm"]
 
 Say = Callable[[str], None]
 """Shows a line to whoever waits."""
@@ -25,7 +25,7 @@ _LOST = (
 )
 
 
-def warmed(kernels: Iterable[str], say: Say | None = None) -> float:
+def warm(kernels: Iterable[str], say: Say | None = None) -> float:
     """Compile what is not compiled yet.
 
     Parameters
@@ -43,10 +43,10 @@ def warmed(kernels: Iterable[str], say: Say | None = None) -> float:
     wanted = list(dict.fromkeys(kernels))
     if not wanted:
         return 0.0
-    from leaveout.compiling import can_keep, watched
+    from leaveout.compiling import can_keep, watch_compiling
 
     tell = say or (lambda _: None)
-    with watched(lambda: tell(_FIRST)) as found:
+    with watch_compiling(lambda: tell(_FIRST)) as found:
         for name in wanted:
             KERNELS[name]()
     if found.functions and not can_keep():
@@ -115,7 +115,7 @@ def _forest() -> None:
 
 def _decide(text: str, folder: Path) -> None:
     from leaveout.specs import parse
-    from leaveout.verifier.reading import read_spec
+    from leaveout.verifier.read_spec import read_spec
     from leaveout.verifier.values.decider import ValueDecider
 
     reading = read_spec(parse(text), folder, None)
