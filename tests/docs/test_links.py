@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from functools import cache
 
 import pytest
@@ -59,3 +60,24 @@ def test_every_page_of_the_documentation_is_in_the_contents():
 def test_the_contents_are_four_groups():
     groups = re.findall(r"^## (.+)$", text_of("docs/index.md"), re.MULTILINE)
     assert groups == ["Start", "Guides", "Reference", "Theory and extending"]
+
+
+TO_BE = {
+    "models/rewrites/saturating.py",
+    "models/operators/running.py",
+    "solvers/scipy_milp.py",
+    "bab/native/kernels/sparing.py",
+    "patients.py",
+}
+"""Files that a reader of a recipe, or of the tutorial, makes."""
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if page != "CHANGELOG.md"])
+def test_a_file_of_code_that_a_page_names_is_there(page):
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    files = [f"/{name}" for name in listed.stdout.splitlines()]
+    for name in set(re.findall(r"`([\w/.]+\.py)`", text_of(page))) - TO_BE:
+        end = "/" + name.removeprefix("leaveout/")
+        assert any(file.endswith(end) for file in files), f"{page}: {name}"
