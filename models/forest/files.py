@@ -8,9 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import tokenize
 import zipfile
-import zlib
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,7 @@ from leaveout.files import ARCHIVE, open_file, written_whole
 from leaveout.models.forest.layout import SMALL
 from leaveout.models.forest.plain import Ensemble, PlainTree, Settings
 from leaveout.models.forest.validity import problem_of
-from leaveout.models.npz import refuse_bombs
+from leaveout.models.npz import refuse_bombs, refusing_damage
 
 __all__ = ["load_ensemble", "save_ensemble"]
 
@@ -64,19 +62,6 @@ def _digest(arrays: dict[str, NDArray[Any]]) -> str:
         hashed.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         hashed.update(np.ascontiguousarray(array).tobytes())
     return hashed.hexdigest()
-
-
-_DAMAGED = (
-    EOFError,
-    NotImplementedError,
-    OverflowError,
-    RuntimeError,
-    TypeError,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-"""What numpy and zipfile raise about an archive, beside ``ValueError``."""
 
 
 def save_ensemble(ensemble: Ensemble, path: Path) -> None:
@@ -130,7 +115,11 @@ def load_ensemble(path: Path) -> Ensemble:
         If it cannot be read, is damaged, is of another version, or contradicts itself.
     """
     try:
-        with open_file(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
+        with (
+            refusing_damage(),
+            open_file(path, ARCHIVE) as file,
+            zipfile.ZipFile(file) as archive,
+        ):
             refuse_bombs(archive, os.fstat(file.fileno()).st_size)
             names = archive.namelist()
             if _MANIFEST not in names:
@@ -146,12 +135,10 @@ def load_ensemble(path: Path) -> Ensemble:
         raise ForestError(f"{path}: cannot be read: {error.strerror or error}") from error
     except MemoryError:
         raise ForestError(f"{path}: its arrays do not fit into memory") from None
-    except _DAMAGED as error:
-        raise ForestError(f"{path}: damaged, or not a forest file: {error}") from error
     except ForestError:
         raise
     except ValueError as error:
-        raise ForestError(f"{path}: damaged: {error}") from error
+        raise ForestError(f"{path}: damaged, or not a forest file: {error}") from error
     manifest = _manifest(path, text)
     for name, (dtype, ndim) in _ARRAYS.items():
         array = arrays[name]

@@ -51,7 +51,7 @@ def test_a_recipe_adds_a_kernel(tmp_path):
     copied(tmp_path)
     kernels = tmp_path / "bab" / "native" / "kernels"
     (kernels / "sparing.py").write_text(code)
-    insert(kernels / "__init__.py", "BUILT_IN: Mapping[str, str] = {\n", line)
+    insert(kernels / "registry.py", "BUILT_IN: Mapping[str, str] = {\n", line)
     done = python(tmp_path, "-c", BOUNDS, more=[ROOT / "tests"])
     assert done.stdout == "equal\n", done.stderr
 

@@ -1,0 +1,52 @@
+"""Bound kernels by name: the built-in ones in one table, anyone else's by entry point."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from collections.abc import Mapping
+
+from leaveout.bab.native.kernels.interface import Kernel
+from leaveout.errors import SolverError
+
+__all__ = ["BUILT_IN", "GROUP", "make_kernel"]
+
+GROUP = "leaveout.kernels"
+"""Entry points of kernels from elsewhere."""
+
+BUILT_IN: Mapping[str, str] = {
+    "cpu": "leaveout.bab.native.kernels.cpu:CpuKernel",
+    "torch": "leaveout.bab.native.kernels.arrays:TorchKernel",
+    "numpy": "leaveout.bab.native.kernels.arrays:NumpyKernel",
+}
+
+
+def make_kernel(spec: str, threads: int | None = None) -> Kernel:
+    """Return a kernel by name; ``torch`` takes a GPU where torch sees one.
+
+    Parameters
+    ----------
+    spec : str
+        ``name`` or ``name:device``, for example ``torch:cpu``. Other names than those of
+        `BUILT_IN` are looked for among the entry points ``leaveout.kernels``: classes that are
+        made with ``device`` and ``threads`` and are a `Kernel`. Bounds are as good as the kernel
+        that computes them; a certificate is checked without it.
+    threads : int, optional
+        By default one a core.
+
+    Raises
+    ------
+    SolverError
+        If there is none of that name, or what it needs is not installed.
+    """
+    name, _, device = spec.partition(":")
+    if name in BUILT_IN:
+        module, _, attribute = BUILT_IN[name].partition(":")
+        made: Kernel = getattr(importlib.import_module(module), attribute)(device, threads)
+        return made
+    others = importlib.metadata.entry_points(group=GROUP)
+    for point in others.select(name=name):
+        own: Kernel = point.load()(device, threads)
+        return own
+    known = ", ".join([*BUILT_IN, *sorted(others.names)])
+    raise SolverError(f"unknown kernel {spec!r}; known kernels: {known}")
