@@ -288,7 +288,7 @@ def test_what_rounding_may_do_to_any_member_holds_of_each(seed):
             assert errors.over([form], [box], [index]) <= any_of * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("place", ["join_claim", "searched"])
+@pytest.mark.parametrize("place", ["join_claim", "search_question"])
 def test_ctrl_c_before_a_search_leaves_a_result(tmp_path, monkeypatch, place):
     def stop(*given, **more):
         raise KeyboardInterrupt
