@@ -21,7 +21,7 @@ from leaveout.bab.native.files.proof_trees import Room
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import Hint, Prepared
-from leaveout.bab.native.rounding_bound import ROOM, SMALL_REGION
+from leaveout.bab.native.rounding_bound import SMALL_REGION, with_room
 from leaveout.bab.native.space import Space, make_space
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box, Interval
@@ -230,7 +230,7 @@ class ClaimRounding:
         own = [int(i[0]) for i in claim.joint.members.indices(node.members)]
         found = claim.errors.over(rows, self._boxes(node), own, self._hidden(node))
         errors = node.errors.copy()
-        errors[:count] = np.minimum(errors[:count], ROOM * found)
+        errors[:count] = with_room(found, errors[:count])
         return replace(node, errors=errors, rounding_width=width)
 
     def _boxes(self, node: Node) -> list[Box]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.bab.instance import Instance
 from leaveout.bab.native.nodes import Node
@@ -12,10 +13,18 @@ from leaveout.bab.native.space import Space
 from leaveout.bab.witness import Witness
 from leaveout.encoders import Box, Interval, rounding_error
 
-__all__ = ["ROOM", "SMALL_REGION", "LeakRounding", "rounding_near"]
+__all__ = ["SMALL_REGION", "LeakRounding", "rounding_near", "with_room"]
 
-ROOM = 1.0 + 1e-6
-"""Errors are taken so much larger, for a checker whose own analysis rounds in another way."""
+Floats = NDArray[np.float64]
+
+_ROOM = 1.0 + 1e-3
+"""Errors are taken so much larger: regions and roundings of a checker differ by a little."""
+
+_SHARE = 1e-6
+"""... and at least this share of what they were before, where terms cancel in one analysis."""
+
+_UNDERFLOW = 1e-30
+"""... and larger by this: what is lost to underflow the two count in different places."""
 
 SMALL_REGION = 0.02
 """Widest input of a region that float32 evaluation may keep open."""
@@ -69,10 +78,15 @@ class LeakRounding:
         rivals = [c for c in range(self._instance.labels) if c != label]
         instance = self._instance
         found = rounding_error(instance.own.evaluation(), own, box)
-        errors = np.full_like(node.errors, ROOM * found.of_margins(label, rivals))
+        errors = np.full_like(node.errors, found.of_margins(label, rivals))
         found = rounding_error(instance.others.evaluation(int(node.members[0])), other, box)
-        errors[-1] = ROOM * found.of_margins(label, [rivals[node.case]])
-        return replace(node, errors=np.minimum(node.errors, errors), rounding_width=width)
+        errors[-1] = found.of_margins(label, [rivals[node.case]])
+        return replace(node, errors=with_room(errors, node.errors), rounding_width=width)
+
+
+def with_room(errors: Floats, before: Floats) -> Floats:
+    """Return errors that a checker does not find too small, where they are below those before."""
+    return np.minimum(before, np.maximum(_ROOM * errors, _SHARE * before) + _UNDERFLOW)
 
 
 def rounding_near(instance: Instance, witness: Witness) -> float:

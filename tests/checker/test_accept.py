@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import sys
 
+import numpy as np
+import onnx
 import pytest
 
+import leaveout
+from leaveout.models import save_family_file
+from leaveout.models.onnx_file import network_from
 from leaveout.verifier.checker import check
 
-from support import children
-from support.cases import BruteForce
+from support import children, networks
+from support.cases import BruteForce, family_of
 from support.certificates import Content, write
 
 
@@ -24,6 +29,24 @@ def test_certificates_are_accepted_and_true(tmp_path, start, ties):
         worst = BruteForce.of(written.instance, 4000).best
         for each in found:
             assert each.upper >= worst[each.label], seed
+
+
+@pytest.mark.parametrize("seed", [1, 3, 5])
+def test_errors_of_underflow_alone_are_no_reason_to_reject(tmp_path, seed):
+    """Where most neurons are off, a region's error is what underflow may lose, and little else."""
+    model = networks.disguised(np.random.default_rng(seed))
+    onnx.save(model, tmp_path / "full.onnx")
+    network = network_from(model, "n")
+    family = family_of(np.random.default_rng(2), network, 3, 0.05)
+    save_family_file(tmp_path / "family.npz", family)
+    spec = tmp_path / "test.spec"
+    spec.write_text(
+        'let N = network("full.onnx")\nlet F = family("family.npz")\nlet X = box(0, 1)\n'
+        "find bound: least b per label such that\n"
+        "    forall x in X, M in F: confidence(N, x) > b => label(M, x) == label(N, x)\n"
+    )
+    leaveout.verify(spec, certificate=tmp_path / "proof.cert")
+    assert len(check(tmp_path / "proof.cert")) == 3
 
 
 def test_ties_sets_inputs_and_regions_taken_back_are_all_met(tmp_path):
