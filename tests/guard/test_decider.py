@@ -43,6 +43,15 @@ def test_proved(folder):
     assert any("whether every training row has a member is not known" in note for note in notes)
 
 
+@pytest.mark.parametrize(("served_at", "told"), [(0.2, False), (0.5, True)])
+def test_a_claim_about_another_epsilon_than_the_one_served_says_so(folder, grid, served_at, told):
+    with Guard.load(folder / "served", served_at) as guard:
+        guard.answers(grid)
+    result, notes = verify(folder, time=HANGS)
+    assert result.verdict == "proved"
+    assert any("remembers answers drawn with epsilon = 0.5" in note for note in notes) is told
+
+
 def test_higher_bounds_are_proved_too(folder):
     set_upper(folder, lambda upper: upper * 2)
     assert verify(folder, time=HANGS)[0].verdict == "proved"

@@ -48,6 +48,18 @@ def test_a_forest_that_did_not_forget_is_refuted_with_the_place(folder, monkeypa
     assert found.example.words.startswith("T differs from U: ")
 
 
+def test_rows_outside_the_box_of_a_claim_are_counted(folder):
+    held = DareForestClassifier.load(folder / "forest.npz").ensemble().X
+    for low, high in ((-1e6, 1e6), (0, 0.5)):
+        claim = f"same_function(T, T, box({low}, {high}))"
+        outside = 2 * int((~((held >= low) & (held <= high)).all(axis=1)).sum())
+        note = f"{outside:,} of the {2 * len(held):,} rows of the two forests lie outside"
+        (folder / "b.spec").write_text(f'let T = forest("forest.npz") guarantee g: {claim}')
+        report = verify(folder / "b.spec")
+        assert report.results[0].verdict == "proved"
+        assert any(note in each for each in report.notes) is (outside > 0)
+
+
 def test_equal_answers_in_a_box(folder):
     assert result(folder, "same_function(T, T, box(0, 1))").verdict == "proved"
     found = result(folder, "same_function(T, U, box(0, 1))")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from leaveout.models import load_family, load_network
 from leaveout.models.train.export import FAMILY, NETWORK, SPEC
 from leaveout.verifier.guard.bounds import BOUNDS, ProvedBounds, load_bounds
 
-__all__ = ["MEMORY", "Access", "files_of", "load_access"]
+__all__ = ["MEMORY", "Access", "drawn_with", "files_of", "load_access"]
 
 MEMORY = "answers.sqlite"
 """What the memory is called beside the network."""
@@ -72,6 +74,20 @@ def load_access(folder: Path) -> Access:
             f"expected {shape}"
         )
     return Access(folder, make_instance(network, family, bounds.box), bounds)
+
+
+def drawn_with(folder: Path) -> float | None:
+    """Return the epsilon of the answers that a folder's memory keeps; None if that is not known."""
+    path = folder / MEMORY
+    if not path.exists():
+        return None
+    with contextlib.suppress(sqlite3.Error):
+        opened = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        with contextlib.closing(opened) as database:
+            row = database.execute("SELECT epsilon FROM guard").fetchone()
+        if row is not None and isinstance(row[0], float):
+            return row[0]
+    return None
 
 
 def files_of(folder: Path) -> list[Path]:

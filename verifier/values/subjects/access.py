@@ -15,7 +15,7 @@ from leaveout.models import Family
 from leaveout.models.train.encoding import encoding_of
 from leaveout.specs.deciders import Arguments, Decided, Facts
 from leaveout.verifier.amounts import bound
-from leaveout.verifier.guard.access import Access, load_access
+from leaveout.verifier.guard.access import MEMORY, Access, drawn_with, load_access
 from leaveout.verifier.guard.leaks import LeakTest
 from leaveout.verifier.points.sentences import record, without_member
 
@@ -133,6 +133,12 @@ def _notes(served: Access, epsilon: float) -> Iterator[str]:
         f"{len(served.instance.family):,} members; above {listed}{more} (by label) no member is "
         "asked"
     )
+    drawn = drawn_with(served.folder)
+    if drawn is not None and drawn != epsilon:
+        yield (
+            f"{served.folder / MEMORY}: remembers answers drawn with epsilon = {drawn:g}: of what "
+            f"is served there nothing is said by a claim about {epsilon:g}"
+        )
     yield (
         "covered is the removal of one row that has a member, for labels alone, of a network "
         "trained with the same recipe and seed; distinct noised inputs add their epsilons up"

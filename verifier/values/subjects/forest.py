@@ -131,7 +131,7 @@ def same_function(given: Arguments) -> Decided:
     with proving_solver(given.solver) as solver:
         found = compare_answers(answers[0], answers[1], box.lower, box.upper, solver, given.seconds)
     if found.verdict == "alike":
-        return Decided("proved")
+        return Decided("proved", note=_outside(one, other, box))
     if found.verdict == "apart" and found.x is not None:
         if box.choices and not np.array_equal(box.nearest(found.x), found.x):
             reason = "numerical: the forests differ, but at values that are not listed"
@@ -140,6 +140,15 @@ def same_function(given: Arguments) -> Decided:
             "unknown", "numerical: the shares of two labels tie"
         )
     return Decided("unknown", found.reason)
+
+
+def _outside(one: DareForestClassifier, other: DareForestClassifier, box: Box) -> str:
+    """Say how many of the forests' rows a claim about a box leaves out."""
+    rows = np.concatenate([each.ensemble().X for each in (one, other)])
+    left = int(np.count_nonzero(~box.contains(rows)))
+    if not left:
+        return ""
+    return f"{left:,} of the {len(rows):,} rows of the two forests lie outside the set of inputs"
 
 
 _TRIES = 4096
