@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,8 @@ __all__ = ["read_csv"]
 
 _MISSING = {"na", "n/a", "nan", "null", "none", "?", "-"}
 _MOST_CATEGORIES = 50
+_FEW_ROWS = 20
+"""Below, rows with words of their own are no sign of names."""
 
 
 def read_csv(path: Path, label: str | None) -> TrainingData:
@@ -90,6 +93,7 @@ def _column(table: Table, name: str) -> NumberColumn | CategoryColumn:
                 f"{table.at(wrong[0], name)}: {word!r} is not a number while most of the column "
                 "is; mend it, or drop the row or the column"
             )
+        _refuse_names(table, name, cells)
         return CategoryColumn(name, tuple(distinct))
     known = [value for value in values if value is not None]
     for row, value in enumerate(known):
@@ -106,6 +110,18 @@ def _column(table: Table, name: str) -> NumberColumn | CategoryColumn:
     # Further from 0, float64 holds no other numbers.
     whole = max(-low, high) <= 2**53 and all(value.is_integer() for value in known)
     return NumberColumn(name, low, high, whole)
+
+
+def _refuse_names(table: Table, name: str, cells: list[str]) -> None:
+    """Refuse words that mostly stand in one row alone: as features they would publish the rows."""
+    counts = Counter(cells)
+    alone = [row for row, cell in enumerate(cells) if counts[cell] == 1]
+    if len(cells) >= _FEW_ROWS and 2 * len(alone) > len(cells):
+        raise TrainingError(
+            f"{table.at(alone[0], name)}: {len(alone):,} of {len(cells):,} rows have a word of "
+            f"their own, such as {cells[alone[0]]!r}: each would become a feature, and name its "
+            "row; drop the column, or write numbers or few categories"
+        )
 
 
 def _labels(

@@ -134,6 +134,24 @@ def test_decoding_undoes_encoding(data):
             assert decoded[column.name] == pytest.approx(row[column.name], abs=1e-6 * span + 1e-9)
 
 
+@pytest.mark.parametrize("rows", [19, 20, 60])
+@pytest.mark.parametrize("alone", [0.0, 0.5, 0.6, 1.0])
+def test_a_column_that_names_its_rows_is_refused(tmp_path, rows, alone):
+    own = round(alone * rows)
+    words = [f"P{row}" if row < own else f"ward{row % 2}" for row in range(rows)]
+    counts = {word: words.count(word) for word in words}
+    lonely = sum(count == 1 for count in counts.values())
+    text = "".join(f"{word},{row},{row % 2}\n" for row, word in enumerate(words))
+    path = write(tmp_path, f"patient,age,ill\n{text}")
+    if rows >= 20 and 2 * lonely > rows:
+        with pytest.raises(
+            TrainingError, match=rf"'patient'.*{lonely} of {rows} rows.*drop the co"
+        ):
+            read_data(path, "ill")
+    else:
+        assert len(read_data(path, "ill").X) == rows
+
+
 def test_an_encoding_survives_the_manifest(tmp_path):
     encoding = read_data(write(tmp_path, PATIENTS), "ill").encoding
     manifest = Manifest(recipe={"encoding": msgspec.to_builtins(encoding)})
