@@ -141,6 +141,9 @@ def _binder(scene: Scene) -> Slip | None:
     token, previous = scene.token, scene.previous
     if previous is None:
         return None
+    if scene.accepts == {"IN"} and token.type == "LPAR":
+        wrong = f"expected ':' before the claim, found '{previous}(' after a comma"
+        return Slip(position(previous), wrong, "write: forall x in X, M in F: ...")
     if scene.accepts == {"IN"}:
         wrong = f"expected 'in' after '{previous}', found {scene.found}"
         return Slip(
@@ -182,6 +185,10 @@ def _operator(scene: Scene) -> Slip | None:
             return Slip(at, f"there is no '={after}'", f"write {swapped}")
     if token.type == "EQUAL" and "COMPARISON" in scene.accepts:
         return Slip(scene.at, "'=' names a value, '==' compares two", "write '=='")
+    if token.type == "LSQB" and scene.previous is not None and scene.previous.type == "NAME":
+        number = str(after) if after is not None and after.type == "NUMBER" else "0"
+        wrong = f"there is no '{scene.previous}[...]': features are read by a function"
+        return Slip(scene.back(), wrong, f"write: feature({scene.previous}, {number})")
     chained = "AND" in scene.accepts and "COMPARISON" not in scene.accepts
     if chained and token.type in ("EQUAL", "COMPARISON"):
         cure = "write: a < b and b < c"
