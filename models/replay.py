@@ -132,7 +132,9 @@ class Runner:
         samples = np.asarray(points, dtype=np.float32).reshape(-1, *self._shape)
         if not (self._one_at_a_time and len(samples)):
             return self._run(samples)
-        return np.concatenate([self._run(samples[i : i + 1]) for i in range(len(samples))])
+        # Of a model that gives no row at all the caller sees that by the shape.
+        parts = [np.atleast_1d(self._run(samples[i : i + 1])) for i in range(len(samples))]
+        return np.concatenate(parts)
 
     def _run(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
         try:

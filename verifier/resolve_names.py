@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy as np
 from leaveout.errors import FamilyError, LeaveoutError, ModelError
 from leaveout.models import Family, Manifest, Network, load_family, load_network
 from leaveout.specs import Call, CheckedSpec, Expression, Function, Let, Name, Node, Text
-from leaveout.specs.table.functions import Bound
+from leaveout.specs.table.functions import Bound, is_built_in
+from leaveout.specs.table.listed import Unknown
 from leaveout.specs.text.constants import constant
 from leaveout.specs.text.errors import Slip, pointing
 from leaveout.specs.types import INPUTS, Type
@@ -61,6 +63,19 @@ class Resolver:
     def given(self, call: Call) -> Bound:
         """Return the arguments of a call under the names of the parameters."""
         return bind(call, self.function(call))
+
+    @contextmanager
+    def answering_for(self, call: Call) -> Iterator[None]:
+        """Point at a call of a plug-in's function that fails within, whatever it raises."""
+        try:
+            yield
+        except (LeaveoutError, Slip, Unknown):
+            raise
+        except (Exception, SystemExit) as error:
+            if is_built_in(call.function):
+                raise
+            text = f"{type(error).__name__}: {error}".split("\n")[0]
+            raise self.fail(call, f"plug-in function '{call.function}' failed: {text}") from error
 
     def type_of(self, node: Expression) -> Type:
         """Return the type of an expression of the specification."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from leaveout.specs.table.signatures import Function
+from leaveout.specs.table.functions import is_built_in
+from leaveout.specs.table.signatures import Bound, Function, Types
 from leaveout.specs.text.errors import Slip, nearest
 from leaveout.specs.text.place import place
 from leaveout.specs.text.source import Position, Source
@@ -206,11 +207,26 @@ class Inference:
                 raise Slip(argument.at, wrong, f"as in: {function.example}")
         if function.rule is not None:
             followed = {name: literal(value, scope) for name, value in given.items()}
-            broken = function.rule(followed, kinds)
+            broken = self._broken(function, followed, kinds, node)
             if broken:
                 wrong, _, cure = broken.partition("\n")
                 raise Slip(node.at, wrong, cure or f"as in: {function.example}")
         return function.result
+
+    @staticmethod
+    def _broken(function: Function, given: Bound, kinds: Types, node: Call) -> str | None:
+        """Apply a function's rule; a plug-in's may raise anything."""
+        assert function.rule is not None
+        try:
+            return function.rule(given, kinds)
+        except Slip:
+            raise
+        except (Exception, SystemExit) as error:
+            if is_built_in(function.name):
+                raise
+            text = f"{type(error).__name__}: {error}".split("\n")[0]
+            wrong = f"the rule of plug-in function '{function.name}' failed: {text}"
+            raise Slip(node.at, wrong) from error
 
     def _mismatch(
         self,

@@ -65,6 +65,20 @@ def test_a_misread_operator_is_caught_by_onnxruntime(monkeypatch, file):
         load_network(file(networks.dense(np.random.default_rng(0))))
 
 
+@pytest.mark.parametrize("batch", [1, "n"])
+def test_a_model_that_onnxruntime_gives_no_row_of_is_refused(batch, tmp_path):
+    """Its optimiser puts the scalar that Dropout takes in place of what it passes on."""
+    nodes = [
+        helper.make_node("Transpose", ["c"], ["q"]),
+        helper.make_node("Dropout", ["x", "q"], ["t"]),
+        helper.make_node("Relu", ["t"], ["y"]),
+    ]
+    model = networks.model(nodes, {"c": np.float32(0.3)}, [batch, 2], ["n", 2])
+    onnx.save(model, tmp_path / "n.onnx")
+    with pytest.raises(ModelError, match="onnxruntime gives scores of shape"):
+        load_network(tmp_path / "n.onnx")
+
+
 def test_the_architecture_hash_sees_structure_and_not_weights_or_tensor_names():
     first = networks.dense(np.random.default_rng(0))
     other_weights = networks.dense(np.random.default_rng(1))

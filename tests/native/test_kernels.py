@@ -1,7 +1,10 @@
 """Bounds of nodes: alike in every kernel, and above everything that can be sampled."""
 
 import itertools
+import sys
 from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint, EntryPoints
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -385,6 +388,36 @@ def test_small_pieces_change_nothing(kernels, seed):
 def test_an_unknown_kernel_is_named():
     with pytest.raises(SolverError, match="unknown kernel 'cuda'"):
         make_kernel("cuda")
+
+
+@pytest.mark.parametrize("name", ["cpu:", "torch:", "cpu:0", "numpy:gpu", "torch:tpu"])
+def test_a_device_that_a_kernel_does_not_have_is_refused(name):
+    with pytest.raises(SolverError, match=f"{name.partition(':')[0]}"):
+        make_kernel(name)
+
+
+def refuse(device, threads):
+    raise SystemExit(0)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "no_such_module:x",
+        "kernels_of_others:nothing",
+        "kernels_of_others:refuse",
+        "builtins:dict",
+        "kernels_of_others:empty",
+    ],
+)
+def test_a_kernel_of_others_that_cannot_be_made_is_named(made, monkeypatch):
+    module = ModuleType("kernels_of_others")
+    module.refuse, module.empty = refuse, lambda device, threads: object()
+    monkeypatch.setitem(sys.modules, "kernels_of_others", module)
+    points = EntryPoints([EntryPoint("own", made, "leaveout.kernels")])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+    with pytest.raises(SolverError, match=f"kernel 'own' \\({made}\\)"):
+        make_kernel("own")
 
 
 @pytest.mark.parametrize("name", ("cpu", *ARRAYS))

@@ -140,3 +140,66 @@ def test_a_decider_that_is_not_there_is_named(decide):
         LeaveoutError, match=r"'parameters' \(of_a_plug_in\) failed: ModuleNotFound"
     ):
         decide("guarantee g: parameters(N) < 9")
+
+
+def leave(*given):
+    raise SystemExit(0)
+
+
+def slow(reader, given):
+    return (Listed((0,), (leave() for _ in range(3))),)
+
+
+def one_listed(reader, given):
+    return (Listed((0,), [(0.0,), (0.5,)]),)
+
+
+@pytest.fixture
+def broken(decide, monkeypatch):
+    """Decide with one more function, which has a field of one's own choice."""
+
+    def add(claim, inputs="box(0, 1)", **fields):
+        parameters = fields.pop("parameters", (_NETWORK, _POINT))
+        made = Function("odd", parameters, fields.pop("result", NUMBER), "O.", "odd()", **fields)
+        table = {**functions(), "odd": made}
+        monkeypatch.setattr("leaveout.specs.typing.check.functions", lambda: table)
+        return decide(claim, inputs)
+
+    return add
+
+
+@pytest.mark.parametrize("result", [NUMBER, BOOLEAN])
+@pytest.mark.parametrize(
+    "forms", [leave, lambda *given: None, lambda *given: [1, 2], lambda *given: 7, "no_such:f"]
+)
+def test_forms_of_a_plug_in_that_fail_are_pointed_at(broken, forms, result):
+    claim = "odd(N, x)" if result == BOOLEAN else "odd(N, x) <= 1"
+    with pytest.raises(LeaveoutError, match=r"d\.spec:1:\d+: plug-in function 'odd' (failed|gave)"):
+        broken(f"guarantee g: forall x in X: {claim}", forms=forms, result=result)
+
+
+@pytest.mark.parametrize(
+    "lists",
+    [leave, slow, lambda *given: None, lambda *given: (5,), lambda *given: Listed((0,), [(0.0,)]),
+     lambda *given: (Listed((0,), [("no",)]),)],
+)  # fmt: skip
+def test_lists_of_a_plug_in_that_fail_are_pointed_at(broken, lists):
+    parameters = (Parameter("inputs", (INPUTS,)),)
+    with pytest.raises(LeaveoutError, match=r"d\.spec:1:\d+: plug-in function 'odd' failed"):
+        broken(
+            "guarantee g: forall x in X: score(N, x, 0) <= 9", "odd(box(0, 1))",
+            lists=lists, parameters=parameters, result=INPUTS,
+        )  # fmt: skip
+
+
+def test_a_set_of_inputs_needs_no_parameter_but_the_inputs(broken, decide):
+    claim = "find f: least b such that forall x in X: score(N, x, 0) <= b"
+    parameters = (Parameter("inputs", (INPUTS,)),)
+    own = broken(claim, "odd(box(0, 1))", lists=one_listed, parameters=parameters, result=INPUTS)
+    spelled = decide(claim, "grid(box(0, 1), at = 0, values = [0, 0.5])")
+    assert (own.lower, own.upper) == (spelled.lower, spelled.upper)
+
+
+def test_a_rule_of_a_plug_in_that_fails_is_pointed_at(broken):
+    with pytest.raises(LeaveoutError, match=r"d\.spec:1:\d+: the rule of plug-in function 'odd'"):
+        broken("guarantee g: forall x in X: odd(N, x) <= 1", forms=gap, rule=leave)

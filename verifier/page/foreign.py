@@ -17,7 +17,7 @@ def brought(function: Function, what: str, make: Callable[[], T]) -> T | None:
     """Return what a part of a declaration makes, None and a warning where that fails."""
     try:
         return make()
-    except Exception as error:  # a plug-in may raise anything
+    except (Exception, SystemExit) as error:  # a plug-in may raise anything
         why = f"{type(error).__name__}: {error}".split("\n")[0]
         warnings.warn(f"'{what}' of function {function.name} failed: {why}", stacklevel=2)
         return None

@@ -24,7 +24,7 @@ from leaveout.specs import (
     Or,
 )
 from leaveout.specs.table.functions import Bound
-from leaveout.specs.types import LABEL
+from leaveout.specs.types import BOOLEAN, LABEL, Type
 from leaveout.verifier.points.cases import OPPOSITE, Cases, Comparison, all_of, any_of, compare
 from leaveout.verifier.points.pieces import Lin, Pieces, add_pieces, plain, scaled
 from leaveout.verifier.resolve_names import Resolver
@@ -107,7 +107,13 @@ class ClaimReader:
         if forms is None:
             wrong = f"{node.function} cannot be decided over points and networks"
             raise self.resolver.fail(node, wrong, _CURE)
-        return cast("Reading", find_reference(forms))(self, node, self.resolver.given(node))
+        given = self.resolver.given(node)
+        with self.resolver.answering_for(node):
+            found = cast("Reading", find_reference(forms))(self, node, given)
+        if not _is_read(self.resolver.function(node).result, found):
+            wrong = f"plug-in function '{node.function}' gave no usable answer: {found!r:.60}"
+            raise self.resolver.fail(node, wrong)
+        return found
 
     def _equal(self, left: Expression, right: Expression, unequal: bool) -> Cases:
         """Return when two labels are equal, or not."""
@@ -228,6 +234,28 @@ _MINUS = Fraction(-1)
 Reading = Callable[[ClaimReader, Call, Bound], object]
 """Reads a call: of a number its pieces, of a label the cases of each that it may be, of a claim the
 comparisons that are all true where it is."""
+
+
+def _is_read(kind: Type, found: object) -> bool:
+    """Whether a function read a call as what its result is made of."""
+    if kind == BOOLEAN:
+        return isinstance(found, list) and all(
+            isinstance(each, tuple) and len(each) == 3 and _is_number(each[0], each[2])
+            for each in found
+        )
+    if kind == LABEL:
+        return isinstance(found, dict) and all(isinstance(case, tuple) for case in found.values())
+    return _is_number(found)
+
+
+def _is_number(*pieces: object) -> bool:
+    return all(
+        isinstance(piece, tuple)
+        and all(
+            isinstance(one, tuple) and all(isinstance(lin, Lin) for lin in one) for one in piece
+        )
+        for piece in pieces
+    )
 
 
 def _compare(left: Pieces, operator: str, right: Pieces, positive: bool) -> Cases:

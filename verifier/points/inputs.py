@@ -61,7 +61,7 @@ class InputReader:
         count = 0
         for call, lists, given in reversed(calls):
             for listed in self._listed(call, lists, given, box):
-                count += self._add(choices, listed, call, given["at"], box)
+                count += self._add(choices, listed, call, given.get("at", call), box)
                 if count > LARGEST_IN_ALL:
                     wrong = f"this set lists more than {LARGEST_IN_ALL:,} numbers in all"
                     raise self.resolver.fail(call, wrong, "leave so fine a feature continuous")
@@ -137,12 +137,17 @@ class InputReader:
 
     def _listed(self, call: Call, lists: Lists, given: Bound, box: Box) -> tuple[Listed, ...]:
         def bounds(column: int) -> tuple[float, float]:
-            self._refuse_beyond(column, given["at"])
+            self._refuse_beyond(column, given.get("at", call))
             return float(box.lower[column]), float(box.upper[column])
 
         reader = Reader(self.resolver.value, self._distinct, bounds)
         try:
-            return lists(reader, given)
+            with self.resolver.answering_for(call):
+                made = tuple(lists(reader, given))
+                for each in made:
+                    if not isinstance(each, Listed):
+                        raise TypeError(f"expected Listed, got {type(each).__name__}")
+                return made
         except Slip as slip:
             raise self.resolver.pointing(slip) from None
         except Unknown:
@@ -173,8 +178,10 @@ class InputReader:
                     f"feature {column} takes listed values already",
                     "list the values of a feature once",
                 )
+        with self.resolver.answering_for(call):
+            columns, rows = np.asarray(listed.columns), np.asarray(list(listed.rows), np.float64)
         try:
-            every = Choices(np.asarray(listed.columns), np.asarray(list(listed.rows), np.float64))
+            every = Choices(columns, rows)
             inside = every.within(box.lower, box.upper)
         except LeaveoutError as error:
             wrong = str(error).removeprefix("box: ")

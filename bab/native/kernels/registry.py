@@ -7,7 +7,7 @@ import importlib.metadata
 from collections.abc import Mapping
 
 from leaveout.bab.native.kernels.interface import Kernel
-from leaveout.errors import SolverError
+from leaveout.errors import LeaveoutError, SolverError
 
 __all__ = ["BUILT_IN", "GROUP", "make_kernel"]
 
@@ -39,14 +39,31 @@ def make_kernel(spec: str, threads: int | None = None) -> Kernel:
     SolverError
         If there is none of that name, or what it needs is not installed.
     """
-    name, _, device = spec.partition(":")
+    name, colon, device = spec.partition(":")
+    if colon and not device:
+        raise SolverError(f"kernel {spec!r} names no device; write {name!r}, or name one after ':'")
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
         made: Kernel = getattr(importlib.import_module(module), attribute)(device, threads)
         return made
     others = importlib.metadata.entry_points(group=GROUP)
     for point in others.select(name=name):
-        own: Kernel = point.load()(device, threads)
-        return own
+        return _foreign(point, device, threads)
     known = ", ".join([*BUILT_IN, *sorted(others.names)])
     raise SolverError(f"unknown kernel {spec!r}; known kernels: {known}")
+
+
+def _foreign(point: importlib.metadata.EntryPoint, device: str, threads: int | None) -> Kernel:
+    try:
+        made = point.load()(device, threads)
+    except LeaveoutError:
+        raise
+    except (Exception, SystemExit) as error:  # a plug-in may raise anything
+        text = f"{type(error).__name__}: {error}".split("\n")[0]
+        raise SolverError(
+            f"kernel {point.name!r} ({point.value}) cannot be made: {text}"
+        ) from error
+    if not callable(getattr(made, "bound", None)):
+        raise SolverError(f"kernel {point.name!r} ({point.value}) is no kernel: it has no bound()")
+    kernel: Kernel = made
+    return kernel
