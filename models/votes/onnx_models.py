@@ -177,7 +177,7 @@ def _converted(model: Any, width: int) -> onnx.ModelProto | str:
         skl2onnx = import_module("skl2onnx")
         types = import_module("skl2onnx.common.data_types")
     except ImportError:
-        return "skl2onnx is not installed"
+        return "skl2onnx is not installed (pip install 'leaveout[export]')"
     name = type(model[-1] if hasattr(model, "steps") else model).__name__
     try:
         converted: onnx.ModelProto = skl2onnx.convert_sklearn(
