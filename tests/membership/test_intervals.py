@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
@@ -41,6 +41,7 @@ def test_each_end_fails_no_more_often_than_it_may_exactly(counts, confidence):
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(1, 40), st.integers(0, 40), st.integers(1, 330))
+@example(2, 1, 308)
 def test_tiny_levels_are_held_exactly_too(count, more, exponent):
     level = 10.0**-exponent
     found = _lower(count, count + more, level)

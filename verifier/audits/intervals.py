@@ -10,6 +10,8 @@ from scipy.special import betainc, betaincinv
 __all__ = ["alpha_lower_bound", "clopper_pearson", "holm", "refutation_level"]
 
 _LEAST_LEVEL = 1e-100
+_TOO_SMALL = 1e-200
+"""Levels below are asked by nobody: special functions lose digits where floats underflow."""
 _STEP = 2.0**-50
 _ROOM = 1e-9
 """Relative; far more than what special functions may err."""
@@ -152,13 +154,13 @@ def _alpha_at(
 
 def _lower(count: int, trials: int, level: float) -> float:
     """Return a probability of which as many events have a chance of at most ``level``."""
-    if not count:
+    if not count or level < _TOO_SMALL:
         return 0.0
     # The chance of at least ``count`` events is an incomplete beta function.
     shape = count, trials - count + 1
     found = float(betaincinv(*shape, level))
     if math.isnan(found):
-        # As of some levels that are far smaller than `_LEAST_LEVEL`.
+        # As of some levels below `_LEAST_LEVEL`.
         return 0.0
     # The quantile is a float's: step down until the chance itself is small enough, with room.
     step = _STEP
