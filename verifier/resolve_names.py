@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from leaveout.errors import FamilyError, LeaveoutError, ModelError
+from leaveout.errors import FamilyError, LeaveoutError, ModelError, cause
 from leaveout.models import Family, Manifest, Network, load_family, load_network
 from leaveout.specs import Call, CheckedSpec, Expression, Function, Let, Name, Node, Text
 from leaveout.specs.table.functions import Bound, is_built_in
@@ -74,7 +74,7 @@ class Resolver:
         except (Exception, SystemExit) as error:
             if is_built_in(call.function):
                 raise
-            text = f"{type(error).__name__}: {error}".split("\n")[0]
+            text = cause(error)
             raise self.fail(call, f"plug-in function '{call.function}' failed: {text}") from error
 
     def type_of(self, node: Expression) -> Type:

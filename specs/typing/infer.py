@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from leaveout.errors import cause
 from leaveout.specs.table.functions import is_built_in
 from leaveout.specs.table.signatures import Bound, Function, Types
 from leaveout.specs.text.errors import Slip, nearest
@@ -224,7 +225,7 @@ class Inference:
         except (Exception, SystemExit) as error:
             if is_built_in(function.name):
                 raise
-            text = f"{type(error).__name__}: {error}".split("\n")[0]
+            text = cause(error)
             wrong = f"the rule of plug-in function '{function.name}' failed: {text}"
             raise Slip(node.at, wrong) from error
 

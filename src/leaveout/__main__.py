@@ -36,7 +36,8 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("leaveout: interrupted\n")
         code = ExitCode.INTERRUPTED
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        # Nothing here exits so: its status would pass for a verdict.
         code = _unforeseen(error)
     _leave(code)
 
@@ -55,7 +56,7 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _unforeseen(error: Exception) -> int:
+def _unforeseen(error: BaseException) -> int:
     """Say in one line what nobody foresaw, and where; return the exit status."""
     import traceback
 
@@ -71,7 +72,7 @@ def _unforeseen(error: Exception) -> int:
     return ExitCode.UNFORESEEN
 
 
-def _place(error: Exception) -> str:
+def _place(error: BaseException) -> str:
     """Return the innermost line of this program that led to an error."""
     import traceback
 

@@ -17,6 +17,7 @@ __all__ = [
     "SolverError",
     "SpecError",
     "TrainingError",
+    "cause",
 ]
 
 
@@ -77,3 +78,8 @@ class TrainingError(LeaveoutError):
 
 class CheckpointError(LeaveoutError):
     """A checkpoint that is damaged, or of another question."""
+
+
+def cause(error: BaseException) -> str:
+    """Return what someone else's code raised, in one line: its class, and its own first line."""
+    return f"{type(error).__name__}: {error}".split("\n")[0]

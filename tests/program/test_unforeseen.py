@@ -45,6 +45,7 @@ def failed(folder, failing: str, *arguments: str, at=SEARCH, **environment: str)
         ("return failing()", "RecursionError: maximum recursion depth exceeded"),
         ("raise OSError(28, 'No space left on device', 'x')", "No space left on device"),
         ("assert False", "AssertionError"),
+        ("raise SystemExit(0)", "SystemExit: 0"),
     ],
 )
 def test_an_unforeseen_error_is_one_line_that_asks_for_a_report(tmp_path, failing, said):

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from leaveout.errors import LeaveoutError
+from leaveout.exit_codes import ExitCode
 from leaveout.verifier.cli.audit import audit
 from leaveout.verifier.cli.check import check
 from leaveout.verifier.cli.fmt import fmt
@@ -26,7 +27,6 @@ from leaveout.version import VERSION
 
 __all__ = ["app", "run"]
 
-_BAD_INPUT = 2
 
 app = typer.Typer(
     name="leaveout",
@@ -90,5 +90,5 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if message:  # without one, the help was shown
             name = getattr(getattr(error, "ctx", None), "command_path", "leaveout")
             sys.stderr.write(f"leaveout: {message}; see {name} --help\n")
-        return _BAD_INPUT
+        return ExitCode.BAD_INPUT
     return int(code or 0)

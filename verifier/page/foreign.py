@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import TypeVar
 
+from leaveout.errors import cause
 from leaveout.specs import Function
 
 __all__ = ["brought"]
@@ -18,6 +19,6 @@ def brought(function: Function, what: str, make: Callable[[], T]) -> T | None:
     try:
         return make()
     except (Exception, SystemExit) as error:  # a plug-in may raise anything
-        why = f"{type(error).__name__}: {error}".split("\n")[0]
+        why = cause(error)
         warnings.warn(f"'{what}' of function {function.name} failed: {why}", stacklevel=2)
         return None

@@ -6,7 +6,7 @@ import math
 import operator
 from typing import cast
 
-from leaveout.errors import LeaveoutError
+from leaveout.errors import LeaveoutError, cause
 from leaveout.references import find_reference
 from leaveout.specs import Call, Function
 from leaveout.specs.deciders import Arguments, Bounds, Curve, Decided, Decider, Facts
@@ -72,7 +72,7 @@ class DeciderCalls:
         except TimeoutError:
             raise StoppedError(f"time: {function.name} ran out of time") from None
         except (Exception, SystemExit) as error:  # a plug-in may raise anything
-            text = f"{type(error).__name__}: {error}".split("\n")[0]
+            text = cause(error)
             raise self._resolver.fail(node, f"{who} failed: {text}") from error
         if isinstance(found, Bounds) and found.curve is not None:
             self.curves[str(node)] = found.curve

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import onnx
 
 from leaveout.deadline import NEVER, Deadline
+from leaveout.errors import cause
 from leaveout.models import Family, Network
 from leaveout.models.replay import with_parameters
 from leaveout.specs import (
@@ -211,8 +212,8 @@ class Valuation:
         left, right = self.value(node.left, bound), self.value(node.right, bound)
         try:
             equal = bool(left == right)
-        except Exception as error:  # a plug-in's values may raise anything
-            text = f"{type(error).__name__}: {error}".split("\n")[0]
+        except (Exception, SystemExit) as error:  # a plug-in's values may raise anything
+            text = cause(error)
             raise self.resolver.fail(node, f"these values do not compare: {text}") from error
         if equal == (node.operator == "=="):
             return PROVED

@@ -7,7 +7,7 @@ import importlib.metadata
 from collections.abc import Mapping
 
 from leaveout.bab.native.kernels.interface import Kernel
-from leaveout.errors import LeaveoutError, SolverError
+from leaveout.errors import LeaveoutError, SolverError, cause
 
 __all__ = ["BUILT_IN", "GROUP", "make_kernel"]
 
@@ -59,7 +59,7 @@ def _foreign(point: importlib.metadata.EntryPoint, device: str, threads: int | N
     except LeaveoutError:
         raise
     except (Exception, SystemExit) as error:  # a plug-in may raise anything
-        text = f"{type(error).__name__}: {error}".split("\n")[0]
+        text = cause(error)
         raise SolverError(
             f"kernel {point.name!r} ({point.value}) cannot be made: {text}"
         ) from error
