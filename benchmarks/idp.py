@@ -2,8 +2,10 @@
 
     python benchmarks/idp.py --data ../shared/data
     python benchmarks/idp.py --data ../shared/data --only crypto/2x50,adult --members 100 --time 60
+    python benchmarks/idp.py --out out --trained --time 60 --against HEAD~20
 
 Rows appear as they finish; Ctrl-C ends the table after the label at hand, with its bounds so far.
+With ``--against`` each line stands beside that of an older commit: see idp_against.py.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from leaveout.bab.native.options import NativeOptions
 from leaveout.errors import LeaveoutError
 
 from families import OUT, MissingError, Question, question
+from idp_against import compare
+from idp_checkout import CheckoutError
 from paper import FILES, HARDWARE, Row, chosen
 from traces import Run, machine, run_native, warm_up, write_traces
 
@@ -116,7 +120,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--kernel", default="cpu")
     parser.add_argument("--json", type=Path, help="write the table here, too")
     parser.add_argument("--trace", type=Path, help="write bounds over time here, as JSON lines")
+    parser.add_argument("--against", metavar="COMMIT", help="search with that state, too")
     given = parser.parse_args()
+    if given.against is not None and given.trace:
+        parser.error("--trace: not with --against")
     try:
         given.rows = chosen(given.only)
     except ValueError as error:
@@ -124,10 +131,24 @@ def arguments() -> argparse.Namespace:
     return given
 
 
-def main() -> None:
-    """Print the table."""
+def main() -> int:
+    """Print the table; 2 if there is no such commit to compare with."""
     given = arguments()
-    print(f"native engine, kernel {given.kernel}, {given.time:g} s a label, {machine()}")
+    print(
+        f"native engine, kernel {given.kernel}, {given.time:g} s a label, {machine()}", flush=True
+    )
+    facts = {"machine": machine(), "time": given.time, "kernel": given.kernel}
+    if given.against is not None:
+        asked = [(row, wanted(row, given.members)) for row in given.rows]
+        try:
+            older, pairs = compare(given, asked)
+        except CheckoutError as error:
+            sys.stderr.write(f"idp.py: {error}\n")
+            return 2
+        if given.json:
+            text = json.dumps({**facts, "against": older, "pairs": pairs}, indent=1)
+            given.json.write_text(text + "\n")
+        return 0
     print(f"paper: another training run, all members, {HARDWARE}; - where it has no figure")
     print(HEAD, flush=True)
     runs: list[Run] = []
@@ -139,11 +160,11 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("stopped\n")
     if given.json:
-        facts = {"machine": machine(), "time": given.time, "kernel": given.kernel}
         given.json.write_text(json.dumps({**facts, "rows": lines}, indent=1) + "\n")
     if given.trace:
         write_traces(given.trace, runs)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

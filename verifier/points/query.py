@@ -46,6 +46,8 @@ class Decision:
         Of the query's worst form; infinite where nothing is known, or no such thing is asked.
     seconds : float
     interrupted : bool
+    nodes : int
+        How many were bounded.
     """
 
     verdict: Verdict
@@ -56,6 +58,7 @@ class Decision:
     upper: float
     seconds: float
     interrupted: bool = False
+    nodes: int = 0
 
 
 def decide(
@@ -116,6 +119,7 @@ def decide(
         found.upper if worst else math.inf,
         time.perf_counter() - started,
         found.interrupted,
+        found.solved,
     )
 
 
