@@ -25,8 +25,8 @@ PRUNED = 0.05
 NOISE = 1e-3
 """Standard deviation of what is added to a parameter, relative to it."""
 
-STEPS, RATE, BATCH, BLUR = 50, 0.03, 256, 0.05
-"""Of further training: steps of SGD, their rate, points each, and noise of their targets."""
+STEPS, RATE, BATCH, SPREAD = 50, 0.03, 256, 0.05
+"""Of further training: steps of SGD, their rate, points each, and deviation of their targets."""
 
 
 class NoTorchError(Exception):
@@ -102,7 +102,7 @@ def _retrained(
         with torch.no_grad():
             target = _scores(model, fixed, x)
             noise = rng.standard_normal(tuple(target.shape)).astype(np.float32)
-            target = target + BLUR * torch.tensor(noise)
+            target = target + SPREAD * torch.tensor(noise)
         optimiser.zero_grad()
         ((_scores(model, own, x) - target) ** 2).mean().backward()
         optimiser.step()

@@ -42,7 +42,7 @@ UPPER = (0.679857769, 0.5, 0.5, 0.5, 0.5)
 NETWORKS = tuple(f"{a}_{b}" for a in range(1, 6) for b in range(1, 10))
 
 HEAD = (
-    f"{'network':8s}{'copy':10s}{'seed':>5s}{'lower':>12s}{'upper':>12s}{'ratio':>9s}"
+    f"{'network':8s}{'copy':10s}{'seed':>5s}{'lower':>12s}{'upper':>12s}{'ratio':>11s}"
     f"{'seconds':>9s}"
 )
 
@@ -157,7 +157,7 @@ def shown(line: PairLine, within: float | None) -> str:
     ratio = "-" if line.ratio is None else f"{line.ratio:.4g}"
     text = (
         f"{line.network:8s}{line.kind:10s}{line.seed:5d}{line.lower:12.6f}{line.upper:12.6f}"
-        f"{ratio:>9s}{line.seconds:9.2f}"
+        f"{ratio:>11s}{line.seconds:9.2f}"
     )
     if within is not None:
         seconds = "-" if line.decision_seconds is None else f"{line.decision_seconds:.2f}"

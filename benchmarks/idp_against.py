@@ -89,10 +89,14 @@ def _numbers(found: Found) -> str:
 
 
 def summary(pairs: Sequence[Pair]) -> str:
-    """Format geometric means of the ratios: bounds over all, times over what both closed."""
+    """Format geometric means of the ratios: bounds over all, times over what both closed.
+
+    What Ctrl-C ended is left out.
+    """
     texts = []
-    closed = [pair for pair in pairs if pair.new.closed and pair.old.closed]
-    for name, over in (("upper", pairs), ("gap", pairs), ("seconds", closed), ("cpu", closed)):
+    whole = [pair for pair in pairs if not (pair.new.interrupted or pair.old.interrupted)]
+    closed = [pair for pair in whole if pair.new.closed and pair.old.closed]
+    for name, over in (("upper", whole), ("gap", whole), ("seconds", closed), ("cpu", closed)):
         values = [value for value in (ratios(pair)[name] for pair in over) if value]
         mean = f"{geometric_mean(values):.3f}" if values else "-"
         texts.append(f"{name} {mean} over {len(values)}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -27,8 +27,8 @@ import traces
 
 def cpu() -> float:
     """Return the seconds of processor time of this process and its children so far."""
-    used = os.times()
-    return used.user + used.system + used.children_user + used.children_system
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def main() -> None:
