@@ -14,6 +14,8 @@ __all__ = ["Forms", "leak_forms", "stacked"]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+_MOST_REMEMBERED = 16
+
 _MOST_SUMMED = 8
 """Forms of a case of which all sums of two are looked at."""
 
@@ -98,6 +100,12 @@ class Forms:
     def width(self) -> int:
         """Most rows of a case."""
         return int(np.diff(self.starts).max())
+
+    @property
+    def remembered(self) -> int:
+        """Bounds of how many forms and sums a node keeps for those below."""
+        sums = int(np.diff(self.sum_starts).max())
+        return min(self.width + sums, _MOST_REMEMBERED)
 
     def case(self, number: int) -> slice:
         """Return where the rows of a case are."""

@@ -24,7 +24,9 @@ _NARROW = 1e-9
 _TINY_REGION = 1e-5
 """Widest input of a region that is given up to float32 evaluation."""
 
-_TRIED = 40
+_KINDS = ("input", "phase")
+
+_TRIED = 8
 _EXPLORE = 0.06
 _FORGET = 0.995
 _SMALL, _LARGE = 0.4, 0.6
@@ -50,12 +52,14 @@ class Brancher:
     ties: bool = True
     _gain: Floats = field(init=False)
     _count: Floats = field(init=False)
-    _average: dict[str, list[float]] = field(init=False)
+    _won: Floats = field(init=False)
+    _tried: Floats = field(init=False)
     _rng: np.random.Generator = field(init=False)
 
     def __post_init__(self) -> None:
         self._gain, self._count = np.zeros((2, self.hidden)), np.zeros((2, self.hidden))
-        self._average = {"input": [0.0, 0.0], "phase": [0.0, 0.0]}
+        sizes = 1 + self.hidden.bit_length()
+        self._won, self._tried = np.zeros((2, sizes)), np.zeros((2, sizes))
         self._rng = np.random.default_rng(self.seed)
 
     def choose(self, node: Node, target: float) -> Split | None:
@@ -75,7 +79,7 @@ class Brancher:
         if by_phase is None and node.anchor >= 0 and float(widths.max()) < SMALL_REGION:
             # What is left of it is virtual, for the most part: its anchor may get further.
             return None
-        if can_input and (by_phase is None or self._prefers_input()):
+        if can_input and (by_phase is None or self._prefers_input(_size(node))):
             middle = (node.lower[by_input] + node.upper[by_input]) / 2
             return Split("input", by_input, 0, float(middle))
         if by_phase is not None:
@@ -92,7 +96,7 @@ class Brancher:
         other.ties = not self.ties
         return other
 
-    def learn(self, split: Split, parent: float, children: list[float], target: float) -> None:
+    def learn(self, split: Split, node: Node, children: list[float], target: float) -> None:
         """Remember what a split won.
 
         Parameters
@@ -104,23 +108,22 @@ class Brancher:
             Values of the two children, side 0 first; minus infinity for an empty one.
         target : float
         """
-        if split.kind not in self._average or len(children) != 2:
+        if split.kind not in _KINDS or len(children) != 2:
             return
-        open_part = max(parent - target, 1e-300)
-        gains = [min(max(parent - value, 0.0) / open_part, 1.0) for value in children]
-        average = self._average[split.kind]
-        won = min(gains) ** _SMALL * max(gains) ** _LARGE
-        average[0] = _FORGET * average[0] + won
-        average[1] = _FORGET * average[1] + 1.0
+        open_part = max(node.value - target, 1e-300)
+        gains = [min(max(node.value - value, 0.0) / open_part, 1.0) for value in children]
+        at = _KINDS.index(split.kind), _size(node)
+        self._won[at] = _FORGET * self._won[at] + min(gains) ** _SMALL * max(gains) ** _LARGE
+        self._tried[at] = _FORGET * self._tried[at] + 1.0
         if split.kind == "phase":
             self._gain[:, split.index] += gains
             self._count[:, split.index] += 1.0
 
-    def _prefers_input(self) -> bool:
-        by_input, by_phase = self._average["input"], self._average["phase"]
-        if min(by_input[1], by_phase[1]) < _TRIED:
+    def _prefers_input(self, size: int) -> bool:
+        by_input, by_phase = self._tried[:, size]
+        if min(by_input, by_phase) < _TRIED:
             return bool(self._rng.random() < 0.5)
-        better = by_input[0] / by_input[1] > by_phase[0] / by_phase[1]
+        better = self._won[0, size] / by_input > self._won[1, size] / by_phase
         return bool(better != (self._rng.random() < _EXPLORE))
 
     def _neuron(self, node: Node) -> int | None:
@@ -134,6 +137,11 @@ class Brancher:
         known = (self._gain + mean) / (self._count + 1.0) + 1e-12
         score = known.min(axis=0) ** 0.2 * known.max(axis=0) ** 0.8
         return int(np.argmax(np.where(free, score, -1.0)))
+
+
+def _size(node: Node) -> int:
+    """How many pairs are undecided: the same doubling or not."""
+    return int((node.neuron_score >= 0.0).sum()).bit_length()
 
 
 def _open_by_rounding(node: Node, open_part: float) -> bool:

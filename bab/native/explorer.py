@@ -250,7 +250,6 @@ class Explorer:
             if node.value <= target:
                 self._settle(node)
                 continue
-            node = self.anchors.met(node, target, proved)
             if self.bound_rounding is not None:
                 node = self.bound_rounding(node, target)
             if self.handoff is not None and self.handoff.wants(node):
@@ -281,7 +280,7 @@ class Explorer:
         stop_at = max(target, top - (1.0 - _STOP_AT) * abs(top))
         values = iter(self._bound([child for each in children for child in each], target, stop_at))
         for node, split, own in zip(parents, splits, children, strict=True):
-            self.brancher.learn(split, node.value, list(itertools.islice(values, len(own))), target)
+            self.brancher.learn(split, node, list(itertools.islice(values, len(own))), target)
 
     def _children(self, node: Node, split: Split) -> list[Node]:
         if split.kind == "members":

@@ -82,6 +82,8 @@ class Node:
     phase: NDArray[np.int8]
     cz: NDArray[np.float32]
     cd: NDArray[np.float32]
+    lines: NDArray[np.float32]
+    known: Floats
     share: Floats
     input_score: Floats
     neuron_score: Floats
@@ -142,6 +144,8 @@ def root_node(
         phase=np.zeros(layout.hidden, np.int8),
         cz=nothing,
         cd=nothing,
+        lines=np.zeros((4, layout.hidden), np.float32),
+        known=np.zeros((forms.remembered, layout.inputs + 2)),
         share=share,
         input_score=np.zeros(layout.inputs),
         neuron_score=np.full(layout.hidden, -1.0),
@@ -178,8 +182,8 @@ def batch_of(nodes: list[Node], target: float, stop_at: float) -> tuple[Batch, l
         upper=np.stack([node.upper for node in nodes]),
         state=np.stack([node.state for node in nodes]),
         phase=np.stack([node.phase for node in nodes]),
-        cz=np.stack([node.cz for node in nodes]).astype(np.float64),
-        cd=np.stack([node.cd for node in nodes]).astype(np.float64),
+        lines=np.stack([node.lines for node in nodes]).astype(np.float64),
+        known=np.stack([node.known for node in nodes]),
         share=np.stack([node.share for node in nodes]),
         warm=np.array([node.warm for node in nodes]),
         errors=np.stack([node.errors for node in nodes]),
@@ -199,6 +203,8 @@ def with_bounds(node: Node, found: Bounded, i: int, spread: float, target: float
         state=found.state[i].copy(),
         cz=found.cz[i].astype(np.float32),
         cd=found.cd[i].astype(np.float32),
+        lines=found.lines[i].astype(np.float32),
+        known=found.known[i].copy(),
         share=found.share[i].copy(),
         input_score=found.input_score[i].copy(),
         neuron_score=found.neuron_score[i].copy(),

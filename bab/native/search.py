@@ -45,6 +45,15 @@ _FIRST_ATTACK = 0.2
 _IMPROVING = 0.25
 """Share of the time that may go into following the explorers' hints."""
 
+_SEEK_FIRST = 0.1
+"""Seconds explored before a question that is bounded first is sought in everywhere."""
+
+_SEEKING = 0.5
+"""Share of the time explored that seeking everywhere may take each time."""
+
+_AGAIN = 3.0
+"""Times as long is explored until it may take as much again."""
+
 _LEAST_GRACE = 0.5
 _GRACE = 0.02
 """Seconds, and share of the time, that workers may be late; then what they are at is lost."""
@@ -143,6 +152,7 @@ class NativeSearch(Generic[W]):
         self.coordinator: Coordinator | None = None
         self.values = np.full(question.members, math.inf)
         self.exploring = self.improving = 0.0
+        self._sought, self._seek_at = question.seeks_first, _SEEK_FIRST
         if known is not None:
             self.known.assume(known.member_upper)
             self.known.keep(known.witness)
@@ -193,7 +203,7 @@ class NativeSearch(Generic[W]):
             self._recall(saved)
         self._tell()
         if saved is None and self.question.seeks_first:
-            self._attack()
+            self._attack(self._share)
         elif saved is None and not self.known.settled:
             # Samples alone take no time, and some bound from below is better than none.
             self.known.keep(self.question.first(self.options, Deadline.after(0.0)))
@@ -213,8 +223,9 @@ class NativeSearch(Generic[W]):
             self.coordinator.start(self.known.target)
             self.known.prove(self.coordinator.value)
             self._tell()
-            if not self.question.seeks_first:
-                self._attack()
+            if not self._sought and self.options.nodes is not None:
+                # What so many nodes prove is not to depend on how long anything took.
+                self._attack(self._share)
         self._explore(self.coordinator)
 
     def _recall(self, saved: Saved) -> None:
@@ -223,16 +234,25 @@ class NativeSearch(Generic[W]):
         self.earlier, self.earlier_seconds = saved.records, saved.seconds
         self.known.keep(self.checkpoint.replayed(saved.point, saved.member, self.question))
 
-    def _attack(self) -> None:
+    def _attack(self, limit: Deadline) -> None:
+        self._sought = True
         if self.known.settled:
             return
-        limit = self.deadline
-        if self.options.seconds is not None:
-            limit = Deadline.after(_FIRST_ATTACK * self.options.seconds, self.started)
-        asked = self.known.criterion
-        enough = asked.floor if asked.decide else math.inf
-        self.known.keep(self.question.first(self.options, limit, enough))
+        self.known.keep(self.question.first(self.options, limit, self._enough))
         self._tell()
+
+    @property
+    def _share(self) -> Deadline:
+        """When an attack before anything else has had its share of the time."""
+        if self.options.seconds is None:
+            return self.deadline
+        return Deadline.after(_FIRST_ATTACK * self.options.seconds, self.started)
+
+    @property
+    def _enough(self) -> float:
+        """Any counter-example of a value above this will do."""
+        asked = self.known.criterion
+        return asked.floor if asked.decide else math.inf
 
     def _explore(self, coordinator: Coordinator) -> None:
         rounds = 0
@@ -248,9 +268,14 @@ class NativeSearch(Generic[W]):
                 self.known.prove(coordinator.value)
             if not together:
                 self._follow()
+            self._seek()
             self._save(coordinator)
             self._tell()
             rounds += 1
+        if not self._sought and self.stop is None and not self.known.contradicted:
+            # Nothing is left to bound, and not all is known.
+            self._attack(self.deadline)
+            self._explore(coordinator)
 
     def _inform(self) -> None:
         """While workers explore, ascend from what they saw last, and tell them what was found."""
@@ -297,6 +322,23 @@ class NativeSearch(Generic[W]):
         if hints:
             self.known.keep(self.question.follow(hints, self.known.lower, self.deadline))
         self.improving += time.perf_counter() - begun
+
+    def _seek(self) -> None:
+        """Seek anywhere, each time as long as was explored so far, until that comes to its end.
+
+        Most that is true is proved long before.
+        """
+        if self._sought or self.coordinator is None or self._over(self.coordinator):
+            return
+        if self.exploring < self._seek_at:
+            return
+        begun = time.perf_counter()
+        limit = Deadline.after(min(_SEEKING * self.exploring, self.deadline.left))
+        self.known.keep(self.question.first(self.options, limit, self._enough))
+        self._sought = not limit.over
+        self._seek_at = _AGAIN * self.exploring
+        self.improving += time.perf_counter() - begun
+        self._tell()
 
     def _over(self, coordinator: Coordinator) -> bool:
         saving = self.checkpoint.cost if self.checkpoint is not None else 0.0

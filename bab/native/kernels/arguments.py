@@ -16,7 +16,7 @@ from leaveout.bab.native.kernels.interface import Batch, Bounded, MemberSets, Nu
 from leaveout.bab.native.layout import Layout
 
 __all__ = [
-    "Effort", "Members", "Net", "Nodes", "Own", "Rows", "Starts",
+    "Effort", "Members", "Net", "Nodes", "Own", "Rows",
     "members_of", "net_of", "own_of", "rows_of",
 ]  # fmt: skip
 
@@ -119,6 +119,7 @@ class Nodes(NamedTuple):
     size : ndarray of float64, shape (n, hidden)
         Largest difference of what a neuron passes on.
     cz, cd, neuron_score : ndarray of float64, shape (n, hidden)
+    lines : ndarray of float64, shape (n, 4, hidden)
     share : ndarray of float64, shape (n, rows)
     status : ndarray of int64, shape (n,)
     value : ndarray of float64, shape (n,)
@@ -137,6 +138,8 @@ class Nodes(NamedTuple):
     size: Floats
     cz: Floats
     cd: Floats
+    lines: Floats
+    known: Floats
     share: Floats
     status: Integers
     value: Floats
@@ -149,22 +152,8 @@ class Nodes(NamedTuple):
         return Nodes(
             batch.which, batch.case, batch.warm, batch.phase, batch.errors, batch.cut,
             batch.stop_at, found.lower, found.upper, found.state, np.zeros_like(found.cz), found.cz,
-            found.cd, found.share, found.status, found.value, found.input_score, found.neuron_score,
+            found.cd, found.lines, found.known, found.share, found.status, found.value, found.input_score, found.neuron_score,
         )  # fmt: skip
-
-
-class Starts(NamedTuple):
-    """Multipliers to start from: what linear forms alone tell.
-
-    Attributes
-    ----------
-    cz, cd : ndarray of float64, shape (n, hidden)
-    share : ndarray of float64, shape (n, rows)
-    """
-
-    cz: Floats
-    cd: Floats
-    share: Floats
 
 
 class Effort(NamedTuple):

@@ -10,7 +10,6 @@ from leaveout.bab.forms import Forms
 from leaveout.bab.native.kernels.arguments import (
     Effort,
     Nodes,
-    Starts,
     members_of,
     net_of,
     own_of,
@@ -56,10 +55,10 @@ class CpuKernel:
         net, own, members = net_of(numbers.layout), own_of(numbers), members_of(sets)
         rows, nodes = rows_of(forms), Nodes.of(batch, found)
         effort = Effort.of(work, numbers, rows)
-        starts = Starts(*(np.zeros_like(each) for each in (batch.cz, batch.cd, batch.share)))
+        starts = np.zeros_like(batch.share)
 
         def run(begin: int, end: int) -> None:
-            tighten_nodes(begin, end, net, own, members, effort, nodes)
+            tighten_nodes(begin, end, net, own, members, effort, rows, nodes)
             form_nodes(begin, end, net, own, members, effort, rows, nodes, starts)
             ascend_nodes(begin, end, net, own, members, effort, rows, nodes, starts)
 

@@ -89,8 +89,9 @@ class Batch:
         true one's, where no phase is tied below; above that, whatever is given is not used.
     phase : ndarray of int8, shape (n, hidden)
         1 tied on, -1 tied off, 0 free.
-    cz, cd : ndarray of float64, shape (n, hidden)
-        Multipliers of the affine maps of z and of dz, to start from where ``warm``.
+    lines : ndarray of float64, shape (n, 4, hidden)
+        What multipliers follow, to start from where ``warm``: slopes of z and of z + dz, offsets
+        of the multipliers of z and of dz.
     share : ndarray of float64, shape (n, rows)
         Multipliers of the forms of each node's case: convex weights of its goals, and what is not
         negative of its conditions; 0 beyond them.
@@ -109,8 +110,8 @@ class Batch:
     upper: Floats
     state: Floats
     phase: NDArray[np.int8]
-    cz: Floats
-    cd: Floats
+    lines: Floats
+    known: Floats
     share: Floats
     warm: NDArray[np.bool_]
     errors: Floats
@@ -133,7 +134,10 @@ class Bounded:
         Never wider than they were, but for dz above a layer with tied phases, which is bounded
         anew. Of a node whose status is `EMPTY` or `CUT`, as far as it got.
     cz, cd, share
-        What proves ``value`` where the status is `OPEN` or `CLOSED`.
+        What proves ``value`` where the status is `OPEN` or `CLOSED`: multipliers of the affine
+        maps of z and of dz, and of the forms.
+    lines
+        What the multipliers follow.
     input_score : ndarray of float64, shape (n, inputs)
         How much of the value may be due to the width of each input.
     neuron_score : ndarray of float64, shape (n, hidden)
@@ -147,6 +151,8 @@ class Bounded:
     state: Floats
     cz: Floats
     cd: Floats
+    lines: Floats
+    known: Floats
     share: Floats
     input_score: Floats
     neuron_score: Floats
@@ -161,11 +167,13 @@ class Bounded:
             np.array(batch.lower),
             np.array(batch.upper),
             np.array(batch.state),
-            np.array(batch.cz),
-            np.array(batch.cd),
+            np.zeros_like(batch.lines[:, 0]),
+            np.zeros_like(batch.lines[:, 0]),
+            np.array(batch.lines),
+            np.array(batch.known),
             np.array(batch.share),
             np.zeros_like(batch.lower),
-            np.full_like(batch.cz, -1.0),
+            np.full_like(batch.lines[:, 0], -1.0),
         )
 
 

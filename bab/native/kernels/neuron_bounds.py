@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from leaveout.bab.native.kernels.interface import Floats
+from leaveout.bab.native.kernels.clipping import add_cut, largest, over_box
 from leaveout.bab.native.kernels.jit import compiled
 from leaveout.bab.native.kernels.pair_bounds import best_pair, rule
 
@@ -52,9 +53,38 @@ def through(
     inputs, starts = net[0], net[1]
     k, start, width, offset, source = block[0], block[1], block[2], block[3], block[4]
     cost = 0.0
+    if not pair:
+        first = offset - starts[k] * width
+        i = begin
+        while True:
+            while i < end and cz[i] == 0.0:
+                i += 1
+            if i == end:
+                return cost
+            # Four rows at a time: what they are added to is read and written once.
+            o, i = i, i + 1
+            while i < end and cz[i] == 0.0:
+                i += 1
+            p, i = min(i, end - 1), i + 1
+            while i < end and cz[i] == 0.0:
+                i += 1
+            q, i = min(i, end - 1), i + 1
+            while i < end and cz[i] == 0.0:
+                i += 1
+            r = min(i, end - 1)
+            c, d = cz[o], cz[p] if p > o else 0.0
+            e, g = cz[q] if q > p else 0.0, cz[r] if r > q else 0.0
+            o, p, q, r = first + o * width, first + p * width, first + q * width, first + r * width
+            for j in range(width):
+                ah[start + j] += (
+                    c * weights[o + j]
+                    + d * weights[p + j]
+                    + e * weights[q + j]
+                    + g * weights[r + j]
+                )
+            i = min(i + 1, end)
     for i in range(begin, end):
-        c = cz[i]
-        e = cd[i] if pair else 0.0
+        c, e = cz[i], cd[i]
         row = offset + (i - starts[k]) * width
         if e == 0.0:
             if c != 0.0:
@@ -98,6 +128,18 @@ def down(
             a, b = ah[inputs + j], ad[inputs + j]
             l, u, p, q = state[0, j], state[1, j], state[2, j], state[3, j]
             vl, vu = state[4, j], state[5, j]
+            if by_rule and phase[j] <= 0 and u <= -p:
+                # What the rule says of a pair that is surely off, or on, costs nothing.
+                cz[j], cd[j] = 0.0, 0.0
+                continue
+            if by_rule and phase[j] >= 0 and l >= q:
+                cz[j], cd[j] = a, b
+                constant += cz[j] * bias[j]
+                magnitude += abs(cz[j]) * rough[j]
+                if pair:
+                    constant += cd[j] * shift[j] + abs(cd[j]) * slack[j]
+                    magnitude += abs(cd[j]) * rough_d[j]
+                continue
             if by_rule:
                 cz[j], cd[j] = rule(a, b, l, u, p, q, vl, vu, phase[j], k > bottom)
             best, _, _, _ = best_pair(a, b, cz[j], cd[j], l, u, p, q, vl, vu, phase[j], k > bottom)
@@ -148,19 +190,31 @@ def backward(
 
 
 @compiled
-def over_box(form: Floats, constant: float, lower: Floats, upper: Floats) -> float:
-    """Largest ``form x + constant`` over the box."""
-    value = constant
+def contract(form: Floats, constant: float, cut: float, lower: Floats, upper: Floats) -> bool:
+    """Cut the box to where ``form x + constant >= cut`` is possible; False if that is nowhere."""
+    slack = over_box(form, constant, lower, upper) - cut
+    if slack < -1e-9 * (1.0 + abs(cut)):
+        return False
+    slack = max(slack, 0.0)
     for i in range(len(lower)):
-        value += form[i] * (upper[i] if form[i] > 0.0 else lower[i])
-    return value
+        width = upper[i] - lower[i]
+        if abs(form[i]) * width > slack:
+            keep = slack / abs(form[i]) * (1.0 + 1e-9) + 1e-9 * width
+            # A box narrow beside where it lies must not lose a point to the last subtraction.
+            keep += 1e-15 * (abs(lower[i]) + abs(upper[i]))
+            if keep < width:
+                if form[i] > 0.0:
+                    lower[i] = upper[i] - keep
+                else:
+                    upper[i] = lower[i] + keep
+    return True
 
 
 @compiled
 def tighten(
     net: Any, numbers: Any, members: Any, unit: float, lower: Floats, upper: Floats,
     state: Floats, phase: Any, size: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
-    differs: bool,
+    differs: bool, forms: Floats, shift: Floats, pads: Floats, cuts: Any,
 ) -> bool:  # fmt: skip
     """Bounds of every hidden pair over the box, into ``state``; False if the node is empty.
 
@@ -171,12 +225,19 @@ def tighten(
     layer with a tied pair, where dz is the virtual difference of the tied pairs below. What was
     known of dz there may have been proved of the true difference, or with fewer pairs tied, and is
     not used.
+
+    ``cuts`` are half-spaces that hold what matters of the region; those of the tied pairs join
+    them. The box is contracted to all of them.
     """
     starts = net[1]
     layers = len(starts) - 1
     bottom = first_tied(starts, phase)
+    for c in range(cuts.count[0]):
+        if not contract(cuts.rows[c], cuts.shift[c], 0.0, lower, upper):
+            return False
     for k in range(layers - 1):
         fixed = differs and k > bottom
+        known = cuts.count[0]
         for j in range(starts[k], starts[k + 1]):
             if fixed:
                 state[4, j], state[5, j] = -np.inf, np.inf
@@ -191,7 +252,24 @@ def tighten(
                     net, numbers, members, state, phase, bottom, size, k, j, j + 1, cz, cd,
                     ah, ad, True, pair,
                 )  # fmt: skip
-                value = over_box(ah, total, lower, upper) + unit * magnitude
+                at = 4 * (j - starts[k]) + side
+                pads[at] = unit * magnitude
+                shift[at] = total + pads[at]
+                for i in range(len(lower)):
+                    forms[at, i] = ah[i]
+                if phase[j] > 0 and side == 0 and not stable:
+                    add_cut(cuts, forms[at], shift[at] + state[2, j], pads[at], lower, upper)
+                elif phase[j] < 0 and side == 1 and not stable:
+                    add_cut(cuts, forms[at], shift[at] + state[3, j], pads[at], lower, upper)
+        for c in range(known, cuts.count[0]):
+            if not contract(cuts.rows[c], cuts.shift[c], 0.0, lower, upper):
+                return False
+        for j in range(starts[k], starts[k + 1]):
+            stable = state[0, j] >= state[3, j] or state[1, j] <= -state[2, j]
+            begin = 0 if (k == 0 or not stable) else (2 if fixed else 4)
+            for side in range(begin, 4 if differs else 2):
+                at = 4 * (j - starts[k]) + side
+                value = largest(forms[at], shift[at], lower, upper, cuts)
                 if side == 0:
                     state[1, j] = min(state[1, j], value)
                 elif side == 1:
@@ -211,27 +289,6 @@ def tighten(
                 return False
             on = phase[j] >= 0 and u > -p
             size[j] = max(abs(state[4, j]), abs(state[5, j])) if on else 0.0
-    return True
-
-
-@compiled
-def contract(form: Floats, constant: float, cut: float, lower: Floats, upper: Floats) -> bool:
-    """Cut the box to where ``form x + constant >= cut`` is possible; False if that is nowhere."""
-    slack = over_box(form, constant, lower, upper) - cut
-    if slack < -1e-9 * (1.0 + abs(cut)):
-        return False
-    slack = max(slack, 0.0)
-    for i in range(len(lower)):
-        width = upper[i] - lower[i]
-        if abs(form[i]) * width > slack:
-            keep = slack / abs(form[i]) * (1.0 + 1e-9) + 1e-9 * width
-            # A box narrow beside where it lies must not lose a point to the last subtraction.
-            keep += 1e-15 * (abs(lower[i]) + abs(upper[i]))
-            if keep < width:
-                if form[i] > 0.0:
-                    lower[i] = upper[i] - keep
-                else:
-                    upper[i] = lower[i] + keep
     return True
 
 

@@ -14,23 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.bab.native.kernels import arguments, ascent
-from leaveout.bab.native.kernels import form_bounds as lines
+from leaveout.bab.native.kernels import arguments, ascent, clipping
+from leaveout.bab.native.kernels import form_bounds as forms
+from leaveout.bab.native.kernels import line_bounds
 from leaveout.bab.native.kernels import jit as compiled
 from leaveout.bab.native.kernels import neuron_bounds as passes
 from leaveout.bab.native.kernels import pair_bounds as pair
 from leaveout.bab.native.kernels.arguments import Members
 from leaveout.bab.native.kernels.ascent import (
     adam,
-    narrow,
     neuron_scores,
     onto_simplex,
-    residuals,
     sensitivity,
 )
+from leaveout.bab.native.kernels.clipping import no_cuts, recall, remember
 from leaveout.bab.native.kernels.form_bounds import case_of, on_top, settle, valued
 from leaveout.bab.native.kernels.interface import CLOSED, CUT, EMPTY, FARTHEST, OPEN
 from leaveout.bab.native.kernels.jit import OPTIONS
+from leaveout.bab.native.kernels.line_bounds import along, by_lines, usual
 from leaveout.bab.native.kernels.neuron_bounds import (
     blend,
     clear,
@@ -43,6 +44,8 @@ from leaveout.compiling import kept
 
 __all__ = ["steps"]
 
+SLOPE = 0.3
+
 
 @lru_cache(maxsize=1)
 def steps() -> tuple[Any, Any, Any]:
@@ -51,27 +54,53 @@ def steps() -> tuple[Any, Any, Any]:
     They are kept on disk between runs. What is kept is told apart by the closure ``stamp``, a
     digest of the passes they are built from, so that an edit there is never overlooked.
     """
-    modules = (arguments, compiled, pair, passes, lines, ascent, sys.modules[__name__])
+    modules = (
+        arguments,
+        compiled,
+        pair,
+        clipping,
+        passes,
+        forms,
+        line_bounds,
+        ascent,
+        sys.modules[__name__],
+    )
     sources = "".join(inspect.getsource(module) for module in modules)
     stamp = int.from_bytes(hashlib.sha256(sources.encode()).digest()[:6], "big")
 
     @kept(nogil=True, **OPTIONS)
     def tighten_nodes(
-        begin: int, end: int, net: Any, own: Any, sets: Any, effort: Any, nodes: Any
-    ) -> None:
+        begin: int, end: int, net: Any, own: Any, sets: Any, effort: Any, every: Any, nodes: Any
+    ) -> None:  # fmt: skip
         """Refresh the intermediate bounds of nodes begin to end; status EMPTY where they cross."""
         _ = stamp
         hidden = net.starts[len(net.starts) - 2]
         ah, ad = np.zeros(net.inputs + hidden), np.zeros(net.inputs + hidden)
         cz, cd = np.zeros(hidden), np.zeros(hidden)
+        widest = 0
+        for k in range(len(net.starts) - 2):
+            widest = max(widest, net.starts[k + 1] - net.starts[k])
+        forms, shift = np.zeros((4 * widest, net.inputs)), np.zeros(4 * widest)
+        pads = np.zeros(4 * widest)
+        cuts = no_cuts(hidden + nodes.known.shape[1], net.inputs)
         for i in range(begin, end):
             s = nodes.which[i]
+            recall(
+                case_of(every, nodes.case[i]),
+                nodes.known[i],
+                nodes.cut[i],
+                nodes.warm[i],
+                nodes.lower[i],
+                nodes.upper[i],
+                cuts,
+            )
             members = Members(
                 sets.centre[s], sets.radius[s], sets.shift[s], sets.slack[s], sets.exact[s]
             )
             fine = tighten(
                 net, own, members, effort.unit, nodes.lower[i], nodes.upper[i], nodes.state[i],
                 nodes.phase[i], nodes.size[i], cz, cd, ah, ad, effort.pair,
+                forms, shift, pads, cuts,
             )  # fmt: skip
             nodes.status[i] = OPEN if fine else EMPTY
 
@@ -96,7 +125,6 @@ def steps() -> tuple[Any, Any, Any]:
         most = 0
         for c in range(len(every.sum_starts) - 1):
             most = max(most, every.sum_starts[c + 1] - every.sum_starts[c])
-        sum_z, sum_d = np.zeros((most, hidden)), np.zeros((most, hidden))
         sum_line, sum_shift = np.zeros((most, inputs)), np.zeros(most)
         for i in range(begin, end):
             if nodes.status[i] != OPEN:
@@ -117,12 +145,13 @@ def steps() -> tuple[Any, Any, Any]:
             for k in range(count):
                 clear(share)
                 share[k] = 1.0
-                shift[k], _ = valued(
+                shift[k], pad = valued(
                     net, own, members, effort.unit, rows, errors, share, state, phase, bottom,
                     nodes.size[i], cz[k], cd[k], ah, ad, x, True, rows.touching[k],
                 )  # fmt: skip
                 for j in range(inputs):
                     line[k, j] = ah[j]
+                remember(nodes.known[i], k, ah, shift[k], pad)
                 found = over_box(line[k], shift[k], lower, upper)
                 goal = rows.goal[k]
                 if not contract(line[k], shift[k], cut if goal else 0.0, lower, upper):
@@ -138,15 +167,14 @@ def steps() -> tuple[Any, Any, Any]:
                 k, o = rows.sums[p, 0], rows.sums[p, 1]
                 clear(share)
                 share[k], share[o] = 1.0, 1.0
-                sum_shift[p], _ = valued(
+                sum_shift[p], pad = valued(
                     net, own, members, effort.unit, rows, errors, share, state, phase, bottom,
                     nodes.size[i], both_z, both_d, ah, ad, x, True,
                     rows.touching[k] or rows.touching[o],
                 )  # fmt: skip
                 for j in range(inputs):
                     sum_line[p, j] = ah[j]
-                for j in range(hidden):
-                    sum_z[p, j], sum_d[p, j] = both_z[j], both_d[j]
+                remember(nodes.known[i], count + p, ah, sum_shift[p], pad)
                 least = (cut if rows.goal[k] else 0.0) + (cut if rows.goal[o] else 0.0)
                 if not contract(sum_line[p], sum_shift[p], least, lower, upper):
                     nodes.status[i] = CUT if rows.goal[k] or rows.goal[o] else EMPTY
@@ -194,23 +222,12 @@ def steps() -> tuple[Any, Any, Any]:
                     tried[best] = 1.0 - t
                     tried[k] += half * t
                     tried[o] += half * t
-            if chosen < 0:
-                for k in range(count):
-                    if share[k] != 0.0:
-                        for j in range(hidden):
-                            starts.cz[i, j] += share[k] * cz[k, j]
-                            starts.cd[i, j] += share[k] * cd[k, j]
-            else:
-                k, o = rows.sums[chosen, 0], rows.sums[chosen, 1]
-                half = 0.5 if rows.goal[k] and rows.goal[o] else 1.0
-                for j in range(hidden):
-                    starts.cz[i, j] = (1.0 - far) * cz[best, j] + far * half * sum_z[chosen, j]
-                    starts.cd[i, j] = (1.0 - far) * cd[best, j] + far * half * sum_d[chosen, j]
+            if chosen >= 0:
                 for k in range(count):
                     share[k] = tried[k]
             settle(share, rows.goal)
             for k in range(count):
-                starts.share[i, k] = share[k]
+                starts[i, k] = share[k]
 
     @kept(nogil=True, **OPTIONS)
     def ascend_nodes(
@@ -231,8 +248,9 @@ def steps() -> tuple[Any, Any, Any]:
         after, best_h, best_d = np.zeros(sources), np.zeros(sources), np.zeros(sources)
         x, gz, gd = np.zeros(inputs), np.zeros(outputs), np.zeros(outputs)
         now, now_d, share = np.zeros(outputs), np.zeros(outputs), np.zeros(width)
+        lines, slopes = np.zeros((4, hidden)), np.zeros((5, hidden))
         simplex = np.zeros(width)
-        mean, square = np.zeros(2 * hidden + width), np.zeros(2 * hidden + width)
+        mean, square = np.zeros(4 * hidden + width), np.zeros(4 * hidden + width)
         scale = np.zeros(2 * last)
         for i in range(begin, end):
             if nodes.status[i] != OPEN:
@@ -258,25 +276,37 @@ def steps() -> tuple[Any, Any, Any]:
             p1, p2 = 1.0, 1.0
             # Step -1 looks at the second start, step 0 at the first; the better one goes on.
             for step in range(-1 if nodes.warm[i] else 0, steps + 1):
-                if step <= 0:
-                    for j in range(hidden):
-                        now[j] = nodes.cz[i, j] if step < 0 else starts.cz[i, j]
-                        now_d[j] = nodes.cd[i, j] if step < 0 else starts.cd[i, j]
+                if step < 0:
                     for k in range(count):
-                        share[k] = nodes.share[i, k] if step < 0 else starts.share[i, k]
-                for j in range(hidden):
-                    now[j], now_d[j] = narrow(now[j]), narrow(now_d[j])
-                total, noise = valued(
-                    net, own, members, effort.unit, rows, errors, share, state, phase, bottom,
-                    nodes.size[i], now, now_d, ah, ad, x, False, effort.pair,
+                        share[k] = nodes.share[i, k]
+                    for o in range(4):
+                        for j in range(hidden):
+                            lines[o, j] = nodes.lines[i, o, j]
+                elif step == 0:
+                    for k in range(count):
+                        share[k] = starts[i, k]
+                    usual(state, phase, lines)
+                constant = on_top(rows, errors, hidden, share, now, now_d, x)
+                total, magnitude = by_lines(
+                    net, own, members, state, phase, bottom, nodes.size[i], lines, now, now_d,
+                    ah, ad, slopes, effort.pair,
                 )  # fmt: skip
-                found = over_box(ah, total, lower, upper)
+                for j in range(inputs):
+                    ah[j] += x[j]
+                for k in range(count):
+                    if share[k] != 0.0:
+                        magnitude += share[k] * (rows.sizes[k] + errors[k])
+                noise = effort.unit * magnitude
+                found = over_box(ah, total + constant + noise, lower, upper)
                 # Gains that rounding may have made are none.
                 better = best - found > noise
                 if better:
                     best = found
                     for j in range(hidden):
                         nodes.cz[i, j], nodes.cd[i, j] = now[j], now_d[j]
+                    for o in range(4):
+                        for j in range(hidden):
+                            nodes.lines[i, o, j] = lines[o, j]
                     for k in range(count):
                         nodes.share[i, k] = share[k]
                     for j in range(sources):
@@ -288,31 +318,43 @@ def steps() -> tuple[Any, Any, Any]:
                 if step == 0:
                     if not better:
                         # The second start was better.
-                        for j in range(hidden):
-                            now[j], now_d[j] = nodes.cz[i, j], nodes.cd[i, j]
+                        for o in range(4):
+                            for j in range(hidden):
+                                lines[o, j] = nodes.lines[i, o, j]
                         for k in range(count):
                             share[k] = nodes.share[i, k]
-                        for j in range(sources):
-                            ah[j], ad[j] = best_h[j], best_d[j]
                         on_top(rows, errors, hidden, share, now, now_d, x)
+                        by_lines(
+                            net, own, members, state, phase, bottom, nodes.size[i], lines, now,
+                            now_d, ah, ad, slopes, effort.pair,
+                        )  # fmt: skip
+                        for j in range(inputs):
+                            ah[j] += x[j]
                     for k in range(last):
                         neurons = net.starts[k + 1] - net.starts[k]
                         for j in range(net.starts[k], net.starts[k + 1]):
                             scale[k] += abs(ah[inputs + j]) / neurons
                             scale[last + k] += abs(ad[inputs + j]) / neurons
-                residuals(
+                along(
                     net, own, members, lower, upper, state, phase, bottom, nodes.size[i],
-                    now, now_d, ah, ad, h, after, gz, gd,
+                    now, now_d, ah, ad, slopes, h, after, gz, gd, effort.pair,
                 )  # fmt: skip
                 p1 *= 0.9
                 p2 *= 0.99
-                pace = effort.rate * (1.02 - step / steps)
+                left = 1.02 - step / steps
+                pace = effort.rate * left
                 for k in range(last):
                     for j in range(net.starts[k], net.starts[k + 1]):
-                        now[j] -= pace * scale[k] * adam(mean, square, j, gz[j], p1, p2)
+                        slope = slopes[3, j] * gz[j]
+                        move = adam(mean, square, 2 * hidden + j, slope, p1, p2)
+                        lines[0, j] = min(max(lines[0, j] - SLOPE * left * move, 0.0), 1.0)
                         if effort.pair:
+                            slope = slopes[4, j] * (gz[j] + gd[j])
+                            move = adam(mean, square, 3 * hidden + j, slope, p1, p2)
+                            lines[1, j] = min(max(lines[1, j] - SLOPE * left * move, 0.0), 1.0)
                             move = adam(mean, square, hidden + j, gd[j], p1, p2)
-                            now_d[j] -= pace * scale[last + k] * move
+                            lines[3, j] -= pace * scale[last + k] * move
+                        lines[2, j] -= pace * scale[k] * adam(mean, square, j, gz[j], p1, p2)
                 for k in range(count):
                     if rows.goal[k] and goals == 1:
                         simplex[k] = 1.0
@@ -326,7 +368,7 @@ def steps() -> tuple[Any, Any, Any]:
                     if rows.featured[k]:
                         for j in range(inputs):
                             slope += rows.inputs[k, j] * h[j]
-                    move = pace * adam(mean, square, 2 * hidden + k, slope, p1, p2)
+                    move = pace * adam(mean, square, 4 * hidden + k, slope, p1, p2)
                     simplex[k] = share[k] - move if rows.goal[k] else -1e9
                     if not rows.goal[k]:
                         share[k] = max(0.0, share[k] - 0.3 * move)

@@ -168,7 +168,7 @@ class Worker:
                 if self.listen is not None:
                     target = max(target, self.listen())
                 left = deadline.left
-                stand = self.race.step(self.explorer, target, min(left, _SLICE))
+                stand = self.explorer.step(target, min(left, _SLICE))
                 if left <= _SLICE or self._halted or not stand.worth_going_on:
                     return self._report(target)
 

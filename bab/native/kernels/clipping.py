@@ -1,0 +1,164 @@
+"""Compiled: the largest value of a linear form over a box and half-spaces."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from leaveout.bab.native.kernels.interface import Floats
+from leaveout.bab.native.kernels.jit import compiled
+
+__all__ = ["Cuts", "add_cut", "largest", "no_cuts", "over_box", "recall", "remember"]
+
+_ROUNDS = 6
+"""Half-spaces added to one form."""
+
+_FLAT = 1e-9
+"""Half-spaces missed by less than this share of their width are not missed."""
+
+
+class Cuts(NamedTuple):
+    """Half-spaces ``row x + shift >= 0`` in which everything that matters lies.
+
+    Attributes
+    ----------
+    rows : ndarray of float64, shape (most, inputs)
+    shift, pads, width : ndarray of float64, shape (most,)
+        ``pads`` is what rounding may have done to each; ``width`` how much a row varies in the box.
+    count : ndarray of int64, shape (1,)
+        How many there are.
+    x, order, at : ndarray, shape (inputs,)
+        Room to work in.
+    """
+
+    rows: Floats
+    shift: Floats
+    pads: Floats
+    width: Floats
+    count: Any
+    x: Floats
+    order: Any
+    at: Floats
+    form: Floats
+
+
+@compiled
+def no_cuts(most: int, inputs: int) -> Any:
+    """Return room for some half-spaces."""
+    return Cuts(
+        np.zeros((most, inputs)), np.zeros(most), np.zeros(most), np.zeros(most),
+        np.zeros(1, np.int64), np.zeros(inputs), np.zeros(inputs, np.int64), np.zeros(inputs),
+        np.zeros(inputs),
+    )  # fmt: skip
+
+
+@compiled
+def add_cut(cuts: Any, row: Floats, shift: float, pad: float, lower: Floats, upper: Floats) -> None:
+    """Add a half-space, unless it holds all of the box."""
+    c = cuts.count[0]
+    least, width = shift, 0.0
+    for i in range(len(lower)):
+        cuts.rows[c, i] = row[i]
+        least += row[i] * (lower[i] if row[i] > 0.0 else upper[i])
+        width += abs(row[i]) * (upper[i] - lower[i])
+    if least >= 0.0:
+        return
+    cuts.shift[c], cuts.pads[c], cuts.width[c] = shift, pad, width
+    cuts.count[0] = c + 1
+
+
+@compiled
+def over_box(form: Floats, constant: float, lower: Floats, upper: Floats) -> float:
+    """Largest ``form x + constant`` over the box."""
+    value = constant
+    for i in range(len(lower)):
+        value += form[i] * (upper[i] if form[i] > 0.0 else lower[i])
+    return value
+
+
+@compiled
+def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: Any) -> float:
+    """Bound ``form x + constant`` over the box and the half-spaces from above.
+
+    For any multipliers that are not negative, ``form + sum of multiplier * half-space`` is a bound.
+    One after the other, the half-space that the form's maximiser misses by most gets the
+    multiplier that is best by itself.
+    """
+    value = over_box(form, constant, lower, upper)
+    count = cuts.count[0]
+    if count == 0:
+        return value
+    n = len(lower)
+    x, order, at, now = cuts.x, cuts.order, cuts.at, cuts.form
+    for i in range(n):
+        now[i] = form[i]
+    best = value
+    for _ in range(_ROUNDS):
+        for i in range(n):
+            x[i] = upper[i] if now[i] > 0.0 else lower[i]
+        chosen, missed, slope = -1, _FLAT, 0.0
+        for c in range(count):
+            v = cuts.shift[c]
+            for i in range(n):
+                v += cuts.rows[c, i] * x[i]
+            if -v > missed * cuts.width[c]:
+                chosen, missed, slope = c, (1.0 + _FLAT) * -v / cuts.width[c], v
+        if chosen < 0:
+            break
+        row = cuts.rows[chosen]
+        # The form's slopes change their sign one after the other.
+        found = 0
+        for i in range(n):
+            if row[i] * (1.0 if now[i] > 0.0 else -1.0) < 0.0 and upper[i] > lower[i]:
+                step = -now[i] / row[i]
+                o = found
+                while o > 0 and at[o - 1] > step:
+                    at[o], order[o] = at[o - 1], order[o - 1]
+                    o -= 1
+                at[o], order[o] = step, i
+                found += 1
+        t, small = 0.0, _FLAT * cuts.width[chosen]
+        for o in range(found):
+            t = at[o]
+            slope += abs(row[order[o]]) * (upper[order[o]] - lower[order[o]])
+            if slope >= -small:
+                break
+        if slope < -small:
+            # Nothing of the box is in the half-space.
+            return -np.inf
+        constant += t * (cuts.shift[chosen] + cuts.pads[chosen])
+        for i in range(n):
+            now[i] += t * row[i]
+        best = min(best, over_box(now, constant, lower, upper))
+    return best
+
+
+@compiled
+def remember(known: Floats, place: int, row: Floats, shift: float, pad: float) -> None:
+    """Keep a bound of a form for the nodes below, where there is room."""
+    if place < known.shape[0]:
+        inputs = known.shape[1] - 2
+        for i in range(inputs):
+            known[place, i] = row[i]
+        known[place, inputs], known[place, inputs + 1] = shift, pad
+
+
+@compiled
+def recall(
+    rows: Any, known: Floats, cut: float, warm: bool, lower: Floats, upper: Floats, cuts: Any
+) -> None:
+    """Begin with what was kept above: goals exceed the cut, and conditions are not negative."""
+    cuts.count[0] = 0
+    if not warm:
+        return
+    count, inputs = len(rows.goal), known.shape[1] - 2
+    for place in range(min(known.shape[0], count + len(rows.sums))):
+        least = 0.0
+        if place < count:
+            least += cut if rows.goal[place] else 0.0
+        else:
+            k, o = rows.sums[place - count]
+            least += (cut if rows.goal[k] else 0.0) + (cut if rows.goal[o] else 0.0)
+        shift = known[place, inputs] - least
+        add_cut(cuts, known[place], shift, known[place, inputs + 1], lower, upper)

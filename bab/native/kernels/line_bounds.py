@@ -1,0 +1,264 @@
+"""Compiled: multipliers that follow the coefficients of their pairs, and the slopes of the dual.
+
+A multiplier is a slope times the pair's coefficient plus an offset: then what changes above is
+passed on by a pair that is bounded tightly, and only slopes of pairs whose phase is open, and
+offsets, are left to be found (`docs/native.md`). ``lines`` holds, for every neuron, the slope of
+z, that of z + dz, and the offsets of both multipliers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from leaveout.bab.native.kernels.interface import Floats
+from leaveout.bab.native.kernels.jit import compiled, inlined
+from leaveout.bab.native.kernels.neuron_bounds import clear, through
+from leaveout.bab.native.kernels.pair_bounds import best_pair, best_z
+
+__all__ = ["along", "by_lines", "usual"]
+
+_EVEN = 1e-6
+"""Values that differ by less than this share of their terms are equal: either may be taken."""
+
+
+@inlined
+def line(a: float, lo: float, hi: float, chosen: float) -> float:
+    """Slope of a line above ``a relu(z)``: the chord, or the one chosen."""
+    if lo >= 0.0:
+        return 1.0
+    if hi <= 0.0:
+        return 0.0
+    return hi / (hi - lo) if a > 0.0 else chosen
+
+
+@compiled
+def usual(state: Floats, phase: Any, lines: Floats) -> None:
+    """Set slopes to the better of 0 and 1, and offsets to 0."""
+    for j in range(lines.shape[1]):
+        l, u, p, q = state[0, j], state[1, j], state[2, j], state[3, j]
+        lo = max(l, -p) if phase[j] > 0 or l >= q else l
+        hi = min(u, q) if phase[j] < 0 or u <= -p else u
+        lines[0, j] = 1.0 if hi > -lo else 0.0
+        lines[1, j] = 1.0 if u + state[5, j] > -(l + state[4, j]) else 0.0
+        lines[2, j] = 0.0
+        lines[3, j] = 0.0
+
+
+@compiled
+def by_lines(
+    net: Any, own: Any, members: Any, state: Floats, phase: Any, bottom: int, size: Floats,
+    lines: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats, slopes: Floats, pair: bool,
+) -> tuple[float, float]:  # fmt: skip
+    """Bound a combination of scores, as `backward` does, by multipliers that follow lines.
+
+    They are float32 numbers, and left behind. So is in ``slopes`` what a unit of each pair's
+    coefficients changes in its multipliers, and what a unit of either of its chosen slopes changes.
+    """
+    inputs, starts, blocks, first = net
+    weights, bias, rough, rough_d = own
+    centre, radius, shift, slack, exact = members
+    last = len(starts) - 2
+    clear(ah)
+    clear(ad)
+    constant, magnitude = 0.0, 0.0
+    for k in range(last, -1, -1):
+        if k < last:
+            for j in range(starts[k], starts[k + 1]):
+                a, b = ah[inputs + j], ad[inputs + j]
+                l, u, p, q = state[0, j], state[1, j], state[2, j], state[3, j]
+                vl, vu = state[4, j], state[5, j]
+                can_on = phase[j] >= 0 and u > -p
+                can_off = phase[j] <= 0 and (l < q or u <= -p)
+                lo, hi = l + vl, u + vu
+                if (
+                    pair and can_on and can_off and phase[j] == 0 and k <= bottom
+                    and (l >= 0.0 or u <= 0.0 or lo >= 0.0 or hi <= 0.0)
+                ):  # fmt: skip
+                    s = line(a - b, l, u, lines[0, j])
+                    t = line(b, lo, hi, lines[1, j])
+                    slopes[0, j], slopes[1, j], slopes[2, j] = s, t - s, t
+                    slopes[3, j] = a - b if a < b and l < 0.0 < u else 0.0
+                    slopes[4, j] = b if b < 0.0 and lo < 0.0 < hi else 0.0
+                else:
+                    lo, hi = l if can_off else max(l, -p), u if can_on else min(u, q)
+                    s = line(a, lo, hi, lines[0, j])
+                    if not can_off:
+                        t = 1.0
+                    elif not can_on:
+                        t = 0.0
+                    elif vl >= 0.0:
+                        t = 1.0 if b > 0.0 else 0.0
+                    elif vu <= 0.0:
+                        t = 0.0 if b > 0.0 else 1.0
+                    else:
+                        t = (vu if b > 0.0 else -vl) / (vu - vl)
+                    slopes[0, j], slopes[1, j], slopes[2, j] = s, 0.0, t
+                    slopes[3, j] = a if a < 0.0 and lo < 0.0 < hi else 0.0
+                    slopes[4, j] = 0.0
+                z = slopes[0, j] * a + slopes[1, j] * b + lines[2, j]
+                cz[j] = np.float64(np.float32(z))
+                if pair:
+                    cd[j] = np.float64(np.float32(slopes[2, j] * b + lines[3, j]))
+                    best, _, _, _ = best_pair(
+                        a, b, cz[j], cd[j], l, u, p, q, vl, vu, phase[j], k > bottom
+                    )
+                else:
+                    best, _ = best_z(a, cz[j], lo, hi)
+                constant += best
+        for j in range(starts[k], starts[k + 1]):
+            constant += cz[j] * bias[j]
+            magnitude += abs(cz[j]) * rough[j]
+            if pair:
+                constant += cd[j] * shift[j] + abs(cd[j]) * slack[j]
+                magnitude += abs(cd[j]) * rough_d[j]
+        for b in range(first[k], first[k + 1]):
+            constant += through(
+                net, blocks[b], starts[k], starts[k + 1], pair, weights, centre, radius, exact,
+                size, cz, cd, ah, ad,
+            )  # fmt: skip
+    return constant, magnitude
+
+
+@inlined
+def near(a: float, c: float, lo: float, hi: float, z: float) -> tuple[float, float, float]:
+    """Largest ``a h - c z`` with h = relu(z), and where (z, h): of equal ones that nearest to z."""
+    left, right = -c, a - c
+    small = _EVEN * (abs(a) + abs(c))
+    if hi <= 0.0:
+        if abs(left) <= small:
+            at = min(max(z, lo), hi)
+        else:
+            at = hi if left > 0.0 else lo
+        return left * at, at, 0.0
+    if lo >= 0.0:
+        if abs(right) <= small:
+            at = min(max(z, lo), hi)
+        else:
+            at = hi if right > 0.0 else lo
+        return right * at, at, at
+    below, above = left * lo, right * hi
+    even = _EVEN * ((abs(a) + abs(c)) * (hi - lo))
+    if max(below, above) <= even:
+        at = 0.0
+        if z < 0.0 and abs(left) <= small:
+            at = max(z, lo)
+        elif z > 0.0 and abs(right) <= small:
+            at = min(z, hi)
+        return max(left * at, right * at), at, max(at, 0.0)
+    if abs(below - above) <= even:
+        at = min(max(z, lo), hi)
+        return max(below, above), at, hi * (at - lo) / (hi - lo)
+    if below > above:
+        return below, lo, 0.0
+    return above, hi, hi
+
+
+@inlined
+def end(slope: float, small: float, lo: float, hi: float, d: float) -> float:
+    """Where ``slope d`` is largest over [lo, hi]; nearest to d where that is anywhere."""
+    if abs(slope) <= small:
+        return min(max(d, lo), hi)
+    return hi if slope > 0.0 else lo
+
+
+@compiled
+def nearest(
+    ah: float, ad: float, cz: float, cd: float, z: float, d: float,
+    l: float, u: float, p: float, q: float, vl: float, vu: float, phase: int, tied: bool,
+) -> tuple[float, float, float, float]:  # fmt: skip
+    """Where a pair is largest, (z, dz, h, dh): of equal places one nearest to (z, d)."""
+    if not (tied or phase != 0 or l >= q or u <= -p) and not (ad == 0.0 and cd == 0.0):
+        _, at, change, passed = best_pair(ah, ad, cz, cd, l, u, p, q, vl, vu, phase, tied)
+        return at, change, max(at, 0.0), passed
+    small = _EVEN * (abs(ad) + abs(cd))
+    on, z_on, h_on, d_on = -np.inf, 0.0, 0.0, 0.0
+    off, z_off, h_off, d_off = -np.inf, 0.0, 0.0, 0.0
+    if phase >= 0 and u > -p:
+        on, z_on, h_on = near(ah, cz, max(l, -p), u, z)
+        d_on = end(ad - cd, small, vl, vu, d)
+        on += (ad - cd) * d_on
+    if phase <= 0 and (l < q or u <= -p):
+        off, z_off, h_off = near(ah, cz, l, min(u, q), z)
+        d_off = end(-cd, small, vl, vu, d)
+        off -= cd * d_off
+    even = _EVEN * ((abs(ah) + abs(cz)) * (u - l) + (abs(ad) + abs(cd)) * (vu - vl))
+    if abs(on - off) <= even and z_on != z_off:
+        part = min(max((z - z_off) / (z_on - z_off), 0.0), 1.0)
+        return (
+            part * z_on + (1.0 - part) * z_off,
+            part * d_on + (1.0 - part) * d_off,
+            part * h_on + (1.0 - part) * h_off,
+            part * d_on,
+        )
+    if on > off:
+        return z_on, d_on, h_on, d_on
+    return z_off, d_off, h_off, 0.0
+
+
+@compiled
+def along(
+    net: Any, own: Any, members: Any, lower: Floats, upper: Floats, state: Floats, phase: Any,
+    bottom: int, size: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats, slopes: Floats,
+    h: Floats, after: Floats, gz: Floats, gd: Floats, pair: bool,
+) -> None:  # fmt: skip
+    """Slopes of the dual in the offsets of all multipliers, into ``gz`` and ``gd``.
+
+    The point that attains the bound is passed on along the lines. ``h`` and ``after`` are left at
+    the activations of N and of the member there; the entries of the scores at the scores.
+    """
+    inputs, starts, blocks, first = net
+    weights, bias, rough, rough_d = own
+    centre, radius, shift, slack, exact = members
+    for i in range(inputs):
+        h[i] = upper[i] if ah[i] > 0.0 else lower[i]
+        after[i] = h[i]
+    for k in range(len(starts) - 1):
+        for j in range(starts[k], starts[k + 1]):
+            gz[j] = bias[j]
+            gd[j] = shift[j] + (slack[j] if cd[j] > 0.0 else -slack[j])
+        for b in range(first[k], first[k + 1]):
+            start, width = blocks[b, 1], blocks[b, 2]
+            for j in range(starts[k], starts[k + 1]):
+                row = blocks[b, 3] + (j - starts[k]) * width
+                z, d, r = 0.0, 0.0, 0.0
+                for i in range(width):
+                    z += weights[row + i] * h[start + i]
+                if pair:
+                    if blocks[b, 4] == 0:
+                        for i in range(width):
+                            d += centre[row + i] * h[start + i]
+                    else:
+                        for i in range(width):
+                            w, was, now = weights[row + i], h[start + i], after[start + i]
+                            d += centre[row + i] * now + w * (now - was)
+                    if not exact:
+                        for i in range(width):
+                            r += radius[row + i] * h[start + i]
+                        if blocks[b, 4] != 0:
+                            for i in range(width):
+                                r += radius[row + i] * size[start - inputs + i]
+                gz[j] += z
+                gd[j] += d + (r if cd[j] > 0.0 else -r)
+        if k == len(starts) - 2:
+            return
+        for j in range(starts[k], starts[k + 1]):
+            if not pair:
+                l, u = state[0, j], state[1, j]
+                l, u = 0.0 if phase[j] > 0 and l < 0.0 else l, 0.0 if phase[j] < 0 < u else u
+                _, at, passed = near(ah[inputs + j], cz[j], l, u, gz[j])
+                gz[j] -= at
+                h[inputs + j] = passed + slopes[0, j] * gz[j]
+                continue
+            z, d = gz[j], gd[j]
+            at, change, passed, e = nearest(
+                ah[inputs + j], ad[inputs + j], cz[j], cd[j], z, d, state[0, j], state[1, j],
+                state[2, j], state[3, j], state[4, j], state[5, j], phase[j], k > bottom,
+            )  # fmt: skip
+            gz[j] -= at
+            gd[j] -= change
+            h[inputs + j] = passed + slopes[0, j] * gz[j]
+            e += slopes[1, j] * gz[j] + slopes[2, j] * gd[j]
+            after[inputs + j] = h[inputs + j] + e
