@@ -86,14 +86,9 @@ def steps() -> tuple[Any, Any, Any]:
         for i in range(begin, end):
             s = nodes.which[i]
             recall(
-                case_of(every, nodes.case[i]),
-                nodes.known[i],
-                nodes.cut[i],
-                nodes.warm[i],
-                nodes.lower[i],
-                nodes.upper[i],
-                cuts,
-            )
+                case_of(every, nodes.case[i]), nodes.known[i], nodes.cut[i], nodes.warm[i],
+                nodes.lower[i], nodes.upper[i], cuts,
+            )  # fmt: skip
             members = Members(
                 sets.centre[s], sets.radius[s], sets.shift[s], sets.slack[s], sets.exact[s]
             )
@@ -102,7 +97,8 @@ def steps() -> tuple[Any, Any, Any]:
                 nodes.phase[i], nodes.size[i], cz, cd, ah, ad, effort.pair,
                 forms, shift, pads, cuts,
             )  # fmt: skip
-            nodes.status[i] = OPEN if fine else EMPTY
+            # What was kept above may have cut away what is not above the cut.
+            nodes.status[i] = OPEN if fine else (CUT if nodes.warm[i] else EMPTY)
 
     @kept(nogil=True, **OPTIONS)
     def form_nodes(
@@ -128,7 +124,7 @@ def steps() -> tuple[Any, Any, Any]:
         sum_line, sum_shift = np.zeros((most, inputs)), np.zeros(most)
         for i in range(begin, end):
             if nodes.status[i] != OPEN:
-                nodes.value[i] = -np.inf
+                nodes.value[i] = nodes.cut[i] if nodes.status[i] == CUT else -np.inf
                 continue
             s = nodes.which[i]
             members = Members(
