@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,13 +20,20 @@ _SPREAD = 0.3
 _NARROW = 1e-9
 """Inputs that vary less are not split any more."""
 
+_LITTLE = 0.25
+"""Share of what rounding hides that splitting must be able to win."""
+
 _TINY_REGION = 1e-5
 """Widest input of a region that is given up to float32 evaluation."""
 
 _KINDS = ("input", "phase")
 
-_TRIED = 8
-_EXPLORE = 0.06
+_TRIED = 4
+"""Nodes of a size that are split in both ways before either is preferred."""
+
+_EXPLORE = 0.03
+"""Share of those that are afterwards."""
+
 _FORGET = 0.995
 _SMALL, _LARGE = 0.4, 0.6
 """Weights of the smaller and the larger gain of two children (geometric)."""
@@ -62,13 +68,16 @@ class Brancher:
         self._won, self._tried = np.zeros((2, sizes)), np.zeros((2, sizes))
         self._rng = np.random.default_rng(self.seed)
 
-    def choose(self, node: Node, target: float) -> Split | None:
-        """Return how to split a node (side 0), or None if nothing is left that is worth it."""
+    def choose(self, node: Node, target: float) -> list[Split]:
+        """Return how to split a node (side 0), or several ways to try, the best of which is kept.
+
+        Empty if nothing is left that is worth it.
+        """
         open_part = node.value - target
         if _open_by_rounding(node, open_part):
-            return None
+            return []
         if len(node.members) > 1 and node.spread > _SPREAD * open_part:
-            return Split("members")
+            return [Split("members")]
         widths = node.upper - node.lower
         wide = widths > _NARROW
         by_input = int(
@@ -76,55 +85,51 @@ class Brancher:
         )
         by_phase = None if node.plain or not self.ties else self._neuron(node)
         can_input = bool(wide[by_input])
-        if by_phase is None and node.anchor >= 0 and float(widths.max()) < SMALL_REGION:
-            # What is left of it is virtual, for the most part: its anchor may get further.
-            return None
-        if can_input and (by_phase is None or self._prefers_input(_size(node))):
-            middle = (node.lower[by_input] + node.upper[by_input]) / 2
-            return Split("input", by_input, 0, float(middle))
-        if by_phase is not None:
-            return Split("phase", by_phase)
-        return Split("members") if len(node.members) > 1 else None
+        ties = bool(node.phase.any())
+        if ties and by_phase is None and float(widths.max()) < SMALL_REGION:
+            # What is left of it is virtual, for the most part.
+            return [Split("untied")]
+        middle = (node.lower[by_input] + node.upper[by_input]) / 2
+        splits = [Split("input", by_input, 0, float(middle))] if can_input else []
+        splits += [Split("phase", by_phase)] if by_phase is not None else []
+        if len(splits) > 1:
+            splits = self._preferred(splits, _size(node))
+        if not splits and ties:
+            return [Split("untied")]
+        if not splits and len(node.members) > 1:
+            return [Split("members")]
+        return splits
 
-    def copy(self) -> Brancher:
-        """Return a brancher that knows as much."""
-        return copy.deepcopy(self)
-
-    def other(self) -> Brancher:
-        """Return a brancher that knows as much, and splits phases if this one does not."""
-        other = self.copy()
-        other.ties = not self.ties
-        return other
-
-    def learn(self, split: Split, node: Node, children: list[float], target: float) -> None:
-        """Remember what a split won.
+    def learn(self, split: Split, node: Node, children: list[float], target: float) -> float:
+        """Remember what a split won, and return how much.
 
         Parameters
         ----------
         split : Split
-        parent : float
-            Value of the node.
+        node : Node
         children : list of float
             Values of the two children, side 0 first; minus infinity for an empty one.
         target : float
         """
         if split.kind not in _KINDS or len(children) != 2:
-            return
+            return 0.0
         open_part = max(node.value - target, 1e-300)
         gains = [min(max(node.value - value, 0.0) / open_part, 1.0) for value in children]
         at = _KINDS.index(split.kind), _size(node)
-        self._won[at] = _FORGET * self._won[at] + min(gains) ** _SMALL * max(gains) ** _LARGE
+        won = float(min(gains) ** _SMALL * max(gains) ** _LARGE)
+        self._won[at] = _FORGET * self._won[at] + won
         self._tried[at] = _FORGET * self._tried[at] + 1.0
         if split.kind == "phase":
             self._gain[:, split.index] += gains
             self._count[:, split.index] += 1.0
+        return won
 
-    def _prefers_input(self, size: int) -> bool:
-        by_input, by_phase = self._tried[:, size]
-        if min(by_input, by_phase) < _TRIED:
-            return bool(self._rng.random() < 0.5)
-        better = self._won[0, size] / by_input > self._won[1, size] / by_phase
-        return bool(better != (self._rng.random() < _EXPLORE))
+    def _preferred(self, splits: list[Split], size: int) -> list[Split]:
+        """Return the kind that won more of nodes of this size; both where that is to be learnt."""
+        tried = self._tried[:, size]
+        if tried.min() < _TRIED or self._rng.random() < _EXPLORE:
+            return splits
+        return [splits[int(np.argmax(self._won[:, size] / tried))]]
 
     def _neuron(self, node: Node) -> int | None:
         free = node.neuron_score > 0.0
@@ -155,6 +160,6 @@ def _open_by_rounding(node: Node, open_part: float) -> bool:
     if len(node.members) > 1 or open_part > rounding:
         return False
     return (
-        float(node.input_score.sum()) <= rounding
+        float(node.input_score.sum()) <= _LITTLE * rounding
         or float((node.upper - node.lower).max()) < _TINY_REGION
     )

@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.forms import Forms
-from leaveout.bab.native.anchors import Anchors
 from leaveout.bab.native.branching import Brancher
 from leaveout.bab.native.clusters import Clusters
-from leaveout.bab.native.files.records import Record
+from leaveout.bab.native.files.records import Proof, Record
 from leaveout.bab.native.kernels.interface import CLOSED, EMPTY, OPEN, Kernel, Work
 from leaveout.bab.native.milp_handoff import Handoff
-from leaveout.bab.native.nodes import Node, Split, batch_of, with_bounds
+from leaveout.bab.native.nodes import Node, Split, batch_of, untied, with_bounds
 from leaveout.bab.native.space import Space
 from leaveout.deadline import Deadline
 
@@ -34,9 +33,6 @@ _WIDEST = 512
 
 _FEW = 16
 """Sets of at most this many members are taken apart at once."""
-
-_STOP_AT = 0.97
-"""Children are bounded until they are this far below the largest value of all."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +52,14 @@ class Stand:
     open_nodes: int
     bounded: int
     worth_going_on: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Bounded:
+    """A node that was bounded, and whether anything of it is left to split."""
+
+    node: Node
+    is_open: bool
 
 
 class Explorer:
@@ -102,13 +106,11 @@ class Explorer:
         self.handoff: Handoff | None = None
         self.bounded = 0
         self.unresolved = -math.inf
-        self.anchors = Anchors()
         self.closed = np.full(space.count, -math.inf)
         self.bound_rounding = bound_rounding
         self._names = itertools.count(first, stride)
         self._order = itertools.count()
         self._heap: list[tuple[float, int, Node]] = []
-        self._rest = -math.inf
 
     def name(self) -> int:
         """Return a number no other node has."""
@@ -129,21 +131,13 @@ class Explorer:
         given: list[Node] = []
         while self._heap and len(given) < count:
             node = heapq.heappop(self._heap)[2]
-            if self.anchors.gone(node):
-                continue
             (given if len(kept) > len(given) else kept).append(node)
         self.add(kept)
         return given
 
     def nodes(self) -> list[Node]:
         """All open nodes, the most urgent first."""
-        self._clean()
         return [node for _, _, node in sorted(self._heap, key=lambda entry: entry[:2])]
-
-    def _clean(self) -> None:
-        """Forget nodes whose anchor took their region back."""
-        self._heap = [entry for entry in self._heap if not self.anchors.gone(entry[2])]
-        heapq.heapify(self._heap)
 
     def urgent(self, count: int) -> list[Node]:
         """Return the most urgent nodes of one member each, few from any one member."""
@@ -157,55 +151,8 @@ class Explorer:
         return chosen
 
     @property
-    def is_at_single_members(self) -> bool:
-        """Whether the most urgent node is one member's."""
-        return bool(self._heap) and len(self._heap[0][2].members) == 1
-
-    def apart(self, count: int) -> tuple[list[Node], tuple[Explorer, Explorer]]:
-        """Return the most urgent nodes, and two explorers of them that split in different ways.
-
-        The first splits as this one does. Names are drawn from the same source.
-        """
-        self._clean()
-        chosen = [entry[2] for entry in heapq.nsmallest(count, self._heap, key=lambda e: e[:2])]
-        past = {node.ident for node in chosen}
-        rest = max(
-            (node.value for _, _, node in self._heap if node.ident not in past), default=-math.inf
-        )
-        sides = []
-        for brancher in (self.brancher.copy(), self.brancher.other()):
-            side = Explorer(
-                self.space, self.clusters, self.kernel, self.forms,
-                steps=self.work.steps, bound_rounding=self.bound_rounding,
-            )  # fmt: skip
-            side._names, side.brancher, side.handoff = self._names, brancher, self.handoff
-            side.records = None if self.records is None else []
-            side._rest = rest
-            side.anchors.hold(self.anchors.held(chosen))
-            side.add(chosen)
-            sides.append(side)
-        return chosen, (sides[0], sides[1])
-
-    def adopt(self, nodes: list[Node], side: Explorer) -> None:
-        """Put what an explorer has left of some nodes in their place, and split as it does."""
-        past = {node.ident for node in nodes}
-        self._heap = [entry for entry in self._heap if entry[2].ident not in past]
-        heapq.heapify(self._heap)
-        left = side.nodes()
-        self.anchors.hold(side.anchors.held(left))
-        self.anchors.forget(side.anchors)
-        self.add(left)
-        self.closed = np.maximum(self.closed, side.closed)
-        self.unresolved = max(self.unresolved, side.unresolved)
-        self.brancher = side.brancher
-        if self.records is not None and side.records is not None:
-            self.records += side.records
-
-    @property
     def value(self) -> float:
         """Largest value of an open node, or of one that cannot be split any further."""
-        while self._heap and self.anchors.gone(self._heap[0][2]):
-            heapq.heappop(self._heap)
         return max(self.unresolved, -self._heap[0][0] if self._heap else -math.inf)
 
     def stand(self, target: float) -> Stand:
@@ -215,7 +162,8 @@ class Explorer:
 
     def start(self, roots: list[Node], target: float) -> None:
         """Bound nodes that are not, and take over those above the target."""
-        self._bound(roots, target, max(target, 0.0))
+        for each in self._bound(roots, target):
+            self._take(each)
 
     def step(self, target: float, seconds: float) -> Stand:
         """Split the most urgent nodes for some seconds, or until none is above the target."""
@@ -229,24 +177,15 @@ class Explorer:
         return self.stand(target)
 
     def _drop(self) -> None:
-        self._clean()
         for _, _, node in self._heap:
             self._settle(node)
         self._heap = []
 
     def _round(self, target: float) -> None:
-        parents: list[Node] = []
-        splits: list[Split] = []
-        children: list[list[Node]] = []
-        top = -self._heap[0][0]
-        # Not the value of the node at hand: others of its anchor, with higher ones, may be among
-        # the parents already.
-        proved = max(top, self._rest) if self.records is None else math.inf
+        tried: list[tuple[Node, list[tuple[Split, list[Node]]]]] = []
         size = _BATCH
-        while self._heap and len(parents) < size:
+        while self._heap and len(tried) < size:
             node = heapq.heappop(self._heap)[2]
-            if self.anchors.gone(node):
-                continue
             if node.value <= target:
                 self._settle(node)
                 continue
@@ -257,30 +196,29 @@ class Explorer:
                 if node.value <= target:
                     self._settle(node)
                     continue
-            split = self.brancher.choose(node, target)
-            if split is None and self.anchors.holds(node):
-                # Tied phases end above the true value; inputs alone do not.
-                self.add([self.anchors.take_back(node, proved)])
-                continue
-            if split is None:
+            splits = self.brancher.choose(node, target)
+            if not splits:
                 # Every phase is settled and every input narrow: the value is a leak's own, but
                 # for what float32 rounding hides.
                 self.unresolved = max(self.unresolved, node.value)
                 self._settle(node)
                 continue
-            if split.kind == "members":
+            if splits[0].kind == "members":
                 size = _WIDEST
-            if split.kind == "phase":
-                node = self.anchors.tied(node)
-            parents.append(node)
-            splits.append(split)
-            children.append(self._children(node, split))
-        if not parents:
+            tried.append((node, [(split, self._children(node, split)) for split in splits]))
+        if not tried:
             return
-        stop_at = max(target, top - (1.0 - _STOP_AT) * abs(top))
-        values = iter(self._bound([child for each in children for child in each], target, stop_at))
-        for node, split, own in zip(parents, splits, children, strict=True):
-            self.brancher.learn(split, node, list(itertools.islice(values, len(own))), target)
+        every = [child for _, ways in tried for _, own in ways for child in own]
+        found = iter(self._bound(every, target))
+        for node, ways in tried:
+            best, most = [], -math.inf
+            for split, own in ways:
+                bounded = list(itertools.islice(found, len(own)))
+                won = self.brancher.learn(split, node, [e.node.value for e in bounded], target)
+                if won > most:
+                    best, most = bounded, won
+            for each in best:
+                self._take(each)
 
     def _children(self, node: Node, split: Split) -> list[Node]:
         if split.kind == "members":
@@ -293,6 +231,10 @@ class Explorer:
                 )
                 for side, group in enumerate(groups)
             ]  # fmt: skip
+        if split.kind == "untied":
+            # A certificate holds what is proved of the child, not what was of its parent.
+            cap = math.inf if self.records is not None else node.value
+            return [untied(node, split, self.name(), self.space.layout, cap)]
         pair = []
         for side in (0, 1):
             child = replace(
@@ -313,18 +255,17 @@ class Explorer:
         assert self.clusters is not None, "sets of members need clusters"
         return list(self.clusters.split(node.members))
 
-    def _bound(self, nodes: list[Node], target: float, stop_at: float) -> list[float]:
-        """Bound nodes, keep those above the target; returns the values, in the order given."""
+    def _bound(self, nodes: list[Node], target: float) -> list[_Bounded]:
+        """Bound nodes, in the order given; neither the open nor the settled are taken in."""
+        result: dict[int, _Bounded] = {}
         given = [node.ident for node in nodes]
         nodes, gone = self._snapped(nodes)
-        values: dict[int, float] = {}
         for node in gone:
-            values[node.ident] = -math.inf
             empty = replace(node, value=-math.inf)
-            self._note(empty, target, EMPTY)
-            self._settle(empty)
+            self._note(empty, target, EMPTY, None)
+            result[node.ident] = _Bounded(empty, False)
         if nodes:
-            batch, groups = batch_of(nodes, target, stop_at)
+            batch, groups = batch_of(nodes, target, target)
             sets = self.space.sets(groups)
             many = ~sets.exact[batch.which]
             work = replace(self.work, steps=0) if many.all() else self.work
@@ -334,13 +275,18 @@ class Explorer:
             for i, node in enumerate(nodes):
                 status = int(found.status[i])
                 done = with_bounds(node, found, i, float(spread[i]), target)
-                values[node.ident] = done.value
-                self._note(done, target, status)
-                if status == OPEN and done.value > target and self._snapped([done])[0]:
-                    self.add([done])
-                else:
-                    self._settle(done)
-        return [values[ident] for ident in given]
+                if self.records is not None:
+                    proves = status in {OPEN, CLOSED}
+                    self._note(done, target, status, Proof.of(found, i) if proves else None)
+                is_open = status == OPEN and done.value > target
+                result[node.ident] = _Bounded(done, is_open and bool(self._snapped([done])[0]))
+        return [result[ident] for ident in given]
+
+    def _take(self, each: _Bounded) -> None:
+        if each.is_open:
+            self.add([each.node])
+        else:
+            self._settle(each.node)
 
     def _spread(
         self, nodes: list[Node], many: NDArray[np.bool_], values: Floats, target: float
@@ -385,6 +331,6 @@ class Explorer:
         """Be done with a node: no leak of its members in it is above its bound."""
         self.closed[node.members] = np.maximum(self.closed[node.members], node.bound)
 
-    def _note(self, node: Node, target: float, status: int) -> None:
+    def _note(self, node: Node, target: float, status: int, proof: Proof | None) -> None:
         if self.records is not None:
-            self.records.append(Record.of(node, target, status, status in {OPEN, CLOSED}))
+            self.records.append(Record.of(node, target, status, proof))

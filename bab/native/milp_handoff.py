@@ -55,7 +55,7 @@ class Handoff:
 
     def wants(self, node: Node) -> bool:
         """Whether a node is small enough, and there is time."""
-        if len(node.members) > 1 or node.anchor >= 0:
+        if len(node.members) > 1 or node.phase.any():
             return False
         width = float((node.upper - node.lower).mean())
         if width > _SMALL * float((self.space.upper - self.space.lower).mean()):

@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 
 from leaveout.bab.forms import Forms
 from leaveout.bab.native.kernels.interface import Batch, Bounded
+from leaveout.bab.native.layout import Layout
 from leaveout.bab.native.space import Space
 
-__all__ = ["Node", "Split", "batch_of", "root_node", "with_bounds"]
+__all__ = ["Node", "Split", "batch_of", "root_node", "untied", "with_bounds"]
 
 Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
 
-Kind = Literal["root", "input", "members", "phase"]
+Kind = Literal["root", "input", "members", "phase", "untied"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,8 @@ class Split:
 
     Attributes
     ----------
-    kind : {"root", "input", "members", "phase"}
+    kind : {"root", "input", "members", "phase", "untied"}
+        Untied, it covers the same region without any of the tied phases, and is its only child.
     index : int
         Input, or hidden neuron; the case of a root.
     side : int
@@ -61,8 +63,6 @@ class Node:
         No counter-example of the node has a higher value, but for those cut away.
     spread : float
         How much of the value comes from the set holding more than its centre; 0 for one member.
-    anchor : int
-        The last node above without tied phases, where this one has some; else -1.
     plain : bool
         Whether phases are not to be tied below this node.
     cap : float
@@ -80,8 +80,6 @@ class Node:
     upper: Floats
     state: Floats
     phase: NDArray[np.int8]
-    cz: NDArray[np.float32]
-    cd: NDArray[np.float32]
     lines: NDArray[np.float32]
     known: Floats
     share: Floats
@@ -92,7 +90,6 @@ class Node:
     value: float
     warm: bool
     spread: float = 0.0
-    anchor: int = -1
     plain: bool = False
     cap: float = np.inf
     cut_at: float = -np.inf
@@ -131,7 +128,6 @@ def root_node(
     share, errors = np.zeros(forms.width), np.zeros(forms.width)
     share[int(np.argmax(forms.goal[rows]))] = 1.0
     errors[: rows.stop - rows.start] = forms.errors[rows]
-    nothing = np.zeros(layout.hidden, np.float32)
     return Node(
         ident=ident,
         parent=-1,
@@ -142,8 +138,6 @@ def root_node(
         upper=upper,
         state=space.root,
         phase=np.zeros(layout.hidden, np.int8),
-        cz=nothing,
-        cd=nothing,
         lines=np.zeros((4, layout.hidden), np.float32),
         known=np.zeros((forms.remembered, layout.inputs + 2)),
         share=share,
@@ -154,6 +148,28 @@ def root_node(
         value=np.inf,
         warm=False,
         plain=plain,
+    )
+
+
+def untied(node: Node, split: Split, ident: int, layout: Layout, cap: float) -> Node:
+    """Return a node of the same region without tied phases, and without virtual differences.
+
+    Every counter-example of the node is one of it. Bounds of z, and of bands, are about true ones.
+    """
+    state = node.state.copy()
+    lowest = int(np.flatnonzero(node.phase)[0])
+    above = slice(int(layout.starts[np.searchsorted(layout.starts, lowest, side="right")]), None)
+    state[4, above], state[5, above] = -state[3, above], state[2, above]
+    return replace(
+        node,
+        ident=ident,
+        parent=node.ident,
+        split=split,
+        state=state,
+        phase=np.zeros_like(node.phase),
+        warm=node.warm,
+        plain=True,
+        cap=min(node.cap, cap),
     )
 
 
@@ -201,8 +217,6 @@ def with_bounds(node: Node, found: Bounded, i: int, spread: float, target: float
         lower=found.lower[i].copy(),
         upper=found.upper[i].copy(),
         state=found.state[i].copy(),
-        cz=found.cz[i].astype(np.float32),
-        cd=found.cd[i].astype(np.float32),
         lines=found.lines[i].astype(np.float32),
         known=found.known[i].copy(),
         share=found.share[i].copy(),

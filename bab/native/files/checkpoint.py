@@ -35,7 +35,7 @@ EVERY = 50.0
 _SHARE = 4.0
 """... and at least this many times as long as the last one took."""
 
-_FORMAT = 3
+_FORMAT = 4
 
 
 class Checkpoints:
@@ -205,11 +205,7 @@ class Checkpoint:
             for w, state in enumerate(saved.states):
                 writer.array(f"{w}/closed", state.closed)
                 for i in range(state.blocks):
-                    _write(writer, f"{w}/nodes/{i}", tables.nodes(w, i))
-                for i in range(state.anchored):
-                    table, fared = tables.anchors(w, i)
-                    _write(writer, f"{w}/anchors/{i}", table)
-                    writer.array(f"{w}/anchors/{i}/fared", fared)
+                    _write(writer, f"{w}/nodes/{i}", tables(w, i))
             _write_records(writer, saved.records)
 
         known = {
@@ -226,7 +222,7 @@ class Checkpoint:
         self._last = begun
 
     def load(self) -> Saved | None:
-        """Return where the search stood; its nodes are had by `tables`.
+        """Return where the search stood; its nodes are had by `table`.
 
         Returns
         -------
@@ -255,14 +251,9 @@ class Checkpoint:
             for w, state in enumerate(known["states"] if known else [])
         ]
 
-    def tables(self) -> Tables:
-        """Where the nodes of what is saved are had from."""
-
-        def anchors(worker: int, number: int) -> tuple[Table, Floats]:
-            folder = f"{worker}/anchors/{number}"
-            return self._table(folder), self._array(f"{folder}/fared")
-
-        return Tables(lambda worker, number: self._table(f"{worker}/nodes/{number}"), anchors)
+    def table(self, worker: int, number: int) -> Table:
+        """Return some of the nodes of a worker, as they are saved."""
+        return self._table(f"{worker}/nodes/{number}")
 
     def finish(self, question: Question[W], result: SearchResult[W], records: list[Record]) -> None:
         """Save the result of a search that has nothing left to do.

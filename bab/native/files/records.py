@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.bab.native.kernels.interface import Bounded
 from leaveout.bab.native.nodes import Node, Split
 
 __all__ = ["Proof", "Record"]
@@ -26,6 +27,12 @@ class Proof:
     cz: NDArray[np.float32]
     cd: NDArray[np.float32]
     share: NDArray[np.float64]
+
+    @staticmethod
+    def of(found: Bounded, i: int) -> Proof:
+        """Return what a kernel found of one node."""
+        cz, cd = found.cz[i].astype(np.float32), found.cd[i].astype(np.float32)
+        return Proof(cz, cd, found.share[i].copy())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +70,7 @@ class Record:
     proof: Proof | None
 
     @staticmethod
-    def of(node: Node, target: float, status: int, proved: bool) -> Record:
+    def of(node: Node, target: float, status: int, proof: Proof | None) -> Record:
         """Record a bounded node."""
         own = node.split.kind in {"root", "members"}
         return Record(
@@ -76,5 +83,5 @@ class Record:
             node.rounding_width,
             status,
             node.bound,
-            Proof(node.cz, node.cd, node.share) if proved else None,
+            proof,
         )

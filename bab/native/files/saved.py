@@ -48,9 +48,5 @@ class Saved:
     records: list[Record]
 
 
-@dataclass(frozen=True, eq=False)
-class Tables:
-    """Where the nodes of a search are had from, some at a time, by worker and number."""
-
-    nodes: Callable[[int, int], Table]
-    anchors: Callable[[int, int], tuple[Table, Floats]]
+Tables = Callable[[int, int], Table]
+"""Where the nodes of a search are had from, some at a time, by worker and number."""

@@ -8,7 +8,6 @@ z, that of z + dz, and the offsets of both multipliers.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.bab.native.kernels import arguments, ascent, clipping
+from leaveout.bab.native.kernels import arguments, ascent, clipping, line_bounds
 from leaveout.bab.native.kernels import form_bounds as forms
-from leaveout.bab.native.kernels import line_bounds
 from leaveout.bab.native.kernels import jit as compiled
 from leaveout.bab.native.kernels import neuron_bounds as passes
 from leaveout.bab.native.kernels import pair_bounds as pair

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.records import Record
-from leaveout.bab.native.files.saved import Saved, Tables
+from leaveout.bab.native.files.saved import Saved
 from leaveout.bab.native.files.tables import Table
 from leaveout.bab.native.groups import Group
 from leaveout.bab.native.workers.pool import WorkerLostError, WorkerPool, gather
@@ -149,9 +149,9 @@ class Coordinator:
             count = min(self.reports[richest].stand.open_nodes // 2, _SHARED)
             if not count:
                 continue
-            table, anchors, fared = self._ask(richest, "give", count)
+            table = self._ask(richest, "give", count)
             if len(table):
-                take = partial(self._add, table, anchors, fared)
+                take = partial(self._add, table)
                 self._in_hand[worker].append(take)
                 self._do(worker, take)
             self._ask(richest, "forget")
@@ -180,10 +180,10 @@ class Coordinator:
             closed = np.maximum(states[0].closed, self._settled)
             unresolved = max(states[0].unresolved, self._least)
             states[0] = replace(states[0], closed=closed, unresolved=unresolved)
-            tables = Tables(
-                lambda worker, number: self._ask_once(worker, "block", number),
-                lambda worker, number: self._ask_once(worker, "anchored", number),
-            )
+
+            def tables(worker: int, number: int) -> Table:
+                return self._ask_once(worker, "block", number)  # type: ignore[no-any-return]
+
             self.checkpoint.save(make(states, self.records), tables)
             for worker in range(self.pool.size):
                 # If it dies now, another one is given what the file holds.
@@ -216,24 +216,21 @@ class Coordinator:
         self._least = max(self._least, self.reports[worker].stand.value)
         self._in_hand[worker] = []
 
-    def _add(self, table: Table, anchors: Table, fared: Floats, worker: int) -> None:
-        self._ask_once(worker, "add_anchored", anchors, fared)
+    def _add(self, table: Table, worker: int) -> None:
         self._ask_once(worker, "add", table)
 
     def _load(self, sources: range, worker: int) -> None:
         """Give a worker some of the states in the checkpoint; it may be none of them."""
         assert self.checkpoint is not None
-        states, tables = self.checkpoint.states(), self.checkpoint.tables()
+        states, tables = self.checkpoint.states(), self.checkpoint.table
         self._ask_once(worker, "rename", self._free)
         for source in sources:
             if source >= len(states):
                 break
             state = states[source]
             self._ask_once(worker, "load", state)
-            for number in range(state.anchored):
-                self._ask_once(worker, "add_anchored", *tables.anchors(source, number))
             for number in range(state.blocks):
-                self._ask_once(worker, "add", tables.nodes(source, number))
+                self._ask_once(worker, "add", tables(source, number))
 
     def _ask_once(self, worker: int, method: str, *arguments: Any) -> Any:
         return gather([self.pool.call(worker, method, *arguments)], self.deadline)[0]
@@ -261,7 +258,7 @@ class Coordinator:
             self._lives -= 1
             try:
                 self.pool.revive(lost.worker)
-                # Others still have nodes, and anchors, that the dead one named.
+                # Others still have nodes that the dead one named.
                 self._free += _NAMED
                 self._ask_once(lost.worker, "rename", self._free)
                 for deed in self._in_hand[lost.worker]:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.native.anchors import Held
 from leaveout.bab.native.explorer import Explorer, Stand
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.files.tables import BLOCK, Table, pack, row_type, unpack
@@ -19,7 +18,6 @@ from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import Hint, Question
-from leaveout.bab.native.split_race import Race
 from leaveout.bab.native.workers.learnt_scores import load_scores, pack_scores
 from leaveout.deadline import Deadline
 
@@ -67,8 +65,8 @@ class WorkerState:
 
     Attributes
     ----------
-    blocks, anchored : int
-        How many tables its open nodes fill, and the anchors some hang on.
+    blocks : int
+        How many tables its open nodes fill.
     closed : ndarray of float64, shape (members,)
     unresolved : float
     bounded : int
@@ -79,7 +77,6 @@ class WorkerState:
     """
 
     blocks: int
-    anchored: int
     closed: Floats
     unresolved: float
     bounded: int
@@ -131,7 +128,6 @@ class Worker:
         if not options.certificate:
             self.explorer.handoff = prepared.handoff
         self.explorer.brancher.ties = prepared.may_tie
-        self.race = Race(prepared.may_tie)
         self._first, self._stride = first, stride
         self.listen: Callable[[], float] | None = None
         self._told = -np.inf
@@ -139,7 +135,6 @@ class Worker:
         self._last: Report | None = None
         self._lent: list[Node] = []
         self._kept: list[Node] = []
-        self._anchors: list[Held] = []
 
     def end(self) -> None:
         """End the solver that it may have started."""
@@ -184,25 +179,13 @@ class Worker:
         """Take nodes over."""
         nodes = unpack(table, self._example())
         with self._whole():
-            self.race.settle(self.explorer)
             self.explorer.add(nodes)
 
-    def give(self, count: int) -> tuple[Table, Table, Floats]:
-        """Lend nodes; they count as this worker's until `forget` is called.
-
-        Returns
-        -------
-        nodes : Table
-        anchors : Table
-        fared : ndarray of float64, shape (anchors, 4)
-            As those of `anchored`.
-        """
-        explorer = self.explorer
+    def give(self, count: int) -> Table:
+        """Lend nodes; they count as this worker's until `forget` is called."""
         with self._whole():
-            self.race.settle(explorer)
-            self._lent = explorer.give(count)
-        nodes, held = explorer.anchors.copied(self._lent, explorer.name)
-        return pack(nodes, self._row_type()), *self._packed(held)
+            self._lent = self.explorer.give(count)
+        return pack(self._lent, self._row_type())
 
     def forget(self) -> None:
         """Another worker has taken over what was lent."""
@@ -253,14 +236,10 @@ class Worker:
         return capped(grow(clusters, self.space.count, bound, enough, size), known, self._least)
 
     def save(self) -> WorkerState:
-        """Return what this worker knows; its nodes can then be had by `block` and `anchored`."""
-        with self._whole():
-            self.race.settle(self.explorer)
+        """Return what this worker knows; its nodes can then be had by `block`."""
         self._kept = self.nodes()
-        self._anchors = self.explorer.anchors.held(self._kept)
         return WorkerState(
             -(-len(self._kept) // BLOCK),
-            -(-len(self._anchors) // BLOCK),
             self.explorer.closed.copy(),
             self.explorer.unresolved,
             self.explorer.bounded,
@@ -272,13 +251,9 @@ class Worker:
         """Return some of the open nodes, the most urgent first."""
         return pack(self._kept[number * BLOCK : (number + 1) * BLOCK], self._row_type())
 
-    def anchored(self, number: int) -> tuple[Table, Floats]:
-        """Return some of the anchors; the columns beside are key, met, next and value."""
-        return self._packed(self._anchors[number * BLOCK : (number + 1) * BLOCK])
-
     def saved(self) -> None:
         """Nothing more is asked of what was saved."""
-        self._kept, self._anchors = [], []
+        self._kept = []
 
     def rename(self, names: int) -> None:
         """Name nodes from a number on: lower ones are others', wherever they may be."""
@@ -287,27 +262,10 @@ class Worker:
     def load(self, state: WorkerState) -> None:
         """Go on from what a worker knew."""
         explorer = self.explorer
-        self.race.settle(explorer)
         explorer.closed = np.maximum(explorer.closed, state.closed)
         explorer.unresolved = max(explorer.unresolved, state.unresolved)
         explorer.bounded += state.bounded
         load_scores(explorer.brancher, state.learnt)
-
-    def add_anchored(self, table: Table, fared: Floats) -> None:
-        """Take over some of the anchors of a state."""
-        nodes = unpack(table, self._example())
-        self.race.settle(self.explorer)
-        self.explorer.anchors.hold(
-            [
-                Held(int(key), node, int(met), int(following), float(value))
-                for node, (key, met, following, value) in zip(nodes, fared, strict=True)
-            ]
-        )
-
-    def _packed(self, held: list[Held]) -> tuple[Table, Floats]:
-        fared = [(each.key, each.met, each.next, each.value) for each in held]
-        columns = np.array(fared, np.float64).reshape(-1, 4)
-        return pack([each.node for each in held], self._row_type()), columns
 
     def _example(self) -> Node:
         return self.prepared.root(np.zeros(0, np.int64), 0, 0)
