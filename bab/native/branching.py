@@ -26,7 +26,7 @@ _LITTLE = 0.25
 _TINY_REGION = 1e-5
 """Widest input of a region that is given up to float32 evaluation."""
 
-_KINDS = ("input", "phase")
+_KINDS = ("input", "phase", "untied")
 
 _TRIED = 4
 """Nodes of a size that are split in both ways before either is preferred."""
@@ -51,11 +51,14 @@ class Brancher:
     seed : int
     ties : bool
         Whether phases are split, or inputs alone.
+    virtual : bool
+        Whether tied phases are of pairs, and may let more count than there is.
     """
 
     hidden: int
     seed: int
     ties: bool = True
+    virtual: bool = True
     _gain: Floats = field(init=False)
     _count: Floats = field(init=False)
     _won: Floats = field(init=False)
@@ -65,7 +68,7 @@ class Brancher:
     def __post_init__(self) -> None:
         self._gain, self._count = np.zeros((2, self.hidden)), np.zeros((2, self.hidden))
         sizes = 1 + self.hidden.bit_length()
-        self._won, self._tried = np.zeros((2, sizes)), np.zeros((2, sizes))
+        self._won, self._tried = np.zeros((2, 3, sizes)), np.zeros((2, 3, sizes))
         self._rng = np.random.default_rng(self.seed)
 
     def choose(self, node: Node, target: float) -> list[Split]:
@@ -85,17 +88,17 @@ class Brancher:
         )
         by_phase = None if node.plain or not self.ties else self._neuron(node)
         can_input = bool(wide[by_input])
-        ties = bool(node.phase.any())
-        if ties and by_phase is None and float(widths.max()) < SMALL_REGION:
+        tied = self.virtual and bool(node.phase.any())
+        if tied and by_phase is None and float(widths.max()) < SMALL_REGION:
             # What is left of it is virtual, for the most part.
             return [Split("untied")]
         middle = (node.lower[by_input] + node.upper[by_input]) / 2
         splits = [Split("input", by_input, 0, float(middle))] if can_input else []
         splits += [Split("phase", by_phase)] if by_phase is not None else []
+        if tied:
+            splits.append(Split("untied"))
         if len(splits) > 1:
-            splits = self._preferred(splits, _size(node))
-        if not splits and ties:
-            return [Split("untied")]
+            splits = self._preferred(splits, node)
         if not splits and len(node.members) > 1:
             return [Split("members")]
         return splits
@@ -111,11 +114,11 @@ class Brancher:
             Values of the two children, side 0 first; minus infinity for an empty one.
         target : float
         """
-        if split.kind not in _KINDS or len(children) != 2:
+        if split.kind not in _KINDS:
             return 0.0
         open_part = max(node.value - target, 1e-300)
         gains = [min(max(node.value - value, 0.0) / open_part, 1.0) for value in children]
-        at = _KINDS.index(split.kind), _size(node)
+        at = int(node.phase.any()), _KINDS.index(split.kind), _size(node)
         won = float(min(gains) ** _SMALL * max(gains) ** _LARGE)
         self._won[at] = _FORGET * self._won[at] + won
         self._tried[at] = _FORGET * self._tried[at] + 1.0
@@ -124,12 +127,40 @@ class Brancher:
             self._count[:, split.index] += 1.0
         return won
 
-    def _preferred(self, splits: list[Split], size: int) -> list[Split]:
-        """Return the kind that won more of nodes of this size; both where that is to be learnt."""
-        tried = self._tried[:, size]
+    def best(self, splits: list[Split], node: Node, won: list[float]) -> int:
+        """Return which of the splits that were tried to keep, given what each won.
+
+        Single splits say little of what is below them: once kinds are known, they decide.
+        """
+        if len(splits) == 1:
+            return 0
+        tried, gains = self._gains(splits, node)
+        return int(np.argmax(won if tried.min() <= _TRIED else gains))
+
+    def _preferred(self, splits: list[Split], node: Node) -> list[Split]:
+        """Return the kind that wins most of such nodes; all where that is to be learnt."""
+        tried, gains = self._gains(splits, node)
         if tried.min() < _TRIED or self._rng.random() < _EXPLORE:
             return splits
-        return [splits[int(np.argmax(self._won[:, size] / tried))]]
+        return [splits[int(np.argmax(gains))]]
+
+    def _gains(self, splits: list[Split], node: Node) -> tuple[Floats, Floats]:
+        """Return how often each kind was tried of such nodes, and what it wins."""
+        tied, size = int(node.phase.any()), _size(node)
+        kinds = [_KINDS.index(split.kind) for split in splits]
+        tried = self._tried[tied, kinds, size]
+        gains = self._won[tied, kinds, size] / np.maximum(tried, 1e-9)
+        if not tied:
+            # What the next split wins counts too: below a tie that may be less.
+            gains = gains + (gains.max(), self._below(size, float(gains.max())))
+        return tried, gains
+
+    def _below(self, size: int, known: float) -> float:
+        """Return what is won of tied nodes; what is known where few were tried."""
+        tried = self._tried[1, :, size]
+        if tried.max() < _TRIED:
+            return known
+        return float((self._won[1, :, size] / np.maximum(tried, 1.0)).max())
 
     def _neuron(self, node: Node) -> int | None:
         free = node.neuron_score > 0.0

@@ -101,7 +101,9 @@ class Explorer:
     ) -> None:
         self.space, self.clusters, self.kernel = space, clusters, kernel
         self.forms, self.work = forms, Work(steps)
-        self.brancher = Brancher(space.layout.hidden, seed)
+        self.brancher = Brancher(
+            space.layout.hidden, seed, virtual=bool(forms.touching.any())
+        )
         self.records: list[Record] | None = None
         self.handoff: Handoff | None = None
         self.bounded = 0
@@ -211,13 +213,13 @@ class Explorer:
         every = [child for _, ways in tried for _, own in ways for child in own]
         found = iter(self._bound(every, target))
         for node, ways in tried:
-            best, most = [], -math.inf
-            for split, own in ways:
-                bounded = list(itertools.islice(found, len(own)))
-                won = self.brancher.learn(split, node, [e.node.value for e in bounded], target)
-                if won > most:
-                    best, most = bounded, won
-            for each in best:
+            bounded = [list(itertools.islice(found, len(own))) for _, own in ways]
+            splits = [split for split, _ in ways]
+            won = [
+                self.brancher.learn(split, node, [each.node.value for each in own], target)
+                for split, own in zip(splits, bounded, strict=True)
+            ]
+            for each in bounded[self.brancher.best(splits, node, won)]:
                 self._take(each)
 
     def _children(self, node: Node, split: Split) -> list[Node]:
