@@ -223,7 +223,6 @@ def test_an_interrupt_keeps_what_is_known(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("leaveout.bab.native.explorer.Explorer.step", stop)
-    monkeypatch.setattr("leaveout.bab.native.split_race.Race.step", stop)
     found = maximise(question, NativeOptions(gap=1e-12))
     assert found.interrupted == bool(seen)
     assert found.lower <= found.upper

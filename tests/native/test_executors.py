@@ -337,7 +337,7 @@ def test_a_search_that_is_over_keeps_no_solver(monkeypatch):
         solvers.append(self.pid)
 
     monkeypatch.setattr(solving._Child, "__init__", noted)
-    alone = lambda self, node: len(node.members) == 1 and node.anchor < 0
+    alone = lambda self, node: len(node.members) == 1 and not node.phase.any()
     monkeypatch.setattr("leaveout.bab.native.milp_handoff.Handoff.wants", alone)
     instance, label = leaky()
     held = NativeSearch(Leaks(instance, label), ONE)

@@ -224,7 +224,6 @@ def test_nodes_survive_packing_and_bounds_only_widen():
             "case",
             "value",
             "rounding_width",
-            "anchor",
             "plain",
             "cap",
             "warm",
@@ -232,7 +231,7 @@ def test_nodes_survive_packing_and_bounds_only_widen():
         ):
             assert getattr(one, name) == getattr(two, name)
             assert type(getattr(one, name)) is type(getattr(two, name))
-        for name in ("members", "lower", "upper", "phase", "cz", "cd", "share", "errors"):
+        for name in ("members", "lower", "upper", "phase", "lines", "known", "share", "errors"):
             assert np.array_equal(getattr(one, name), getattr(two, name))
             assert getattr(one, name).dtype == getattr(two, name).dtype
         for row in range(6):
@@ -250,14 +249,11 @@ def test_an_explorer_goes_on_as_it_would_have(monkeypatch):
     own_worker.step(0.0, 0.3)
     state = own_worker.save()
     blocks = [own_worker.block(i) for i in range(state.blocks)]
-    anchors = [own_worker.anchored(i) for i in range(state.anchored)]
     others = []
     for _ in range(2):
         other = Worker(Leaks(instance, 1), OPTIONS)
         other.rename(state.names)
         other.load(state)
-        for each in anchors:
-            other.add_anchored(*each)
         for each in blocks:
             other.add(each)
         others.append(other)

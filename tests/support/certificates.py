@@ -83,7 +83,7 @@ def write(folder: Path, seed: int, *, ties: bool, nodes: int = 300) -> Written:
         mock.patch("leaveout.bab.native.search._FIRST", 0.01),
         mock.patch("leaveout.bab.native.search._ROUND", 0.05),
         mock.patch.object(Brancher, "choose", choose),
-        mock.patch("leaveout.bab.native.anchors._FIRST", 8),
+        mock.patch("leaveout.bab.native.branching.SMALL_REGION", 0.5),
     ):
         for label in range(instance.labels):
             records: list = []

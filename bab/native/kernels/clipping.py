@@ -11,7 +11,7 @@ from leaveout.bab.native.kernels.jit import compiled
 
 __all__ = ["Cuts", "add_cut", "largest", "no_cuts", "over_box", "recall", "remember"]
 
-_ROUNDS = 6
+_ROUNDS = 3
 """Half-spaces added to one form."""
 
 _FLAT = 1e-9
