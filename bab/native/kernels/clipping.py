@@ -118,9 +118,9 @@ def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: A
                     o -= 1
                 at[o], order[o] = step, i
                 found += 1
-        t, small = 0.0, _FLAT * cuts.width[chosen]
+        t, turned, small = 0.0, 0, _FLAT * cuts.width[chosen]
         for o in range(found):
-            t = at[o]
+            t, turned = at[o], order[o]
             slope += abs(row[order[o]]) * (upper[order[o]] - lower[order[o]])
             if slope >= -small:
                 break
@@ -130,6 +130,8 @@ def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: A
         constant += t * (cuts.shift[chosen] + cuts.pads[chosen])
         for i in range(n):
             now[i] += t * row[i]
+        # What rounding leaves there must not decide where the maximiser is.
+        now[turned] = 0.0
         best = min(best, over_box(now, constant, lower, upper))
     return best
 
