@@ -26,6 +26,9 @@ _ROUNDS = 6
 _FLAT = 1e-9
 """Half-spaces missed by less than this share of their width are not missed."""
 
+_CANCELLED = 1e-12
+"""Slopes of which no more than this is left are 0."""
+
 _AT_ONCE = 2**20
 """Coefficients of half-spaces looked at together."""
 
@@ -158,9 +161,9 @@ def largest_within(
     Notes
     -----
     A form and its half-spaces are exact: their rounding is charged already. Up to six products are
-    added to every coefficient; where it is then set to 0, it was off by no more. The sum is
-    evaluated over the box: with n inputs fewer than n + 32 roundings of the sum of absolute terms,
-    which is rounded itself, for which it is doubled.
+    added to every coefficient, and the sum is evaluated over the box: with n inputs fewer than
+    2 n + 64 roundings of the sum of absolute terms, which is rounded itself, for which it is
+    doubled. What is taken from a coefficient goes into the constant, at the most it can be.
     """
     bounds, empty = largest(forms, lower, upper), np.zeros(len(of), bool)
     clipped = np.flatnonzero(given.count[of] > 0)
@@ -206,17 +209,19 @@ def _clipped(
         chosen = np.argmax(missed * (1.0 + _FLAT) >= farthest[:, None], axis=1)
         one = np.arange(len(left))
         row, own = rows[one, chosen], shift[one, chosen]
-        t, turned, falling = _multiplier(
+        t, falling = _multiplier(
             now, row, value[one, chosen], _FLAT * width[one, chosen], upper - lower
         )
         terms = np.abs(own) + (np.abs(row) * far).sum(axis=1)
         if falling.any():
             top = own + np.maximum(row * lower, row * upper).sum(axis=1)
             empty[left[falling]] = (top + room * terms + _TINY < 0.0)[falling]
-        now = now + t[:, None] * row
-        # What rounding leaves there must not decide where the maximiser is.
-        now[one, turned] = np.where(t > 0.0, 0.0, now[one, turned])
-        constant, size = constant + t * own, size + t * terms
+        moved = now + t[:, None] * row
+        # What rounding leaves of slopes that cancel must not decide where the maximiser is.
+        rest = np.where(np.abs(moved) <= _CANCELLED * np.abs(now), moved, 0.0)
+        now = moved - rest
+        constant = constant + t * own + np.maximum(rest * lower, rest * upper).sum(axis=1)
+        size = size + t * terms
         found = constant + np.maximum(now * lower, now * upper).sum(axis=1)
         found += room * size + _TINY * (16 + far.sum(axis=1))
         # Numbers out of range bound nothing.
@@ -227,10 +232,8 @@ def _clipped(
 
 def _multiplier(
     now: Floats, row: Floats, value: Floats, small: Floats, width: Floats
-) -> tuple[Floats, Integers, Flags]:
-    """Return the multiplier with the least maximum over the box, and where a slope becomes 0 by it.
-
-    The multiplier is 0 where the maximum falls for ever, which is returned too.
+) -> tuple[Floats, Flags]:
+    """Return the multiplier with the least maximum over the box, or 0 where it falls for ever.
 
     The maximum is convex and piecewise linear in the multiplier. Its slope is the row's value at
     the maximiser, which grows where slopes of the form change their sign, one after the other.
@@ -243,7 +246,6 @@ def _multiplier(
     enough = (slope >= -small[:, None]) & np.take_along_axis(turning, order, axis=1)
     falling = ~enough.any(axis=1)
     one = np.arange(len(row))
-    turned = order[one, np.argmax(enough, axis=1)]
-    t = step[one, turned]
-    # Any that is not negative will do; denormal ones are too coarse.
-    return np.where(~falling & np.isfinite(t) & (t > _TINY), t, 0.0), turned, falling
+    t = step[one, order[one, np.argmax(enough, axis=1)]]
+    # Any that is not negative will do.
+    return np.where(~falling & np.isfinite(t) & (t > 0.0), t, 0.0), falling
