@@ -30,7 +30,10 @@ _CANCELLED = 1e-12
 """Slopes of which no more than this is left are 0."""
 
 _AT_ONCE = 2**20
-"""Coefficients of half-spaces looked at together."""
+"""Numbers looked at together."""
+
+_SIDE_BY_SIDE = 32
+"""Rows of one node that are multiplied with its half-spaces at once."""
 
 _TINY = float(np.finfo(np.float64).tiny)
 
@@ -134,7 +137,7 @@ def contract(
 def largest_within(
     forms: Forms, of: Integers, lower: Floats, upper: Floats, given: HalfSpaces
 ) -> tuple[Floats, Flags]:
-    """Bound each form over its own box and the half-spaces of its node.
+    """Bound each form over the box and the half-spaces of its node.
 
     One after the other, the half-space that the form's maximiser misses by most gets the
     multiplier that is best by itself.
@@ -142,9 +145,10 @@ def largest_within(
     Parameters
     ----------
     forms : Forms
-    of : ndarray of int64, shape (r,)
+    of : ndarray of int64, shape (r,), ascending
         Node of each.
-    lower, upper : ndarray of float64, shape (r, inputs)
+    lower, upper : ndarray of float64, shape (n, inputs)
+        Boxes of all nodes.
     given : HalfSpaces
 
     Returns
@@ -165,67 +169,90 @@ def largest_within(
     2 n + 64 roundings of the sum of absolute terms, which is rounded itself, for which it is
     doubled. What is taken from a coefficient goes into the constant, at the most it can be.
     """
-    bounds, empty = largest(forms, lower, upper), np.zeros(len(of), bool)
+    bounds, empty = largest(forms, lower[of], upper[of]), np.zeros(len(of), bool)
     clipped = np.flatnonzero(given.count[of] > 0)
-    if not len(clipped):
-        return bounds, empty
-    most, inputs = int(given.count[of[clipped]].max()), lower.shape[1]
-    step = max(1, _AT_ONCE // max(most * inputs, 1))
+    step = max(1, _AT_ONCE // (_SIDE_BY_SIDE * lower.shape[1]))
     for begin in range(0, len(clipped), step):
         at = clipped[begin : begin + step]
         part = Forms(forms.slopes[at], forms.constant[at])
         with np.errstate(all="ignore"):
-            found, nowhere = _clipped(part, of[at], lower[at], upper[at], given, most)
+            found, nowhere = _clipped(part, of[at], lower, upper, given)
         bounds[at], empty[at] = np.minimum(bounds[at], found), nowhere
     return bounds, empty
 
 
+class _Values:
+    """Values of all half-spaces of each row's node at points: one product for a group of rows."""
+
+    def __init__(self, given: HalfSpaces, of: Integers) -> None:
+        nodes, self._node = np.unique(of, return_inverse=True)
+        most = int(given.count[nodes].max())
+        rank = np.arange(len(of)) - np.searchsorted(of, of)
+        self._slot = rank % _SIDE_BY_SIDE
+        firsts = np.flatnonzero(self._slot == 0)
+        self._group = np.searchsorted(firsts, np.arange(len(of)), side="right") - 1
+        self.rows, self.shift = given.rows[nodes, :most], given.shift[nodes, :most]
+        self._products = self.rows[self._node[firsts]].transpose(0, 2, 1)
+        slots = int(self._slot.max(initial=0)) + 1
+        self._points = np.zeros((len(firsts), slots, given.rows.shape[2]))
+
+    def at(self, x: Floats, left: Integers) -> Floats:
+        """Return them, shape (r, most), for some rows, at a point each."""
+        group, slot = self._group[left], self._slot[left]
+        self._points[group, slot] = x
+        values = (self._points @ self._products)[group, slot]
+        values += self.shift[self._node[left]]
+        return np.asarray(values)
+
+
 def _clipped(
-    forms: Forms, of: Integers, lower: Floats, upper: Floats, given: HalfSpaces, most: int
+    forms: Forms, of: Integers, lower: Floats, upper: Floats, given: HalfSpaces
 ) -> tuple[Floats, Flags]:
     """Return bounds by some multipliers, infinite where there are none, and where all is empty."""
-    count, inputs = lower.shape
-    best, empty = np.full(count, np.inf), np.zeros(count, bool)
-    rows, shift, width = given.rows[of, :most], given.shift[of, :most], given.width[of, :most]
-    now, constant = forms.slopes.copy(), forms.constant.copy()
-    far = np.maximum(np.abs(lower), np.abs(upper))
-    size = np.abs(constant) + (np.abs(now) * far).sum(axis=1)
-    room = 2 * gamma(2 * inputs + 64)
-    left = np.arange(count)
+    best, empty = np.full(len(of), np.inf), np.zeros(len(of), bool)
+    nodes, node = np.unique(of, return_inverse=True)
+    values = _Values(given, of)
+    widths = given.width[nodes, : values.shift.shape[1]]
+    far = np.maximum(np.abs(lower[nodes]), np.abs(upper[nodes]))
+    terms = np.abs(values.shift) + (np.abs(values.rows) @ far[:, :, None])[:, :, 0]
+    room, tiny = 2 * gamma(2 * lower.shape[1] + 64), _TINY * (16 + far.sum(axis=1))
+    now, constant, low, high = forms.slopes, forms.constant, lower[of], upper[of]
+    size = np.abs(constant) + np.einsum("ri,ri->r", np.abs(now), far[node])
+    x, left = np.where(now > 0.0, high, low), np.arange(len(of))
     for _ in range(_ROUNDS):
-        x = np.where(now > 0.0, upper, lower)
-        value = shift + (rows @ x[:, :, None])[:, :, 0]
-        missed = np.where(value < 0.0, -value / width, 0.0)
+        value, own = values.at(x, left), node[left]
+        missed = np.where(value < 0.0, -value / widths[own], 0.0)
         farthest = missed.max(axis=1)
         going = np.flatnonzero(farthest > _FLAT)
         if not len(going):
             break
         if len(going) < len(left):
-            left, rows, shift, width = left[going], rows[going], shift[going], width[going]
-            now, constant, far, size = now[going], constant[going], far[going], size[going]
-            lower, upper, value = lower[going], upper[going], value[going]
-            missed, farthest = missed[going], farthest[going]
+            left, own, value = left[going], own[going], value[going]
+            missed, farthest, size = missed[going], farthest[going], size[going]
+            now, constant, low, high, x = (a[going] for a in (now, constant, low, high, x))
         # The first of those that are missed about equally.
         chosen = np.argmax(missed * (1.0 + _FLAT) >= farthest[:, None], axis=1)
         one = np.arange(len(left))
-        row, own = rows[one, chosen], shift[one, chosen]
+        row, shift = values.rows[own, chosen], values.shift[own, chosen]
         t, falling = _multiplier(
-            now, row, value[one, chosen], _FLAT * width[one, chosen], upper - lower
+            now, row, value[one, chosen], _FLAT * widths[own, chosen], high - low
         )
-        terms = np.abs(own) + (np.abs(row) * far).sum(axis=1)
         if falling.any():
-            top = own + np.maximum(row * lower, row * upper).sum(axis=1)
-            empty[left[falling]] = (top + room * terms + _TINY < 0.0)[falling]
+            top = shift + np.maximum(row * low, row * high).sum(axis=1)
+            top += room * terms[own, chosen] + tiny[own]
+            empty[left[falling & (top < 0.0)]] = True
         moved = now + t[:, None] * row
+        constant, size = constant + t * shift, size + t * terms[own, chosen]
         # What rounding leaves of slopes that cancel must not decide where the maximiser is.
-        rest = np.where(np.abs(moved) <= _CANCELLED * np.abs(now), moved, 0.0)
-        now = moved - rest
-        constant = constant + t * own + np.maximum(rest * lower, rest * upper).sum(axis=1)
-        size = size + t * terms
-        found = constant + np.maximum(now * lower, now * upper).sum(axis=1)
-        found += room * size + _TINY * (16 + far.sum(axis=1))
+        r, i = np.nonzero(np.abs(moved) <= _CANCELLED * np.abs(now))
+        rest = moved[r, i]
+        np.add.at(constant, r, np.maximum(rest * low[r, i], rest * high[r, i]))
+        moved[r, i] = np.where(np.isfinite(rest), 0.0, np.nan)
+        now, x = moved, np.where(moved > 0.0, high, low)
+        found = constant + np.einsum("ri,ri->r", now, x)
+        found += room * size + tiny[own]
         # Numbers out of range bound nothing.
-        sound = np.isfinite(found) & np.isfinite(now).all(axis=1)
+        sound = np.isfinite(found) & np.isfinite(now.sum(axis=1))
         best[left] = np.minimum(best[left], np.where(sound, found, np.inf))
     return best, empty
 
@@ -238,14 +265,14 @@ def _multiplier(
     The maximum is convex and piecewise linear in the multiplier. Its slope is the row's value at
     the maximiser, which grows where slopes of the form change their sign, one after the other.
     """
-    turning = (row * np.where(now > 0.0, 1.0, -1.0) < 0.0) & (width > 0.0)
-    step = np.where(turning, -now / row, np.inf)
-    order = np.argsort(step, axis=1, kind="stable")
-    gains = np.take_along_axis(np.where(turning, np.abs(row) * width, 0.0), order, axis=1)
-    slope = value[:, None] + np.cumsum(gains, axis=1)
-    enough = (slope >= -small[:, None]) & np.take_along_axis(turning, order, axis=1)
-    falling = ~enough.any(axis=1)
-    one = np.arange(len(row))
-    t = step[one, order[one, np.argmax(enough, axis=1)]]
+    gain = np.where(now > 0.0, -row, row) * width
+    turning = gain > 0.0
+    step = np.full(row.shape, np.inf)
+    np.divide(now, -row, out=step, where=turning)
+    order = np.argsort(step, axis=1)
+    order += (np.arange(len(row)) * row.shape[1])[:, None]
+    slope = np.cumsum(np.where(turning, gain, 0.0).ravel()[order], axis=1)
+    enough = slope >= (-small - value)[:, None]
+    t = step.ravel()[order[np.arange(len(row)), np.argmax(enough, axis=1)]]
     # Any that is not negative will do.
-    return np.where(~falling & np.isfinite(t) & (t > 0.0), t, 0.0), falling
+    return np.where(enough[:, -1] & np.isfinite(t) & (t > 0.0), t, 0.0), ~enough[:, -1]

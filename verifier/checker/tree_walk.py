@@ -281,9 +281,7 @@ class Walk:
             rows[np.arange(len(twice)), np.repeat(neuron, 2)] = sign
             own, change = (np.zeros_like(rows), rows) if pair else (rows, None)
             forms = pull_back(nodes, twice, layer, own, change)
-            found, empty = largest_within(
-                forms, twice, block.lower[twice], block.upper[twice], given
-            )
+            found, empty = largest_within(forms, twice, block.lower, block.upper, given)
             block.alive[twice[empty]] = False
             state[of, above, neuron] = np.minimum(state[of, above, neuron], found[::2])
             state[of, below, neuron] = np.maximum(state[of, below, neuron], -found[1::2])
