@@ -226,7 +226,7 @@ def _clipped(
         going = np.flatnonzero(farthest > _FLAT)
         if not len(going):
             break
-        if len(going) < len(left):
+        if len(going) < 0.75 * len(left):
             left, own, value = left[going], own[going], value[going]
             missed, farthest, size = missed[going], farthest[going], size[going]
             now, constant, low, high, x = (a[going] for a in (now, constant, low, high, x))
@@ -237,6 +237,9 @@ def _clipped(
         t, falling = _multiplier(
             now, row, value[one, chosen], _FLAT * widths[own, chosen], high - low
         )
+        # A multiplier of 0 leaves those where they are that miss nothing.
+        missing = farthest > _FLAT
+        t, falling = np.where(missing, t, 0.0), falling & missing
         if falling.any():
             top = shift + np.maximum(row * low, row * high).sum(axis=1)
             top += room * terms[own, chosen] + tiny[own]
@@ -251,9 +254,8 @@ def _clipped(
         now, x = moved, np.where(moved > 0.0, high, low)
         found = constant + np.einsum("ri,ri->r", now, x)
         found += room * size + tiny[own]
-        # Numbers out of range bound nothing.
-        sound = np.isfinite(found) & np.isfinite(now.sum(axis=1))
-        best[left] = np.minimum(best[left], np.where(sound, found, np.inf))
+        # Numbers out of range bound nothing; a slope that is makes the sum one.
+        best[left] = np.minimum(best[left], np.where(np.isfinite(found), found, np.inf))
     return best, empty
 
 
