@@ -81,7 +81,7 @@ def apart(feature: int, sign: float, reach: float) -> Condition:
 def _robustness(folder: Path, rng: np.random.Generator) -> Asked:
     path, network = _saved(folder, "n", networks.dense(rng, (3, 6, 6, 3)))
     centre = rng.random(3)
-    box = Box(centre - 0.2, centre + 0.2)
+    box = Box(centre - 0.4, centre + 0.4)
     label = int(np.argmax(network.runner().scores(centre[None].astype(np.float32))[0]))
     cases = tuple(Case((), (margin(0, c, label),)) for c in range(3) if c != label)
     return Asked(Query((box,), (Application(network, 0),), ()), cases, (Source(path),), True)

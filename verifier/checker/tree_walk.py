@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from leaveout.verifier.checker.backward import Forms, Nodes, largest, pull_back
 from leaveout.verifier.checker.choices import shrink
+from leaveout.verifier.checker.clipping import HalfSpaces, contract, largest_within
 from leaveout.verifier.checker.errors import OUT_OF_RANGE, RejectedError
 from leaveout.verifier.checker.pairs import facts_of
 from leaveout.verifier.checker.rounding import UNIT, gamma
@@ -31,16 +32,25 @@ _NODES = 256
 _ROWS = 1024
 """Rows pulled back together, so that they stay in cache."""
 
+_REMEMBERED = 16
+"""Most bounds of forms, and of sums, that children get from a node."""
+
 
 @dataclass(eq=False)
 class _Block:
-    """Nodes side by side: what their children start from."""
+    """Nodes side by side: what their children start from.
+
+    ``slopes`` and ``constant``, shape (n, remembered, inputs) and (n, remembered), bound the first
+    forms and sums of each node's case.
+    """
 
     nodes: Integers
     lower: Floats
     upper: Floats
     state: Floats
     phase: NDArray[np.int8]
+    slopes: Floats
+    constant: Floats
     alive: Flags
 
     @staticmethod
@@ -52,8 +62,17 @@ class _Block:
             np.stack([block.upper[i] for block, i in parts]),
             np.stack([block.state[i] for block, i in parts]),
             np.stack([block.phase[i] for block, i in parts]),
+            np.stack([block.slopes[i] for block, i in parts]),
+            np.stack([block.constant[i] for block, i in parts]),
             np.ones(len(nodes), bool),
         )
+
+    def taken(self, own: Integers) -> _Block:
+        """Return some of the nodes."""
+        return _Block(
+            self.nodes[own], self.lower[own], self.upper[own], self.state[own], self.phase[own],
+            self.slopes[own], self.constant[own], self.alive[own],
+        )  # fmt: skip
 
 
 class Walk:
@@ -73,6 +92,9 @@ class Walk:
         self._place = np.full(len(tree.shape.goals), -1)
         self._place[space.cases] = np.arange(len(space.cases))
         self._stack: list[tuple[_Block, int, int]] = []
+        # Of each case, its forms and then its sums.
+        self._asked = np.diff(self.rows.starts) + np.diff(self.rows.sum_starts)
+        self._remembered = min(int(self._asked.max()), _REMEMBERED)
         self.done = 0
 
     def run(self, progress: Callable[[int], None] | None = None) -> None:
@@ -92,6 +114,8 @@ class Walk:
             np.tile(net.upper, (len(roots), 1)),
             np.tile(self.space.start.state, (len(roots), 1, 1)),
             np.zeros((len(roots), net.hidden), np.int8),
+            np.zeros((len(roots), self._remembered, net.inputs)),
+            np.zeros((len(roots), self._remembered)),
             np.ones(len(roots), bool),
         )
         for root in roots:
@@ -118,17 +142,17 @@ class Walk:
         groups, which = np.unique(self.tree.group[block.nodes], return_inverse=True)
         sets = self.space.sets.sets(groups.tolist(), [self.tree.members(int(g)) for g in groups])
         nodes = Nodes(self.net, sets, which, self.space.start.terms, self.space.start.terms_d, [])
-        self._tighten(block, nodes)
+        self._tighten(block, nodes, self._recalled(block))
         self._contract(block, nodes)
         is_leaf = self.tree.is_leaf(block.nodes)
         _, _, empty = shrink(self.net.tables, block.lower, block.upper)
         block.alive &= ~empty
         self._prove(block, nodes, np.flatnonzero(is_leaf & block.alive))
         self._bound_rounding(block, np.flatnonzero(~is_leaf & block.alive))
-        for i in np.flatnonzero(~is_leaf & block.alive):
-            node = int(block.nodes[i])
+        inner = block.taken(np.flatnonzero(~is_leaf & block.alive))
+        for i, node in enumerate(inner.nodes):
             begin, end = self.tree.first[node], self.tree.first[node + 1]
-            self._stack += [(block, int(i), int(child)) for child in self.tree.children[begin:end]]
+            self._stack += [(inner, i, int(child)) for child in self.tree.children[begin:end]]
 
     def _split(self, block: _Block) -> None:
         """Turn what was copied from the parents into the children's regions and phases."""
@@ -146,8 +170,44 @@ class Walk:
                     self._fail(node, "ties a pair that is tied already", math.inf)
                 block.phase[i, index] = -1 if side else 1
 
-    def _tighten(self, block: _Block, nodes: Nodes) -> None:
-        """Bound all hidden pairs, layer by layer."""
+    def _recalled(self, block: _Block) -> HalfSpaces:
+        """Return the half-spaces that parents' forms give, and cut regions to them.
+
+        A form bounds the same row of every counter-example in the parent, whose goals are above
+        the node's own target as they are above any other.
+        """
+        part, room = self.tree.part, self._remembered
+        case, least = self._place[self.tree.case[block.nodes]], np.zeros((len(block.nodes), room))
+        target = self._targets(block.nodes)
+        rows = self.rows
+        counts = np.diff(rows.starts)[case]
+        there = (part.kind[block.nodes] != ROOT) & block.alive
+        known = there[:, None] & (np.arange(room) < self._asked[case][:, None])
+        for k in range(room):
+            own = np.flatnonzero(known[:, k] & (counts > k))
+            least[own, k] = np.where(rows.goal[rows.starts[case[own]] + k], target[own], 0.0)
+            own = np.flatnonzero(known[:, k] & (counts <= k))
+            pair = rows.sums[rows.sum_starts[case[own]] + k - counts[own]]
+            least[own, k] = self._least_sum(pair, target[own])
+        ties = int(np.count_nonzero(block.phase, axis=1).max(initial=0))
+        found = HalfSpaces.none(len(block.nodes), room + ties, self.net.inputs)
+        of, at = np.nonzero(known)
+        forms = Forms(block.slopes[of, at], block.constant[of, at])
+        found.add(of, forms, least[of, at], block.lower, block.upper)
+        self._cut_to(block, found, np.zeros_like(found.count))
+        return found
+
+    def _cut_to(self, block: _Block, given: HalfSpaces, first: Integers) -> None:
+        """Cut regions to half-spaces, from some place on."""
+        begin, end = int(first.min(initial=0)), int(given.count.max(initial=0))
+        for c in range(begin, end):
+            own = np.flatnonzero(block.alive & (first <= c) & (c < given.count))
+            if len(own):
+                forms = Forms(given.rows[own, c], given.shift[own, c])
+                self._cut(block, own, forms, np.zeros(len(own)))
+
+    def _tighten(self, block: _Block, nodes: Nodes, given: HalfSpaces) -> None:
+        """Bound all hidden pairs, layer by layer, within half-spaces; those of ties join them."""
         net, state, phase = self.net, block.state, block.phase
         lowest = np.full(len(block.nodes), net.layers)
         for k in reversed(range(net.layers - 1)):
@@ -158,14 +218,14 @@ class Walk:
             tied = (lowest < k) & block.alive & self.space.differs
             # What ancestors proved of differences there may be of others: of fewer tied pairs.
             known[tied, 4:] = np.array([-np.inf, np.inf])[:, None]
-            wanted = np.ones((len(block.nodes), at.stop - at.start), bool)
-            if k:
-                wanted = ~((known[:, 0] >= known[:, 3]) | (known[:, 1] <= -known[:, 2]))
+            unstable = ~((known[:, 0] >= known[:, 3]) | (known[:, 1] <= -known[:, 2]))
+            self._clip(block, nodes, k, unstable, given)
+            wanted = unstable if k else np.ones_like(unstable)
             wanted &= block.alive[:, None]
-            self._tighten_some(block, nodes, k, wanted, pair=False)
-            wanted |= tied[:, None]
+            self._tighten_some(block, nodes, k, wanted, given, pair=False)
+            wanted |= (tied & block.alive)[:, None]
             if self.space.differs:
-                self._tighten_some(block, nodes, k, wanted, pair=True)
+                self._tighten_some(block, nodes, k, wanted, given, pair=True)
             low, high, p, q = known[:, 0], known[:, 1], known[:, 2], known[:, 3]
             below, above = known[:, 4], known[:, 5]
             true = (lowest >= k)[:, None] & wanted
@@ -179,8 +239,34 @@ class Walk:
             block.alive &= ~crossed.any(axis=1)
             nodes.facts.append(facts_of(known, here, lowest < k))
 
+    def _clip(
+        self, block: _Block, nodes: Nodes, layer: int, unstable: Flags, given: HalfSpaces
+    ) -> None:
+        """Add what tied pairs say of z: that it is at least -p where on, at most q where off."""
+        at = self.net.at(layer)
+        phase, state = block.phase[:, at], block.state[:, :, at]
+        first = given.count.copy()
+        everything, neurons = np.nonzero((phase != 0) & unstable & block.alive[:, None])
+        for begin in range(0, len(everything), _ROWS):
+            of, neuron = everything[begin : begin + _ROWS], neurons[begin : begin + _ROWS]
+            side = phase[of, neuron]
+            rows = np.zeros((len(of), at.stop - at.start))
+            rows[np.arange(len(of)), neuron] = side
+            forms = pull_back(nodes, of, layer, rows, None)
+            band = np.where(side > 0, state[of, 2, neuron], state[of, 3, neuron])
+            given.add(of, forms, -band, block.lower, block.upper)
+        if len(everything):
+            self._cut_to(block, given, first)
+
     def _tighten_some(
-        self, block: _Block, nodes: Nodes, layer: int, wanted: Flags, *, pair: bool
+        self,
+        block: _Block,
+        nodes: Nodes,
+        layer: int,
+        wanted: Flags,
+        given: HalfSpaces,
+        *,
+        pair: bool,
     ) -> None:
         """Bound some outputs of a layer, or their differences, from both sides."""
         at = self.net.at(layer)
@@ -194,18 +280,17 @@ class Walk:
             rows = np.zeros((len(twice), at.stop - at.start))
             rows[np.arange(len(twice)), np.repeat(neuron, 2)] = sign
             own, change = (np.zeros_like(rows), rows) if pair else (rows, None)
-            found = largest(
-                pull_back(nodes, twice, layer, own, change), block.lower[twice], block.upper[twice]
-            )
+            forms = pull_back(nodes, twice, layer, own, change)
+            found, empty = largest_within(forms, twice, block.lower, block.upper, given)
+            block.alive[twice[empty]] = False
             state[of, above, neuron] = np.minimum(state[of, above, neuron], found[::2])
             state[of, below, neuron] = np.maximum(state[of, below, neuron], -found[1::2])
 
     def _contract(self, block: _Block, nodes: Nodes) -> None:
         """Cut regions to where counter-examples above the target can be."""
-        part, rows = self.tree.part, self.rows
+        rows, errors = self.rows, self.tree.part.errors[block.nodes]
         case = self._place[self.tree.case[block.nodes]]
-        target, errors = part.target[block.nodes], part.errors[block.nodes]
-        target = target - 1e-12 * (1.0 + np.abs(target))
+        target = self._targets(block.nodes)
         counts, sums = np.diff(rows.starts)[case], np.diff(rows.sum_starts)[case]
         live = np.flatnonzero(block.alive)
         for k in range(int(counts[live].max(initial=0))):
@@ -213,19 +298,38 @@ class Walk:
             own = live[counts[live] > k]
             at = rows.starts[case[own]] + k
             least = np.where(rows.goal[at], target[own], 0.0)
-            forms = self._over(nodes, own, rows.picked(at))
-            self._cut(block, own, _raised(forms, errors[own, k]), least)
+            forms = _raised(self._over(nodes, own, rows.picked(at)), errors[own, k])
+            self._remember(block, own, np.full(len(own), k), forms)
+            self._cut(block, own, forms, least)
         for k in range(int(sums[live].max(initial=0))):
             live = live[block.alive[live]]
             own = live[sums[live] > k]
             pair = rows.sums[rows.sum_starts[case[own]] + k]
             first, second = pair[:, 0], pair[:, 1]
-            least = np.where(rows.goal[first], target[own], 0.0)
-            least = least + np.where(rows.goal[second], target[own], 0.0)
+            least = self._least_sum(pair, target[own])
             begin = rows.starts[case[own]]
             error = errors[own, first - begin] + errors[own, second - begin]
-            forms = self._over(nodes, own, rows.picked(first, second))
-            self._cut(block, own, _raised(forms, error), least)
+            forms = _raised(self._over(nodes, own, rows.picked(first, second)), error)
+            self._remember(block, own, counts[own] + k, forms)
+            self._cut(block, own, forms, least)
+
+    def _targets(self, nodes: Integers) -> Floats:
+        """Return targets, a little lower: nothing above them may be cut away by rounding."""
+        target = self.tree.part.target[nodes]
+        return np.asarray(target - 1e-12 * (1.0 + np.abs(target)))
+
+    def _least_sum(self, pair: Integers, target: Floats) -> Floats:
+        """Return what sums of two rows, shape (n, 2), are at least above a target."""
+        own = np.where(self.rows.goal[pair], target[:, None], 0.0)
+        return np.asarray(own[:, 0] + own[:, 1])
+
+    @staticmethod
+    def _remember(block: _Block, own: Integers, place: Integers, forms: Forms) -> None:
+        """Keep bounds of forms for children, where there is room."""
+        kept = place < block.constant.shape[1]
+        own, place = own[kept], place[kept]
+        block.slopes[own, place] = forms.slopes[kept]
+        block.constant[own, place] = forms.constant[kept]
 
     def _over(
         self,
@@ -257,21 +361,10 @@ class Walk:
 
     def _cut(self, block: _Block, live: Integers, forms: Forms, least: Floats) -> None:
         """Keep of regions where ``slopes x + constant >= least`` is possible."""
-        lower, upper = block.lower[live], block.upper[live]
-        slack = largest(forms, lower, upper) - least
-        slack += 4 * UNIT * (np.abs(slack) + np.abs(least) + np.abs(forms.constant))
-        block.alive[live[slack < 0.0]] = False
-        slack = np.maximum(slack, 0.0)[:, None]
-        width = upper - lower
-        steep = np.abs(forms.slopes)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            keep = slack / steep * (1.0 + 1e-9) + 1e-9 * width
-            keep += 4 * UNIT * (np.abs(lower) + np.abs(upper))
-        cutting = (steep * width > slack) & (keep < width)
-        rising = forms.slopes > 0.0
-        lower = np.where(cutting & rising, np.maximum(lower, upper - keep), lower)
-        upper = np.where(cutting & ~rising, np.minimum(upper, block.lower[live] + keep), upper)
-        block.lower[live], block.upper[live] = lower, upper
+        block.lower[live], block.upper[live], empty = contract(
+            forms, least, block.lower[live], block.upper[live]
+        )
+        block.alive[live[empty]] = False
 
     def _prove(self, block: _Block, nodes: Nodes, leaves: Integers) -> None:
         """Bound leaves by their multipliers."""

@@ -17,6 +17,9 @@ _ROUNDS = 3
 _FLAT = 1e-9
 """Half-spaces missed by less than this share of their width are not missed."""
 
+_CANCELLED = 1e-12
+"""Slopes of which no more than this is left are 0."""
+
 
 class Cuts(NamedTuple):
     """Half-spaces ``row x + shift >= 0`` in which everything that matters lies.
@@ -129,7 +132,12 @@ def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: A
             return -np.inf
         constant += t * (cuts.shift[chosen] + cuts.pads[chosen])
         for i in range(n):
-            now[i] += t * row[i]
+            moved = now[i] + t * row[i]
+            if abs(moved) <= _CANCELLED * abs(now[i]):
+                # What rounding leaves there must not decide where the maximiser is.
+                constant += max(moved * lower[i], moved * upper[i])
+                moved = 0.0
+            now[i] = moved
         best = min(best, over_box(now, constant, lower, upper))
     return best
 

@@ -1,0 +1,280 @@
+"""Half-spaces in which counter-examples lie, and what linear forms can be in them.
+
+For multipliers that are not negative, a form is at most itself plus multiples of half-spaces. Any
+multipliers give a valid bound; they are chosen one half-space after the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.checker.backward import Forms, largest
+from leaveout.verifier.checker.rounding import UNIT, gamma
+
+__all__ = ["HalfSpaces", "contract", "largest_within"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+_ROUNDS = 6
+"""Half-spaces added to one form."""
+
+_FLAT = 1e-9
+"""Half-spaces missed by less than this share of their width are not missed."""
+
+_CANCELLED = 1e-12
+"""Slopes of which no more than this is left are 0."""
+
+_AT_ONCE = 2**20
+"""Numbers looked at together."""
+
+_SIDE_BY_SIDE = 32
+"""Rows of one node that are multiplied with its half-spaces at once."""
+
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(eq=False)
+class HalfSpaces:
+    """Half-spaces ``rows x + shift >= 0`` of some nodes; each holds what matters of its node.
+
+    Attributes
+    ----------
+    rows : ndarray of float64, shape (n, most, inputs)
+    shift, width : ndarray of float64, shape (n, most)
+        The width is how much a row varied in the box when it was added.
+    count : ndarray of int64, shape (n,)
+        How many each node has; the rest is 0.
+    """
+
+    rows: Floats
+    shift: Floats
+    width: Floats
+    count: Integers
+
+    @staticmethod
+    def none(nodes: int, most: int, inputs: int) -> HalfSpaces:
+        """Return room for some half-spaces of each node."""
+        return HalfSpaces(
+            np.zeros((nodes, most, inputs)),
+            np.zeros((nodes, most)),
+            np.zeros((nodes, most)),
+            np.zeros(nodes, np.int64),
+        )
+
+    def add(self, of: Integers, forms: Forms, least: Floats, lower: Floats, upper: Floats) -> None:
+        """Add ``slopes x + constant >= least``, unless that holds in all of a node's box.
+
+        Numbers out of float64's range say nothing and are not added.
+
+        Parameters
+        ----------
+        of : ndarray of int64, shape (r,), ascending
+            The node of each.
+        forms : Forms
+            What adding a single number to the constants rounds need not be charged yet.
+        least : ndarray of float64, shape (r,)
+        lower, upper : ndarray of float64, shape (n, inputs)
+            Boxes of all nodes.
+        """
+        slopes, (low, high) = forms.slopes, (lower[of], upper[of])
+        with np.errstate(invalid="ignore", over="ignore"):
+            shift = forms.constant - least
+            shift += 8 * UNIT * (np.abs(forms.constant) + np.abs(least))
+            lowest = shift + np.minimum(slopes * low, slopes * high).sum(axis=1)
+            width = (np.abs(slopes) * (high - low)).sum(axis=1)
+        kept = np.isfinite(shift) & np.isfinite(slopes).all(axis=1) & np.isfinite(width)
+        kept = np.flatnonzero(kept & ~(lowest >= 0.0))
+        own = of[kept]
+        place = self.count[own] + np.arange(len(own)) - np.searchsorted(own, own)
+        self.rows[own, place] = slopes[kept]
+        self.shift[own, place], self.width[own, place] = shift[kept], width[kept]
+        np.add.at(self.count, own, 1)
+
+
+def contract(
+    forms: Forms, least: Floats, lower: Floats, upper: Floats
+) -> tuple[Floats, Floats, Flags]:
+    """Keep of boxes where ``slopes x + constant >= least`` is possible.
+
+    Parameters
+    ----------
+    forms : Forms
+    least : ndarray of float64, shape (r,)
+    lower, upper : ndarray of float64, shape (r, inputs)
+
+    Returns
+    -------
+    lower, upper : ndarray of float64, shape (r, inputs)
+    empty : ndarray of bool, shape (r,)
+        Where it is possible nowhere.
+
+    Raises
+    ------
+    RejectedError
+        If that cannot be told in float64.
+    """
+    slack = largest(forms, lower, upper) - least
+    slack += 4 * UNIT * (np.abs(slack) + np.abs(least) + np.abs(forms.constant))
+    empty = slack < 0.0
+    slack = np.maximum(slack, 0.0)[:, None]
+    width = upper - lower
+    steep = np.abs(forms.slopes)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        keep = slack / steep * (1.0 + 1e-9) + 1e-9 * width
+        keep += 4 * UNIT * (np.abs(lower) + np.abs(upper))
+    cutting = (steep * width > slack) & (keep < width)
+    rising = forms.slopes > 0.0
+    low = np.where(cutting & rising, np.maximum(lower, upper - keep), lower)
+    high = np.where(cutting & ~rising, np.minimum(upper, lower + keep), upper)
+    return low, high, empty
+
+
+def largest_within(
+    forms: Forms, of: Integers, lower: Floats, upper: Floats, given: HalfSpaces
+) -> tuple[Floats, Flags]:
+    """Bound each form over the box and the half-spaces of its node.
+
+    One after the other, the half-space that the form's maximiser misses by most gets the
+    multiplier that is best by itself.
+
+    Parameters
+    ----------
+    forms : Forms
+    of : ndarray of int64, shape (r,), ascending
+        Node of each.
+    lower, upper : ndarray of float64, shape (n, inputs)
+        Boxes of all nodes.
+    given : HalfSpaces
+
+    Returns
+    -------
+    bounds : ndarray of float64, shape (r,)
+    empty : ndarray of bool, shape (r,)
+        Where a half-space was met that nothing of the box is in.
+
+    Raises
+    ------
+    RejectedError
+        If a bound over the box alone cannot be told in float64.
+
+    Notes
+    -----
+    A form and its half-spaces are exact: their rounding is charged already. Up to six products are
+    added to every coefficient, and the sum is evaluated over the box: with n inputs fewer than
+    2 n + 64 roundings of the sum of absolute terms, which is rounded itself, for which it is
+    doubled. What is taken from a coefficient goes into the constant, at the most it can be.
+    """
+    bounds, empty = largest(forms, lower[of], upper[of]), np.zeros(len(of), bool)
+    clipped = np.flatnonzero(given.count[of] > 0)
+    step = max(1, _AT_ONCE // (_SIDE_BY_SIDE * lower.shape[1]))
+    for begin in range(0, len(clipped), step):
+        at = clipped[begin : begin + step]
+        part = Forms(forms.slopes[at], forms.constant[at])
+        with np.errstate(all="ignore"):
+            found, nowhere = _clipped(part, of[at], lower, upper, given)
+        bounds[at], empty[at] = np.minimum(bounds[at], found), nowhere
+    return bounds, empty
+
+
+class _Values:
+    """Values of all half-spaces of each row's node at points: one product for a group of rows."""
+
+    def __init__(self, given: HalfSpaces, of: Integers) -> None:
+        nodes, self._node = np.unique(of, return_inverse=True)
+        most = int(given.count[nodes].max())
+        rank = np.arange(len(of)) - np.searchsorted(of, of)
+        self._slot = rank % _SIDE_BY_SIDE
+        firsts = np.flatnonzero(self._slot == 0)
+        self._group = np.searchsorted(firsts, np.arange(len(of)), side="right") - 1
+        self.rows, self.shift = given.rows[nodes, :most], given.shift[nodes, :most]
+        self._products = self.rows[self._node[firsts]].transpose(0, 2, 1)
+        slots = int(self._slot.max(initial=0)) + 1
+        self._points = np.zeros((len(firsts), slots, given.rows.shape[2]))
+
+    def at(self, x: Floats, left: Integers) -> Floats:
+        """Return them, shape (r, most), for some rows, at a point each."""
+        group, slot = self._group[left], self._slot[left]
+        self._points[group, slot] = x
+        values = (self._points @ self._products)[group, slot]
+        values += self.shift[self._node[left]]
+        return np.asarray(values)
+
+
+def _clipped(
+    forms: Forms, of: Integers, lower: Floats, upper: Floats, given: HalfSpaces
+) -> tuple[Floats, Flags]:
+    """Return bounds by some multipliers, infinite where there are none, and where all is empty."""
+    best, empty = np.full(len(of), np.inf), np.zeros(len(of), bool)
+    nodes, node = np.unique(of, return_inverse=True)
+    values = _Values(given, of)
+    widths = given.width[nodes, : values.shift.shape[1]]
+    far = np.maximum(np.abs(lower[nodes]), np.abs(upper[nodes]))
+    terms = np.abs(values.shift) + (np.abs(values.rows) @ far[:, :, None])[:, :, 0]
+    room, tiny = 2 * gamma(2 * lower.shape[1] + 64), _TINY * (16 + far.sum(axis=1))
+    now, constant, low, high = forms.slopes, forms.constant, lower[of], upper[of]
+    size = np.abs(constant) + np.einsum("ri,ri->r", np.abs(now), far[node])
+    x, left = np.where(now > 0.0, high, low), np.arange(len(of))
+    for _ in range(_ROUNDS):
+        value, own = values.at(x, left), node[left]
+        missed = np.where(value < 0.0, -value / widths[own], 0.0)
+        farthest = missed.max(axis=1)
+        going = np.flatnonzero(farthest > _FLAT)
+        if not len(going):
+            break
+        if len(going) < 0.75 * len(left):
+            left, own, value = left[going], own[going], value[going]
+            missed, farthest, size = missed[going], farthest[going], size[going]
+            now, constant, low, high, x = (a[going] for a in (now, constant, low, high, x))
+        # The first of those that are missed about equally.
+        chosen = np.argmax(missed * (1.0 + _FLAT) >= farthest[:, None], axis=1)
+        one = np.arange(len(left))
+        row, shift = values.rows[own, chosen], values.shift[own, chosen]
+        t, falling = _multiplier(
+            now, row, value[one, chosen], _FLAT * widths[own, chosen], high - low
+        )
+        # A multiplier of 0 leaves those where they are that miss nothing.
+        missing = farthest > _FLAT
+        t, falling = np.where(missing, t, 0.0), falling & missing
+        if falling.any():
+            top = shift + np.maximum(row * low, row * high).sum(axis=1)
+            top += room * terms[own, chosen] + tiny[own]
+            empty[left[falling & (top < 0.0)]] = True
+        moved = now + t[:, None] * row
+        constant, size = constant + t * shift, size + t * terms[own, chosen]
+        # What rounding leaves of slopes that cancel must not decide where the maximiser is.
+        r, i = np.nonzero(np.abs(moved) <= _CANCELLED * np.abs(now))
+        rest = moved[r, i]
+        np.add.at(constant, r, np.maximum(rest * low[r, i], rest * high[r, i]))
+        moved[r, i] = np.where(np.isfinite(rest), 0.0, np.nan)
+        now, x = moved, np.where(moved > 0.0, high, low)
+        found = constant + np.einsum("ri,ri->r", now, x)
+        found += room * size + tiny[own]
+        # Numbers out of range bound nothing; a slope that is makes the sum one.
+        best[left] = np.minimum(best[left], np.where(np.isfinite(found), found, np.inf))
+    return best, empty
+
+
+def _multiplier(
+    now: Floats, row: Floats, value: Floats, small: Floats, width: Floats
+) -> tuple[Floats, Flags]:
+    """Return the multiplier with the least maximum over the box, or 0 where it falls for ever.
+
+    The maximum is convex and piecewise linear in the multiplier. Its slope is the row's value at
+    the maximiser, which grows where slopes of the form change their sign, one after the other.
+    """
+    gain = np.where(now > 0.0, -row, row) * width
+    turning = gain > 0.0
+    step = np.full(row.shape, np.inf)
+    np.divide(now, -row, out=step, where=turning)
+    order = np.argsort(step, axis=1)
+    order += (np.arange(len(row)) * row.shape[1])[:, None]
+    slope = np.cumsum(np.where(turning, gain, 0.0).ravel()[order], axis=1)
+    enough = slope >= (-small - value)[:, None]
+    t = step.ravel()[order[np.arange(len(row)), np.argmax(enough, axis=1)]]
+    # Any that is not negative will do.
+    return np.where(enough[:, -1] & np.isfinite(t) & (t > 0.0), t, 0.0), ~enough[:, -1]
