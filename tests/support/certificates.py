@@ -56,15 +56,15 @@ def random_question(folder: Path, seed: int) -> Instance:
     return make_instance(network, load_family(folder / "family.npz", network), box)
 
 
-def _ties(choose: Callable[..., Split | None]) -> Callable[..., Split | None]:
+def _ties(choose: Callable[..., list[Split]]) -> Callable[..., list[Split]]:
     """Prefer to tie phases, which small questions would seldom need."""
 
-    def chosen(self: Brancher, node: Node, target: float) -> Split | None:
-        split = choose(self, node, target)
-        if split is not None and split.kind == "input" and not node.plain:
-            neuron = self._neuron(node) if self._rng.random() < 0.7 else None
-            return split if neuron is None else Split("phase", neuron)
-        return split
+    def chosen(self: Brancher, node: Node, target: float) -> list[Split]:
+        splits = choose(self, node, target)
+        if splits and splits[0].kind == "input" and not node.plain and self._rng.random() < 0.7:
+            neuron = self._neuron(node)
+            return splits if neuron is None else [Split("phase", neuron)]
+        return splits
 
     return chosen
 

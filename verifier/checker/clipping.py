@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-_ROUNDS = 6
+_ROUNDS = 3
 """Half-spaces added to one form."""
 
 _FLAT = 1e-9
@@ -164,7 +164,7 @@ def largest_within(
 
     Notes
     -----
-    A form and its half-spaces are exact: their rounding is charged already. Up to six products are
+    A form and its half-spaces are exact: their rounding is charged already. Up to three products are
     added to every coefficient, and the sum is evaluated over the box: with n inputs fewer than
     2 n + 64 roundings of the sum of absolute terms, which is rounded itself, for which it is
     doubled. What is taken from a coefficient goes into the constant, at the most it can be.
@@ -218,6 +218,10 @@ def _clipped(
     room, tiny = 2 * gamma(2 * lower.shape[1] + 64), _TINY * (16 + far.sum(axis=1))
     now, constant, low, high = forms.slopes, forms.constant, lower[of], upper[of]
     size = np.abs(constant) + np.einsum("ri,ri->r", np.abs(now), far[node])
+    # What rounding leaves of slopes that cancel must not decide where the maximiser is.
+    flat = np.abs(now) <= _CANCELLED * np.abs(now).max(axis=1, keepdims=True)
+    constant = constant + np.where(flat, np.maximum(now * low, now * high), 0.0).sum(axis=1)
+    now = np.where(flat, 0.0, now)
     x, left = np.where(now > 0.0, high, low), np.arange(len(of))
     for _ in range(_ROUNDS):
         value, own = values.at(x, left), node[left]
@@ -246,7 +250,6 @@ def _clipped(
             empty[left[falling & (top < 0.0)]] = True
         moved = now + t[:, None] * row
         constant, size = constant + t * shift, size + t * terms[own, chosen]
-        # What rounding leaves of slopes that cancel must not decide where the maximiser is.
         r, i = np.nonzero(np.abs(moved) <= _CANCELLED * np.abs(now))
         rest = moved[r, i]
         np.add.at(constant, r, np.maximum(rest * low[r, i], rest * high[r, i]))

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from leaveout.verifier.checker.container import TreePart
 from leaveout.verifier.checker.errors import RejectedError
 
-__all__ = ["INPUT", "MEMBERS", "PHASE", "ROOT", "Shape", "Tree", "make_tree"]
+__all__ = ["INPUT", "MEMBERS", "PHASE", "ROOT", "UNTIED", "Shape", "Tree", "make_tree"]
 
 Integers = NDArray[np.int64]
 
-ROOT, INPUT, MEMBERS, PHASE = range(4)
+ROOT, INPUT, MEMBERS, PHASE, UNTIED = range(5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +91,8 @@ class Tree:
                 steps.append(f"x'[{index}] {'>' if side else '<'}= {part.point[node]:g}")
             elif kind == MEMBERS:
                 steps.append(f"members {side}")
+            elif kind == UNTIED:
+                steps.append("untied")
             else:
                 steps.append(f"neuron {index} tied {'off' if side else 'on'}")
             node = int(part.parent[node])
@@ -146,8 +148,8 @@ def make_tree(part: TreePart, shape: Shape, upper: float) -> Tree:
 
 def _numbers(part: TreePart, shape: Shape) -> None:
     """Check that every number is within its range."""
-    top = np.choose(part.kind.clip(0, 3), [len(shape.goals), shape.inputs, 1, shape.hidden])
-    _all(part, (part.kind >= 0) & (part.kind <= PHASE), "is of no known kind")
+    top = np.choose(part.kind.clip(0, 4), [len(shape.goals), shape.inputs, 1, shape.hidden, 1])
+    _all(part, (part.kind >= 0) & (part.kind <= UNTIED), "is of no known kind")
     _all(part, (part.index >= 0) & (part.index < top), "splits what does not exist")
     _all(part, part.parent >= -1, "has a parent that does not exist")
     rows = max(len(goal) for goal in shape.goals)
@@ -221,6 +223,10 @@ def _splits(tree: Tree) -> None:
             together = np.sort(np.concatenate(parts))
             if not np.array_equal(together, np.sort(tree.members(int(tree.group[node])))):
                 raise RejectedError(f"the sets below node {name} are not the members above")
+            continue
+        if kinds[0] == UNTIED:
+            if len(children) != 1:
+                raise RejectedError(f"node {name} is untied more than once")
             continue
         if len(children) != 2 or sorted(part.side[children].tolist()) != [0, 1]:
             raise RejectedError(f"node {name} lacks one of its two children")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from leaveout.verifier.checker.backward import Forms, Nodes, largest, pull_back
+from leaveout.verifier.checker.blocks import Block
 from leaveout.verifier.checker.choices import shrink
 from leaveout.verifier.checker.clipping import HalfSpaces, contract, largest_within
 from leaveout.verifier.checker.errors import OUT_OF_RANGE, RejectedError
@@ -18,7 +18,7 @@ from leaveout.verifier.checker.pairs import facts_of
 from leaveout.verifier.checker.rounding import UNIT, gamma
 from leaveout.verifier.checker.rows import Combined
 from leaveout.verifier.checker.spaces import Asked, Space
-from leaveout.verifier.checker.tree import INPUT, PHASE, ROOT, Tree
+from leaveout.verifier.checker.tree import ROOT, Tree
 
 __all__ = ["Walk"]
 
@@ -34,45 +34,6 @@ _ROWS = 1024
 
 _REMEMBERED = 16
 """Most bounds of forms, and of sums, that children get from a node."""
-
-
-@dataclass(eq=False)
-class _Block:
-    """Nodes side by side: what their children start from.
-
-    ``slopes`` and ``constant``, shape (n, remembered, inputs) and (n, remembered), bound the first
-    forms and sums of each node's case.
-    """
-
-    nodes: Integers
-    lower: Floats
-    upper: Floats
-    state: Floats
-    phase: NDArray[np.int8]
-    slopes: Floats
-    constant: Floats
-    alive: Flags
-
-    @staticmethod
-    def gathered(parts: list[tuple[_Block, int]], nodes: Integers) -> _Block:
-        """Return copies of some rows of some blocks."""
-        return _Block(
-            nodes,
-            np.stack([block.lower[i] for block, i in parts]),
-            np.stack([block.upper[i] for block, i in parts]),
-            np.stack([block.state[i] for block, i in parts]),
-            np.stack([block.phase[i] for block, i in parts]),
-            np.stack([block.slopes[i] for block, i in parts]),
-            np.stack([block.constant[i] for block, i in parts]),
-            np.ones(len(nodes), bool),
-        )
-
-    def taken(self, own: Integers) -> _Block:
-        """Return some of the nodes."""
-        return _Block(
-            self.nodes[own], self.lower[own], self.upper[own], self.state[own], self.phase[own],
-            self.slopes[own], self.constant[own], self.alive[own],
-        )  # fmt: skip
 
 
 class Walk:
@@ -91,7 +52,7 @@ class Walk:
         self.tree, self.upper = tree, upper
         self._place = np.full(len(tree.shape.goals), -1)
         self._place[space.cases] = np.arange(len(space.cases))
-        self._stack: list[tuple[_Block, int, int]] = []
+        self._stack: list[tuple[Block, int, int]] = []
         # Of each case, its forms and then its sums.
         self._asked = np.diff(self.rows.starts) + np.diff(self.rows.sum_starts)
         self._remembered = min(int(self._asked.max()), _REMEMBERED)
@@ -108,7 +69,7 @@ class Walk:
         part, net = self.tree.part, self.net
         roots = np.flatnonzero(part.kind == ROOT)
         roots = roots[self._place[part.index[roots]] >= 0]
-        block = _Block(
+        block = Block(
             roots,
             np.tile(net.lower, (len(roots), 1)),
             np.tile(net.upper, (len(roots), 1)),
@@ -130,13 +91,13 @@ class Walk:
             nodes = np.array([entry[2] for entry in taken], np.int64)
             # Products this small lose more to several threads than they gain.
             with threadpool_limits(1, "blas"):
-                self._check(_Block.gathered([entry[:2] for entry in taken], nodes))
+                self._check(Block.gathered([entry[:2] for entry in taken], nodes))
             self.done += len(nodes)
             if progress is not None:
                 progress(self.done)
 
-    def _check(self, block: _Block) -> None:
-        self._split(block)
+    def _check(self, block: Block) -> None:
+        block.split(self.tree, self.net)
         block.lower, block.upper, empty = shrink(self.net.tables, block.lower, block.upper)
         block.alive &= ~empty
         groups, which = np.unique(self.tree.group[block.nodes], return_inverse=True)
@@ -154,23 +115,7 @@ class Walk:
             begin, end = self.tree.first[node], self.tree.first[node + 1]
             self._stack += [(inner, i, int(child)) for child in self.tree.children[begin:end]]
 
-    def _split(self, block: _Block) -> None:
-        """Turn what was copied from the parents into the children's regions and phases."""
-        part = self.tree.part
-        for i, node in enumerate(block.nodes):
-            kind, index, side = part.kind[node], int(part.index[node]), part.side[node]
-            if kind == INPUT:
-                point = part.point[node]
-                if side == 0:
-                    block.upper[i, index] = min(block.upper[i, index], point)
-                else:
-                    block.lower[i, index] = max(block.lower[i, index], point)
-            elif kind == PHASE:
-                if block.phase[i, index]:
-                    self._fail(node, "ties a pair that is tied already", math.inf)
-                block.phase[i, index] = -1 if side else 1
-
-    def _recalled(self, block: _Block) -> HalfSpaces:
+    def _recalled(self, block: Block) -> HalfSpaces:
         """Return the half-spaces that parents' forms give, and cut regions to them.
 
         A form bounds the same row of every counter-example in the parent, whose goals are above
@@ -197,7 +142,7 @@ class Walk:
         self._cut_to(block, found, np.zeros_like(found.count))
         return found
 
-    def _cut_to(self, block: _Block, given: HalfSpaces, first: Integers) -> None:
+    def _cut_to(self, block: Block, given: HalfSpaces, first: Integers) -> None:
         """Cut regions to half-spaces, from some place on."""
         begin, end = int(first.min(initial=0)), int(given.count.max(initial=0))
         for c in range(begin, end):
@@ -206,7 +151,7 @@ class Walk:
                 forms = Forms(given.rows[own, c], given.shift[own, c])
                 self._cut(block, own, forms, np.zeros(len(own)))
 
-    def _tighten(self, block: _Block, nodes: Nodes, given: HalfSpaces) -> None:
+    def _tighten(self, block: Block, nodes: Nodes, given: HalfSpaces) -> None:
         """Bound all hidden pairs, layer by layer, within half-spaces; those of ties join them."""
         net, state, phase = self.net, block.state, block.phase
         lowest = np.full(len(block.nodes), net.layers)
@@ -240,7 +185,7 @@ class Walk:
             nodes.facts.append(facts_of(known, here, lowest < k))
 
     def _clip(
-        self, block: _Block, nodes: Nodes, layer: int, unstable: Flags, given: HalfSpaces
+        self, block: Block, nodes: Nodes, layer: int, unstable: Flags, given: HalfSpaces
     ) -> None:
         """Add what tied pairs say of z: that it is at least -p where on, at most q where off."""
         at = self.net.at(layer)
@@ -260,7 +205,7 @@ class Walk:
 
     def _tighten_some(
         self,
-        block: _Block,
+        block: Block,
         nodes: Nodes,
         layer: int,
         wanted: Flags,
@@ -286,7 +231,7 @@ class Walk:
             state[of, above, neuron] = np.minimum(state[of, above, neuron], found[::2])
             state[of, below, neuron] = np.maximum(state[of, below, neuron], -found[1::2])
 
-    def _contract(self, block: _Block, nodes: Nodes) -> None:
+    def _contract(self, block: Block, nodes: Nodes) -> None:
         """Cut regions to where counter-examples above the target can be."""
         rows, errors = self.rows, self.tree.part.errors[block.nodes]
         case = self._place[self.tree.case[block.nodes]]
@@ -324,7 +269,7 @@ class Walk:
         return np.asarray(own[:, 0] + own[:, 1])
 
     @staticmethod
-    def _remember(block: _Block, own: Integers, place: Integers, forms: Forms) -> None:
+    def _remember(block: Block, own: Integers, place: Integers, forms: Forms) -> None:
         """Keep bounds of forms for children, where there is room."""
         kept = place < block.constant.shape[1]
         own, place = own[kept], place[kept]
@@ -359,14 +304,14 @@ class Walk:
             constant[own] += found.constant + room
         return Forms(slopes, constant)
 
-    def _cut(self, block: _Block, live: Integers, forms: Forms, least: Floats) -> None:
+    def _cut(self, block: Block, live: Integers, forms: Forms, least: Floats) -> None:
         """Keep of regions where ``slopes x + constant >= least`` is possible."""
         block.lower[live], block.upper[live], empty = contract(
             forms, least, block.lower[live], block.upper[live]
         )
         block.alive[live[empty]] = False
 
-    def _prove(self, block: _Block, nodes: Nodes, leaves: Integers) -> None:
+    def _prove(self, block: Block, nodes: Nodes, leaves: Integers) -> None:
         """Bound leaves by their multipliers."""
         if not len(leaves):
             return
@@ -393,7 +338,7 @@ class Walk:
                 float(value[i] - claim[i]),
             )
 
-    def _bound_rounding(self, block: _Block, inner: Integers) -> None:
+    def _bound_rounding(self, block: Block, inner: Integers) -> None:
         """Check evaluation errors that children claim to be smaller than their parent's."""
         part, tree = self.tree.part, self.tree
         chosen, wanted = [], []

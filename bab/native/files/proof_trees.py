@@ -156,7 +156,7 @@ def _is_whole(records: Sequence[Record], split: list[int], members: NDArray[np.i
     """Whether children cover their parent."""
     sets = [own for i in split if (own := records[i].members) is not None]
     if not sets:
-        return len(split) == 2
+        return len(split) == (1 if records[split[0]].split.kind == "untied" else 2)
     return np.array_equal(np.sort(np.concatenate(sets)), np.sort(members))
 
 

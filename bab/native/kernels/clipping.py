@@ -94,8 +94,15 @@ def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: A
         return value
     n = len(lower)
     x, order, at, now = cuts.x, cuts.order, cuts.at, cuts.form
+    steepest = 0.0
+    for i in range(n):
+        steepest = max(steepest, abs(form[i]))
     for i in range(n):
         now[i] = form[i]
+        if abs(now[i]) <= _CANCELLED * steepest:
+            # What rounding leaves of terms that cancel must not decide where the maximiser is.
+            constant += max(now[i] * lower[i], now[i] * upper[i])
+            now[i] = 0.0
     best = value
     for _ in range(_ROUNDS):
         for i in range(n):
@@ -134,7 +141,6 @@ def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: A
         for i in range(n):
             moved = now[i] + t * row[i]
             if abs(moved) <= _CANCELLED * abs(now[i]):
-                # What rounding leaves there must not decide where the maximiser is.
                 constant += max(moved * lower[i], moved * upper[i])
                 moved = 0.0
             now[i] = moved
