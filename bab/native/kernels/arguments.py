@@ -120,6 +120,7 @@ class Nodes(NamedTuple):
         Largest difference of what a neuron passes on.
     cz, cd, neuron_score : ndarray of float64, shape (n, hidden)
     lines : ndarray of float64, shape (n, 4, hidden)
+    known : ndarray of float64, shape (n, remembered, inputs + 2)
     share : ndarray of float64, shape (n, rows)
     status : ndarray of int64, shape (n,)
     value : ndarray of float64, shape (n,)

@@ -8,9 +8,10 @@ import numpy as np
 
 from leaveout.bab.forms import Forms
 from leaveout.bab.native.kernels.array_ascent import ascend
-from leaveout.bab.native.kernels.array_bounds import Nodes, tighten
-from leaveout.bab.native.kernels.array_forms import form, gathered
+from leaveout.bab.native.kernels.array_bounds import Nodes
+from leaveout.bab.native.kernels.array_forms import form, gathered, recall
 from leaveout.bab.native.kernels.array_library import Space, numpy_space, torch_space
+from leaveout.bab.native.kernels.array_neurons import tighten
 from leaveout.bab.native.kernels.interface import (
     CLOSED,
     OPEN,
@@ -71,16 +72,17 @@ class ArrayKernel:
         pair = bool(forms.touching.any())
         rows = gathered(space, forms, batch)
         with np.errstate(all="ignore"):
-            fine = tighten(nodes, pair)
-            status, value, start = form(nodes, rows, given["cut"], fine)
-            found = ascend(nodes, work, rows, given, start, status == OPEN)
+            cuts = recall(nodes, rows, given["known"], given["cut"], given["warm"])
+            fine = tighten(nodes, pair, cuts)
+            status, value, known, start = form(nodes, rows, given, fine)
+            found = ascend(nodes, work, rows, given, start, status == OPEN, pair)
         is_open = status == OPEN
         value = space.xp.where(is_open, space.xp.maximum(found.best, given["cut"]), value)
         closed = is_open & (found.best <= given["cut"])
         status = space.xp.where(closed, CLOSED, status)
         results = (
             status, value, nodes.lower, nodes.upper, nodes.state, found.cz, found.cd,
-            found.share, found.input_score, found.neuron_score,
+            found.lines, known, found.share, found.input_score, found.neuron_score,
         )  # fmt: skip
         return Bounded(*(space.take(each) for each in results))
 
@@ -119,11 +121,12 @@ class TorchKernel(ArrayKernel):
 
 
 def _bytes(layout: Layout, forms: Forms) -> int:
-    """Bytes that bounding one node may take: about 24 arrays for each row of the widest layer."""
+    """Bytes that bounding one node may take: some arrays for each row of the widest layer."""
     widest = int(np.diff(layout.starts).max())
-    sources = layout.inputs + layout.hidden
+    sources, cuts = layout.inputs + layout.hidden, layout.hidden + forms.remembered
     rows = max(4 * widest, 2 * forms.width + int(np.diff(forms.sum_starts).max(initial=0)))
-    return 8 * (4 * layout.weights + rows * (4 * sources + 24 * widest) + 80 * sources)
+    each = 4 * sources + 24 * widest + 12 * layout.inputs + 4 * cuts
+    return 8 * (4 * layout.weights + rows * each + 120 * sources + 3 * cuts * layout.inputs)
 
 
 def _take(batch: Batch, begin: int, end: int) -> Batch:

@@ -9,12 +9,15 @@ import numpy as np
 from leaveout.bab.native.kernels.interface import Floats
 from leaveout.bab.native.kernels.jit import compiled
 
-__all__ = ["Cuts", "add_cut", "largest", "no_cuts", "over_box", "recall", "remember"]
+__all__ = [
+    "FLAT", "ROUNDS", "Cuts",
+    "add_cut", "largest", "no_cuts", "over_box", "recall", "remember",
+]  # fmt: skip
 
-_ROUNDS = 6
+ROUNDS = 6
 """Half-spaces added to one form."""
 
-_FLAT = 1e-9
+FLAT = 1e-9
 """Half-spaces missed by less than this share of their width are not missed."""
 
 
@@ -28,7 +31,7 @@ class Cuts(NamedTuple):
         ``pads`` is what rounding may have done to each; ``width`` how much a row varies in the box.
     count : ndarray of int64, shape (1,)
         How many there are.
-    x, order, at : ndarray, shape (inputs,)
+    x, order, at, form : ndarray, shape (inputs,)
         Room to work in.
     """
 
@@ -94,16 +97,16 @@ def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: A
     for i in range(n):
         now[i] = form[i]
     best = value
-    for _ in range(_ROUNDS):
+    for _ in range(ROUNDS):
         for i in range(n):
             x[i] = upper[i] if now[i] > 0.0 else lower[i]
-        chosen, missed, slope = -1, _FLAT, 0.0
+        chosen, missed, slope = -1, FLAT, 0.0
         for c in range(count):
             v = cuts.shift[c]
             for i in range(n):
                 v += cuts.rows[c, i] * x[i]
             if -v > missed * cuts.width[c]:
-                chosen, missed, slope = c, (1.0 + _FLAT) * -v / cuts.width[c], v
+                chosen, missed, slope = c, (1.0 + FLAT) * -v / cuts.width[c], v
         if chosen < 0:
             break
         row = cuts.rows[chosen]
@@ -118,7 +121,7 @@ def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: A
                     o -= 1
                 at[o], order[o] = step, i
                 found += 1
-        t, small = 0.0, _FLAT * cuts.width[chosen]
+        t, small = 0.0, FLAT * cuts.width[chosen]
         for o in range(found):
             t = at[o]
             slope += abs(row[order[o]]) * (upper[order[o]] - lower[order[o]])
@@ -130,7 +133,14 @@ def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: A
         constant += t * (cuts.shift[chosen] + cuts.pads[chosen])
         for i in range(n):
             now[i] += t * row[i]
-        best = min(best, over_box(now, constant, lower, upper))
+        for o in range(found):
+            if at[o] == t:
+                # But for rounding, which must not say to which side its maximiser goes.
+                now[order[o]] = 0.0
+        value = over_box(now, constant, lower, upper)
+        # Multipliers that overflow say nothing.
+        if -np.inf < value < best:
+            best = value
     return best
 
 

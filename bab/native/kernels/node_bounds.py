@@ -143,7 +143,7 @@ def steps() -> tuple[Any, Any, Any]:
                 share[k] = 1.0
                 shift[k], pad = valued(
                     net, own, members, effort.unit, rows, errors, share, state, phase, bottom,
-                    nodes.size[i], cz[k], cd[k], ah, ad, x, True, rows.touching[k],
+                    nodes.size[i], cz[k], cd[k], ah, ad, x, rows.touching[k],
                 )  # fmt: skip
                 for j in range(inputs):
                     line[k, j] = ah[j]
@@ -165,7 +165,7 @@ def steps() -> tuple[Any, Any, Any]:
                 share[k], share[o] = 1.0, 1.0
                 sum_shift[p], pad = valued(
                     net, own, members, effort.unit, rows, errors, share, state, phase, bottom,
-                    nodes.size[i], both_z, both_d, ah, ad, x, True,
+                    nodes.size[i], both_z, both_d, ah, ad, x,
                     rows.touching[k] or rows.touching[o],
                 )  # fmt: skip
                 for j in range(inputs):
