@@ -119,7 +119,9 @@ class Case:
             if self.rng.random() < 0.6:
                 found = [self.at(i, self.point(i), self.member(i)) for _ in range(4)]
                 worst = [each.worst for each in found if each is not None and each.counts]
-                cut[i] = self.rng.choice(worst) if worst else cut[i]
+                # A node whose forms just reach the cut is cut down by what rounding leaves.
+                below = 0.01 * self.rng.random() * self.pairs.numbers.rough.max()
+                cut[i] = self.rng.choice(worst) - below if worst else cut[i]
         return replace(self, batch=replace(self.batch, cut=cut))
 
     def member(self, i: int) -> Member:
@@ -149,7 +151,9 @@ class Case:
         fine = found.status == OPEN
         names = ("lower", "upper", "state", "lines", "known", "share")
         arrays = {
-            name: np.array([(found if fine[i] else self.batch).__dict__[name][i] for i in range(NODES)])
+            name: np.array(
+                [(found if fine[i] else self.batch).__dict__[name][i] for i in range(NODES)]
+            )
             for name in names
         }
         return replace(self, above=self, batch=replace(self.batch, warm=fine, **arrays))
@@ -182,7 +186,7 @@ class Case:
         best = values.max(axis=1) + self.batch.errors[i, : len(values)]
         goal = forms.goal[rows]
         counts = bool((best[~goal] >= slack).all())
-        return Reached(z, dz, float(best[goal].min()), counts, slack)
+        return Reached(z, dz, values, float(best[goal].min()), counts, slack)
 
     def clipped(self, i: int, x: np.ndarray, member: Member) -> bool:
         """Whether what was found of the nodes above may have cut a point away."""
@@ -200,12 +204,13 @@ class Case:
 class Reached:
     """What a point leads to, over all ways to pass differences.
 
-    ``z`` and ``dz`` are N's and the differences, ``worst`` the least goal, which counts where no
-    condition is negative; ``slack`` is for rounding.
+    ``z`` and ``dz`` are N's and the differences, ``values`` those of the forms, ``worst`` the
+    least goal, which counts where no condition is negative; ``slack`` is for rounding.
     """
 
     z: np.ndarray
     dz: np.ndarray
+    values: np.ndarray
     worst: float
     counts: bool
     slack: float

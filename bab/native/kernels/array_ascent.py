@@ -12,7 +12,7 @@ from leaveout.bab.native.kernels.array_lines import Followed, along, by_lines, u
 from leaveout.bab.native.kernels.interface import Work
 from leaveout.bab.native.kernels.node_bounds import SLOPE
 
-__all__ = ["Found", "ascend"]
+__all__ = ["Found", "ascend", "tried"]
 
 
 class Found(NamedTuple):
@@ -44,8 +44,9 @@ def _better(nodes: Nodes, chosen: Array, new: _Tried, old: _Tried) -> _Tried:
     def pick(a: Array, b: Array) -> Array:
         return nodes.space.xp.where(chosen.reshape((-1,) + (1,) * (len(a.shape) - 1)), a, b)
 
-    plain = (pick(a, b) for a, b in zip(new[:-1], old[:-1], strict=True))
-    return _Tried(*plain, Followed(*(pick(*both) for both in zip(new[-1], old[-1], strict=True))))
+    found = Followed._make(pick(*each) for each in zip(new.found, old.found, strict=True))
+    plain = [pick(*each) for each in zip(new[:-1], old[:-1], strict=True)]
+    return _Tried._make([*plain, found])
 
 
 def ascend(
@@ -76,12 +77,12 @@ def ascend(
     space, xp, hidden = nodes.space, nodes.space.xp, nodes.layout.hidden
     is_open = running
     adam = _Adam(nodes, 4 * hidden + rows.goal.shape[1])
-    now = kept = _tried(nodes, rows, given["lines"], given["share"], differs)
+    now = kept = tried(nodes, rows, given["lines"], given["share"], differs)
     best = xp.where(running & given["warm"] & (now.value < math.inf), now.value, math.inf)
     scale = space.full((len(nodes), 2, hidden), 0.0)
     lines, share = usual(nodes), start
     for step in range(work.steps + 1):
-        now = _tried(nodes, rows, lines, share, differs)
+        now = tried(nodes, rows, lines, share, differs)
         # Gains that rounding may have made are none.
         better = running & (best - now.value > now.noise)
         best = xp.where(better, now.value, best)
@@ -117,7 +118,7 @@ def ascend(
     )
 
 
-def _tried(nodes: Nodes, rows: Rows, lines: Array, share: Array, differs: bool) -> _Tried:
+def tried(nodes: Nodes, rows: Rows, lines: Array, share: Array, differs: bool) -> _Tried:
     """Bound nodes by some multipliers.
 
     Coefficients on the inputs are those of the form in x, features and all.

@@ -43,8 +43,8 @@ def held(nodes: Nodes, rows: Array, shift: Array, pads: Array, there: Array) -> 
 def joined(nodes: Nodes, first: Cuts, second: Cuts) -> Cuts:
     """Return the half-spaces of both, in this order."""
     xp = nodes.space.xp
-    both = (xp.concatenate(pair, 1) for pair in zip(first, second, strict=True))
-    return _packed(nodes, Cuts(*both))
+    both = [xp.concatenate(pair, 1) for pair in zip(first, second, strict=True)]
+    return _packed(nodes, Cuts._make(both))
 
 
 def _packed(nodes: Nodes, cuts: Cuts) -> Cuts:
@@ -53,9 +53,12 @@ def _packed(nodes: Nodes, cuts: Cuts) -> Cuts:
     most = int(there.sum(-1).max()) if len(nodes) else 0
     order = space.order(space.xp.where(there, 0.0, 1.0))[:, :most]
     there = space.pick(there, order)
-    flat = [space.xp.where(there, space.pick(each, order), 0.0) for each in cuts[1:4]]
+    shift, pads, width = (
+        space.xp.where(there, space.pick(each, order), 0.0)
+        for each in (cuts.shift, cuts.pads, cuts.width)
+    )
     rows = cuts.rows[nodes.every[:, None], order]
-    return Cuts(space.xp.where(there[..., None], rows, 0.0), *flat, there)
+    return Cuts(space.xp.where(there[..., None], rows, 0.0), shift, pads, width, there)
 
 
 def reach(nodes: Nodes, line: Array, shift: Array) -> Array:

@@ -97,9 +97,7 @@ def _slopes(xp: Any, a: Array, b: Array, pair: Pair, lines: Array, differs: bool
     ]
 
 
-def by_lines(
-    nodes: Nodes, lines: Array, cz_top: Array, cd_top: Array, differs: bool
-) -> Followed:
+def by_lines(nodes: Nodes, lines: Array, cz_top: Array, cd_top: Array, differs: bool) -> Followed:
     """Bound combinations of scores, one a node, by multipliers that follow lines.
 
     Parameters

@@ -20,7 +20,7 @@ def tighten(nodes: Nodes, differs: bool, cuts: Cuts) -> Array:
     ``cuts`` are half-spaces that hold what matters of the regions; those of the tied pairs join
     them. Boxes are contracted to all of them.
     """
-    xp, inputs = nodes.space.xp, nodes.layout.inputs
+    xp = nodes.space.xp
     ties = bool((nodes.phase != 0).any())
     fine = contract_all(nodes, cuts, nodes.bottom >= 0)
     for k in range(nodes.layout.layers - 1):

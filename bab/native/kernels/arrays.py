@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import fields
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.bab.forms import Forms
 from leaveout.bab.native.kernels.array_ascent import ascend
-from leaveout.bab.native.kernels.array_bounds import Nodes
+from leaveout.bab.native.kernels.array_bounds import Array, Nodes
 from leaveout.bab.native.kernels.array_forms import form, gathered, recall
 from leaveout.bab.native.kernels.array_library import Space, numpy_space, torch_space
 from leaveout.bab.native.kernels.array_neurons import tighten
@@ -24,7 +25,7 @@ from leaveout.bab.native.kernels.interface import (
 from leaveout.bab.native.layout import Layout
 from leaveout.errors import SolverError
 
-__all__ = ["ArrayKernel", "NumpyKernel", "TorchKernel"]
+__all__ = ["ArrayKernel", "NumpyKernel", "TorchKernel", "nodes_of"]
 
 
 class ArrayKernel:
@@ -55,20 +56,9 @@ class ArrayKernel:
     def _piece(
         self, numbers: Numbers, forms: Forms, sets: MemberSets, batch: Batch, work: Work
     ) -> Bounded:
-        space, which = self._space, batch.which
-        own = (numbers.weights, numbers.bias, numbers.rough, numbers.rough_difference)
-        members = (sets.centre, sets.radius, sets.shift, sets.slack)
+        space = self._space
         given = {field.name: space.put(getattr(batch, field.name)) for field in fields(Batch)}
-        nodes = Nodes(
-            space,
-            numbers.layout,
-            tuple(space.put(each) for each in own),
-            tuple(space.put(each[which]) for each in members),
-            (given["lower"], given["upper"]),
-            given["state"],
-            given["phase"],
-            numbers.unit,
-        )
+        nodes = nodes_of(space, numbers, sets, given, batch.which)
         pair = bool(forms.touching.any())
         rows = gathered(space, forms, batch)
         with np.errstate(all="ignore"):
@@ -118,6 +108,28 @@ class TorchKernel(ArrayKernel):
 
     def __init__(self, device: str = "", threads: int | None = None) -> None:
         super().__init__(torch_space(device))
+
+
+def nodes_of(
+    space: Space,
+    numbers: Numbers,
+    sets: MemberSets,
+    given: dict[str, Array],
+    which: NDArray[np.int64],
+) -> Nodes:
+    """Gather the numbers of the nodes of a batch that is in a space already."""
+    own = (numbers.weights, numbers.bias, numbers.rough, numbers.rough_difference)
+    members = (sets.centre, sets.radius, sets.shift, sets.slack)
+    return Nodes(
+        space,
+        numbers.layout,
+        tuple(space.put(each) for each in own),
+        tuple(space.put(each[which]) for each in members),
+        (given["lower"], given["upper"]),
+        given["state"],
+        given["phase"],
+        numbers.unit,
+    )
 
 
 def _bytes(layout: Layout, forms: Forms) -> int:

@@ -16,6 +16,7 @@ from leaveout.bab.native.kernels.pair_bounds import branches
 
 __all__ = ["adam", "narrow", "neuron_scores", "onto_simplex", "sensitivity"]
 
+
 @compiled
 def adam(mean: Floats, square: Floats, o: int, slope: float, p1: float, p2: float) -> float:
     """Take a slope in at place ``o``; return the step, about 1 where slopes keep their sign."""

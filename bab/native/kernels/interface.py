@@ -104,6 +104,7 @@ class Batch:
         How far float32 evaluation may move each form in the node.
     cut : ndarray of float64, shape (n,)
         Counter-examples of at most this value do not matter: regions without higher ones are cut.
+        Of what is ``warm``, not below the cut under which it was found.
     stop_at : ndarray of float64, shape (n,)
         The ascent stops once a node is bounded by this.
     """

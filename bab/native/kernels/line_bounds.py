@@ -8,7 +8,6 @@ z, that of z + dz, and the offsets of both multipliers.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -128,16 +127,10 @@ def near(a: float, c: float, lo: float, hi: float, z: float) -> tuple[float, flo
     left, right = -c, a - c
     small = EVEN * (abs(a) + abs(c))
     if hi <= 0.0:
-        if abs(left) <= small:
-            at = min(max(z, lo), hi)
-        else:
-            at = hi if left > 0.0 else lo
+        at = min(max(z, lo), hi) if abs(left) <= small else hi if left > 0.0 else lo
         return left * at, at, 0.0
     if lo >= 0.0:
-        if abs(right) <= small:
-            at = min(max(z, lo), hi)
-        else:
-            at = hi if right > 0.0 else lo
+        at = min(max(z, lo), hi) if abs(right) <= small else hi if right > 0.0 else lo
         return right * at, at, at
     below, above = left * lo, right * hi
     even = EVEN * ((abs(a) + abs(c)) * (hi - lo))
@@ -208,7 +201,7 @@ def along(
     the activations of N and of the member there; the entries of the scores at the scores.
     """
     inputs, starts, blocks, first = net
-    weights, bias, rough, rough_d = own
+    weights, bias, _, _ = own
     centre, radius, shift, slack, exact = members
     for i in range(inputs):
         h[i] = upper[i] if ah[i] > 0.0 else lower[i]

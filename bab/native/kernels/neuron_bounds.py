@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.bab.native.kernels.interface import Floats
 from leaveout.bab.native.kernels.clipping import add_cut, largest, over_box
+from leaveout.bab.native.kernels.interface import Floats
 from leaveout.bab.native.kernels.jit import compiled
 from leaveout.bab.native.kernels.pair_bounds import best_pair, rule
 

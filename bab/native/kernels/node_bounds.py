@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.bab.native.kernels import arguments, ascent, clipping
+from leaveout.bab.native.kernels import arguments, ascent, clipping, line_bounds
 from leaveout.bab.native.kernels import form_bounds as forms
-from leaveout.bab.native.kernels import line_bounds
 from leaveout.bab.native.kernels import jit as compiled
 from leaveout.bab.native.kernels import neuron_bounds as passes
 from leaveout.bab.native.kernels import pair_bounds as pair
@@ -201,7 +200,7 @@ def steps() -> tuple[Any, Any, Any]:
                 for o in range(count):
                     share[o] *= keep
                 share[k] += t
-            chosen, far = -1, 0.0
+            chosen = -1
             for p in range(len(rows.sums)):
                 k, o = rows.sums[p, 0], rows.sums[p, 1]
                 if not (rows.goal[k] or rows.goal[o]):
@@ -213,7 +212,7 @@ def steps() -> tuple[Any, Any, Any]:
                     line[best], shift[best], joined, half * sum_shift[p], lower, upper, 1.0, 1.0
                 )
                 if found <= blended:
-                    blended, chosen, far = found, p, t
+                    blended, chosen = found, p
                     clear(tried)
                     tried[best] = 1.0 - t
                     tried[k] += half * t
