@@ -184,6 +184,22 @@ def test_a_neuron_that_is_always_zero_hides_nothing(kernels, name):
     assert holds(case, found, 4) == 4 * NODES
 
 
+@pytest.mark.parametrize("name", ("cpu", "numpy"))
+def test_what_was_kept_above_clips_the_bounds_below(kernels, name):
+    narrower = matter = 0
+    for seed in range(4):
+        case = Case.of(seed)
+        child = case.after(case.bound(kernels[name])).halved()
+        found = child.bound(kernels[name])
+        matter += holds(child, found, 8)
+        forgotten = replace(child, batch=replace(child.batch, warm=np.zeros(NODES, bool)))
+        bare = forgotten.bound(kernels[name])
+        fine = (found.status < CUT) & (bare.status < CUT) & child.batch.warm
+        width, other = (each.state[fine, 1] - each.state[fine, 0] for each in (found, bare))
+        narrower += (width < 0.99 * other).sum()
+    assert narrower > 20 and matter > 100
+
+
 @cheap
 @given(seed=seeds)
 def test_small_pieces_change_nothing(kernels, seed):

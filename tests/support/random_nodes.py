@@ -115,12 +115,13 @@ class Case:
     def cut(self) -> Case:
         """Let the cut of some nodes be what a point of them leads to: some matter, some do not."""
         cut = self.batch.cut.copy()
+        rough = self.pairs.numbers.rough[self.pairs.layout.hidden :].max()
         for i in range(NODES):
             if self.rng.random() < 0.6:
                 found = [self.at(i, self.point(i), self.member(i)) for _ in range(4)]
                 worst = [each.worst for each in found if each is not None and each.counts]
                 # A node whose forms just reach the cut is cut down by what rounding leaves.
-                below = 0.01 * self.rng.random() * self.pairs.numbers.rough.max()
+                below = 1e-3 * self.rng.random() * rough
                 cut[i] = self.rng.choice(worst) - below if worst else cut[i]
         return replace(self, batch=replace(self.batch, cut=cut))
 

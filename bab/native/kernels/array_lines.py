@@ -15,7 +15,7 @@ from leaveout.bab.native.kernels.array_bounds import (
     best_pair,
     best_z,
 )
-from leaveout.bab.native.kernels.line_bounds import EVEN
+from leaveout.bab.native.kernels.line_bounds import EVEN, NOISE
 
 __all__ = ["Followed", "along", "by_lines", "usual"]
 
@@ -209,6 +209,11 @@ def _nearest(
     return z, d, h, dh
 
 
+def _left_of(xp: Any, slope: Array, size: Array) -> Array:
+    """Return slopes, and 0 where they are what rounding leaves of sums of this size."""
+    return xp.where(abs(slope) <= NOISE * size, 0.0, slope)
+
+
 def along(
     nodes: Nodes, found: Followed, cd_top: Array, differs: bool
 ) -> tuple[Array, Array, Array]:
@@ -251,13 +256,14 @@ def along(
             lo = xp.where((pair.phase > 0) & (pair.l < 0.0), 0.0, pair.l)
             hi = xp.where((pair.phase < 0) & (pair.u > 0.0), 0.0, pair.u)
             _, where, passed = _near(xp, a, cz, lo, hi, z)
-            gz[:, at] = z - where
+            gz[:, at] = _left_of(xp, z - where, nodes.rough[at])
             h[:, here] = passed + own * gz[:, at]
             continue
         where, move, passed, dh = _nearest(
             xp, a, found.ad[:, here], cz, found.cd[:, at], z, gd[:, at], pair
         )
-        gz[:, at], gd[:, at] = z - where, gd[:, at] - move
+        gz[:, at] = _left_of(xp, z - where, nodes.rough[at])
+        gd[:, at] = _left_of(xp, gd[:, at] - move, nodes.rough_d[at])
         h[:, here] = passed + own * gz[:, at]
         after[:, here] = h[:, here] + dh + across * gz[:, at] + change * gd[:, at]
     return gz, gd, x

@@ -17,10 +17,13 @@ from leaveout.bab.native.kernels.jit import compiled, inlined
 from leaveout.bab.native.kernels.neuron_bounds import clear, through
 from leaveout.bab.native.kernels.pair_bounds import best_pair, best_z
 
-__all__ = ["EVEN", "along", "by_lines", "usual"]
+__all__ = ["EVEN", "NOISE", "along", "by_lines", "usual"]
 
 EVEN = 1e-6
 """Values that differ by less than this share of their terms are equal: either may be taken."""
+
+NOISE = 1e-9
+"""Slopes this small beside the sums they come from are taken for 0: Adam forgets their size."""
 
 
 @inlined
@@ -189,6 +192,12 @@ def nearest(
     return z_off, d_off, h_off, 0.0
 
 
+@inlined
+def left_of(slope: float, size: float) -> float:
+    """Return a slope, or 0 where it is what rounding leaves of sums of this size."""
+    return 0.0 if abs(slope) <= NOISE * size else slope
+
+
 @compiled
 def along(
     net: Any, own: Any, members: Any, lower: Floats, upper: Floats, state: Floats, phase: Any,
@@ -201,7 +210,7 @@ def along(
     the activations of N and of the member there; the entries of the scores at the scores.
     """
     inputs, starts, blocks, first = net
-    weights, bias, _, _ = own
+    weights, bias, rough, rough_d = own
     centre, radius, shift, slack, exact = members
     for i in range(inputs):
         h[i] = upper[i] if ah[i] > 0.0 else lower[i]
@@ -240,7 +249,7 @@ def along(
                 l, u = state[0, j], state[1, j]
                 l, u = 0.0 if phase[j] > 0 and l < 0.0 else l, 0.0 if phase[j] < 0 < u else u
                 _, at, passed = near(ah[inputs + j], cz[j], l, u, gz[j])
-                gz[j] -= at
+                gz[j] = left_of(gz[j] - at, rough[j])
                 h[inputs + j] = passed + slopes[0, j] * gz[j]
                 continue
             z, d = gz[j], gd[j]
@@ -248,8 +257,8 @@ def along(
                 ah[inputs + j], ad[inputs + j], cz[j], cd[j], z, d, state[0, j], state[1, j],
                 state[2, j], state[3, j], state[4, j], state[5, j], phase[j], k > bottom,
             )  # fmt: skip
-            gz[j] -= at
-            gd[j] -= change
+            gz[j] = left_of(z - at, rough[j])
+            gd[j] = left_of(d - change, rough_d[j])
             h[inputs + j] = passed + slopes[0, j] * gz[j]
             e += slopes[1, j] * gz[j] + slopes[2, j] * gd[j]
             after[inputs + j] = h[inputs + j] + e
