@@ -23,10 +23,10 @@ Flags = NDArray[np.bool_]
 _ROUNDS = 3
 """Half-spaces added to one form."""
 
-_FLAT = 1e-9
+_FLAT = 1e-4
 """Half-spaces missed by less than this share of their width are not missed."""
 
-_CANCELLED = 1e-12
+_CANCELLED = 1e-6
 """Slopes of which no more than this is left are 0."""
 
 _AT_ONCE = 2**20

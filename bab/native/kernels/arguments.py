@@ -120,6 +120,7 @@ class Nodes(NamedTuple):
         Largest difference of what a neuron passes on.
     cz, cd, neuron_score : ndarray of float64, shape (n, hidden)
     lines : ndarray of float64, shape (n, 4, hidden)
+    known : ndarray of float64, shape (n, remembered, inputs + 2)
     share : ndarray of float64, shape (n, rows)
     status : ndarray of int64, shape (n,)
     value : ndarray of float64, shape (n,)
@@ -152,7 +153,8 @@ class Nodes(NamedTuple):
         return Nodes(
             batch.which, batch.case, batch.warm, batch.phase, batch.errors, batch.cut,
             batch.stop_at, found.lower, found.upper, found.state, np.zeros_like(found.cz), found.cz,
-            found.cd, found.lines, found.known, found.share, found.status, found.value, found.input_score, found.neuron_score,
+            found.cd, found.lines, found.known, found.share, found.status, found.value,
+            found.input_score, found.neuron_score,
         )  # fmt: skip
 
 

@@ -5,19 +5,14 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from leaveout.bab.native.kernels.array_bounds import (
-    Array,
-    Nodes,
-    backward,
-    best_pair,
-    branches,
-    over_box,
-)
+from leaveout.bab.native.kernels.array_bounds import Array, Nodes, branches
+from leaveout.bab.native.kernels.array_clipping import reach
 from leaveout.bab.native.kernels.array_forms import Rows, settle
-from leaveout.bab.native.kernels.ascent import NOISE
+from leaveout.bab.native.kernels.array_lines import Followed, along, by_lines, usual
 from leaveout.bab.native.kernels.interface import Work
+from leaveout.bab.native.kernels.node_bounds import SLOPE
 
-__all__ = ["Found", "ascend"]
+__all__ = ["Found", "ascend", "tried"]
 
 
 class Found(NamedTuple):
@@ -26,18 +21,32 @@ class Found(NamedTuple):
     best: Array
     cz: Array
     cd: Array
+    lines: Array
     share: Array
     input_score: Array
     neuron_score: Array
 
 
-def _where(nodes: Nodes, chosen: Array, new: list[Array], old: list[Array]) -> list[Array]:
-    """Take the chosen nodes' values from ``new``."""
-    result = []
-    for a, b in zip(new, old, strict=True):
-        mask = chosen.reshape((-1,) + (1,) * (len(a.shape) - 1))
-        result.append(nodes.space.xp.where(mask, a, b))
-    return result
+class _Tried(NamedTuple):
+    """Some multipliers, and what they lead to."""
+
+    lines: Array
+    share: Array
+    value: Array
+    noise: Array
+    top: Array
+    found: Followed
+
+
+def _better(nodes: Nodes, chosen: Array, new: _Tried, old: _Tried) -> _Tried:
+    """Take the chosen nodes' multipliers from ``new``."""
+
+    def pick(a: Array, b: Array) -> Array:
+        return nodes.space.xp.where(chosen.reshape((-1,) + (1,) * (len(a.shape) - 1)), a, b)
+
+    found = Followed._make(pick(*each) for each in zip(new.found, old.found, strict=True))
+    plain = [pick(*each) for each in zip(new[:-1], old[:-1], strict=True)]
+    return _Tried._make([*plain, found])
 
 
 def ascend(
@@ -45,8 +54,9 @@ def ascend(
     work: Work,
     rows: Rows,
     given: dict[str, Array],
-    start: tuple[Array, ...],
+    start: Array,
     running: Array,
+    differs: bool,
 ) -> Found:
     """Lower the dual values by Adam, from the better of two starts.
 
@@ -56,126 +66,102 @@ def ascend(
     work : Work
     rows : Rows
     given : dict of arrays
-        The batch; its ``cz, cd, share`` are the second start of the nodes that are ``warm``.
-    start : tuple of arrays
-        The first start.
+        The batch; its ``lines, share`` are the second start of the nodes that are ``warm``.
+    start : array, shape (n, rows)
+        Multipliers of the forms of the first start.
     running : array of bool
         The open nodes; the others are left alone.
+    differs : bool
+        Whether differences matter to any form.
     """
-    space, layout = nodes.space, nodes.layout
-    xp, count, hidden = space.xp, len(nodes), layout.hidden
+    space, xp, hidden = nodes.space, nodes.space.xp, nodes.layout.hidden
     is_open = running
-    best = space.full((count,), math.inf)
-    sources = layout.inputs + hidden
-    second = [given["cz"], given["cd"], given["share"]]
-    kept = [*second, *(space.full((count, sources), 0.0) for _ in range(2))]
-    adam = _Adam(nodes, 2 * hidden + rows.goal.shape[1])
-    several = (rows.goal.sum(-1) > 1)[:, None] & rows.goal
-    now: list[Array] = []
-    scale = space.full((count, 2 * hidden), 0.0)
-    for step in range(-1, work.steps + 1):
-        if step <= 0:
-            now = second if step < 0 else list(start)
-        now = [space.rounded(now[0]), space.rounded(now[1]), now[2]]
-        value, noise, ah, ad, cd_top = _value(nodes, rows, now)
+    adam = _Adam(nodes, 4 * hidden + rows.goal.shape[1])
+    now = kept = tried(nodes, rows, given["lines"], given["share"], differs)
+    best = xp.where(running & given["warm"] & (now.value < math.inf), now.value, math.inf)
+    scale = space.full((len(nodes), 2, hidden), 0.0)
+    lines, share = usual(nodes), start
+    for step in range(work.steps + 1):
+        now = tried(nodes, rows, lines, share, differs)
         # Gains that rounding may have made are none.
-        better = running & (best - value > noise)
-        if step < 0:
-            better = better & given["warm"]
-        best = xp.where(better, value, best)
-        kept = _where(nodes, better, [*now, ah, ad], kept)
-        if step < 0:
-            continue
+        better = running & (best - now.value > now.noise)
+        best = xp.where(better, now.value, best)
+        kept = _better(nodes, better, now, kept)
         running = running & ~(best <= given["stop_at"])
         if step == work.steps or not bool(running.any()):
             break
         if step == 0:
-            *now, ah, ad = _where(nodes, ~better, kept, [*now, ah, ad])
-            cd_top = (now[2][:, :, None] * rows.change).sum(1)
-            scale = _scale(nodes, ah, ad)
-        gz, gd, x = _residuals(nodes, now[0], now[1], cd_top, ah, ad)
-        over = gz[:, None, hidden:] * rows.scores + gd[:, None, hidden:] * rows.change
-        slope = rows.constant + over.sum(-1) + (rows.inputs * x[:, None, :]).sum(-1)
-        slopes = [gz[:, :hidden], gd[:, :hidden], slope]
-        pace = work.rate * (1.02 - step / work.steps)
-        move = pace * adam.step(xp.concatenate(slopes, -1))
-        by_share = move[:, 2 * hidden :]
-        simplex = _onto_simplex(xp.where(several, now[2] - by_share, -1e9 + 0.0 * by_share))
-        condition = rows.there & ~rows.goal
-        share = xp.where(several, simplex, now[2])
-        share = xp.where(condition, (now[2] - 0.3 * by_share).clip(0.0, None), share)
-        now = [
-            now[0] - scale[:, :hidden] * move[:, :hidden],
-            now[1] - scale[:, hidden:] * move[:, hidden : 2 * hidden],
-            settle(nodes, rows, share),
-        ]
-    *found, ah, ad = kept
-    input_score = _sensitivity(nodes, ah, ad) * (nodes.upper - nodes.lower)
-    neuron_score = _neuron_score(nodes, found[0], found[1], ah, ad)
-    input_score = xp.where(is_open[:, None], input_score, 0.0 * input_score)
-    neuron_score = xp.where(is_open[:, None], neuron_score, 0.0 * neuron_score - 1.0)
-    return Found(best, found[0], found[1], found[2], input_score, neuron_score)
-
-
-def _value(nodes: Nodes, rows: Rows, now: list[Array]) -> tuple[Array, Array, Array, Array, Array]:
-    """Dual value of multipliers, its rounding, coefficients on the sources and the scores' dz.
-
-    The coefficients on the inputs are those of the form in x, features and all.
-    """
-    cz, cd, share = now
-    weight = share[:, :, None]
-    cz_top, cd_top = (weight * rows.scores).sum(1), (weight * rows.change).sum(1)
-    top, inputs = nodes.layout.layers - 1, nodes.layout.inputs
-    ah, ad, constant, magnitude, _ = backward(
-        nodes, top, cz_top[:, None, :], cd_top[:, None, :], (cz[:, None, :], cd[:, None, :])
+            now = kept
+            scale = _scale(nodes, now.found)
+        slopes = _slopes(nodes, rows, now, differs)
+        left = 1.02 - step / work.steps
+        pace = work.rate * left
+        parts = adam.step(xp.concatenate(slopes, -1))
+        moves = [parts[:, place * hidden : (place + 1) * hidden] for place in range(4)]
+        share = _stepped(nodes, rows, now.share, pace * parts[:, 4 * hidden :])
+        lines = 1.0 * now.lines
+        lines[:, 0] = (lines[:, 0] - SLOPE * left * moves[2]).clip(0.0, 1.0)
+        lines[:, 2] -= pace * scale[:, 0] * moves[0]
+        if differs:
+            lines[:, 1] = (lines[:, 1] - SLOPE * left * moves[3]).clip(0.0, 1.0)
+            lines[:, 3] -= pace * scale[:, 1] * moves[1]
+    found, ended = kept.found, is_open[:, None]
+    input_score = _sensitivity(nodes, found.ah, found.ad) * (nodes.upper - nodes.lower)
+    return Found(
+        best,
+        xp.where(ended, found.cz, 0.0),
+        xp.where(ended, found.cd, 0.0),
+        kept.lines,
+        kept.share,
+        xp.where(ended, input_score, 0.0),
+        xp.where(ended, _neuron_score(nodes, found), -1.0),
     )
-    ah, ad = ah[:, 0], ad[:, 0]
-    ah[:, :inputs] += (weight * rows.inputs).sum(1)
-    value = over_box(nodes.space.xp, ah[:, :inputs], nodes.lower, nodes.upper)
-    noise = nodes.unit * (magnitude[:, 0] + (share * rows.sizes).sum(-1))
-    return value + constant[:, 0] + (share * rows.constant).sum(-1) + noise, noise, ah, ad, cd_top
 
 
-def _scale(nodes: Nodes, ah: Array, ad: Array) -> Array:
+def tried(nodes: Nodes, rows: Rows, lines: Array, share: Array, differs: bool) -> _Tried:
+    """Bound nodes by some multipliers.
+
+    Coefficients on the inputs are those of the form in x, features and all.
+    """
+    weight, inputs = share[:, :, None], nodes.layout.inputs
+    top = (weight * rows.change).sum(1)
+    found = by_lines(nodes, lines, (weight * rows.scores).sum(1), top, differs)
+    found.ah[:, :inputs] += (weight * rows.inputs).sum(1)
+    noise = nodes.unit * (found.magnitude + (share * rows.sizes).sum(-1))
+    shift = found.constant + (share * rows.constant).sum(-1) + noise
+    return _Tried(lines, share, reach(nodes, found.ah[:, :inputs], shift), noise, top, found)
+
+
+def _slopes(nodes: Nodes, rows: Rows, now: _Tried, differs: bool) -> list[Array]:
+    """Slopes of the dual in offsets, chosen slopes, and multipliers of the forms."""
+    hidden = nodes.layout.hidden
+    gz, gd, x = along(nodes, now.found, now.top, differs)
+    over = gz[:, None, hidden:] * rows.scores + gd[:, None, hidden:] * rows.change
+    of_share = rows.constant + over.sum(-1) + (rows.inputs * x[:, None, :]).sum(-1)
+    own, other = gz[:, :hidden], gd[:, :hidden]
+    first, second = now.found.slopes[:, 3], now.found.slopes[:, 4]
+    return [own, other, first * own, second * (own + other), of_share]
+
+
+def _stepped(nodes: Nodes, rows: Rows, share: Array, move: Array) -> Array:
+    """Step multipliers of the forms: on the simplex those of goals, if there are several."""
+    xp = nodes.space.xp
+    several = (rows.goal.sum(-1) > 1)[:, None] & rows.goal
+    simplex = _onto_simplex(xp.where(several, share - move, -1e9))
+    condition = rows.there & ~rows.goal
+    share = xp.where(several, simplex, share)
+    return settle(nodes, rows, xp.where(condition, (share - 0.3 * move).clip(0.0, None), share))
+
+
+def _scale(nodes: Nodes, found: Followed) -> Array:
     """Mean absolute coefficient of each layer, at each of its neurons: sizes for the steps."""
-    # Of no layer nothing, which is of no neuron.
-    parts = [0.0 * ah[:, :0]]
-    for each in (ah, ad):
+    scale = nodes.space.full((len(nodes), 2, nodes.layout.hidden), 0.0)
+    for place, each in enumerate((found.ah, found.ad)):
         for k in range(nodes.layout.layers - 1):
             at = nodes.rows(k)
             here = abs(each[:, nodes.layout.inputs + at.start : nodes.layout.inputs + at.stop])
-            parts.append(0.0 * here + here.mean(-1)[:, None])
-    return nodes.space.xp.concatenate(parts, -1)
-
-
-def _residuals(
-    nodes: Nodes, cz: Array, cd: Array, cd_top: Array, ah: Array, ad: Array
-) -> tuple[Array, Array, Array]:
-    """Gradient of the dual: what the maximiser of each part misses of the affine maps; and x."""
-    xp, inputs, hidden = nodes.space.xp, nodes.layout.inputs, nodes.layout.hidden
-    pair = nodes.pair(slice(0, hidden))
-    a, b, c, e = (each[:, None, :] for each in (ah[:, inputs:], ad[:, inputs:], cz, cd))
-    _, z, d, change = (each[:, 0] for each in best_pair(xp, a, b, c, e, pair))
-    x = xp.where(ah[:, :inputs] > 0.0, nodes.upper, nodes.lower)
-    h = xp.concatenate([x, z.clip(0.0, None)], -1)
-    dh = xp.concatenate([0.0 * x, change], -1)
-    size = xp.concatenate([0.0 * x, nodes.size], -1)
-    sign = xp.where(xp.concatenate([cd, cd_top], -1) > 0.0, 1.0, -1.0 + 0.0 * nodes.shift)
-    gz = nodes.bias + 0.0 * nodes.shift
-    gd = nodes.shift + sign * nodes.slack
-    gz[:, :hidden] -= z
-    gd[:, :hidden] -= d
-    for block, (layer, start, width, _, _) in enumerate(nodes.blocks):
-        rows, onto = nodes.rows(layer), slice(start, start + width)
-        was, now = h[:, onto], dh[:, onto]
-        gz[:, rows] += was @ nodes.weight[block].T
-        gd[:, rows] += (
-            nodes.centre[block] @ was[..., None] + nodes.changed[block] @ now[..., None]
-        )[..., 0]
-        wide = (nodes.radius[block] @ (was + size[:, onto])[..., None])[..., 0]
-        gd[:, rows] += sign[:, rows] * wide
-    gz = xp.where(abs(gz) <= NOISE * nodes.rough, 0.0 * gz, gz)
-    return gz, xp.where(abs(gd) <= NOISE * nodes.rough_d, 0.0 * gd, gd), x
+            scale[:, place, at] = here.mean(-1)[:, None]
+    return scale
 
 
 class _Adam:
@@ -231,12 +217,10 @@ def _sensitivity(nodes: Nodes, ah: Array, ad: Array) -> Array:
     return sums[:, :inputs]
 
 
-def _neuron_score(nodes: Nodes, cz: Array, cd: Array, ah: Array, ad: Array) -> Array:
+def _neuron_score(nodes: Nodes, found: Followed) -> Array:
     """How far apart the two tied phases of a neuron are; -1 where there is nothing to split."""
-    inputs = nodes.layout.inputs
-    pair = nodes.pair(slice(0, nodes.layout.hidden))
-    a, b, c, e = (each[:, None, :] for each in (ah[:, inputs:], ad[:, inputs:], cz, cd))
-    (on, _, _), (off, _, _) = branches(nodes.space.xp, a, b, c, e, pair)
+    xp, inputs, pair = nodes.space.xp, nodes.layout.inputs, nodes.neurons(slice(None))
+    a, b = found.ah[:, inputs:], found.ad[:, inputs:]
+    (on, _, _), (off, _, _) = branches(xp, a, b, found.cz, found.cd, pair)
     free = (pair.phase == 0) & (pair.l < pair.q) & (pair.u > -pair.p)
-    apart = nodes.space.xp.where(free, abs(on - off), -1.0)
-    return apart[:, 0]
+    return xp.where(free, abs(on - off), -1.0)

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from leaveout.bab.native.kernels.array_library import Space
 from leaveout.bab.native.layout import Layout
 
-__all__ = ["Array", "Nodes", "Pair", "backward", "best_pair", "branches", "over_box", "tighten"]
+__all__ = [
+    "Array", "Nodes", "Pair",
+    "affine", "backward", "best_pair", "best_z", "branches", "over_box",
+]  # fmt: skip
 
 Array = Any
 """An array of the space in use: numpy's or torch's."""
@@ -71,6 +76,7 @@ class Nodes:
         self.radius = [layout.matrix(radius, b) for b in range(count)]
         self.changed = [w + d for w, d in zip(self.weight, self.centre, strict=True)]
         self.size = space.full((len(state), layout.hidden), 0.0)
+        self.every = space.put(np.arange(len(state)))
         layer = space.put(layout.starts[1:-1].searchsorted(range(layout.hidden), side="right"))
         self.layer = layer
         # The lowest layer with a tied pair; pairs above it depend on the tie.
@@ -94,13 +100,17 @@ class Nodes:
         tied = self.layer[None, at] > self.bottom[:, None]
         return Pair(l, u, p, q, vl, vu, self.phase[:, None, at], tied[:, None, :])
 
+    def neurons(self, at: slice) -> Pair:
+        """Return the states of some hidden neurons, shape (n, neurons)."""
+        return Pair(*(each[:, 0] for each in self.pair(at)))
+
 
 def _pick(xp: Any, better: Array, new: tuple[Array, ...], old: tuple[Array, ...]) -> Any:
     """Take what is better, array by array."""
     return tuple(xp.where(better, a, b) for a, b in zip(new, old, strict=True))
 
 
-def _best_z(xp: Any, ah: Array, cz: Array, lo: Array, hi: Array) -> tuple[Array, Array]:
+def best_z(xp: Any, ah: Array, cz: Array, lo: Array, hi: Array) -> tuple[Array, Array]:
     """Largest ``ah relu(z) - cz z`` over [lo, hi], and where."""
     best, at = xp.where(lo > 0.0, ah - cz, -cz) * lo, lo + 0.0 * cz
     value = xp.where(hi > 0.0, ah - cz, -cz) * hi
@@ -118,10 +128,10 @@ def branches(
     at ``l = q`` it is on too: one branch is enough there.
     """
     l, u, p, q, vl, vu, phase, _ = pair
-    on, z_on = _best_z(xp, ah, cz, xp.maximum(l, -p), u)
+    on, z_on = best_z(xp, ah, cz, xp.maximum(l, -p), u)
     d_on = xp.where(ad > cd, vu, vl)
     on = xp.where((phase >= 0) & (u > -p), on + (ad - cd) * d_on, -xp.inf)
-    off, z_off = _best_z(xp, ah, cz, l, xp.minimum(u, q))
+    off, z_off = best_z(xp, ah, cz, l, xp.minimum(u, q))
     d_off = xp.where(cd > 0.0, vl, vu)
     off = xp.where((phase <= 0) & ((l < q) | (u <= -p)), off - cd * d_off, -xp.inf)
     return (on, z_on, d_on), (off, z_off, d_off)
@@ -198,10 +208,36 @@ def rule(xp: Any, ah: Array, ad: Array, pair: Pair) -> tuple[Array, Array]:
     return xp.where(apart, first, cz), xp.where(apart, second, cd)
 
 
-def backward(
-    nodes: Nodes, top: int, cz: Array, cd: Array, given: tuple[Array, Array] | None
-) -> tuple[Array, Array, Array, Array, tuple[Array, Array]]:
+def affine(
+    nodes: Nodes, layer: int, cz: Array, cd: Array, ah: Array, ad: Array
+) -> tuple[Array, Array]:
+    """Add what multipliers of a layer's affine maps, shape (n, rows, neurons), make of its sources.
+
+    That is added to ``ah`` and ``ad`` in place; returns the constant, and the magnitude that
+    rounding is charged against.
+    """
+    at, inputs = nodes.rows(layer), nodes.layout.inputs
+    shift, slack = nodes.shift[:, None, at], nodes.slack[:, None, at]
+    constant = (cz * nodes.bias[at] + cd * shift + abs(cd) * slack).sum(-1)
+    magnitude = (abs(cz) * nodes.rough[at] + abs(cd) * nodes.rough_d[at]).sum(-1)
+    for b, (k, start, width, _, source) in enumerate(nodes.blocks):
+        if k != layer:
+            continue
+        onto = slice(start, start + width)
+        # h is not negative, so the widest difference costs |e| radius h + |e| radius |dh|.
+        wide = abs(cd) @ nodes.radius[b]
+        ah[..., onto] += cz @ nodes.weight[b] + cd @ nodes.centre[b] + wide
+        if source:
+            ad[..., onto] += cd @ nodes.changed[b]
+            size = nodes.size[:, None, start - inputs : start - inputs + width]
+            constant = constant + (wide * size).sum(-1)
+    return constant, magnitude
+
+
+def backward(nodes: Nodes, top: int, cz: Array, cd: Array) -> tuple[Array, Array, Array]:
     """Bound linear combinations of the outputs of one layer by linear forms in x.
+
+    Multipliers of the neurons below are those of the `rule`.
 
     Parameters
     ----------
@@ -210,94 +246,29 @@ def backward(
         The layer.
     cz, cd : array, shape (n, rows, width of the layer)
         Coefficients of its z and dz.
-    given : pair of arrays, shape (n, rows, hidden), or None
-        Multipliers of the neurons below; None for those of the `rule`.
 
     Returns
     -------
     tuple
-        Coefficients on the sources (the form in x first) and on their differences, constants,
-        magnitudes that rounding is charged against, and the multipliers used.
+        Coefficients on the sources (the form in x first), constants, and magnitudes that rounding
+        is charged against.
     """
     xp, layout = nodes.space.xp, nodes.layout
     inputs, shape = layout.inputs, (len(nodes), cz.shape[1])
     ah = nodes.space.full((*shape, inputs + layout.hidden), 0.0)
     ad = nodes.space.full((*shape, inputs + layout.hidden), 0.0)
-    used = given or (
-        nodes.space.full((*shape, layout.hidden), 0.0),
-        nodes.space.full((*shape, layout.hidden), 0.0),
-    )
-    constant, magnitude = nodes.space.full(shape, 0.0), nodes.space.full(shape, 0.0)
-    for k in range(top, -1, -1):
+    constant, magnitude = affine(nodes, top, cz, cd, ah, ad)
+    for k in range(top - 1, -1, -1):
         at = nodes.rows(k)
-        if k < top:
-            pair, here = nodes.pair(at), slice(inputs + at.start, inputs + at.stop)
-            a, d = ah[..., here], ad[..., here]
-            if given is None:
-                used[0][..., at], used[1][..., at] = rule(xp, a, d, pair)
-            cz, cd = used[0][..., at], used[1][..., at]
-            constant = constant + best_pair(xp, a, d, cz, cd, pair)[0].sum(-1)
-        shift, slack = nodes.shift[:, None, at], nodes.slack[:, None, at]
-        constant = constant + (cz * nodes.bias[at] + cd * shift + abs(cd) * slack).sum(-1)
-        magnitude = magnitude + (abs(cz) * nodes.rough[at] + abs(cd) * nodes.rough_d[at]).sum(-1)
-        for b, (layer, start, width, _, source) in enumerate(nodes.blocks):
-            if layer != k:
-                continue
-            onto = slice(start, start + width)
-            # h is not negative, so the widest difference costs |e| radius h + |e| radius |dh|.
-            wide = abs(cd) @ nodes.radius[b]
-            ah[..., onto] += cz @ nodes.weight[b] + cd @ nodes.centre[b] + wide
-            if source:
-                ad[..., onto] += cd @ nodes.changed[b]
-                size = nodes.size[:, None, start - inputs : start - inputs + width]
-                constant = constant + (wide * size).sum(-1)
-    return ah, ad, constant, magnitude, used
+        pair, here = nodes.pair(at), slice(inputs + at.start, inputs + at.stop)
+        a, d = ah[..., here], ad[..., here]
+        cz, cd = rule(xp, a, d, pair)
+        parts = affine(nodes, k, cz, cd, ah, ad)
+        constant = constant + parts[0] + best_pair(xp, a, d, cz, cd, pair)[0].sum(-1)
+        magnitude = magnitude + parts[1]
+    return ah, constant, magnitude
 
 
 def over_box(xp: Any, form: Array, lower: Array, upper: Array) -> Array:
     """Largest ``form x`` over boxes."""
     return (form * xp.where(form > 0.0, upper, lower)).sum(-1)
-
-
-def tighten(nodes: Nodes, differs: bool) -> Array:
-    """Refresh the states of nodes; returns which ones are not empty.
-
-    Where nothing asks for differences (``differs``), what is known of them is left as it is.
-
-    The band rests on the true difference, so it keeps still above a layer with a tied pair, where
-    dz is the virtual difference of the tied pairs below. What was known of dz there may have been
-    proved of the true difference, or with fewer pairs tied, and is not used.
-    """
-    xp, inputs = nodes.space.xp, nodes.layout.inputs
-    fine = nodes.bottom >= 0
-    for k in range(nodes.layout.layers - 1):
-        at, width = nodes.rows(k), nodes.starts[k + 1] - nodes.starts[k]
-        l, u, p, q, vl, vu = (nodes.state[:, row, at] for row in range(6))
-        phase, fixed = nodes.phase[:, at], ((nodes.bottom < k) & differs)[:, None]
-        vl, vu = xp.where(fixed, -xp.inf, vl), xp.where(fixed, xp.inf, vu)
-        # Of a stable pair everything known is good enough; layer 0 costs next to nothing.
-        fresh = ((l < q) & (u > -p)) | (k == 0)
-        one = nodes.space.eye(width)
-        rows = xp.concatenate([one, -one, 0.0 * one, 0.0 * one])
-        cz = nodes.space.full((len(nodes), 1, 1), 1.0) * rows
-        cd = nodes.space.full((len(nodes), 1, 1), 1.0) * xp.concatenate(
-            [0.0 * one, 0.0 * one, one, -one]
-        )
-        ah, _, constant, magnitude, _ = backward(nodes, k, cz, cd, None)
-        box = nodes.lower[:, None, :], nodes.upper[:, None, :]
-        value = over_box(xp, ah[..., :inputs], *box) + constant + nodes.unit * magnitude
-        high, low, high_d, low_d = (value[:, i * width : (i + 1) * width] for i in range(4))
-        l = xp.where(fresh, xp.maximum(l, -low), l)
-        u = xp.where(fresh, xp.minimum(u, high), u)
-        if differs:
-            vl = xp.where(fresh | fixed, xp.maximum(vl, -low_d), vl)
-            vu = xp.where(fresh | fixed, xp.minimum(vu, high_d), vu)
-            p = xp.where(fresh & ~fixed, xp.minimum(p, vu.clip(0.0, None)), p)
-            q = xp.where(fresh & ~fixed, xp.minimum(q, (-vl).clip(0.0, None)), q)
-        for row, values in enumerate((l, u, p, q, vl, vu)):
-            nodes.state[:, row, at] = values
-        crossed = (l > u) | (vl > vu) | ((phase > 0) & (u < -p)) | ((phase < 0) & (l > q))
-        fine = fine & ~crossed.any(-1)
-        on = (phase >= 0) & (u > -p)
-        nodes.size[:, at] = xp.where(on, xp.maximum(abs(vl), abs(vu)), 0.0 * vl)
-    return fine

@@ -8,10 +8,11 @@ import numpy as np
 
 from leaveout.bab.forms import Forms
 from leaveout.bab.native.kernels.array_bounds import Array, Nodes, backward, over_box
+from leaveout.bab.native.kernels.array_clipping import Cuts, contract, held, reach
 from leaveout.bab.native.kernels.array_library import Space
 from leaveout.bab.native.kernels.interface import CUT, EMPTY, FARTHEST, OPEN, Batch
 
-__all__ = ["Rows", "form", "gathered", "settle"]
+__all__ = ["Rows", "form", "gathered", "recall", "settle"]
 
 
 class Rows(NamedTuple):
@@ -70,79 +71,100 @@ def gathered(space: Space, forms: Forms, batch: Batch) -> Rows:
     return Rows(*(space.put(each) for each in arrays))
 
 
+def recall(nodes: Nodes, rows: Rows, known: Array, cut: Array, warm: Array) -> Cuts:
+    """Begin with what was kept above: goals exceed the cut, and conditions are not negative."""
+    space, inputs = nodes.space, nodes.layout.inputs
+    goals = space.xp.where(rows.goal, cut[:, None], 0.0)
+    pairs = space.pick(goals, rows.sums[..., 0]) + space.pick(goals, rows.sums[..., 1])
+    place, there = _places(space, rows, known.shape[1])
+    least = space.pick(space.xp.concatenate([goals, pairs], -1), place)
+    shift = known[..., inputs] - least
+    return held(nodes, known[..., :inputs], shift, known[..., inputs + 1], there & warm[:, None])
+
+
+def _places(space: Space, rows: Rows, most: int) -> tuple[Array, Array]:
+    """Where, among all rows and then all sums, what is kept of a case lies; and what is there."""
+    xp, width = space.xp, rows.goal.shape[1]
+    count, sums = rows.there.sum(-1)[:, None], rows.summed.sum(-1)[:, None]
+    place = space.put(np.arange(most)) + 0 * count
+    there = place < count + sums
+    return xp.where(there, xp.where(place < count, place, place - count + width), 0), there
+
+
 def form(
-    nodes: Nodes, rows: Rows, cut: Array, fine: Array
-) -> tuple[Array, Array, tuple[Array, ...]]:
+    nodes: Nodes, rows: Rows, given: dict[str, Array], fine: Array
+) -> tuple[Array, Array, Array, Array]:
     """Contract regions by linear forms, and blend these to start from.
 
     A counter-example above the cut has every goal above it, and no condition below 0. Returns
-    statuses, values of what is not open, and multipliers to start from.
+    statuses, values of what is not open, what is kept for the nodes below, and the multipliers to
+    start from.
     """
-    space, xp = nodes.space, nodes.space.xp
+    space, xp, every, cut = nodes.space, nodes.space.xp, nodes.every, given["cut"]
     count, width = rows.goal.shape
-    lines, constant, used = _lines(nodes, rows.inputs, rows.scores, rows.change, rows)
-    status = xp.where(fine, OPEN, EMPTY)
-    value = space.full((count,), -np.inf)
+    lines, constant, pads = _lines(nodes, rows.inputs, rows.scores, rows.change, rows)
+    # What was kept above may have cut away what is not above the cut.
+    status = xp.where(fine, OPEN, xp.where(given["warm"], CUT, EMPTY))
+    value = xp.where(status == CUT, cut, -xp.inf)
     best, least = space.put(np.zeros(count, np.int64)), space.full((count,), np.inf)
     for k in range(width):
         goal, there = rows.goal[:, k], rows.there[:, k]
-        threshold = xp.where(goal, cut, 0.0 * cut)
-        found = over_box(xp, lines[:, k], nodes.lower, nodes.upper) + constant[:, k]
+        threshold = xp.where(goal, cut, 0.0)
+        found = reach(nodes, lines[:, k], constant[:, k])
         lost = (status == OPEN) & there & (found - threshold < -1e-9 * (1.0 + abs(threshold)))
         # Rows before this one may have cut some away, though none above the cut.
         value = xp.where(lost, xp.where(goal, xp.maximum(found, cut), cut), value)
         status = xp.where(lost, xp.where(goal, CUT, EMPTY), status)
-        _contract(nodes, lines[:, k], found - threshold, (status == OPEN) & there)
+        contract(nodes, lines[:, k], found - threshold, (status == OPEN) & there)
         better = goal & (found < least)
         best, least = xp.where(better, k, best), xp.where(better, found, least)
-    every = space.put(np.arange(count))
-    pairs = _sums(nodes, rows, every)
+    pairs = _sums(nodes, rows)
     for p in range(rows.summed.shape[1]):
         there = rows.summed[:, p]
         line, shift = pairs[0][:, p], pairs[1][:, p]
         goals = rows.goal[every, rows.sums[:, p, 0]], rows.goal[every, rows.sums[:, p, 1]]
-        threshold = xp.where(goals[0], cut, 0.0 * cut) + xp.where(goals[1], cut, 0.0 * cut)
-        found = over_box(xp, line, nodes.lower, nodes.upper) + shift
+        threshold = xp.where(goals[0], cut, 0.0) + xp.where(goals[1], cut, 0.0)
+        found = reach(nodes, line, shift)
         lost = (status == OPEN) & there & (found - threshold < -1e-9 * (1.0 + abs(threshold)))
         value = xp.where(lost, cut, value)
         status = xp.where(lost, xp.where(goals[0] | goals[1], CUT, EMPTY), status)
-        _contract(nodes, line, found - threshold, (status == OPEN) & there)
-    share, blended = _blended(nodes, rows, lines, constant, best, every)
-    starts = [(share[:, :, None] * each).sum(1) for each in used]
+        contract(nodes, line, found - threshold, (status == OPEN) & there)
+    share, blended = _blended(nodes, rows, lines, constant, best)
     mine = lines[every, best], constant[every, best]
     one = space.eye(width)
     for p in range(rows.summed.shape[1]):
         k, o = rows.sums[:, p, 0], rows.sums[:, p, 1]
         goals = rows.goal[every, k], rows.goal[every, o]
-        half = xp.where(goals[0] & goals[1], 0.5 + 0.0 * cut, 1.0 + 0.0 * cut)
+        unit = 1.0 + 0.0 * least
+        half = xp.where(goals[0] & goals[1], 0.5 * unit, unit)
         line, shift = half[:, None] * pairs[0][:, p], half * pairs[1][:, p]
-        unit = 1.0 + 0.0 * cut
         t, found = _blend(nodes, mine, (line, shift), unit, unit)
         chosen = rows.summed[:, p] & (goals[0] | goals[1]) & (found <= blended)
         blended = xp.where(chosen, found, blended)
         far = (t * half)[:, None]
         tried = (1.0 - t)[:, None] * one[best] + far * (one[k] + one[o])
         share = xp.where(chosen[:, None], tried, share)
-        for i, own in enumerate(used):
-            both = (1.0 - t)[:, None] * own[every, best] + far * pairs[2][i][:, p]
-            starts[i] = xp.where(chosen[:, None], both, starts[i])
-    return status, value, (*starts, settle(nodes, rows, share))
+    kept = [xp.concatenate(each, 1) for each in zip((lines, constant, pads), pairs, strict=True)]
+    place, there = _places(space, rows, given["known"].shape[1])
+    numbers = [space.pick(each, place)[..., None] for each in kept[1:]]
+    known = xp.concatenate([kept[0][every[:, None], place], *numbers], -1)
+    there = there & (status == OPEN)[:, None]
+    known = xp.where(there[..., None], known, given["known"])
+    return status, value, known, settle(nodes, rows, share)
 
 
 def _lines(
     nodes: Nodes, inputs: Array, scores: Array, change: Array, rows: Rows
-) -> tuple[Array, Array, tuple[Array, Array]]:
-    ah, _, constant, magnitude, used = backward(
-        nodes, nodes.layout.layers - 1, scores, change, None
-    )
-    lines = ah[..., : nodes.layout.inputs] + inputs
-    constant = constant + rows.constant + nodes.unit * (magnitude + rows.sizes)
-    return lines, constant, used
+) -> tuple[Array, Array, Array]:
+    """Bound forms by linear ones: rows, constants with pads, and pads."""
+    ah, constant, magnitude = backward(nodes, nodes.layout.layers - 1, scores, change)
+    pads = nodes.unit * (magnitude + rows.sizes)
+    return ah[..., : nodes.layout.inputs] + inputs, constant + rows.constant + pads, pads
 
 
-def _sums(nodes: Nodes, rows: Rows, every: Array) -> tuple[Array, Array, tuple[Array, Array]]:
+def _sums(nodes: Nodes, rows: Rows) -> tuple[Array, Array, Array]:
     """Bound the sums of two forms that each case looks at."""
-    at, k, o = every[:, None], rows.sums[..., 0], rows.sums[..., 1]
+    at, k, o = nodes.every[:, None], rows.sums[..., 0], rows.sums[..., 1]
 
     def both(values: Array) -> Array:
         return values[at, k] + values[at, o]
@@ -152,10 +174,10 @@ def _sums(nodes: Nodes, rows: Rows, every: Array) -> tuple[Array, Array, tuple[A
 
 
 def _blended(
-    nodes: Nodes, rows: Rows, lines: Array, constant: Array, best: Array, every: Array
+    nodes: Nodes, rows: Rows, lines: Array, constant: Array, best: Array
 ) -> tuple[Array, Array]:
     """Take one multiplier after the other, over the linear forms; returns the value there too."""
-    space, xp = nodes.space, nodes.space.xp
+    space, xp, every = nodes.space, nodes.space.xp, nodes.every
     share = space.eye(rows.goal.shape[1])[best]
     joined, shift = lines[every, best], constant[every, best]
     blended = space.full((len(nodes),), np.inf)
@@ -173,19 +195,6 @@ def _blended(
         share = keep[:, None] * share
         share[:, k] += t
     return share, blended
-
-
-def _contract(nodes: Nodes, line: Array, slack: Array, chosen: Array) -> None:
-    """Cut boxes to where a form can reach its threshold, which it does by ``slack`` at best."""
-    xp = nodes.space.xp
-    lower, upper = nodes.lower, nodes.upper
-    slack, steep, width = slack.clip(0.0, None)[:, None], abs(line), upper - lower
-    keep = slack / xp.where(steep > 0.0, steep, 1.0 + 0.0 * steep) * (1.0 + 1e-9) + 1e-9 * width
-    # A box narrow beside where it lies must not lose a point to the last subtraction.
-    keep = keep + 1e-15 * (abs(lower) + abs(upper))
-    cut = (steep * width > slack) & (keep < width) & chosen[:, None]
-    nodes.lower = xp.where(cut & (line > 0.0), upper - keep, lower)
-    nodes.upper = xp.where(cut & (line <= 0.0), lower + keep, upper)
 
 
 def _blend(

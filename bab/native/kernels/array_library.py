@@ -51,6 +51,18 @@ class Space:
         """Return the identity in float64."""
         return self.put(np.eye(size))
 
+    def order(self, array: Any) -> Any:
+        """Return what sorts along the last axis; equal ones stay in their order."""
+        if self.device is None:
+            return np.argsort(array, axis=-1, kind="stable")
+        return self.xp.argsort(array, dim=-1, stable=True)
+
+    def pick(self, array: Any, places: Any) -> Any:
+        """Take the places along the last axis."""
+        if self.device is None:
+            return np.take_along_axis(array, places, -1)
+        return self.xp.take_along_dim(array, places, -1)
+
     def rounded(self, array: Any) -> Any:
         """Round to float32 numbers, kept as float64."""
         if self.device is None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import fields
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.bab.forms import Forms
 from leaveout.bab.native.kernels.array_ascent import ascend
-from leaveout.bab.native.kernels.array_bounds import Nodes, tighten
-from leaveout.bab.native.kernels.array_forms import form, gathered
+from leaveout.bab.native.kernels.array_bounds import Array, Nodes
+from leaveout.bab.native.kernels.array_forms import form, gathered, recall
 from leaveout.bab.native.kernels.array_library import Space, numpy_space, torch_space
+from leaveout.bab.native.kernels.array_neurons import tighten
 from leaveout.bab.native.kernels.interface import (
     CLOSED,
     OPEN,
@@ -23,7 +25,7 @@ from leaveout.bab.native.kernels.interface import (
 from leaveout.bab.native.layout import Layout
 from leaveout.errors import SolverError
 
-__all__ = ["ArrayKernel", "NumpyKernel", "TorchKernel"]
+__all__ = ["ArrayKernel", "NumpyKernel", "TorchKernel", "nodes_of"]
 
 
 class ArrayKernel:
@@ -54,33 +56,23 @@ class ArrayKernel:
     def _piece(
         self, numbers: Numbers, forms: Forms, sets: MemberSets, batch: Batch, work: Work
     ) -> Bounded:
-        space, which = self._space, batch.which
-        own = (numbers.weights, numbers.bias, numbers.rough, numbers.rough_difference)
-        members = (sets.centre, sets.radius, sets.shift, sets.slack)
+        space = self._space
         given = {field.name: space.put(getattr(batch, field.name)) for field in fields(Batch)}
-        nodes = Nodes(
-            space,
-            numbers.layout,
-            tuple(space.put(each) for each in own),
-            tuple(space.put(each[which]) for each in members),
-            (given["lower"], given["upper"]),
-            given["state"],
-            given["phase"],
-            numbers.unit,
-        )
+        nodes = nodes_of(space, numbers, sets, given, batch.which)
         pair = bool(forms.touching.any())
         rows = gathered(space, forms, batch)
         with np.errstate(all="ignore"):
-            fine = tighten(nodes, pair)
-            status, value, start = form(nodes, rows, given["cut"], fine)
-            found = ascend(nodes, work, rows, given, start, status == OPEN)
+            cuts = recall(nodes, rows, given["known"], given["cut"], given["warm"])
+            fine = tighten(nodes, pair, cuts)
+            status, value, known, start = form(nodes, rows, given, fine)
+            found = ascend(nodes, work, rows, given, start, status == OPEN, pair)
         is_open = status == OPEN
         value = space.xp.where(is_open, space.xp.maximum(found.best, given["cut"]), value)
         closed = is_open & (found.best <= given["cut"])
         status = space.xp.where(closed, CLOSED, status)
         results = (
             status, value, nodes.lower, nodes.upper, nodes.state, found.cz, found.cd,
-            found.share, found.input_score, found.neuron_score,
+            found.lines, known, found.share, found.input_score, found.neuron_score,
         )  # fmt: skip
         return Bounded(*(space.take(each) for each in results))
 
@@ -118,12 +110,35 @@ class TorchKernel(ArrayKernel):
         super().__init__(torch_space(device))
 
 
+def nodes_of(
+    space: Space,
+    numbers: Numbers,
+    sets: MemberSets,
+    given: dict[str, Array],
+    which: NDArray[np.int64],
+) -> Nodes:
+    """Gather the numbers of the nodes of a batch that is in a space already."""
+    own = (numbers.weights, numbers.bias, numbers.rough, numbers.rough_difference)
+    members = (sets.centre, sets.radius, sets.shift, sets.slack)
+    return Nodes(
+        space,
+        numbers.layout,
+        tuple(space.put(each) for each in own),
+        tuple(space.put(each[which]) for each in members),
+        (given["lower"], given["upper"]),
+        given["state"],
+        given["phase"],
+        numbers.unit,
+    )
+
+
 def _bytes(layout: Layout, forms: Forms) -> int:
-    """Bytes that bounding one node may take: about 24 arrays for each row of the widest layer."""
+    """Bytes that bounding one node may take: some arrays for each row of the widest layer."""
     widest = int(np.diff(layout.starts).max())
-    sources = layout.inputs + layout.hidden
+    sources, cuts = layout.inputs + layout.hidden, layout.hidden + forms.remembered
     rows = max(4 * widest, 2 * forms.width + int(np.diff(forms.sum_starts).max(initial=0)))
-    return 8 * (4 * layout.weights + rows * (4 * sources + 24 * widest) + 80 * sources)
+    each = 4 * sources + 24 * widest + 12 * layout.inputs + 4 * cuts
+    return 8 * (4 * layout.weights + rows * each + 120 * sources + 3 * cuts * layout.inputs)
 
 
 def _take(batch: Batch, begin: int, end: int) -> Batch:

@@ -1,4 +1,4 @@
-"""Compiled parts of the dual ascent: its gradient, its steps, and what it says of splits.
+"""Compiled parts of the dual ascent: its steps, and what it says of splits.
 
 Nothing here needs to be right for a bound to hold: any multipliers prove one.
 """
@@ -12,72 +12,9 @@ import numpy as np
 
 from leaveout.bab.native.kernels.interface import Floats
 from leaveout.bab.native.kernels.jit import compiled
-from leaveout.bab.native.kernels.pair_bounds import best_pair, branches
+from leaveout.bab.native.kernels.pair_bounds import branches
 
-__all__ = ["NOISE", "adam", "narrow", "neuron_scores", "onto_simplex", "residuals", "sensitivity"]
-
-NOISE = 1e-9
-"""Slopes this small beside the sums they come from are taken for 0: Adam forgets their size."""
-
-
-@compiled
-def residuals(
-    net: Any, numbers: Any, members: Any, lower: Floats, upper: Floats, state: Floats,
-    phase: Any, bottom: int, size: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
-    h: Floats, after: Floats, gz: Floats, gd: Floats,
-) -> None:  # fmt: skip
-    """Gradient of the dual: what the maximiser of each part misses of the affine maps.
-
-    ``h`` and ``after`` are left at the maximiser's activations of N and of the member.
-    """
-    inputs, starts, blocks, _ = net
-    weights, bias, rough, rough_d = numbers
-    centre, radius, shift, slack, exact = members
-    outputs = starts[len(starts) - 1]
-    for i in range(inputs):
-        h[i] = upper[i] if ah[i] > 0.0 else lower[i]
-        after[i] = h[i]
-    for j in range(outputs):
-        gz[j] = bias[j]
-        gd[j] = shift[j] + (slack[j] if cd[j] > 0.0 else -slack[j])
-    for k in range(len(starts) - 2):
-        for j in range(starts[k], starts[k + 1]):
-            _, z, d, change = best_pair(
-                ah[inputs + j], ad[inputs + j], cz[j], cd[j], state[0, j], state[1, j],
-                state[2, j], state[3, j], state[4, j], state[5, j], phase[j], k > bottom,
-            )  # fmt: skip
-            h[inputs + j] = max(z, 0.0)
-            after[inputs + j] = max(z, 0.0) + change
-            gz[j] -= z
-            gd[j] -= d
-    for b in range(len(blocks)):
-        k, start, width = blocks[b, 0], blocks[b, 1], blocks[b, 2]
-        for j in range(starts[k], starts[k + 1]):
-            row = blocks[b, 3] + (j - starts[k]) * width
-            z, d, r = 0.0, 0.0, 0.0
-            if blocks[b, 4] == 0:
-                for i in range(width):
-                    z += weights[row + i] * h[start + i]
-                    d += centre[row + i] * h[start + i]
-            else:
-                # The member's activation times the change, and N's weight times its own change.
-                for i in range(width):
-                    w, was, now = weights[row + i], h[start + i], after[start + i]
-                    z += w * was
-                    d += centre[row + i] * now + w * (now - was)
-            if not exact:
-                for i in range(width):
-                    r += radius[row + i] * h[start + i]
-                if blocks[b, 4] != 0:
-                    for i in range(width):
-                        r += radius[row + i] * size[start - inputs + i]
-            gz[j] += z
-            gd[j] += d + (r if cd[j] > 0.0 else -r)
-    for j in range(outputs):
-        if abs(gz[j]) <= NOISE * rough[j]:
-            gz[j] = 0.0
-        if abs(gd[j]) <= NOISE * rough_d[j]:
-            gd[j] = 0.0
+__all__ = ["adam", "narrow", "neuron_scores", "onto_simplex", "sensitivity"]
 
 
 @compiled

@@ -9,16 +9,22 @@ import numpy as np
 from leaveout.bab.native.kernels.interface import Floats
 from leaveout.bab.native.kernels.jit import compiled
 
-__all__ = ["Cuts", "add_cut", "largest", "no_cuts", "over_box", "recall", "remember"]
+__all__ = [
+    "CANCELLED", "FLAT", "ROUNDS", "Cuts",
+    "add_cut", "largest", "no_cuts", "over_box", "recall", "remember",
+]  # fmt: skip
 
-_ROUNDS = 3
+ROUNDS = 3
 """Half-spaces added to one form."""
 
-_FLAT = 1e-9
-"""Half-spaces missed by less than this share of their width are not missed."""
+FLAT = 1e-4
+"""Half-spaces missed by less than this share of their width are not missed.
 
-_CANCELLED = 1e-12
-"""Slopes of which no more than this is left are 0."""
+Boxes are cut to half-spaces, and so are their corners missed by nothing but for rounding.
+"""
+
+CANCELLED = 1e-6
+"""Slopes of which no more than this is left are 0, at the most that they can be."""
 
 
 class Cuts(NamedTuple):
@@ -31,7 +37,7 @@ class Cuts(NamedTuple):
         ``pads`` is what rounding may have done to each; ``width`` how much a row varies in the box.
     count : ndarray of int64, shape (1,)
         How many there are.
-    x, order, at : ndarray, shape (inputs,)
+    x, order, at, form : ndarray, shape (inputs,)
         Room to work in.
     """
 
@@ -99,21 +105,21 @@ def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: A
         steepest = max(steepest, abs(form[i]))
     for i in range(n):
         now[i] = form[i]
-        if abs(now[i]) <= _CANCELLED * steepest:
+        if abs(now[i]) <= CANCELLED * steepest:
             # What rounding leaves of terms that cancel must not decide where the maximiser is.
             constant += max(now[i] * lower[i], now[i] * upper[i])
             now[i] = 0.0
     best = value
-    for _ in range(_ROUNDS):
+    for _ in range(ROUNDS):
         for i in range(n):
             x[i] = upper[i] if now[i] > 0.0 else lower[i]
-        chosen, missed, slope = -1, _FLAT, 0.0
+        chosen, missed, slope = -1, FLAT, 0.0
         for c in range(count):
             v = cuts.shift[c]
             for i in range(n):
                 v += cuts.rows[c, i] * x[i]
             if -v > missed * cuts.width[c]:
-                chosen, missed, slope = c, (1.0 + _FLAT) * -v / cuts.width[c], v
+                chosen, missed, slope = c, (1.0 + FLAT) * -v / cuts.width[c], v
         if chosen < 0:
             break
         row = cuts.rows[chosen]
@@ -128,7 +134,7 @@ def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: A
                     o -= 1
                 at[o], order[o] = step, i
                 found += 1
-        t, small = 0.0, _FLAT * cuts.width[chosen]
+        t, small = 0.0, FLAT * cuts.width[chosen]
         for o in range(found):
             t = at[o]
             slope += abs(row[order[o]]) * (upper[order[o]] - lower[order[o]])
@@ -140,11 +146,14 @@ def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: A
         constant += t * (cuts.shift[chosen] + cuts.pads[chosen])
         for i in range(n):
             moved = now[i] + t * row[i]
-            if abs(moved) <= _CANCELLED * abs(now[i]):
+            if abs(moved) <= CANCELLED * abs(now[i]):
                 constant += max(moved * lower[i], moved * upper[i])
                 moved = 0.0
             now[i] = moved
-        best = min(best, over_box(now, constant, lower, upper))
+        value = over_box(now, constant, lower, upper)
+        # Multipliers that overflow say nothing.
+        if -np.inf < value < best:
+            best = value
     return best
 
 

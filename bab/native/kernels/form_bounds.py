@@ -60,7 +60,7 @@ def on_top(
 def valued(
     net: Any, numbers: Any, members: Any, unit: float, rows: Any, errors: Floats,
     share: Floats, state: Any, phase: Any, bottom: int, size: Floats,
-    cz: Floats, cd: Floats, ah: Floats, ad: Floats, x: Floats, by_rule: bool, pair: bool,
+    cz: Floats, cd: Floats, ah: Floats, ad: Floats, x: Floats, pair: bool,
 ) -> tuple[float, float]:  # fmt: skip
     """Return a linear form's constant, padded, and the pad; the form is left in ``ah``.
 
@@ -71,7 +71,7 @@ def valued(
     constant = on_top(rows, errors, first, share, cz, cd, x)
     total, magnitude = backward(
         net, numbers, members, state, phase, bottom, size, last, first, outputs,
-        cz, cd, ah, ad, by_rule, pair,
+        cz, cd, ah, ad, pair,
     )  # fmt: skip
     for i in range(net.inputs):
         ah[i] += x[i]

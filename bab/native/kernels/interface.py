@@ -92,6 +92,10 @@ class Batch:
     lines : ndarray of float64, shape (n, 4, hidden)
         What multipliers follow, to start from where ``warm``: slopes of z and of z + dz, offsets
         of the multipliers of z and of dz.
+    known : ndarray of float64, shape (n, remembered, inputs + 2)
+        Where ``warm``, how large the first forms of the case, and sums of two, can be: at most
+        ``row x + shift``, held as row, shift, and the part of the shift that is for rounding. It
+        was found above, of a region, a set and phases that hold the node's.
     share : ndarray of float64, shape (n, rows)
         Multipliers of the forms of each node's case: convex weights of its goals, and what is not
         negative of its conditions; 0 beyond them.
@@ -100,6 +104,7 @@ class Batch:
         How far float32 evaluation may move each form in the node.
     cut : ndarray of float64, shape (n,)
         Counter-examples of at most this value do not matter: regions without higher ones are cut.
+        Of what is ``warm``, not below the cut under which it was found.
     stop_at : ndarray of float64, shape (n,)
         The ascent stops once a node is bounded by this.
     """
@@ -138,6 +143,8 @@ class Bounded:
         maps of z and of dz, and of the forms.
     lines
         What the multipliers follow.
+    known
+        What was found of the forms here, where the status is `OPEN` or `CLOSED`.
     input_score : ndarray of float64, shape (n, inputs)
         How much of the value may be due to the width of each input.
     neuron_score : ndarray of float64, shape (n, hidden)

@@ -17,10 +17,13 @@ from leaveout.bab.native.kernels.jit import compiled, inlined
 from leaveout.bab.native.kernels.neuron_bounds import clear, through
 from leaveout.bab.native.kernels.pair_bounds import best_pair, best_z
 
-__all__ = ["along", "by_lines", "usual"]
+__all__ = ["EVEN", "NOISE", "along", "by_lines", "usual"]
 
-_EVEN = 1e-6
+EVEN = 1e-6
 """Values that differ by less than this share of their terms are equal: either may be taken."""
+
+NOISE = 1e-9
+"""Slopes this small beside the sums they come from are taken for 0: Adam forgets their size."""
 
 
 @inlined
@@ -125,21 +128,15 @@ def by_lines(
 def near(a: float, c: float, lo: float, hi: float, z: float) -> tuple[float, float, float]:
     """Largest ``a h - c z`` with h = relu(z), and where (z, h): of equal ones that nearest to z."""
     left, right = -c, a - c
-    small = _EVEN * (abs(a) + abs(c))
+    small = EVEN * (abs(a) + abs(c))
     if hi <= 0.0:
-        if abs(left) <= small:
-            at = min(max(z, lo), hi)
-        else:
-            at = hi if left > 0.0 else lo
+        at = min(max(z, lo), hi) if abs(left) <= small else hi if left > 0.0 else lo
         return left * at, at, 0.0
     if lo >= 0.0:
-        if abs(right) <= small:
-            at = min(max(z, lo), hi)
-        else:
-            at = hi if right > 0.0 else lo
+        at = min(max(z, lo), hi) if abs(right) <= small else hi if right > 0.0 else lo
         return right * at, at, at
     below, above = left * lo, right * hi
-    even = _EVEN * ((abs(a) + abs(c)) * (hi - lo))
+    even = EVEN * ((abs(a) + abs(c)) * (hi - lo))
     if max(below, above) <= even:
         at = 0.0
         if z < 0.0 and abs(left) <= small:
@@ -172,7 +169,7 @@ def nearest(
     if not (tied or phase != 0 or l >= q or u <= -p) and not (ad == 0.0 and cd == 0.0):
         _, at, change, passed = best_pair(ah, ad, cz, cd, l, u, p, q, vl, vu, phase, tied)
         return at, change, max(at, 0.0), passed
-    small = _EVEN * (abs(ad) + abs(cd))
+    small = EVEN * (abs(ad) + abs(cd))
     on, z_on, h_on, d_on = -np.inf, 0.0, 0.0, 0.0
     off, z_off, h_off, d_off = -np.inf, 0.0, 0.0, 0.0
     if phase >= 0 and u > -p:
@@ -183,18 +180,22 @@ def nearest(
         off, z_off, h_off = near(ah, cz, l, min(u, q), z)
         d_off = end(-cd, small, vl, vu, d)
         off -= cd * d_off
-    even = _EVEN * ((abs(ah) + abs(cz)) * (u - l) + (abs(ad) + abs(cd)) * (vu - vl))
+    even = EVEN * ((abs(ah) + abs(cz)) * (u - l) + (abs(ad) + abs(cd)) * (vu - vl))
     if abs(on - off) <= even and z_on != z_off:
         part = min(max((z - z_off) / (z_on - z_off), 0.0), 1.0)
-        return (
-            part * z_on + (1.0 - part) * z_off,
-            part * d_on + (1.0 - part) * d_off,
-            part * h_on + (1.0 - part) * h_off,
-            part * d_on,
-        )
+        # What is met is met exactly: Adam would make steps of what rounding leaves.
+        at = min(max(z, min(z_on, z_off)), max(z_on, z_off))
+        change = d_off if d_on == d_off else part * d_on + (1.0 - part) * d_off
+        return at, change, part * h_on + (1.0 - part) * h_off, part * d_on
     if on > off:
         return z_on, d_on, h_on, d_on
     return z_off, d_off, h_off, 0.0
+
+
+@inlined
+def left_of(slope: float, size: float) -> float:
+    """Return a slope, or 0 where it is what rounding leaves of sums of this size."""
+    return 0.0 if abs(slope) <= NOISE * size else slope
 
 
 @compiled
@@ -248,7 +249,7 @@ def along(
                 l, u = state[0, j], state[1, j]
                 l, u = 0.0 if phase[j] > 0 and l < 0.0 else l, 0.0 if phase[j] < 0 < u else u
                 _, at, passed = near(ah[inputs + j], cz[j], l, u, gz[j])
-                gz[j] -= at
+                gz[j] = left_of(gz[j] - at, rough[j])
                 h[inputs + j] = passed + slopes[0, j] * gz[j]
                 continue
             z, d = gz[j], gd[j]
@@ -256,8 +257,8 @@ def along(
                 ah[inputs + j], ad[inputs + j], cz[j], cd[j], z, d, state[0, j], state[1, j],
                 state[2, j], state[3, j], state[4, j], state[5, j], phase[j], k > bottom,
             )  # fmt: skip
-            gz[j] -= at
-            gd[j] -= change
+            gz[j] = left_of(z - at, rough[j])
+            gd[j] = left_of(d - change, rough_d[j])
             h[inputs + j] = passed + slopes[0, j] * gz[j]
             e += slopes[1, j] * gz[j] + slopes[2, j] * gd[j]
             after[inputs + j] = h[inputs + j] + e

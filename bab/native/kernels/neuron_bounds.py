@@ -111,12 +111,12 @@ def through(
 @compiled
 def down(
     net: Any, pair: bool, numbers: Any, members: Any, state: Floats, phase: Any, bottom: int,
-    size: Floats, top: int, cz: Floats, cd: Floats, ah: Floats, ad: Floats, by_rule: bool,
+    size: Floats, top: int, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
 ) -> tuple[float, float]:  # fmt: skip
     """Go from coefficients on the sources of layers below ``top`` to one linear form in x.
 
     Returns the constant and the magnitude that rounding is charged against; the form is left in
-    ``ah[:inputs]``. With ``by_rule`` the multipliers are the default ones, and left behind.
+    ``ah[:inputs]``. The multipliers are those of the `rule`, and left behind.
     """
     inputs, starts, blocks, first = net
     weights, bias, rough, rough_d = numbers
@@ -128,11 +128,11 @@ def down(
             a, b = ah[inputs + j], ad[inputs + j]
             l, u, p, q = state[0, j], state[1, j], state[2, j], state[3, j]
             vl, vu = state[4, j], state[5, j]
-            if by_rule and phase[j] <= 0 and u <= -p:
+            if phase[j] <= 0 and u <= -p:
                 # What the rule says of a pair that is surely off, or on, costs nothing.
                 cz[j], cd[j] = 0.0, 0.0
                 continue
-            if by_rule and phase[j] >= 0 and l >= q:
+            if phase[j] >= 0 and l >= q:
                 cz[j], cd[j] = a, b
                 constant += cz[j] * bias[j]
                 magnitude += abs(cz[j]) * rough[j]
@@ -140,8 +140,7 @@ def down(
                     constant += cd[j] * shift[j] + abs(cd[j]) * slack[j]
                     magnitude += abs(cd[j]) * rough_d[j]
                 continue
-            if by_rule:
-                cz[j], cd[j] = rule(a, b, l, u, p, q, vl, vu, phase[j], k > bottom)
+            cz[j], cd[j] = rule(a, b, l, u, p, q, vl, vu, phase[j], k > bottom)
             best, _, _, _ = best_pair(a, b, cz[j], cd[j], l, u, p, q, vl, vu, phase[j], k > bottom)
             constant += best + cz[j] * bias[j]
             magnitude += abs(cz[j]) * rough[j]
@@ -160,7 +159,7 @@ def down(
 def backward(
     net: Any, numbers: Any, members: Any, state: Floats, phase: Any, bottom: int, size: Floats,
     top: int, begin: int, end: int, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
-    by_rule: bool, pair: bool,
+    pair: bool,
 ) -> tuple[float, float]:  # fmt: skip
     """Bound a combination of outputs begin to end of layer ``top``; see `down`.
 
@@ -184,7 +183,7 @@ def backward(
             net, blocks[b], begin, end, pair, weights, centre, radius, exact, size, cz, cd, ah, ad
         )
     more, size_of = down(
-        net, pair, numbers, members, state, phase, bottom, size, top, cz, cd, ah, ad, by_rule
+        net, pair, numbers, members, state, phase, bottom, size, top, cz, cd, ah, ad
     )
     return constant + more, magnitude + size_of
 
@@ -250,7 +249,7 @@ def tighten(
                 cz[j], cd[j] = (0.0, sign) if pair else (sign, 0.0)
                 total, magnitude = backward(
                     net, numbers, members, state, phase, bottom, size, k, j, j + 1, cz, cd,
-                    ah, ad, True, pair,
+                    ah, ad, pair,
                 )  # fmt: skip
                 at = 4 * (j - starts[k]) + side
                 pads[at] = unit * magnitude

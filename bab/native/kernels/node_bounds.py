@@ -142,7 +142,7 @@ def steps() -> tuple[Any, Any, Any]:
                 share[k] = 1.0
                 shift[k], pad = valued(
                     net, own, members, effort.unit, rows, errors, share, state, phase, bottom,
-                    nodes.size[i], cz[k], cd[k], ah, ad, x, True, rows.touching[k],
+                    nodes.size[i], cz[k], cd[k], ah, ad, x, rows.touching[k],
                 )  # fmt: skip
                 for j in range(inputs):
                     line[k, j] = ah[j]
@@ -164,7 +164,7 @@ def steps() -> tuple[Any, Any, Any]:
                 share[k], share[o] = 1.0, 1.0
                 sum_shift[p], pad = valued(
                     net, own, members, effort.unit, rows, errors, share, state, phase, bottom,
-                    nodes.size[i], both_z, both_d, ah, ad, x, True,
+                    nodes.size[i], both_z, both_d, ah, ad, x,
                     rows.touching[k] or rows.touching[o],
                 )  # fmt: skip
                 for j in range(inputs):
@@ -200,7 +200,7 @@ def steps() -> tuple[Any, Any, Any]:
                 for o in range(count):
                     share[o] *= keep
                 share[k] += t
-            chosen, far = -1, 0.0
+            chosen = -1
             for p in range(len(rows.sums)):
                 k, o = rows.sums[p, 0], rows.sums[p, 1]
                 if not (rows.goal[k] or rows.goal[o]):
@@ -212,7 +212,7 @@ def steps() -> tuple[Any, Any, Any]:
                     line[best], shift[best], joined, half * sum_shift[p], lower, upper, 1.0, 1.0
                 )
                 if found <= blended:
-                    blended, chosen, far = found, p, t
+                    blended, chosen = found, p
                     clear(tried)
                     tried[best] = 1.0 - t
                     tried[k] += half * t

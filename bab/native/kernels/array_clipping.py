@@ -1,0 +1,145 @@
+"""The largest value of linear forms over boxes and half-spaces, over whole arrays.
+
+See `kernels.clipping`; arrays are indexed by node, then by form or half-space, then by input.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from leaveout.bab.native.kernels.array_bounds import Array, Nodes, over_box
+from leaveout.bab.native.kernels.clipping import CANCELLED, FLAT, ROUNDS
+
+__all__ = ["Cuts", "contract", "contract_all", "held", "joined", "largest", "reach"]
+
+
+class Cuts(NamedTuple):
+    """Half-spaces ``rows x + shift >= 0`` in which everything that matters of each node lies.
+
+    Attributes
+    ----------
+    rows : array of float64, shape (n, most, inputs)
+    shift, pads, width : array of float64, shape (n, most)
+        ``pads`` is what rounding may have done to each; ``width`` how much a row varies in the box.
+    there : array of bool, shape (n, most)
+        Whether a node has so many; those it has come first, and the rest is 0.
+    """
+
+    rows: Array
+    shift: Array
+    pads: Array
+    width: Array
+    there: Array
+
+
+def held(nodes: Nodes, rows: Array, shift: Array, pads: Array, there: Array) -> Cuts:
+    """Return some half-spaces, but for those that hold all of the box."""
+    xp, lower, upper = nodes.space.xp, nodes.lower[:, None], nodes.upper[:, None]
+    least = shift + (rows * xp.where(rows > 0.0, lower, upper)).sum(-1)
+    width = (abs(rows) * (upper - lower)).sum(-1)
+    return _packed(nodes, Cuts(rows, shift, pads, width, there & (least < 0.0)))
+
+
+def joined(nodes: Nodes, first: Cuts, second: Cuts) -> Cuts:
+    """Return the half-spaces of both, in this order."""
+    xp = nodes.space.xp
+    both = [xp.concatenate(pair, 1) for pair in zip(first, second, strict=True)]
+    return _packed(nodes, Cuts._make(both))
+
+
+def _packed(nodes: Nodes, cuts: Cuts) -> Cuts:
+    """Move what each node has to the front, in the order given, and drop what none has."""
+    space, there = nodes.space, cuts.there
+    most = int(there.sum(-1).max()) if len(nodes) else 0
+    order = space.order(space.xp.where(there, 0.0, 1.0))[:, :most]
+    there = space.pick(there, order)
+    shift, pads, width = (
+        space.xp.where(there, space.pick(each, order), 0.0)
+        for each in (cuts.shift, cuts.pads, cuts.width)
+    )
+    rows = cuts.rows[nodes.every[:, None], order]
+    return Cuts(space.xp.where(there[..., None], rows, 0.0), shift, pads, width, there)
+
+
+def reach(nodes: Nodes, line: Array, shift: Array) -> Array:
+    """Largest ``line x + shift`` over each node's box, shape (n,)."""
+    return over_box(nodes.space.xp, line, nodes.lower, nodes.upper) + shift
+
+
+def contract(nodes: Nodes, line: Array, slack: Array, chosen: Array) -> None:
+    """Cut boxes to where a form can reach its threshold, which it exceeds by ``slack`` at best."""
+    xp = nodes.space.xp
+    lower, upper = nodes.lower, nodes.upper
+    slack, steep, width = slack.clip(0.0, None)[:, None], abs(line), upper - lower
+    keep = slack / xp.where(steep > 0.0, steep, 1.0 + 0.0 * steep) * (1.0 + 1e-9) + 1e-9 * width
+    # A box narrow beside where it lies must not lose a point to the last subtraction.
+    keep = keep + 1e-15 * (abs(lower) + abs(upper))
+    cut = (steep * width > slack) & (keep < width) & chosen[:, None]
+    nodes.lower = xp.where(cut & (line > 0.0), upper - keep, lower)
+    nodes.upper = xp.where(cut & (line <= 0.0), lower + keep, upper)
+
+
+def contract_all(nodes: Nodes, cuts: Cuts, fine: Array) -> Array:
+    """Cut boxes to half-spaces, one after the other; returns which nodes are still not empty."""
+    for c in range(cuts.shift.shape[1]):
+        slack = reach(nodes, cuts.rows[:, c], cuts.shift[:, c])
+        fine = fine & ~(cuts.there[:, c] & (slack < -1e-9))
+        contract(nodes, cuts.rows[:, c], slack, cuts.there[:, c] & fine)
+    return fine
+
+
+def _flattened(
+    xp: Any, slopes: Array, constant: Array, small: Array, lower: Array, upper: Array
+) -> tuple[Array, Array]:
+    """Take slopes that are small for 0, at the most that they can be."""
+    flat = abs(slopes) <= small
+    most = xp.where(flat, xp.maximum(slopes * lower, slopes * upper), 0.0)
+    return xp.where(flat, 0.0, slopes), constant + most.sum(-1)
+
+
+def largest(nodes: Nodes, forms: Array, constant: Array, cuts: Cuts) -> Array:
+    """Bound ``forms x + constant`` over boxes and half-spaces from above, shape (n, forms).
+
+    For any multipliers that are not negative, ``form + sum of multiplier * half-space`` is a bound.
+    One after the other, the half-space that the form's maximiser misses by most gets the
+    multiplier that is best by itself.
+    """
+    space, xp = nodes.space, nodes.space.xp
+    lower, upper = nodes.lower[:, None], nodes.upper[:, None]
+    best = over_box(xp, forms, lower, upper) + constant
+    if not cuts.shift.shape[1]:
+        return best
+    running, lost = best > -xp.inf, best == -xp.inf
+    # What rounding leaves of terms that cancel must not decide where the maximiser is.
+    steepest = xp.amax(abs(forms), -1)[..., None]
+    now, constant = _flattened(xp, forms, constant, CANCELLED * steepest, lower, upper)
+    node, widths = nodes.every[:, None], cuts.width[:, None]
+    rows, there = xp.swapaxes(cuts.rows, 1, 2), cuts.there[:, None]
+    for _ in range(ROUNDS):
+        value = xp.where(now > 0.0, upper, lower) @ rows + cuts.shift[:, None]
+        missed = xp.where(there & (-value > FLAT * widths), -value / widths, 0.0)
+        most = xp.amax(missed, -1)[..., None]
+        # Of half-spaces missed by as much the first.
+        chosen = xp.where((missed > 0.0) & (missed * (1.0 + FLAT) >= most), 1.0, 0.0).argmax(-1)
+        running = running & (most[..., 0] > 0.0)
+        row, small = cuts.rows[node, chosen], FLAT * cuts.width[node, chosen]
+        # The form's slopes change their sign one after the other.
+        turning = (xp.where(now > 0.0, row, -row) < 0.0) & (upper > lower)
+        step = xp.where(turning, -now / xp.where(turning, row, 1.0), xp.inf)
+        order = space.order(step)
+        gain = space.pick(xp.where(turning, abs(row) * (upper - lower), 0.0), order)
+        slope = space.pick(value, chosen[..., None]) + gain.cumsum(-1)
+        reached = slope >= -small[..., None]
+        # Where it is never reached, nothing of the box is in the half-space.
+        lost = lost | (running & ~reached[..., -1])
+        running = running & reached[..., -1]
+        if not bool(running.any()):
+            break
+        first = xp.where(reached, 1.0, 0.0).argmax(-1)[..., None]
+        t = xp.where(running, space.pick(space.pick(step, order), first)[..., 0], 0.0)
+        constant = constant + t * (cuts.shift + cuts.pads)[node, chosen]
+        small = CANCELLED * abs(now)
+        now, constant = _flattened(xp, now + t[..., None] * row, constant, small, lower, upper)
+        value = over_box(xp, now, lower, upper) + constant
+        best = xp.where(running & (value > -xp.inf) & (value < best), value, best)
+    return xp.where(lost, -xp.inf, best)
