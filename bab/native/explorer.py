@@ -101,9 +101,7 @@ class Explorer:
     ) -> None:
         self.space, self.clusters, self.kernel = space, clusters, kernel
         self.forms, self.work = forms, Work(steps)
-        self.brancher = Brancher(
-            space.layout.hidden, seed, virtual=bool(forms.touching.any())
-        )
+        self.brancher = Brancher(space.layout.hidden, seed, virtual=bool(forms.touching.any()))
         self.records: list[Record] | None = None
         self.handoff: Handoff | None = None
         self.bounded = 0
