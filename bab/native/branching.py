@@ -152,7 +152,8 @@ class Brancher:
         gains = self._won[tied, kinds, size] / np.maximum(tried, 1e-9)
         if not tied:
             # What the next split wins counts too: below a tie that may be less.
-            gains = gains + (gains.max(), self._below(size, float(gains.max())))
+            best = float(gains.max())
+            gains = gains + np.array([best, self._below(size, best)])
         return tried, gains
 
     def _below(self, size: int, known: float) -> float:

@@ -11,7 +11,7 @@ from attacks.certificate_content import PER_NODE, Content
 
 __all__ = ["FORGERIES", "Forgery", "Node", "planted_tree"]
 
-ROOT, INPUT, MEMBERS, PHASE = range(4)
+ROOT, INPUT, MEMBERS, PHASE, UNTIED = range(5)
 
 
 @dataclass(eq=False)
@@ -233,7 +233,7 @@ def by_hand(rng: np.random.Generator, content: Content, least: float) -> None:
     proof = int(rng.choice([-1, 0]))
 
     def below(depth: int, own: list[int]) -> list[Node]:
-        way = int(rng.integers(4)) if depth else 0
+        way = int(rng.integers(5)) if depth else 0
         if way == 1:
             parts = [own] if len(own) == 1 or rng.random() < 0.3 else [own[:1], own[1:]]
             if rng.random() < 0.2:
@@ -254,6 +254,8 @@ def by_hand(rng: np.random.Generator, content: Content, least: float) -> None:
             return [
                 Node(PHASE, index, side, 0.0, None, proof, below(depth - 1, own)) for side in (0, 1)
             ]
+        if way == 4:
+            return [Node(UNTIED, 0, 0, 0.0, None, proof, below(depth - 1, own))]
         return []
 
     depth = int(rng.integers(1, 4))

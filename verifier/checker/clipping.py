@@ -164,8 +164,8 @@ def largest_within(
 
     Notes
     -----
-    A form and its half-spaces are exact: their rounding is charged already. Up to three products are
-    added to every coefficient, and the sum is evaluated over the box: with n inputs fewer than
+    A form and its half-spaces are exact: their rounding is charged already. Up to three products
+    are added to every coefficient, and the sum is evaluated over the box: with n inputs fewer than
     2 n + 64 roundings of the sum of absolute terms, which is rounded itself, for which it is
     doubled. What is taken from a coefficient goes into the constant, at the most it can be.
     """

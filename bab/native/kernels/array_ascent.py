@@ -9,8 +9,8 @@ from leaveout.bab.native.kernels.array_bounds import Array, Nodes, branches
 from leaveout.bab.native.kernels.array_clipping import reach
 from leaveout.bab.native.kernels.array_forms import Rows, settle
 from leaveout.bab.native.kernels.array_lines import Followed, along, by_lines, usual
+from leaveout.bab.native.kernels.ascent import SLOPE
 from leaveout.bab.native.kernels.interface import Work
-from leaveout.bab.native.kernels.node_bounds import SLOPE
 
 __all__ = ["Found", "ascend", "tried"]
 

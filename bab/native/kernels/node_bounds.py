@@ -21,6 +21,7 @@ from leaveout.bab.native.kernels import neuron_bounds as passes
 from leaveout.bab.native.kernels import pair_bounds as pair
 from leaveout.bab.native.kernels.arguments import Members
 from leaveout.bab.native.kernels.ascent import (
+    SLOPE,
     adam,
     neuron_scores,
     onto_simplex,
@@ -42,8 +43,6 @@ from leaveout.bab.native.kernels.neuron_bounds import (
 from leaveout.compiling import kept
 
 __all__ = ["steps"]
-
-SLOPE = 0.3
 
 
 @lru_cache(maxsize=1)
