@@ -1,4 +1,4 @@
-"""Ways to split: whichever are tried, kept and given up, nothing is lost, and a certificate holds."""
+"""Ways to split: whichever are kept, nothing is lost, and a certificate holds."""
 
 from __future__ import annotations
 
