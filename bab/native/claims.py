@@ -26,12 +26,15 @@ from leaveout.bab.native.space import Space, make_space
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box, Interval
 
-__all__ = ["BELOW", "STEPS", "Claims"]
+__all__ = ["BELOW", "FEW_STEPS", "STEPS", "Claims"]
 
 Floats = NDArray[np.float64]
 
 STEPS = 40
-"""Of the dual ascent of one node."""
+"""Of the dual ascent of one node, where the largest value is wanted."""
+
+FEW_STEPS = 10
+"""The same where all that matters is whether a node can be dropped: then more nodes prove more."""
 
 BELOW = math.nextafter(0.0, -math.inf)
 """What a guarantee's counter-examples must be bounded by: of exactly 0 there may be some."""

@@ -13,7 +13,7 @@ from msgspec import structs
 from leaveout.bab import Progress, SearchResult
 from leaveout.bab.attack.counterexamples import Found
 from leaveout.bab.joint_claim import join_claim
-from leaveout.bab.native.claims import BELOW, STEPS, Claims
+from leaveout.bab.native.claims import BELOW, FEW_STEPS, STEPS, Claims
 from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.groups import Group
@@ -141,7 +141,8 @@ class _Decision:
             self._tell(progress, low, high)
 
         kept, records, groups = self.solved is not None, list[Record](), list[Group]()
-        options = replace(self.options.native(share), steps=STEPS, certificate=kept)
+        steps = FEW_STEPS if self.decides else STEPS
+        options = replace(self.options.native(share), steps=steps, certificate=kept)
         found = search_question(
             own, options, floor=floor, decide=self.decides, progress=report,
             checkpoint=self.checkpoints(asked), proofs=records.extend,

@@ -14,7 +14,7 @@ import numpy as np
 from leaveout.bab.native.kernels.clipping import add_cut, largest, over_box
 from leaveout.bab.native.kernels.interface import Floats
 from leaveout.bab.native.kernels.jit import compiled
-from leaveout.bab.native.kernels.pair_bounds import best_pair, rule
+from leaveout.bab.native.kernels.pair_bounds import best_pair, best_z, rule, slope
 
 __all__ = [
     "backward",
@@ -140,13 +140,19 @@ def down(
                     constant += cd[j] * shift[j] + abs(cd[j]) * slack[j]
                     magnitude += abs(cd[j]) * rough_d[j]
                 continue
+            if not pair:
+                # Of N alone the same, over what z can be.
+                lo = max(l, -p) if phase[j] > 0 else l
+                hi = min(u, q) if phase[j] < 0 else u
+                cz[j] = a * slope(a, lo, hi)
+                best, _ = best_z(a, cz[j], lo, hi)
+                constant += best + cz[j] * bias[j]
+                magnitude += abs(cz[j]) * rough[j]
+                continue
             cz[j], cd[j] = rule(a, b, l, u, p, q, vl, vu, phase[j], k > bottom)
             best, _, _, _ = best_pair(a, b, cz[j], cd[j], l, u, p, q, vl, vu, phase[j], k > bottom)
-            constant += best + cz[j] * bias[j]
-            magnitude += abs(cz[j]) * rough[j]
-            if pair:
-                constant += cd[j] * shift[j] + abs(cd[j]) * slack[j]
-                magnitude += abs(cd[j]) * rough_d[j]
+            constant += best + cz[j] * bias[j] + cd[j] * shift[j] + abs(cd[j]) * slack[j]
+            magnitude += abs(cz[j]) * rough[j] + abs(cd[j]) * rough_d[j]
         for b in range(first[k], first[k + 1]):
             constant += through(
                 net, blocks[b], starts[k], starts[k + 1], pair, weights, centre, radius, exact,

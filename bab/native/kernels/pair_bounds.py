@@ -11,7 +11,7 @@ import numpy as np
 
 from leaveout.bab.native.kernels.jit import compiled, inlined
 
-__all__ = ["best_pair", "best_z", "branches", "rule"]
+__all__ = ["best_pair", "best_z", "branches", "rule", "slope"]
 
 
 @inlined
