@@ -123,7 +123,6 @@ class Claims:
             forms,
             clusters,
             ClaimRounding(self.claim, space),
-            None,
             tuple(_shifted(space, *region) for region in joint.regions),
             tuple(not joint.is_pair or count <= 1 for count in touching),
         )

@@ -16,7 +16,6 @@ from leaveout.bab.native.branching import Brancher
 from leaveout.bab.native.clusters import Clusters
 from leaveout.bab.native.files.records import Proof, Record
 from leaveout.bab.native.kernels.interface import CLOSED, EMPTY, OPEN, Kernel, Work
-from leaveout.bab.native.milp_handoff import Handoff
 from leaveout.bab.native.nodes import Node, Split, batch_of, untied, with_bounds
 from leaveout.bab.native.space import Space
 from leaveout.deadline import Deadline
@@ -103,7 +102,6 @@ class Explorer:
         self.forms, self.work = forms, Work(steps)
         self.brancher = Brancher(space.layout.hidden, seed, virtual=bool(forms.touching.any()))
         self.records: list[Record] | None = None
-        self.handoff: Handoff | None = None
         self.bounded = 0
         self.unresolved = -math.inf
         self.closed = np.full(space.count, -math.inf)
@@ -191,11 +189,6 @@ class Explorer:
                 continue
             if self.bound_rounding is not None:
                 node = self.bound_rounding(node, target)
-            if self.handoff is not None and self.handoff.wants(node):
-                node = self.handoff.bounded(node, target)
-                if node.value <= target:
-                    self._settle(node)
-                    continue
             splits = self.brancher.choose(node, target)
             if not splits:
                 # Every phase is settled and every input narrow: the value is a leak's own, but

@@ -20,7 +20,6 @@ from leaveout.bab.native.files.digests import box_digest, family_digest, network
 from leaveout.bab.native.files.proof_trees import Room
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.groups import Group
-from leaveout.bab.native.milp_handoff import Handoff
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import Hint, Prepared
 from leaveout.bab.native.rounding_bound import LeakRounding, rounding_near
@@ -85,7 +84,6 @@ class Leaks:
             forms=space.read(forms),
             clusters=make_clusters(first, instance.members, options.seed),
             bound_rounding=LeakRounding(instance, label, space),
-            handoff=Handoff(space, instance, label, options.solver),
         )
 
     def payload(self) -> LeakPayload:

@@ -27,9 +27,7 @@ class NativeOptions:
     kernel : str
         Of `leaveout.bab.native.kernels.make_kernel`.
     certificate : bool
-        Keep what a certificate needs; then no node is handed to a MILP solver.
-    solver : str
-        Takes small open nodes that resist.
+        Keep what a certificate needs.
     nodes : int or None
         Nodes after which a search ends, once the round they fall in is over; None for no limit.
         What so many prove does not depend on how fast the machine is.
@@ -43,5 +41,4 @@ class NativeOptions:
     executor: str = "processes"
     kernel: str = "cpu"
     certificate: bool = False
-    solver: str = "highs"
     nodes: int | None = None

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from leaveout.bab.forms import Forms
 from leaveout.bab.native.clusters import Clusters
 from leaveout.bab.native.files.proof_trees import Room
-from leaveout.bab.native.milp_handoff import Handoff
 from leaveout.bab.native.nodes import Node, root_node
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.space import Space
@@ -74,7 +73,6 @@ class Prepared:
         Needed where there are several members.
     bound_rounding : callable
         Bounds evaluation errors of a node anew, given the target, where that may help.
-    handoff : Handoff or None
     regions : tuple of (ndarray, ndarray) or None
         Lower and upper bounds of each case's part of the region, shifted; None for the whole.
     ties : tuple of bool or None
@@ -85,7 +83,6 @@ class Prepared:
     forms: Forms
     clusters: Clusters | None
     bound_rounding: Callable[[Node, float], Node]
-    handoff: Handoff | None = None
     regions: tuple[tuple[Floats, Floats], ...] | None = None
     ties: tuple[bool, ...] | None = None
 

@@ -27,7 +27,6 @@ from leaveout.encoders import Box
 from leaveout.errors import FamilyError, SolverError
 from leaveout.models import load_family_file, save_family_file
 from leaveout.models.onnx_file import network_from
-from leaveout.solvers import process as solving
 
 from support import children, networks
 from support.cases import BruteForce, family_of, leaky, question
@@ -325,26 +324,6 @@ def test_an_interrupt_while_nodes_change_hands_costs_no_soundness(monkeypatch, c
     monkeypatch.setattr(searching, "make_executor", lambda options: Pairs())
     result = search(instance, 1, ONE)
     sound(result, instance, truth)
-
-
-def test_a_search_that_is_over_keeps_no_solver(monkeypatch):
-    """However long somebody holds on to the search."""
-    solvers = []
-    start = solving._Child.__init__
-
-    def noted(self, spec):
-        start(self, spec)
-        solvers.append(self.pid)
-
-    monkeypatch.setattr(solving._Child, "__init__", noted)
-    alone = lambda self, node: len(node.members) == 1 and not node.phase.any()
-    monkeypatch.setattr("leaveout.bab.native.milp_handoff.Handoff.wants", alone)
-    instance, label = leaky()
-    held = NativeSearch(Leaks(instance, label), ONE)
-    result = held.run()
-    assert solvers
-    children.wait_until_gone(solvers)
-    sound(result, instance, search(instance, label, ONE))
 
 
 def test_a_site_that_failed_says_nothing_any_more(monkeypatch):

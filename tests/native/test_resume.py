@@ -258,8 +258,6 @@ def test_an_explorer_goes_on_as_it_would_have(monkeypatch):
             other.add(each)
         others.append(other)
     for other in others:
-        # How many nodes a solver is handed hangs on the time that others took.
-        other.explorer.handoff = None
         for _ in range(10):
             if other.explorer.value > 0.0:
                 other.explorer._round(0.0)
@@ -321,7 +319,7 @@ def test_a_damaged_file_is_refused(tmp_path):
             # What no checksum covers (dates, attributes) does not matter either.
             assert saved is not None
             for i in range(saved.states[0].blocks):
-                checkpoint.tables().nodes(0, i)
+                checkpoint.table(0, i)
         except CheckpointError as error:
             refused += 1
             assert "\n" not in str(error)

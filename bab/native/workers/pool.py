@@ -111,5 +111,4 @@ class _Inline:
     def close(self) -> None:
         # What it is at is left alone: it ends within a round.
         self._worker.halt()
-        self._thread.submit(self._worker.end)
         self._thread.close()

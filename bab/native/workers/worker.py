@@ -125,8 +125,6 @@ class Worker:
             bound_rounding=prepared.bound_rounding,
         )
         self.explorer.records = [] if options.certificate else None
-        if not options.certificate:
-            self.explorer.handoff = prepared.handoff
         self.explorer.brancher.ties = prepared.may_tie
         self._first, self._stride = first, stride
         self.listen: Callable[[], float] | None = None
@@ -135,11 +133,6 @@ class Worker:
         self._last: Report | None = None
         self._lent: list[Node] = []
         self._kept: list[Node] = []
-
-    def end(self) -> None:
-        """End the solver that it may have started."""
-        if self.explorer.handoff is not None:
-            self.explorer.handoff.end()
 
     def start(self, target: float) -> Report:
         """Bound the roots: all members, one root a case."""
