@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from leaveout.bab.native.kernels.array_bounds import Array, Nodes, backward
 from leaveout.bab.native.kernels.array_clipping import Cuts, contract_all, held, joined, largest
+from leaveout.bab.native.kernels.neuron_bounds import EDGE
 
 __all__ = ["tighten"]
 
@@ -51,13 +54,20 @@ def tighten(nodes: Nodes, differs: bool, cuts: Cuts) -> Array:
             vu = xp.where(fresh | fixed, xp.minimum(vu, high_d), vu)
             p = xp.where(fresh & ~fixed, xp.minimum(p, vu.clip(0.0, None)), p)
             q = xp.where(fresh & ~fixed, xp.minimum(q, (-vl).clip(0.0, None)), q)
+        lost = _crossed(xp, l, u) | _crossed(xp, vl, vu)
+        l, u, vl, vu = xp.minimum(l, u), xp.maximum(l, u), xp.minimum(vl, vu), xp.maximum(vl, vu)
         for place, values in enumerate((l, u, p, q, vl, vu)):
             nodes.state[:, place, at] = values
-        crossed = (l > u) | (vl > vu) | ((phase > 0) & (u < -p)) | ((phase < 0) & (l > q))
-        fine = fine & ~crossed.any(-1)
+        lost = lost | ((phase > 0) & _crossed(xp, -p, u)) | ((phase < 0) & _crossed(xp, l, q))
+        fine = fine & ~lost.any(-1)
         passing = (phase >= 0) & (u > -p)
         nodes.size[:, at] = xp.where(passing, xp.maximum(abs(vl), abs(vu)), 0.0)
     return fine
+
+
+def _crossed(xp: Any, low: Array, high: Array) -> Array:
+    """Whether nothing is between two bounds; by more than a checker may round otherwise."""
+    return (high == -xp.inf) | (low == xp.inf) | (low - high > EDGE * (abs(low) + abs(high)))
 
 
 def _bounds(nodes: Nodes, layer: int, differs: bool) -> tuple[Array, Array, Array]:

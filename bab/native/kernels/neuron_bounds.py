@@ -13,10 +13,11 @@ import numpy as np
 
 from leaveout.bab.native.kernels.clipping import add_cut, largest, over_box
 from leaveout.bab.native.kernels.interface import Floats
-from leaveout.bab.native.kernels.jit import compiled
+from leaveout.bab.native.kernels.jit import compiled, inlined
 from leaveout.bab.native.kernels.pair_bounds import best_pair, best_z, rule, slope
 
 __all__ = [
+    "EDGE",
     "backward",
     "blend",
     "clear",
@@ -25,6 +26,9 @@ __all__ = [
     "over_box",
     "tighten",
 ]  # fmt: skip
+
+EDGE = 1e-9
+"""Bounds that cross by no more than this share of themselves leave something between them."""
 
 
 @compiled
@@ -215,6 +219,14 @@ def contract(form: Floats, constant: float, cut: float, lower: Floats, upper: Fl
     return True
 
 
+@inlined
+def crossed(low: float, high: float) -> bool:
+    """Whether nothing is between two bounds; by more than a checker may round otherwise."""
+    if high == -np.inf or low == np.inf:
+        return True
+    return low - high > EDGE * (abs(low) + abs(high))
+
+
 @compiled
 def tighten(
     net: Any, numbers: Any, members: Any, unit: float, lower: Floats, upper: Floats,
@@ -287,10 +299,13 @@ def tighten(
                     state[4, j] = max(state[4, j], -value)
                     if not fixed:
                         state[3, j] = min(state[3, j], max(-state[4, j], 0.0))
-            l, u, p, q = state[0, j], state[1, j], state[2, j], state[3, j]
-            if l > u or state[4, j] > state[5, j]:
+            if crossed(state[0, j], state[1, j]) or crossed(state[4, j], state[5, j]):
                 return False
-            if (phase[j] > 0 and u < -p) or (phase[j] < 0 and l > q):
+            for row in (0, 4):
+                if state[row, j] > state[row + 1, j]:
+                    state[row, j], state[row + 1, j] = state[row + 1, j], state[row, j]
+            l, u, p, q = state[0, j], state[1, j], state[2, j], state[3, j]
+            if (phase[j] > 0 and crossed(-p, u)) or (phase[j] < 0 and crossed(l, q)):
                 return False
             on = phase[j] >= 0 and u > -p
             size[j] = max(abs(state[4, j]), abs(state[5, j])) if on else 0.0
