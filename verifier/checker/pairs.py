@@ -18,6 +18,10 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
+_EQUAL_AREAS = 1.0 + 1e-9
+"""Areas above a ReLU that differ by less than this factor are equal: rounding must not decide."""
+
+
 @dataclass(frozen=True, eq=False)
 class Facts:
     """What is known of the pairs of one layer in some nodes; every array has shape (n, width).
@@ -105,7 +109,7 @@ def _slopes(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     width = np.where(crossing, high - low, 1.0)
     always = (low >= 0).astype(np.float64)
     rise = np.where(crossing, high / width, always)
-    fall = np.where(crossing, (high > -low).astype(np.float64), always)
+    fall = np.where(crossing, (high > -low * _EQUAL_AREAS).astype(np.float64), always)
     return rise, fall
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from leaveout.bab.native.kernels.array_library import Space
+from leaveout.bab.native.kernels.pair_bounds import EQUAL_AREAS
 from leaveout.bab.native.layout import Layout
 
 __all__ = [
@@ -180,7 +181,7 @@ def _slope(xp: Any, a: Array, lo: Array, hi: Array) -> Array:
     """Slope of a linear bound above ``a relu(z)``: the chord, or the better of 0 and 1."""
     one = 0.0 * lo + 1.0
     chord = hi / xp.where(hi > lo, hi - lo, one)
-    across = xp.where(a > 0.0, chord, xp.where(hi > -lo, one, 0.0 * one))
+    across = xp.where(a > 0.0, chord, xp.where(hi > -lo * EQUAL_AREAS, one, 0.0 * one))
     return xp.where(lo >= 0.0, one, xp.where(hi <= 0.0, 0.0 * one, across))
 
 

@@ -11,7 +11,10 @@ import numpy as np
 
 from leaveout.bab.native.kernels.jit import compiled, inlined
 
-__all__ = ["best_pair", "best_z", "branches", "rule", "slope"]
+__all__ = ["EQUAL_AREAS", "best_pair", "best_z", "branches", "rule", "slope"]
+
+EQUAL_AREAS = 1.0 + 1e-9
+"""Areas above a ReLU that differ by less than this factor are equal."""
 
 
 @inlined
@@ -122,7 +125,8 @@ def slope(a: float, lo: float, hi: float) -> float:
         return 0.0
     if a > 0.0:
         return hi / (hi - lo)
-    return 1.0 if hi > -lo else 0.0
+    # Of equal areas the same, whichever way the bounds were rounded.
+    return 1.0 if hi > -lo * EQUAL_AREAS else 0.0
 
 
 @compiled
