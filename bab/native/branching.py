@@ -140,7 +140,7 @@ class Brancher:
     def _preferred(self, splits: list[Split], node: Node) -> list[Split]:
         """Return the kind that wins most of such nodes; all where that is to be learnt."""
         tried, gains = self._gains(splits, node)
-        if tried.min() < _TRIED or self._rng.random() < _EXPLORE:
+        if len(node.members) == 1 and (tried.min() < _TRIED or self._rng.random() < _EXPLORE):
             return splits
         return [splits[int(np.argmax(gains))]]
 

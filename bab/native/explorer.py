@@ -76,6 +76,8 @@ class Explorer:
         As `Forms.over` gives them.
     steps : int
         Of the dual ascent.
+    reach : float
+        As of `NativeOptions`.
     seed : int
     first : int
         First number to name nodes by.
@@ -93,13 +95,14 @@ class Explorer:
         forms: Forms,
         *,
         steps: int = 60,
+        reach: float = 1.0,
         seed: int = 0,
         first: int = 0,
         stride: int = 1,
         bound_rounding: RoundingBound | None = None,
     ) -> None:
         self.space, self.clusters, self.kernel = space, clusters, kernel
-        self.forms, self.work = forms, Work(steps)
+        self.forms, self.work, self._reach = forms, Work(steps), reach
         self.brancher = Brancher(space.layout.hidden, seed, virtual=bool(forms.touching.any()))
         self.records: list[Record] | None = None
         self.bounded = 0
@@ -160,7 +163,7 @@ class Explorer:
 
     def start(self, roots: list[Node], target: float) -> None:
         """Bound nodes that are not, and take over those above the target."""
-        for each in self._bound(roots, target):
+        for each in self._bound(roots, target, target):
             self._take(each)
 
     def step(self, target: float, seconds: float) -> Stand:
@@ -182,6 +185,7 @@ class Explorer:
     def _round(self, target: float) -> None:
         tried: list[tuple[Node, list[tuple[Split, list[Node]]]]] = []
         size = _BATCH
+        stop_at = self.value + self._reach * (target - self.value)
         while self._heap and len(tried) < size:
             node = heapq.heappop(self._heap)[2]
             if node.value <= target:
@@ -202,7 +206,7 @@ class Explorer:
         if not tried:
             return
         every = [child for _, ways in tried for _, own in ways for child in own]
-        found = iter(self._bound(every, target))
+        found = iter(self._bound(every, target, max(target, stop_at)))
         for node, ways in tried:
             bounded = [list(itertools.islice(found, len(own))) for _, own in ways]
             splits = [split for split, _ in ways]
@@ -248,7 +252,7 @@ class Explorer:
         assert self.clusters is not None, "sets of members need clusters"
         return list(self.clusters.split(node.members))
 
-    def _bound(self, nodes: list[Node], target: float) -> list[_Bounded]:
+    def _bound(self, nodes: list[Node], target: float, stop_at: float) -> list[_Bounded]:
         """Bound nodes, in the order given; neither the open nor the settled are taken in."""
         result: dict[int, _Bounded] = {}
         given = [node.ident for node in nodes]
@@ -258,7 +262,7 @@ class Explorer:
             self._note(empty, target, EMPTY, None)
             result[node.ident] = _Bounded(empty, False)
         if nodes:
-            batch, groups = batch_of(nodes, target, target)
+            batch, groups = batch_of(nodes, target, stop_at)
             sets = self.space.sets(groups)
             many = ~sets.exact[batch.which]
             work = replace(self.work, steps=0) if many.all() else self.work

@@ -19,6 +19,9 @@ class NativeOptions:
         Relative gap at which the bounds count as closed.
     steps : int
         Of the dual ascent of one node.
+    reach : float
+        The ascent stops once a node is this share of what is open below the largest value: those
+        above it come first. 1 where all that matters is whether nodes can be dropped.
     seed : int
     workers : int
         Explorers; each takes its share of the cores.
@@ -36,6 +39,7 @@ class NativeOptions:
     seconds: float | None = None
     gap: float = 1e-3
     steps: int = 60
+    reach: float = 0.5
     seed: int = 0
     workers: int = 1
     executor: str = "processes"

@@ -142,7 +142,9 @@ class _Decision:
 
         kept, records, groups = self.solved is not None, list[Record](), list[Group]()
         steps = FEW_STEPS if self.decides else STEPS
-        options = replace(self.options.native(share), steps=steps, certificate=kept)
+        reach = 1.0 if self.decides else 0.5
+        options = self.options.native(share)
+        options = replace(options, steps=steps, reach=reach, certificate=kept)
         found = search_question(
             own, options, floor=floor, decide=self.decides, progress=report,
             checkpoint=self.checkpoints(asked), proofs=records.extend,

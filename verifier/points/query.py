@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab import NativeOptions, ProgressCallback
 from leaveout.bab.joint_claim import join_claim
-from leaveout.bab.native.claims import BELOW, FEW_STEPS, STEPS, Claims
+from leaveout.bab.native.claims import BELOW, Claims
 from leaveout.bab.native.files.proved_points import Source
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.search import search_question
@@ -94,11 +94,17 @@ def decide(
     cases = [Case(each, worst) for each in query.cases]
     if not cases:
         return Decision("proved", None, None, None, -math.inf, -math.inf, 0.0)
-    steps = STEPS if worst else FEW_STEPS
     claims, records = Claims(join_claim(query, cases), seed=seed), list[Record]()
     found = search_question(
         claims,
-        NativeOptions(seconds, gap, steps, seed, certificate=solved is not None),
+        NativeOptions(
+            seconds,
+            gap,
+            steps=steps,
+            reach=0.5 if worst else 1.0,
+            seed=seed,
+            certificate=solved is not None,
+        ),  # fmt: skip
         floor=-math.inf if worst else BELOW,
         decide=not worst,
         progress=None if progress is None else _told(progress),

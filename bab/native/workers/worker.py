@@ -119,6 +119,7 @@ class Worker:
             make_kernel(options.kernel, threads),
             prepared.forms,
             steps=options.steps,
+            reach=options.reach,
             seed=options.seed,
             first=first,
             stride=stride,
