@@ -100,7 +100,7 @@ def decide(
         NativeOptions(
             seconds,
             gap,
-            steps=steps,
+            steps=STEPS if worst else FEW_STEPS,
             reach=0.5 if worst else 1.0,
             seed=seed,
             certificate=solved is not None,
