@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab import NativeOptions, ProgressCallback
 from leaveout.bab.joint_claim import join_claim
-from leaveout.bab.native.claims import BELOW, Claims
+from leaveout.bab.native.claims import BELOW, FEW_STEPS, STEPS, Claims
 from leaveout.bab.native.files.proved_points import Source
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.search import search_question
@@ -104,7 +104,7 @@ def decide(
             reach=0.5 if worst else 1.0,
             seed=seed,
             certificate=solved is not None,
-        ),  # fmt: skip
+        ),
         floor=-math.inf if worst else BELOW,
         decide=not worst,
         progress=None if progress is None else _told(progress),
