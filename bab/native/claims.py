@@ -232,7 +232,8 @@ class ClaimRounding:
         own = [int(i[0]) for i in claim.joint.members.indices(node.members)]
         found = claim.errors.over(rows, self._boxes(node), own, self._hidden(node))
         errors = node.errors.copy()
-        errors[:count] = with_room(found, errors[:count])
+        whole = claim.forms.errors[claim.forms.case(node.case)]
+        errors[:count] = with_room(found, errors[:count], whole)
         return replace(node, errors=errors, rounding_width=width)
 
     def _boxes(self, node: Node) -> list[Box]:

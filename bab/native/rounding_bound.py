@@ -21,7 +21,7 @@ _ROOM = 1.0 + 1e-3
 """Errors are taken so much larger: regions and roundings of a checker differ by a little."""
 
 _SHARE = 1e-6
-"""... and at least this share of what they were before, where terms cancel in one analysis."""
+"""... and at least this share of those over everything: a checker's float64 rounds otherwise."""
 
 _UNDERFLOW = 1e-30
 """... and larger by this: what is lost to underflow the two count in different places."""
@@ -81,12 +81,21 @@ class LeakRounding:
         errors = np.full_like(node.errors, found.of_margins(label, rivals))
         found = rounding_error(instance.others.evaluation(int(node.members[0])), other, box)
         errors[-1] = found.of_margins(label, [rivals[node.case]])
-        return replace(node, errors=with_room(errors, node.errors), rounding_width=width)
+        whole = np.full_like(errors, instance.network_error)
+        whole[-1] = instance.member_error
+        errors = with_room(errors, node.errors, whole)
+        return replace(node, errors=errors, rounding_width=width)
 
 
-def with_room(errors: Floats, before: Floats) -> Floats:
-    """Return errors that a checker does not find too small, where they are below those before."""
-    return np.minimum(before, np.maximum(_ROOM * errors, _SHARE * before) + _UNDERFLOW)
+def with_room(errors: Floats, before: Floats, whole: Floats) -> Floats:
+    """Return errors that a checker does not find too small, where they are below those before.
+
+    Parameters
+    ----------
+    errors, before, whole : ndarray of float64, shape (rows,)
+        What is found of a region, what was known, and what holds of everything.
+    """
+    return np.minimum(before, np.maximum(_ROOM * errors, _SHARE * whole) + _UNDERFLOW)
 
 
 def rounding_near(instance: Instance, witness: Witness) -> float:
