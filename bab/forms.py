@@ -15,6 +15,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _MOST_REMEMBERED = 16
+"""Bounds of forms and sums that a node keeps for those below."""
 
 _MOST_SUMMED = 8
 """Forms of a case of which all sums of two are looked at."""

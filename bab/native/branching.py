@@ -111,7 +111,7 @@ class Brancher:
         split : Split
         node : Node
         children : list of float
-            Values of the two children, side 0 first; minus infinity for an empty one.
+            Values of the children, side 0 first; minus infinity for an empty one.
         target : float
         """
         if split.kind not in _KINDS:

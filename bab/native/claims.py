@@ -26,14 +26,14 @@ from leaveout.bab.native.space import Space, make_space
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box, Interval
 
-__all__ = ["BELOW", "FEW_STEPS", "STEPS", "Claims"]
+__all__ = ["BELOW", "STEPS", "Claims", "paced"]
 
 Floats = NDArray[np.float64]
 
 STEPS = 40
 """Of the dual ascent of one node, where the largest value is wanted."""
 
-FEW_STEPS = 10
+_FEW_STEPS = 10
 """The same where all that matters is whether a node can be dropped: then more nodes prove more."""
 
 BELOW = math.nextafter(0.0, -math.inf)
@@ -49,6 +49,13 @@ _MATTERS = 8.0
 
 _NARROWER = 0.7
 """... and the region has shrunk this much since they last were."""
+
+
+def paced(options: NativeOptions, *, decides: bool) -> NativeOptions:
+    """Return options whose ascents suit a claim that is decided, or one to be bounded."""
+    if decides:
+        return replace(options, steps=_FEW_STEPS, reach=1.0)
+    return replace(options, steps=STEPS)
 
 
 class Claims:

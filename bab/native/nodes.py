@@ -167,7 +167,6 @@ def untied(node: Node, split: Split, ident: int, layout: Layout, cap: float) -> 
         split=split,
         state=state,
         phase=np.zeros_like(node.phase),
-        warm=node.warm,
         plain=True,
         cap=min(node.cap, cap),
     )

@@ -13,7 +13,7 @@ from msgspec import structs
 from leaveout.bab import Progress, SearchResult
 from leaveout.bab.attack.counterexamples import Found
 from leaveout.bab.joint_claim import join_claim
-from leaveout.bab.native.claims import BELOW, FEW_STEPS, STEPS, Claims
+from leaveout.bab.native.claims import BELOW, Claims, paced
 from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.groups import Group
@@ -141,10 +141,8 @@ class _Decision:
             self._tell(progress, low, high)
 
         kept, records, groups = self.solved is not None, list[Record](), list[Group]()
-        steps = FEW_STEPS if self.decides else STEPS
-        reach = 1.0 if self.decides else 0.5
-        options = self.options.native(share)
-        options = replace(options, steps=steps, reach=reach, certificate=kept)
+        options = replace(self.options.native(share), certificate=kept)
+        options = paced(options, decides=self.decides)
         found = search_question(
             own, options, floor=floor, decide=self.decides, progress=report,
             checkpoint=self.checkpoints(asked), proofs=records.extend,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab import NativeOptions, ProgressCallback
 from leaveout.bab.joint_claim import join_claim
-from leaveout.bab.native.claims import BELOW, FEW_STEPS, STEPS, Claims
+from leaveout.bab.native.claims import BELOW, Claims, paced
 from leaveout.bab.native.files.proved_points import Source
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.search import search_question
@@ -95,16 +95,10 @@ def decide(
     if not cases:
         return Decision("proved", None, None, None, -math.inf, -math.inf, 0.0)
     claims, records = Claims(join_claim(query, cases), seed=seed), list[Record]()
+    options = NativeOptions(seconds, gap, seed=seed, certificate=solved is not None)
     found = search_question(
         claims,
-        NativeOptions(
-            seconds,
-            gap,
-            steps=STEPS if worst else FEW_STEPS,
-            reach=0.5 if worst else 1.0,
-            seed=seed,
-            certificate=solved is not None,
-        ),
+        paced(options, decides=not worst),
         floor=-math.inf if worst else BELOW,
         decide=not worst,
         progress=None if progress is None else _told(progress),
