@@ -104,6 +104,7 @@ def _configure(model: Any, settings: Settings) -> None:
     model.Params.MIPGapAbs = 0.0
     model.Params.Threads = settings.threads
     model.Params.Seed = settings.seed
+    model.Params.Presolve = -1 if settings.presolve else 0
     if settings.time_limit is not None:
         model.Params.TimeLimit = settings.time_limit
 

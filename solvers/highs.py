@@ -74,6 +74,7 @@ def _configure(model: Any, settings: Settings) -> None:
         "threads": settings.threads,
         "parallel": "on" if settings.threads > 1 else "off",
         "random_seed": settings.seed,
+        "presolve": "choose" if settings.presolve else "off",
         "primal_feasibility_tolerance": feasibility,
         "dual_feasibility_tolerance": feasibility,
         # One option serves rows and integrality inside the search tree.

@@ -121,6 +121,7 @@ class OrTools(Solver):
     def _parameters(self, mathopt: Any, settings: Settings) -> Any:
         chosen = mathopt.SolveParameters(
             random_seed=settings.seed,
+            presolve=None if settings.presolve else mathopt.Emphasis.OFF,
             time_limit=None
             if settings.time_limit is None
             else datetime.timedelta(seconds=settings.time_limit),

@@ -70,6 +70,9 @@ class Settings:
     feasibility_tolerance, integrality_tolerance : float
         Asked for where the back end has ``Feature.TOLERANCES``, clipped to its tightest value.
     seed : int
+    presolve : bool
+        Whether the problem may be simplified first, where a back end can be told. Not where
+        coefficients differ by many orders of magnitude and a lost solution would be a wrong bound.
     """
 
     time_limit: float | None = None
@@ -78,6 +81,7 @@ class Settings:
     feasibility_tolerance: float = 1e-9
     integrality_tolerance: float = 1e-9
     seed: int = 0
+    presolve: bool = True
 
 
 @dataclass(frozen=True, eq=False)

@@ -157,6 +157,7 @@ def _cbc_options(settings: Settings) -> list[str]:
         "allow 0",
         f"randomSeed {settings.seed + 1}",
         f"randomCbcSeed {settings.seed + 1}",
+        *([] if settings.presolve else ["presolve off", "preprocess off"]),
     ]
 
 

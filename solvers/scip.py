@@ -79,6 +79,8 @@ def _solve(problem: Problem, settings: Settings) -> Outcome:
     for name, value in parameters(settings).items():
         model.setParam(name, value)
     model.setParam("randomization/randomseedshift", settings.seed)
+    if not settings.presolve:
+        model.setPresolve(vendor(Scip).SCIP_PARAMSETTING.OFF)
     if settings.time_limit is not None:
         model.setParam("limits/time", settings.time_limit)
     variables = _build(model, problem)

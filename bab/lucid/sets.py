@@ -150,6 +150,8 @@ class _Attempt:
             relative_gap=0.5 if elastic else 1e-5,
             feasibility_tolerance=self.task.encoding.tolerance,
             integrality_tolerance=self.task.encoding.tolerance,
+            # HiGHS's has cut off leaks where listed values are small beside their bounds.
+            presolve=False,
         )
         self.solved += 1
         return encoded, self.worker.solve(encoded.problem, settings)
