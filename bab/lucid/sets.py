@@ -21,6 +21,9 @@ Floats = NDArray[np.float64]
 
 State = Literal["fresh", "exact", "relaxed", "stopped", "numerical", "failed"]
 
+_ABOUT = 0.01
+"""Share of a bound within which its optimum is looked for a second time."""
+
 _LARGEST = 1e6
 """Scaled weights beyond this leave no room between rounding and tolerance: no MILP is trusted."""
 
@@ -124,15 +127,22 @@ class _Attempt:
             detail = "the solver calls a problem infeasible and does not confirm it"
             return self.ended("numerical", self.task.upper, detail=detail)
         bound = encoded.upper(outcome) + self.instance.network_error
-        upper = min(self.task.upper, max(bound, self.floor))
         point = encoded.point(outcome)
-        if outcome.status is Status.OPTIMAL:
+        if outcome.status is Status.OPTIMAL and bound < self.task.upper:
+            # Nor is one optimum: with presolve and without HiGHS has lost leaks, not the same ones.
+            encoded, outcome = self.solve(bound - _ABOUT * abs(bound), presolve=True)
+            if outcome.status is not Status.INFEASIBLE:
+                bound = max(bound, encoded.upper(outcome) + self.instance.network_error)
+        upper = min(self.task.upper, max(bound, self.floor))
+        if outcome.status in (Status.OPTIMAL, Status.INFEASIBLE):
             return self.ended("relaxed" if encoded.relaxed else "exact", upper, point)
         if outcome.status is Status.STOPPED:
             return self.ended("stopped", upper, point)
         return self.ended("failed", upper, detail=outcome.message or outcome.status.value)
 
-    def solve(self, cut: float, *, elastic: bool = False) -> tuple[IdpProblem, Outcome]:
+    def solve(
+        self, cut: float, *, elastic: bool = False, presolve: bool = False
+    ) -> tuple[IdpProblem, Outcome]:
         instance = self.instance
         encoded = encode_idp(
             self.pair,
@@ -150,8 +160,7 @@ class _Attempt:
             relative_gap=0.5 if elastic else 1e-5,
             feasibility_tolerance=self.task.encoding.tolerance,
             integrality_tolerance=self.task.encoding.tolerance,
-            # HiGHS's has cut off leaks where listed values are small beside their bounds.
-            presolve=False,
+            presolve=presolve,
         )
         self.solved += 1
         return encoded, self.worker.solve(encoded.problem, settings)
