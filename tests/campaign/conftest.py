@@ -7,7 +7,7 @@ import pytest
 from attacks.warm import entry_points_kept
 
 
-@pytest.fixture(autouse=True, scope="package")
+@pytest.fixture(autouse=True, scope="module")
 def plugins_are_looked_up_again_afterwards():
     found = importlib.metadata.entry_points
     yield
