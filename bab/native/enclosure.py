@@ -83,6 +83,11 @@ class Enclosure(Generic[W]):
         rounding, cut = _ENOUGH * self.rounding, self.criterion.cut
         return self.criterion.is_met(self.witness, self.upper, rounding, at=cut)
 
+    @property
+    def agreed(self) -> bool:
+        """Whether there is nothing more to find out, and none of that is put down to rounding."""
+        return self.criterion.is_met(self.witness, self.upper, 0.0, at=self.criterion.cut)
+
     def closed(self, upper: float) -> bool:
         """Whether an upper bound answers the question."""
         rounding, floor = _CLOSED * self.rounding, self.criterion.floor

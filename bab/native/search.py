@@ -18,7 +18,8 @@ from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.files.saved import Saved
 from leaveout.bab.native.groups import Group
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.question import Finding, Hint, Question
+from leaveout.bab.native.question import Finding, Question
+from leaveout.bab.native.seeking import Seeking
 from leaveout.bab.native.stop import Stop
 from leaveout.bab.native.workers.coordinator import Coordinator
 from leaveout.bab.native.workers.executors import make_executor
@@ -38,21 +39,6 @@ _ROUND = 1.0
 
 _FIRST = 0.2
 """Seconds of the first rounds, when much changes."""
-
-_FIRST_ATTACK = 0.2
-"""Share of the time that may go into the first attack."""
-
-_IMPROVING = 0.25
-"""Share of the time that may go into following the explorers' hints."""
-
-_SEEK_FIRST = 0.1
-"""Seconds explored before a question that is bounded first is sought in everywhere."""
-
-_SEEKING = 0.5
-"""Share of the time explored that seeking everywhere may take each time."""
-
-_AGAIN = 3.0
-"""Times as long is explored until it may take as much again."""
 
 _LEAST_GRACE = 0.5
 _GRACE = 0.02
@@ -151,8 +137,7 @@ class NativeSearch(Generic[W]):
         self.earlier_seconds = 0.0
         self.coordinator: Coordinator | None = None
         self.values = np.full(question.members, math.inf)
-        self.exploring = self.improving = 0.0
-        self._sought, self._seek_at = question.seeks_first, _SEEK_FIRST
+        self.seeking = Seeking(question, options, self.known, self.deadline)
         if known is not None:
             self.known.assume(known.member_upper)
             self.known.keep(known.witness)
@@ -203,10 +188,10 @@ class NativeSearch(Generic[W]):
             self._recall(saved)
         self._tell()
         if saved is None and self.question.seeks_first:
-            self._attack(self._share)
+            self._attack(self.seeking.first_share)
         elif saved is None and not self.known.settled:
-            # Samples alone take no time, and some bound from below is better than none.
-            self.known.keep(self.question.first(self.options, Deadline.after(0.0)))
+            # Some bound from below is better than none.
+            self.seeking.sample()
         if self.known.settled:
             return
         self.coordinator = Coordinator(
@@ -223,9 +208,9 @@ class NativeSearch(Generic[W]):
             self.coordinator.start(self.known.target)
             self.known.prove(self.coordinator.value)
             self._tell()
-            if not self._sought and self.options.nodes is not None:
+            if not self.seeking.done and self.options.nodes is not None:
                 # What so many nodes prove is not to depend on how long anything took.
-                self._attack(self._share)
+                self._attack(self.seeking.first_share)
         self._explore(self.coordinator)
 
     def _recall(self, saved: Saved) -> None:
@@ -235,24 +220,8 @@ class NativeSearch(Generic[W]):
         self.known.keep(self.checkpoint.replayed(saved.point, saved.member, self.question))
 
     def _attack(self, limit: Deadline) -> None:
-        self._sought = True
-        if self.known.settled:
-            return
-        self.known.keep(self.question.first(self.options, limit, self._enough))
+        self.seeking.attack(limit)
         self._tell()
-
-    @property
-    def _share(self) -> Deadline:
-        """When an attack before anything else has had its share of the time."""
-        if self.options.seconds is None:
-            return self.deadline
-        return Deadline.after(_FIRST_ATTACK * self.options.seconds, self.started)
-
-    @property
-    def _enough(self) -> float:
-        """Any counter-example of a value above this will do."""
-        asked = self.known.criterion
-        return asked.floor if asked.decide else math.inf
 
     def _explore(self, coordinator: Coordinator) -> None:
         rounds = 0
@@ -262,25 +231,29 @@ class NativeSearch(Generic[W]):
             together = coordinator.pool.size > 1 and rounds > 0
             coordinator.step(self.known.target, seconds, self._inform if together else _nothing)
             self.known.prove(coordinator.value)
-            self.exploring += time.perf_counter() - begun
+            self.seeking.explored += time.perf_counter() - begun
             if coordinator.pool.size > 1:
                 coordinator.share(self.known.target)
                 self.known.prove(coordinator.value)
             if not together:
-                self._follow()
-            self._seek()
+                self._follow(coordinator)
+            if not self._over(coordinator) and self.seeking.backing_off():
+                self._tell()
             self._save(coordinator)
             self._tell()
             rounds += 1
-        if not self._sought and self.stop is None and not self.known.contradicted:
+        if not self.seeking.done and self.stop is None and not self.known.contradicted:
             # Nothing is left to bound, and not all is known.
             self._attack(self.deadline)
             self._explore(coordinator)
+        elif self.stop is None and not self.known.agreed:
+            # What rounding may explain is not always rounding.
+            self.seeking.follow_all(coordinator.hints)
 
     def _inform(self) -> None:
         """While workers explore, ascend from what they saw last, and tell them what was found."""
         assert self.coordinator is not None
-        self._follow()
+        self._follow(self.coordinator)
         self.coordinator.pool.tell(self.known.target)
 
     def _save(self, coordinator: Coordinator, *, at_once: bool = False) -> None:
@@ -310,35 +283,9 @@ class NativeSearch(Generic[W]):
     def _seconds(self) -> float:
         return self.earlier_seconds + time.perf_counter() - self.started
 
-    def _follow(self) -> None:
-        """Ascend from where the explorers see the highest bounds."""
-        total = self.exploring + self.improving
-        coordinator = self.coordinator
-        if coordinator is None or self.improving > _IMPROVING * total or self._over(coordinator):
-            return
-        begun = time.perf_counter()
-        hints: list[Hint] = [hint for report in coordinator.reports for hint in report.hints]
-        hints = [hint for hint in hints if hint.value > self.known.target]
-        if hints:
-            self.known.keep(self.question.follow(hints, self.known.lower, self.deadline))
-        self.improving += time.perf_counter() - begun
-
-    def _seek(self) -> None:
-        """Seek anywhere, each time as long as was explored so far, until that comes to its end.
-
-        Most that is true is proved long before.
-        """
-        if self._sought or self.coordinator is None or self._over(self.coordinator):
-            return
-        if self.exploring < self._seek_at:
-            return
-        begun = time.perf_counter()
-        limit = Deadline.after(min(_SEEKING * self.exploring, self.deadline.left))
-        self.known.keep(self.question.first(self.options, limit, self._enough))
-        self._sought = not limit.over
-        self._seek_at = _AGAIN * self.exploring
-        self.improving += time.perf_counter() - begun
-        self._tell()
+    def _follow(self, coordinator: Coordinator) -> None:
+        if not self._over(coordinator):
+            self.seeking.follow(coordinator.hints)
 
     def _over(self, coordinator: Coordinator) -> bool:
         saving = self.checkpoint.cost if self.checkpoint is not None else 0.0

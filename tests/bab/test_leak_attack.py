@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.bab import Replayer, make_instance
+from leaveout.bab.attack import leak_attack
 from leaveout.bab.attack.confidences import Nets, evaluate, margins
 from leaveout.bab.attack.leak_attack import find_leak, improve, improve_many
 from leaveout.bab.attack.leak_slopes import Pairs
@@ -171,6 +172,18 @@ def test_improving_never_ends_below_a_leak_and_gives_up_only_on_what_is_worthles
     assert alone is None or replays(instance, alone)
     assert improve(instance, label, replayer, points[0], int(members[0]), at_least=1e3) is None
     assert improve_many(instance, label, replayer, points[:0], members[:0]) is None
+
+
+def test_a_candidate_is_followed_as_it_is_where_smoothing_finds_nothing(monkeypatch):
+    instance, label = leaky()
+    replayer = Replayer(instance)
+    best = find_leak(instance, label, replayer)
+    monkeypatch.setattr(leak_attack, "refine", lambda *given, **options: None)
+    point = best.x.astype(np.float64)
+    found = improve(instance, label, replayer, point, best.member)
+    assert replays(instance, found)
+    assert found.confidence >= best.confidence * (1 - 1e-4)
+    assert improve(instance, label, replayer, point, best.member, at_least=1e3) is None
 
 
 @pytest.mark.parametrize("kind", networks.ALL)

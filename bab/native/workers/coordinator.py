@@ -16,6 +16,7 @@ from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.files.saved import Saved
 from leaveout.bab.native.files.tables import Table
 from leaveout.bab.native.groups import Group
+from leaveout.bab.native.question import Hint
 from leaveout.bab.native.workers.pool import WorkerLostError, WorkerPool, gather
 from leaveout.bab.native.workers.worker import Report, WorkerState
 from leaveout.deadline import Deadline
@@ -97,6 +98,11 @@ class Coordinator:
     def worth_going_on(self) -> bool:
         """Whether a worker has a node left that could lower its value."""
         return any(report.stand.worth_going_on for report in self.reports)
+
+    @property
+    def hints(self) -> list[Hint]:
+        """Where the last reports say that counter-examples may be."""
+        return [hint for report in self.reports for hint in report.hints]
 
     @property
     def records(self) -> list[Record]:

@@ -1,0 +1,120 @@
+"""When a search seeks counter-examples: before it bounds, from what bounding saw, and anywhere."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Generic, TypeVar
+
+from leaveout.bab.native.enclosure import Enclosure
+from leaveout.bab.native.options import NativeOptions
+from leaveout.bab.native.question import Finding, Hint, Question
+from leaveout.deadline import Deadline
+
+__all__ = ["Seeking"]
+
+W = TypeVar("W", bound=Finding)
+
+_FIRST = 0.2
+"""Share of a search's time that may go into an attack before anything else."""
+
+_FOLLOWING = 0.25
+"""Share of the time so far that may go into following hints."""
+
+_START = 0.1
+"""Seconds explored before a question that is bounded first is sought in anywhere."""
+
+_SHARE = 0.5
+"""Share of the time explored that seeking anywhere may take each time."""
+
+_AGAIN = 3.0
+"""Times as long is explored until it may take as much again."""
+
+
+class Seeking(Generic[W]):
+    """Shares a search's time between bounding and seeking, and keeps what is found.
+
+    Parameters
+    ----------
+    question : Question
+    options : NativeOptions
+    known : Enclosure
+        Takes what is found.
+    deadline : Deadline
+        Of the search, which begins now.
+
+    Attributes
+    ----------
+    done : bool
+        Whether counter-examples were sought anywhere, and not cut short.
+    explored : float
+        Seconds of bounding so far; the search counts them.
+    """
+
+    def __init__(
+        self, question: Question[W], options: NativeOptions, known: Enclosure[W], deadline: Deadline
+    ) -> None:
+        self._question, self._options, self._known = question, options, known
+        self._deadline, self._started = deadline, time.perf_counter()
+        self.done = question.seeks_first
+        self.explored = self._spent = 0.0
+        self._next = _START
+
+    @property
+    def first_share(self) -> Deadline:
+        """When an attack before anything else has had its share of the time."""
+        if self._options.seconds is None:
+            return self._deadline
+        return Deadline.after(_FIRST * self._options.seconds, self._started)
+
+    def sample(self) -> None:
+        """Look at samples alone, which takes no time."""
+        self._known.keep(self._question.first(self._options, Deadline.after(0.0)))
+
+    def attack(self, limit: Deadline) -> None:
+        """Seek anywhere until a deadline, and never again."""
+        self.done = True
+        if not self._known.settled:
+            self._anywhere(limit)
+
+    def backing_off(self) -> bool:
+        """Seek anywhere if it is time, each time as long as was explored so far.
+
+        Most that is true is proved long before.
+
+        Returns
+        -------
+        bool
+            Whether it was time.
+        """
+        if self.done or self.explored < self._next:
+            return False
+        begun = time.perf_counter()
+        limit = Deadline.after(min(_SHARE * self.explored, self._deadline.left))
+        self._anywhere(limit)
+        self.done = not limit.over
+        self._next = _AGAIN * self.explored
+        self._spent += time.perf_counter() - begun
+        return True
+
+    def follow(self, hints: list[Hint]) -> None:
+        """Ascend from where explorers see the highest bounds, while that has had little time."""
+        if self._spent <= _FOLLOWING * (self.explored + self._spent):
+            self._ascend(hints, self._known.target)
+
+    def follow_all(self, hints: list[Hint]) -> None:
+        """Ascend from hints, whatever that takes: no more can be bounded, or rounding is the gap."""
+        self._ascend(hints, self._known.lower)
+
+    def _ascend(self, hints: list[Hint], above: float) -> None:
+        begun = time.perf_counter()
+        hints = [hint for hint in hints if hint.value > above]
+        if hints:
+            self._known.keep(self._question.follow(hints, self._known.lower, self._deadline))
+        self._spent += time.perf_counter() - begun
+
+    def _anywhere(self, limit: Deadline) -> None:
+        asked = self._known.criterion
+        # Of a decision any counter-example above the floor will do.
+        enough = asked.floor if asked.decide else math.inf
+        self._known.keep(self._question.first(self._options, limit, enough))
