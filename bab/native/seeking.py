@@ -103,7 +103,7 @@ class Seeking(Generic[W]):
             self._ascend(hints, self._known.target)
 
     def follow_all(self, hints: list[Hint]) -> None:
-        """Ascend from hints, whatever that takes: no more can be bounded, or rounding is the gap."""
+        """Ascend from hints, whatever that takes: nothing is left to bound, or only rounding."""
         self._ascend(hints, self._known.lower)
 
     def _ascend(self, hints: list[Hint], above: float) -> None:
