@@ -86,12 +86,14 @@ class Network:
         return Runner(model, self.graph.output, self.graph.input_shape, self.source)
 
 
-def load_network(path: Path | str) -> Network:
+def load_network(path: Path | str, least: int = 2) -> Network:
     """Load a network and check our reading of it against onnxruntime.
 
     Parameters
     ----------
     path : path to an ONNX file
+    least : int
+        How many scores it must give: one will do where they are not those of labels.
 
     Raises
     ------
@@ -101,15 +103,15 @@ def load_network(path: Path | str) -> Network:
         numbers than onnxruntime.
     """
     source = Path(path)
-    return network_from_bytes(_read(source), str(source))
+    return network_from_bytes(_read(source), str(source), least)
 
 
-def network_from(model: onnx.ModelProto, source: str) -> Network:
+def network_from(model: onnx.ModelProto, source: str, least: int = 2) -> Network:
     """Wrap a model that is already in memory; nothing is replayed."""
-    return Network(source, model, read_graph(model, source))
+    return Network(source, model, read_graph(model, source, least))
 
 
-def network_from_bytes(content: bytes, source: str) -> Network:
+def network_from_bytes(content: bytes, source: str, least: int = 2) -> Network:
     """Load a network from what an ONNX file holds.
 
     Raises
@@ -124,7 +126,7 @@ def network_from_bytes(content: bytes, source: str) -> Network:
     except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
         line = (str(error).strip().splitlines() or ["damaged"])[0]
         raise ModelError(f"{source}: not a valid ONNX model: {line}") from None
-    network = network_from(model, source)
+    network = network_from(model, source, least)
     check_against_onnxruntime(network)
     return network
 

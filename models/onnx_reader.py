@@ -28,7 +28,7 @@ from leaveout.models.rewrites import REWRITES, Draft, Rewrite, rewritten
 __all__ = ["read_graph"]
 
 
-def read_graph(model: onnx.ModelProto, where: str) -> Graph:
+def read_graph(model: onnx.ModelProto, where: str, least: int = 2) -> Graph:
     """Read the layer graph of a model; nothing is computed, and no matrix is made.
 
     Parameters
@@ -36,6 +36,8 @@ def read_graph(model: onnx.ModelProto, where: str) -> Graph:
     model : onnx.ModelProto
     where : str
         File name for messages.
+    least : int
+        How many scores it must give: two where they are those of labels.
 
     Raises
     ------
@@ -57,7 +59,7 @@ def read_graph(model: onnx.ModelProto, where: str) -> Graph:
     }
     for node in model.graph.node:
         reader.read(node)
-    return reader.graph()
+    return reader.graph(least)
 
 
 class _Reader:
@@ -199,15 +201,15 @@ class _Reader:
             self.values[name] = self.values[source].transpose(order)
             self.constant_shapes[name] = self.values[name].shape
 
-    def graph(self) -> Graph:
+    def graph(self, least: int) -> Graph:
         where, output = self.where, self.output
         if output not in self.shapes:
             raise ModelError(f"{where}: output {output!r} does not depend on the input")
         shape = self.shapes[output]
-        if len(shape) != 1 or shape[0] < 2:
+        if len(shape) != 1 or shape[0] < least:
             raise ModelError(
                 f"{where}: the output has shape [batch, {', '.join(map(str, shape))}]; expected "
-                "[batch, labels] with at least two labels"
+                f"[batch, labels]{' with at least two labels' if least > 1 else ''}"
             )
         constants = {
             name: np.asarray(value, dtype=np.float64)

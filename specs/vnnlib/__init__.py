@@ -8,7 +8,13 @@ from leaveout.specs.vnnlib.read import (
     parse_problem,
     query_of,
 )
-from leaveout.specs.vnnlib.result import Status, format_result, format_witness, save_result
+from leaveout.specs.vnnlib.result import (
+    Status,
+    format_result,
+    format_witness,
+    save_assignment,
+    save_result,
+)
 from leaveout.specs.vnnlib.write import format_query, save_query
 
 __all__ = [
@@ -24,6 +30,7 @@ __all__ = [
     "load_query",
     "parse_problem",
     "query_of",
+    "save_assignment",
     "save_query",
     "save_result",
 ]

@@ -10,12 +10,18 @@ import numpy as np
 
 from leaveout.encoders.box import Box
 from leaveout.specs.text.errors import Slip
-from leaveout.specs.vnnlib.formula import Atom, Place
+from leaveout.specs.text.source import Position
+from leaveout.specs.vnnlib.combination import combined_bound
+from leaveout.specs.vnnlib.formula import Atom, Linear, Place
+from leaveout.specs.vnnlib.propagation import Found, Key, is_relation, propagate
 from leaveout.specs.vnnlib.rounding import above, below
 
 __all__ = ["Bounds", "bound_of"]
 
 _LARGEST = Fraction(float(np.finfo(np.float32).max))
+_MOST_SOUGHT = 200
+"""Linear programmes for the cases of a query."""
+_NOTHING = Atom(Linear(), False, Position())
 
 
 def bound_of(atom: Atom) -> tuple[Place, bool, Fraction] | None:
@@ -32,8 +38,8 @@ def bound_of(atom: Atom) -> tuple[Place, bool, Fraction] | None:
 class Bounds:
     """The tightest bounds found so far, exact; keys are an input and whether it is from above."""
 
-    found: dict[tuple[Place, bool], tuple[Fraction, Atom]] = field(default_factory=dict)
-    hull: set[tuple[Place, bool]] = field(default_factory=set)
+    found: Found = field(default_factory=dict)
+    hull: set[Key] = field(default_factory=set)
 
     def tighten(self, atom: Atom) -> bool:
         """Take in an inequality that always holds; return whether the box says all of it."""
@@ -46,21 +52,88 @@ class Bounds:
             self.found[spot, upper] = value, atom
         return not atom.strict
 
-    def widen(self, cases: Sequence[Iterable[Atom]], missing: set[tuple[Place, bool]]) -> None:
-        """Bound what has no bound by the hull of what all the cases say."""
-        hull: dict[tuple[Place, bool], tuple[Fraction, Atom]] = {}
-        for number, case in enumerate(cases):
+    def follow(self, relations: Sequence[Atom], missing: Iterable[Key]) -> bool:
+        """Take in what relations of inputs say, and seek bounds that are missing in their sums.
+
+        Returns
+        -------
+        bool
+            False if nothing is within the bounds and meets the relations.
+        """
+        if not propagate(self.found, relations):
+            return False
+        added = False
+        for key in missing:
+            if key not in self.found:
+                value = combined_bound(self.found, relations, key)
+                if value is not None:
+                    self.found[key] = value, relations[0]
+                    added = True
+        return not added or propagate(self.found, relations)
+
+    def widen(
+        self, cases: Sequence[Sequence[Atom]], relations: Sequence[Atom], missing: set[Key]
+    ) -> list[bool]:
+        """Bound what has no bound by the hull of what all the cases say.
+
+        Parameters
+        ----------
+        cases : sequence of sequence of Atom
+        relations : sequence of Atom
+            Of inputs, that hold in all of them.
+        missing : set of (Place, bool)
+
+        Returns
+        -------
+        list of bool
+            Of each case, whether it may be met.
+        """
+        hull: Found = {}
+        possible = []
+        # What sums of relations say is sought where the cases are few.
+        sought = missing if len(cases) * len(missing) <= _MOST_SOUGHT else set[Key]()
+        left = set(missing)
+        first = True
+        for case in cases:
             own = Bounds()
+            related = [atom for atom in case if is_relation(atom)]
+            if related or relations:
+                own.found = dict(self.found)
             for atom in case:
                 own.tighten(atom)
-            missing = missing & own.found.keys()
-            for key in missing:
+            possible.append(own.consistent() and self._followed(own, related, relations, sought))
+            if not possible[-1]:
+                continue
+            left &= own.found.keys()
+            for key in left:
                 value, atom = own.found[key]
-                if number and (value <= hull[key][0] if key[1] else value >= hull[key][0]):
-                    continue
-                hull[key] = value, atom
-        self.found.update((key, hull[key]) for key in missing if key in hull)
-        self.hull = missing & hull.keys()
+                known = hull.get(key)
+                if first or known is None or (value > known[0] if key[1] else value < known[0]):
+                    hull[key] = value, atom
+            first = False
+        self.found.update((key, hull[key]) for key in left if key in hull)
+        self.hull = left & hull.keys()
+        return possible
+
+    def _followed(
+        self, own: Bounds, related: list[Atom], common: Sequence[Atom], sought: set[Key]
+    ) -> bool:
+        """Take in relations of one case."""
+        return not (related or common) or own.follow([*related, *common], sought - own.found.keys())
+
+    def consistent(self) -> bool:
+        """Whether no lower bound is above its upper bound."""
+        for (spot, upper), (value, _) in self.found.items():
+            if upper:
+                lower = self.found.get((spot, False))
+                if lower is not None and lower[0] > value:
+                    return False
+        return True
+
+    def close(self, missing: Iterable[Key]) -> None:
+        """Give what has no bound one, where nothing is asked of it."""
+        for key in missing:
+            self.found.setdefault(key, (Fraction(0), _NOTHING))
 
     def says(self, atom: Atom) -> bool:
         """Whether a bound of a case is that of the hull, so that the box says it."""

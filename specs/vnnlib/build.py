@@ -15,11 +15,10 @@ from leaveout.specs.vnnlib.formula import Atom, Linear, Place
 from leaveout.specs.vnnlib.magnitudes import magnitudes
 from leaveout.specs.vnnlib.merging import points_of
 from leaveout.specs.vnnlib.problem import Problem
+from leaveout.specs.vnnlib.propagation import Key, is_relation
 from leaveout.specs.vnnlib.rounding import relaxed
 
 __all__ = ["build"]
-
-_Key = tuple[Place, bool]
 
 
 def build(problem: Problem, networks: Sequence[Network], reals: bool | None = None) -> Query:
@@ -29,7 +28,7 @@ def build(problem: Problem, networks: Sequence[Network], reals: bool | None = No
     ----------
     problem : Problem
     networks : sequence of Network
-        Of each declaration, checked against it.
+        Of each declaration, checked against it, and then of each hidden node.
     reals : bool, optional
         Whether it is about exact arithmetic; default what the file declares.
 
@@ -45,7 +44,7 @@ def build(problem: Problem, networks: Sequence[Network], reals: bool | None = No
     bounds = Bounds()
     always, possible = _without_constants(map(moved, atoms))
     common = [atom for atom in always if not bounds.tighten(atom)]
-    cases = []
+    cases: list[Sequence[Atom]] = []
     for case in alternatives(rest, start) if possible else []:
         kept, possible_case = _without_constants(map(moved, case))
         if possible_case:
@@ -53,10 +52,12 @@ def build(problem: Problem, networks: Sequence[Network], reals: bool | None = No
     if len(cases) * len(common) > LARGEST:
         raise Slip(start, f"the cases of the query have more than {LARGEST:,} conditions together")
     inputs = _inputs(problem, points)
-    _bound_all(problem, bounds, cases, inputs, points)
+    cases = _bound_all(problem, bounds, common, cases, inputs, points)
     boxes = [bounds.box(spots) for spots in inputs]
     if any(empty for _, empty in boxes):
         cases = []
+    points = [*points, *(points[position] for position, _ in problem.hidden)]
+    names = [each.name for each in problem.networks] + [node.name for _, node in problem.hidden]
     scores = magnitudes([box for box, _ in boxes], networks, points)
 
     def largest(spot: Place) -> Fraction:
@@ -66,8 +67,8 @@ def build(problem: Problem, networks: Sequence[Network], reals: bool | None = No
     return Query(
         tuple(box for box, _ in boxes),
         tuple(
-            Application(network, point, declared.name)
-            for network, point, declared in zip(networks, points, problem.networks, strict=True)
+            Application(network, point, name)
+            for network, point, name in zip(networks, points, names, strict=True)
         ),
         tuple(
             (*shared, *(_condition(atom, largest) for atom in case if not bounds.says(atom)))
@@ -115,16 +116,27 @@ def _inputs(problem: Problem, points: Sequence[int]) -> list[list[Place]]:
 def _bound_all(
     problem: Problem,
     bounds: Bounds,
-    cases: Sequence[Sequence[Atom]],
+    common: Sequence[Atom],
+    cases: list[Sequence[Atom]],
     inputs: Sequence[Sequence[Place]],
     points: Sequence[int],
-) -> None:
-    needed: list[_Key] = [
-        (spot, upper) for spots in inputs for spot in spots for upper in (False, True)
-    ]
-    missing = {key for key in needed if key not in bounds.found}
-    if missing:
-        bounds.widen(cases, missing)
+) -> list[Sequence[Atom]]:
+    """Bound every input; return the cases that may be met."""
+    needed = [(spot, upper) for spots in inputs for spot in spots for upper in (False, True)]
+    relations = [atom for atom in common if is_relation(atom)]
+    if (
+        not cases
+        or not bounds.consistent()
+        or (relations and not bounds.follow(relations, _missing(needed, bounds)))
+    ):
+        cases = []
+    missing = _missing(needed, bounds)
+    if missing and cases:
+        possible = bounds.widen(cases, relations, missing)
+        cases = [case for case, kept in zip(cases, possible, strict=True) if kept]
+    if not cases:
+        # Nothing is a counter-example, wherever the inputs are.
+        bounds.close(missing)
     for spot, upper in needed:
         if (spot, upper) not in bounds.found:
             first = points.index(spot.network)
@@ -132,8 +144,14 @@ def _bound_all(
             raise Slip(
                 problem.networks[first].at,
                 f"{name} has no {'upper' if upper else 'lower'} bound",
-                "every input needs two bounds, outside of all 'or' or in every case of one",
+                "every input needs two bounds, outside of all 'or' or in every case of one, by "
+                "itself or by relations to inputs that have them",
             )
+    return cases
+
+
+def _missing(needed: Sequence[Key], bounds: Bounds) -> set[Key]:
+    return {key for key in needed if key not in bounds.found}
 
 
 def _condition(atom: Atom, largest: Callable[[Place], Fraction]) -> Condition:

@@ -11,7 +11,10 @@ from leaveout.specs.vnnlib.text import place
 
 __all__ = ["Bracketed", "Tree", "Word", "read_lists"]
 
-_TOKEN = re.compile(r'[()]|"(?:[^"]|"")*"|\|[^|]*\||[^\s()"|]+|["|]')
+_TOKEN = re.compile(
+    r"""[()]|"(?:[^"]|"")*"|\|[^|]*\||[A-Za-z]\w*+\s*+\[[^\][()"|]*\]|[^\s()"|]+|["|]""", re.ASCII
+)
+"""A name and what stands in square brackets after it are one token."""
 
 
 @dataclass(slots=True)

@@ -15,13 +15,14 @@ from leaveout.files import MODEL, open_file
 from leaveout.models import Network, architecture_hash, load_network
 from leaveout.models.onnx_file import network_from_bytes
 from leaveout.specs.text.errors import Slip
+from leaveout.specs.vnnlib.hidden import hidden_network
 from leaveout.specs.vnnlib.problem import Declared, Problem, Tensor
 
 __all__ = ["check_networks", "load_model", "structure_hash"]
 
 
 def load_model(path: Path) -> Network:
-    """Load a network, or one packed by gzip.
+    """Load a network, or one packed by gzip; one score will do.
 
     Raises
     ------
@@ -29,7 +30,7 @@ def load_model(path: Path) -> Network:
         As `leaveout.models.load_network` does.
     """
     if path.suffix != ".gz":
-        return load_network(path)
+        return load_network(path, least=1)
     try:
         with open_file(path, MODEL) as file, gzip.GzipFile(fileobj=file) as stream:
             content = stream.read(MODEL + 1)
@@ -41,7 +42,7 @@ def load_model(path: Path) -> Network:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from None
     if len(content) > MODEL:
         raise ModelError(f"{path}: unpacks to more than an ONNX file can hold")
-    return network_from_bytes(content, str(path))
+    return network_from_bytes(content, str(path), least=1)
 
 
 def structure_hash(network: Network) -> str:
@@ -80,14 +81,19 @@ def _same_weights(first: Network, second: Network) -> bool:
     )
 
 
-def check_networks(problem: Problem, networks: Sequence[Network]) -> None:
-    """Refuse networks that are not what a query declares.
+def check_networks(problem: Problem, networks: Sequence[Network]) -> list[Network]:
+    """Refuse networks that are not what a query declares; return those of its hidden nodes.
 
     Parameters
     ----------
     problem : Problem
     networks : sequence of Network
         Of each declaration.
+
+    Returns
+    -------
+    list of Network
+        Of each of `Problem.hidden`, with the node as its scores.
 
     Raises
     ------
@@ -112,6 +118,13 @@ def check_networks(problem: Problem, networks: Sequence[Network]) -> None:
         other = declared.isomorphic_to
         if other and structure_hash(network) != structure_hash(by_name[other]):
             raise Slip(declared.at, f"{declared.name} is not isomorphic to {other}")
+    found = []
+    for position, node in problem.hidden:
+        declared, network = problem.networks[position], networks[position]
+        hidden, shape = hidden_network(network, node, declared.at)
+        _check_tensor(declared, node, shape, node.onnx_name, network.source)
+        found.append(hidden)
+    return found
 
 
 def _refuse_dropped(network: Network) -> None:

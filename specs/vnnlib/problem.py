@@ -13,7 +13,7 @@ __all__ = ["Declared", "Problem", "Tensor"]
 
 @dataclass(frozen=True)
 class Tensor:
-    """A declared input or output.
+    """A declared input, output or hidden node.
 
     Attributes
     ----------
@@ -23,7 +23,7 @@ class Tensor:
         ``real`` or ``float32``.
     shape : tuple of int
     onnx_name : str
-        What the model must call it; empty if that is not said.
+        What the model calls it; empty if that is not said.
     """
 
     name: str
@@ -42,6 +42,8 @@ class Tensor:
         for size in reversed(self.shape):
             index, place = divmod(index, size)
             places.append(place)
+        if not places:
+            return self.name
         return f"{self.name}[{','.join(map(str, reversed(places)))}]"
 
 
@@ -56,6 +58,8 @@ class Declared:
     at : Position
     equal_to, isomorphic_to : str
         Name of an earlier network; empty if there is none.
+    hidden : tuple of Tensor
+        Its hidden nodes.
     """
 
     name: str
@@ -64,6 +68,12 @@ class Declared:
     at: Position
     equal_to: str = ""
     isomorphic_to: str = ""
+    hidden: tuple[Tensor, ...] = ()
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All that is declared of it, in the order of version 2.0."""
+        return self.input, *self.hidden, self.output
 
 
 @dataclass(frozen=True)
@@ -89,12 +99,21 @@ class Problem:
     @property
     def reals(self) -> bool:
         """Whether it is about exact arithmetic: nothing is declared as float32."""
-        return all(
-            tensor.type == "real" for each in self.networks for tensor in (each.input, each.output)
-        )
+        return all(tensor.type == "real" for each in self.networks for tensor in each.tensors)
+
+    @property
+    def hidden(self) -> tuple[tuple[int, Tensor], ...]:
+        """Hidden nodes, each with the position of its network.
+
+        What a formula says of the one at position i is said of the output of network
+        ``len(networks) + i``.
+        """
+        return tuple((i, node) for i, each in enumerate(self.networks) for node in each.hidden)
 
     def name_of(self, spot: Place) -> str:
         """Return what the file calls a variable."""
+        if spot.network >= len(self.networks):
+            return self.hidden[spot.network - len(self.networks)][1].element(spot.element)
         network = self.networks[spot.network]
         tensor = network.output if spot.output else network.input
         if self.version == "1.0":

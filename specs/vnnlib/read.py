@@ -30,7 +30,8 @@ class Reading:
     Attributes
     ----------
     problem : Problem
-        What the file declares; its networks are the applications of the query, in order.
+        What the file declares; its networks are the applications of the query, in order, and
+        after them its hidden nodes.
     query : Query
     """
 
@@ -90,8 +91,8 @@ def query_of(
             f"{problem.source}: declares {len(problem.networks)} networks, {len(networks)} given"
         )
     try:
-        check_networks(problem, networks)
-        return Reading(problem, build(problem, networks, reals))
+        hidden = check_networks(problem, networks)
+        return Reading(problem, build(problem, [*networks, *hidden], reals))
     except Slip as slip:
         raise one_line(problem.source, slip) from None
 

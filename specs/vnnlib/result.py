@@ -7,14 +7,23 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
+import onnx
+import onnx.numpy_helper
 from numpy.typing import NDArray
 
 from leaveout.encoders.query import Query
 from leaveout.errors import SpecError
 from leaveout.files import write_whole
-from leaveout.specs.vnnlib.problem import Problem
+from leaveout.specs.vnnlib.problem import Problem, Tensor
 
-__all__ = ["Status", "format_result", "format_witness", "save_result"]
+__all__ = [
+    "Status",
+    "assigned",
+    "format_result",
+    "format_witness",
+    "save_assignment",
+    "save_result",
+]
 
 Status: TypeAlias = Literal["sat", "unsat", "unknown", "timeout", "error"]
 Floats: TypeAlias = NDArray[np.floating]
@@ -33,7 +42,7 @@ def format_witness(
     points : sequence of ndarray of float32 or float64
         The points of the query.
     scores : sequence of ndarray of float32 or float64
-        Of each application.
+        Of each application: of the declared networks, then of their hidden nodes.
 
     Returns
     -------
@@ -42,17 +51,64 @@ def format_witness(
         line with name, type and shape of each declared variable, then its values, one a line.
     """
     lines: list[str] = []
-    for each, application, found in zip(problem.networks, query.applications, scores, strict=True):
-        for tensor, values in ((each.input, points[application.point]), (each.output, found)):
-            texts = [repr(float(value)) for value in values]
-            if problem.version == "1.0":
-                lines += [f"({tensor.name}_{i} {text})" for i, text in enumerate(texts)]
-            else:
-                shape = ",".join(map(str, tensor.shape))
-                lines += [f"{tensor.name} {tensor.type} [{shape}]", *texts]
+    for tensor, values in assigned(problem, query, points, scores):
+        texts = [repr(float(value)) for value in values]
+        if problem.version == "1.0":
+            lines += [f"({tensor.name}_{i} {text})" for i, text in enumerate(texts)]
+        else:
+            shape = ",".join(map(str, tensor.shape))
+            lines += [f"{tensor.name} {tensor.type} [{shape}]", *texts]
     if problem.version == "1.0":
         return "(" + "\n ".join(lines) + ")\n"
     return "\n".join(lines) + "\n"
+
+
+def assigned(
+    problem: Problem, query: Query, points: Sequence[Floats], scores: Sequence[Floats]
+) -> list[tuple[Tensor, Floats]]:
+    """Return the declared variables in their order, with their flat values.
+
+    Parameters are those of `format_witness`.
+    """
+    hidden = iter(scores[len(problem.networks) :])
+    found: list[tuple[Tensor, Floats]] = []
+    for each, application, score in zip(problem.networks, query.applications, scores, strict=False):
+        found.append((each.input, points[application.point]))
+        found += [(node, next(hidden)) for node in each.hidden]
+        found.append((each.output, score))
+    return found
+
+
+def save_assignment(
+    folder: Path | str,
+    problem: Problem,
+    query: Query,
+    points: Sequence[Floats],
+    scores: Sequence[Floats],
+) -> None:
+    """Write a counter-example as one ONNX ``TensorProto`` a variable, ``NAME.pb`` in float32.
+
+    Parameters
+    ----------
+    folder : path
+        Made where it is missing.
+    problem, query, points, scores
+        As those of `format_witness`.
+
+    Raises
+    ------
+    SpecError
+        If a file cannot be written.
+    """
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        for tensor, values in assigned(problem, query, points, scores):
+            array = np.asarray(values, np.float32).reshape(tensor.shape)
+            proto = onnx.numpy_helper.from_array(array, tensor.name)
+            write_whole(place / f"{tensor.name}.pb", proto.SerializeToString())
+    except OSError as error:
+        raise SpecError(f"{folder}: cannot be written: {error.strerror or error}") from None
 
 
 def format_result(status: Status, witness: str = "") -> str:

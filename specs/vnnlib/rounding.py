@@ -9,7 +9,7 @@ from math import lcm
 
 from leaveout.specs.vnnlib.formula import Place
 
-__all__ = ["above", "below", "relaxed"]
+__all__ = ["above", "below", "finite_above", "finite_below", "relaxed"]
 
 
 def _nearest(value: Fraction) -> float:
@@ -32,6 +32,18 @@ def below(value: Fraction) -> float:
 def above(value: Fraction) -> float:
     """Return the least float64 that is not below a number."""
     return -below(-value) + 0.0
+
+
+def finite_below(value: Fraction) -> Fraction | None:
+    """Return what `below` does, exactly; None where no finite float64 is so small."""
+    near = below(value)
+    return None if math.isinf(near) else Fraction(near)
+
+
+def finite_above(value: Fraction) -> Fraction | None:
+    """Return what `above` does, exactly; None where no finite float64 is so large."""
+    near = above(value)
+    return None if math.isinf(near) else Fraction(near)
 
 
 def _exact(value: Fraction) -> bool:
