@@ -1,4 +1,4 @@
-"""The program: ``leaveout``, or ``python -m leaveout``."""
+"""The programs: ``leaveout``, or ``python -m leaveout``, and ``leaveout-vnnlib``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import contextlib
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 from leaveout.exit_codes import ExitCode
 
-__all__ = ["main"]
+__all__ = ["main", "solver"]
 
 _DEBUG = "LEAVEOUT_DEBUG"
 """Variable of the environment that asks for the traceback of what was not foreseen."""
@@ -27,11 +28,30 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 def main() -> None:
     """Run the command line; an interrupt, or an error nobody foresaw, ends it in one line."""
+
+    def run() -> int:
+        from leaveout.verifier.cli import run
+
+        return run()
+
+    _run(run)
+
+
+def solver() -> None:
+    """Run ``leaveout-vnnlib``, the command line of VNN-LIB's standard, as `main` does its own."""
+
+    def run() -> int:
+        from leaveout.verifier.cli.solver import run_solver
+
+        return run_solver()
+
+    _run(run)
+
+
+def _run(run: Callable[[], int]) -> NoReturn:
     try:
         # A polite request to end is answered as Ctrl-C is: with the best bounds so far.
         signal.signal(signal.SIGTERM, _terminate)
-        from leaveout.verifier.cli import run
-
         code = run()
     except KeyboardInterrupt:
         sys.stderr.write("leaveout: interrupted\n")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from leaveout.errors import LeaveoutError
-from leaveout.exit_codes import ExitCode
 from leaveout.verifier.cli.audit import audit
 from leaveout.verifier.cli.check import check
 from leaveout.verifier.cli.fmt import fmt
@@ -17,6 +14,7 @@ from leaveout.verifier.cli.functions import functions
 from leaveout.verifier.cli.guard import guard
 from leaveout.verifier.cli.partition import partition
 from leaveout.verifier.cli.report import report
+from leaveout.verifier.cli.running import run_application
 from leaveout.verifier.cli.solvers import solvers
 from leaveout.verifier.cli.train import train
 from leaveout.verifier.cli.unlearn import unlearn
@@ -74,21 +72,5 @@ app.command()(warm)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status.
-
-    Every error a user can cause is one message on standard error; any other is raised.
-    """
-    try:
-        code = typer.main.get_command(app).main(args=arguments, standalone_mode=False)
-    except LeaveoutError as error:
-        sys.stderr.write(f"leaveout: {error}\n")
-        return error.exit_code
-    except Exception as error:
-        if not hasattr(error, "format_message"):
-            raise
-        message = str(error.format_message()).rstrip(".")
-        if message:  # without one, the help was shown
-            name = getattr(getattr(error, "ctx", None), "command_path", "leaveout")
-            sys.stderr.write(f"leaveout: {message}; see {name} --help\n")
-        return ExitCode.BAD_INPUT
-    return int(code or 0)
+    """Run this command line and return its exit status; see `run_application`."""
+    return run_application(app, arguments)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaveout.verifier.cli.solving import keep_to, progress_line, say, status_of
+
 if TYPE_CHECKING:
-    from leaveout.specs.vnnlib import Reading, Status
+    from leaveout.specs.vnnlib import Reading
     from leaveout.verifier.points.proofs import CertificateTarget
     from leaveout.verifier.points.query import Decision
     from leaveout.verifier.points.solved import Solved
@@ -79,21 +79,24 @@ def vnnlib(
         _refuse_unusable(result)
     target = None if certificate is None else _certificate(certificate)
     if workers is not None:
-        _keep_to(workers)
+        keep_to(workers)
     reading = load_query(query, network)
+    if target is not None:
+        _refuse_hidden(reading)
     seconds = None if time is None else max(1e-3, time - since_start())
     # What is done once for all runs is not charged to the first.
-    warm(["points"], _say)
-    with _progress() as progress:
+    warm(["points"], say)
+    with progress_line() as progress:
         if target is None:
             decision = decide(reading.query, seconds=seconds, seed=seed, progress=progress)
         else:
             decision = _proved(target, query, reading, seconds, seed, progress)
-    status, witness = _answer(reading, decision)
+    status = status_of(decision)
+    witness = _witness(reading, decision) if status == "sat" else ""
     if result is not None:
         save_result(result, status, witness)
     if decision.reason:
-        sys.stderr.write(f"leaveout: {decision.reason}\n")
+        say(decision.reason)
     with reader_may_leave():
         sys.stdout.write(format_result(status, witness))
     raise typer.Exit(_EXIT[status])
@@ -124,54 +127,26 @@ def _proved(
         target.points(file.name, solved, int(bool(query.cases)), decides=query.worst is None)
     target.write()
     for note in target.notes:
-        _say(note)
+        say(note)
     return decision
 
 
-def _say(line: str) -> None:
-    sys.stderr.write(f"leaveout: {line}\n")
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[float, float, int, float], None] | None]:
-    """Show one live line on standard error, where that is a terminal."""
-    from rich.console import Console
-    from rich.status import Status
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    with Status("searching", console=console) as status:
-
-        def show(lower: float, upper: float, nodes: int, seconds: float) -> None:
-            status.update(f"{lower:.4g} to {upper:.4g}, {nodes} open, {seconds:.0f} s")
-
-        yield show
-
-
-def _answer(reading: Reading, decision: Decision) -> tuple[Status, str]:
+def _witness(reading: Reading, decision: Decision) -> str:
     from leaveout.specs.vnnlib import format_witness
 
-    if decision.verdict == "proved":
-        return "unsat", ""
-    if decision.verdict == "refuted":
-        assert decision.points is not None
-        assert decision.scores is not None
-        witness = format_witness(reading.problem, reading.query, decision.points, decision.scores)
-        return "sat", witness
-    out_of_time = (decision.reason or "").startswith("time")
-    return ("timeout" if out_of_time else "unknown"), ""
+    if decision.points is None or decision.scores is None:
+        return ""
+    return format_witness(reading.problem, reading.query, decision.points, decision.scores)
 
 
-def _keep_to(workers: int) -> None:
-    """Leave all but some cores to others; which ones differs from process to process."""
-    if not hasattr(os, "sched_setaffinity"):
-        _say("--workers has no say on this system, which binds no process to cores")
-    else:
-        cores = sorted(os.sched_getaffinity(0))
-        start = os.getpid() % len(cores)
-        os.sched_setaffinity(0, (cores[start:] + cores[:start])[:workers])
+def _refuse_hidden(reading: Reading) -> None:
+    from leaveout.errors import SpecError
+
+    if reading.problem.hidden:
+        raise SpecError(
+            f"--certificate: {reading.problem.source} is about hidden nodes, and a certificate "
+            "about what networks give; leave --certificate out"
+        )
 
 
 def _refuse_unusable(path: Path) -> None:

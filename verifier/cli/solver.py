@@ -1,0 +1,179 @@
+"""``leaveout-vnnlib``: the command line that the standard of VNN-LIB asks of solvers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from leaveout.verifier.cli.capabilities import CAPABILITIES
+from leaveout.verifier.cli.running import run_application
+from leaveout.verifier.cli.solving import keep_to, progress_line, say, status_of
+from leaveout.version import VERSION
+
+if TYPE_CHECKING:
+    from leaveout.specs.vnnlib import Reading
+    from leaveout.verifier.points.query import Decision
+
+__all__ = ["application", "run_solver"]
+
+_HELP = {"help_option_names": ["-h", "--help"]}
+_WORDS = {"timeout": "timed-out"}
+"""Where the standard says something else than VNN-COMP."""
+
+application = typer.Typer(
+    name="leaveout-vnnlib",
+    help="Decide VNN-LIB queries, as the standard of VNN-LIB asks of solvers.",
+    epilog="Exit status: 0 answered, 2 bad input, 4 an error of leaveout itself.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings=_HELP,
+)
+
+
+def _print_and_leave(text: str) -> None:
+    typer.echo(text)
+    raise typer.Exit
+
+
+def _name(wanted: bool) -> None:
+    if wanted:
+        _print_and_leave("leaveout")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        _print_and_leave(VERSION)
+
+
+@application.callback()
+def root(
+    name: Annotated[
+        bool, typer.Option("--name", help="Print the name.", callback=_name, is_eager=True)
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Decide VNN-LIB queries, as the standard of VNN-LIB asks of solvers."""
+
+
+@application.command(context_settings={"ignore_unknown_options": True})
+def supports(
+    capability: Annotated[
+        str, typer.Argument(help=f"One of {', '.join(CAPABILITIES)}.", show_default=False)
+    ],
+) -> None:
+    """Print what is supported, one item a line.
+
+    For example: leaveout-vnnlib supports --onnx-operators
+    """
+    from leaveout.errors import SpecError
+    from leaveout.names import nearest_name
+
+    lines = CAPABILITIES.get(capability)
+    if lines is None:
+        near = nearest_name(capability, CAPABILITIES)
+        meant = "" if near is None else f"; did you mean {near}?"
+        raise SpecError(f"no capability {capability!r}{meant}")
+    typer.echo("\n".join(lines()))
+
+
+@application.command()
+def verify(
+    query: Annotated[Path, typer.Argument(help="A VNN-LIB query, or a .gz.", show_default=False)],
+    network: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME=FILE",
+            help="The ONNX file of a declared network; once for each that is equal to no other.",
+            show_default=False,
+        ),
+    ],
+    timeout: Annotated[
+        int | None,
+        typer.Option(help="Seconds for everything.", show_default="no limit", min=0),
+    ] = None,
+    serialise: Annotated[
+        Path | None,
+        typer.Option(
+            "--serialise-assignments",
+            "--assignments",
+            metavar="FOLDER",
+            help="Write a counter-example there, as a TensorProto NAME.pb a variable, and not to "
+            "standard output.",
+            show_default=False,
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Cores to use at most.", show_default="all", min=1)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the search for counter-examples.")] = 0,
+) -> None:
+    """Print sat, unsat, unknown or timed-out, and below sat the counter-example.
+
+    For example: leaveout-vnnlib verify prop_1.vnnlib --network f=net.onnx --timeout 60
+    """
+    from leaveout.specs.vnnlib import load_query
+    from leaveout.verifier.cli.clock import since_start
+    from leaveout.verifier.cli.target import reader_may_leave
+    from leaveout.verifier.points.query import decide
+    from leaveout.verifier.warm_up import warm
+
+    if serialise is not None:
+        _refuse_unusable(serialise)
+    if workers is not None:
+        keep_to(workers)
+    reading = load_query(query, network)
+    _refuse_unnecessary(reading, len(network))
+    seconds = None if timeout is None else max(1e-3, timeout - since_start())
+    # What is done once for all runs is not charged to the first.
+    warm(["points"], say)
+    with progress_line() as progress:
+        decision = decide(reading.query, seconds=seconds, seed=seed, progress=progress)
+    if decision.reason:
+        say(decision.reason)
+    status = status_of(decision)
+    shown = _counter_example(reading, decision, serialise)
+    with reader_may_leave():
+        sys.stdout.write(f"{_WORDS.get(status, status)}\n{shown}")
+
+
+def _counter_example(reading: Reading, decision: Decision, folder: Path | None) -> str:
+    """Return what to print of a counter-example; write it where that is asked."""
+    from leaveout.specs.vnnlib import format_witness, save_assignment
+
+    if decision.verdict != "refuted" or decision.points is None or decision.scores is None:
+        return ""
+    found = reading.problem, reading.query, decision.points, decision.scores
+    if folder is None:
+        return format_witness(*found)
+    save_assignment(folder, *found)
+    return ""
+
+
+def _refuse_unnecessary(reading: Reading, given: int) -> None:
+    from leaveout.errors import SpecError
+
+    equal = [each.name for each in reading.problem.networks if each.equal_to]
+    if given > len(reading.problem.networks) - len(equal):
+        raise SpecError(
+            f"--network: {' and '.join(equal)} need no file, being equal to another network"
+        )
+
+
+def _refuse_unusable(folder: Path) -> None:
+    from leaveout.errors import SpecError
+
+    if folder.exists() and not folder.is_dir():
+        raise SpecError(f"--serialise-assignments {folder}: is a file; give a folder")
+
+
+def run_solver(arguments: Sequence[str] | None = None) -> int:
+    """Run this command line and return its exit status; see `run_application`."""
+    return run_application(application, arguments)
