@@ -12,5 +12,5 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 "${PYTHON:-python3}" -m venv "$here/.venv"
 "$here/.venv/bin/pip" install --upgrade pip
-"$here/.venv/bin/pip" install "$root[vnnlib]"
+"$here/.venv/bin/pip" install "$root"
 "$here/.venv/bin/leaveout" --version

@@ -12,6 +12,8 @@ from docs import exempt
 from docs.pages import commands, of_kind, pages, text_of
 
 from leaveout.verifier.cli.app import app
+from leaveout.verifier.cli.capabilities import CAPABILITIES
+from leaveout.verifier.cli.solver import application
 
 _INLINE = re.compile(r"(?<!`)`(leaveout [^`\n]+)`(?!`)")
 _OPTION = re.compile(r"(?<![\w`-])(--?[a-z][a-z-]*)")
@@ -28,8 +30,8 @@ INLINE = [(page, each) for page in pages() for each in _INLINE.findall(text_of(p
 
 
 @cache
-def program():
-    return typer.main.get_command(app)
+def program(name="leaveout"):
+    return typer.main.get_command(application if name == "leaveout-vnnlib" else app)
 
 
 def options(command):
@@ -37,23 +39,26 @@ def options(command):
 
 
 def words_of(command):
-    """Return the words after the program's name, up to a pipe."""
+    """Return the words of a command line, up to a pipe."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
-    words = list(lexer)[1:]
+    words = list(lexer)
     ends = [at for at, word in enumerate(words) if word in _ENDS]
     return words[: ends[0]] if ends else words
 
 
 def complaint(command):
     """Return what the program's parser says of a command line; None if it takes it."""
-    name, *rest = words_of(command)
+    first, name, *rest = words_of(command)
+    own = program(first.rpartition("/")[2])
     if name.startswith("--"):
-        return None if name in {*options(program()), "--help"} else f"no option {name}"
-    if name not in program().commands:
+        return None if name in {*options(own), "--help"} else f"no option {name}"
+    if name not in own.commands:
         return f"no command {name}"
+    if name == "supports":
+        return None if rest and rest[0] in CAPABILITIES else f"no capability {rest}"
     try:
-        program().commands[name].make_context(name, [word for word in rest if word != "--help"])
+        own.commands[name].make_context(name, [word for word in rest if word != "--help"])
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
@@ -70,7 +75,16 @@ def test_the_program_takes_the_command(page, command):
     assert complaint(command) is None
 
 
-@pytest.mark.parametrize("wrong", ["leaveout verfy a.spec", "leaveout verify a.spec --tme 3"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "leaveout verfy a.spec",
+        "leaveout verify a.spec --tme 3",
+        "leaveout supports --onnx-operators",
+        "leaveout-vnnlib supports --onnx",
+        "leaveout-vnnlib verify a.vnnlib --network n.onnx --time 3",
+    ],
+)
 def test_a_wrong_command_is_found(wrong):
     assert complaint(wrong) is not None
 
@@ -90,7 +104,9 @@ def test_a_command_within_a_sentence_has_options_that_exist(page, command):
 
 @pytest.mark.parametrize("page", pages())
 def test_an_option_by_itself_exists_in_some_command(page):
-    known = {"--help"}.union(*map(options, [program(), *program().commands.values()]))
+    both = program(), program("leaveout-vnnlib")
+    groups = [each for own in both for each in (own, *own.commands.values())]
+    known = {"--help", *CAPABILITIES}.union(*map(options, groups))
     assert set(_ALONE.findall(text_of(page))) <= known
 
 
