@@ -26,13 +26,13 @@ from leaveout.specs.vnnlib.formula import (
 from leaveout.specs.vnnlib.lisp import Bracketed, Tree, Word
 from leaveout.specs.vnnlib.text import Lines
 
-__all__ = ["Assertions", "Scope"]
+__all__ = ["LOGIC", "Assertions", "Scope"]
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
 _SIGNS = {"<=": "<=", ">=": ">=", "<": "<", ">": ">", "=": "==", "==": "==", "!=": "!="}
 _SIGNS["distinct"] = "!="
 _ARITHMETIC = {"+", "-", "*", "/"}
-_LOGIC = {"and", "or", "not", "=>", "true", "false"}
+LOGIC = {"and", "or", "not", "=>", "true", "false"}
 _MOST_NAMES = 1000
 """Of those a name is compared with that is none of them."""
 
@@ -103,7 +103,7 @@ class Assertions:
             return Any((negated(self.formula(rest[0])), self.formula(rest[1])))
         if head not in _SIGNS:
             wrong = f"'{head[:40]}' with {len(rest)} parts" if head else "this"
-            cure = nearest(head[:40], _LOGIC) if head else ""
+            cure = nearest(head[:40], LOGIC) if head else ""
             raise Slip(self.at_head(tree), f"{wrong} is no formula that is read", cure)
         return self._comparison(_SIGNS[head], rest, tree)
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from leaveout.specs.text.errors import Slip, nearest
 from leaveout.specs.text.source import Position
+from leaveout.specs.vnnlib.assertions import LOGIC
 from leaveout.specs.vnnlib.formula import Place, UnreadableError
 from leaveout.specs.vnnlib.lisp import Bracketed, Tree, Word
 from leaveout.specs.vnnlib.problem import Declared, Tensor
@@ -172,6 +173,8 @@ class Declarations:
     def _name(self, given: Bracketed, items: Sequence[Tree], own: Collection[str] = ()) -> str:
         match items:
             case [Word(text=text) as word] if _NAME.fullmatch(text):
+                if text in LOGIC:
+                    raise Slip(self.at(word), f"'{text}' is a word of formulas, and no name")
                 networks = {each.name for each in self.names.networks}
                 if text in networks or text in self.names.variables or text in own:
                     raise Slip(self.at(word), f"the name {text[:40]} is declared twice")

@@ -12,9 +12,15 @@ from leaveout.specs.vnnlib.text import place
 __all__ = ["Bracketed", "Tree", "Word", "read_lists"]
 
 _TOKEN = re.compile(
-    r"""[()]|"(?:[^"]|"")*"|\|[^|]*\||[A-Za-z]\w*+\s*+\[[^\][()"|]*\]|[^\s()"|]+|["|]""", re.ASCII
+    r"""[()]
+    | "(?:[^"]|"")*" | \|[^|]*\|
+    | [A-Za-z]\w*+\s*+\[[^\][()"|]*\]  # a name and what stands in square brackets after it
+    | <\d+\.\d+>
+    | [<>=!]= | => | [<>=*/] | [-+](?![\d.])  # operators, which need no space after them
+    | [^\s()"|]+
+    | ["|]""",
+    re.ASCII | re.VERBOSE,
 )
-"""A name and what stands in square brackets after it are one token."""
 
 
 @dataclass(slots=True)

@@ -13,13 +13,14 @@ from leaveout.encoders.query import Application, Condition, Query
 from leaveout.errors import SpecError
 from leaveout.files import write_whole
 from leaveout.specs.text.source import Position
+from leaveout.specs.vnnlib.assertions import LOGIC
 from leaveout.specs.vnnlib.problem import Declared, Tensor
 
 __all__ = ["format_query", "save_query"]
 
 _NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
-_TAKEN = {"and", "or"}
-_SMALLEST = float(np.finfo(np.float64).tiny)
+_TENSOR = re.compile(r"[XY]\d+", re.ASCII)
+"""What tensors are called here."""
 
 
 def save_query(path: Path | str, query: Query) -> None:
@@ -53,7 +54,7 @@ def format_query(query: Query) -> str:
     ------
     SpecError
         If the format cannot say it: listed values, a worst form, points no network reads, numbers
-        that are not finite or too small.
+        that are not finite.
     """
     _refuse(query)
     declared = _declared(query)
@@ -89,7 +90,8 @@ def _refuse(query: Query) -> None:
 def _declared(query: Query) -> list[Declared]:
     names = [application.name for application in query.applications]
     usable = len(set(names)) == len(names) and all(
-        _NAME.fullmatch(name) and name not in _TAKEN for name in names
+        _NAME.fullmatch(name) and name not in LOGIC and not _TENSOR.fullmatch(name)
+        for name in names
     )
     kind = "real" if query.reals else "float32"
     found: list[Declared] = []
@@ -122,7 +124,7 @@ def _declaration(each: Declared) -> str:
 
 def _number(value: float) -> str:
     value = float(value)
-    if not np.isfinite(value) or 0 < abs(value) < _SMALLEST:
+    if not np.isfinite(value):
         raise SpecError(f"VNN-LIB: the number {value!r} cannot be written")
     # All digits: a shorter number would be another one, and bounds would be rounded when read.
     text = format(Decimal(value), "f")
@@ -130,8 +132,10 @@ def _number(value: float) -> str:
 
 
 def _cases(query: Query, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Iterator[str]:
+    # The standard gives numbers the type of a variable they are compared with.
+    some = inputs[0].element(0)
     if not query.cases:
-        yield "(assert (> 0.0 0.0))"
+        yield f"(assert (> {some} {some}))"
         return
     if query.cases == ((),):
         return
@@ -141,7 +145,7 @@ def _cases(query: Query, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) ->
         yield "  (and"
         for condition in case:
             yield f"    {_condition(condition, inputs, outputs)}"
-        yield "  )" if case else "    (>= 0.0 0.0))"
+        yield "  )" if case else f"    (>= {some} {some}))"
     yield "))"
 
 
@@ -152,5 +156,7 @@ def _condition(condition: Condition, inputs: Sequence[Tensor], outputs: Sequence
         for part, tensors in ((form.features, inputs), (form.scores, outputs))
         for where, i, coefficient in part
     ]
+    if not terms:
+        terms = [f"(* 0.0 {inputs[0].element(0)})"]
     total = f"(+ {' '.join([*terms, _number(form.constant)])})"
     return f"({'>' if condition.strict else '>='} {total} 0.0)"

@@ -90,6 +90,7 @@ def test_version_1(added, message, narrow):
         ("X float32 [2]", "X float32 [0]", "3:20: '[0]' are no sizes; give whole numbers above 0"),
         ("X float32 [2]", "X float32 [1 2]", "3:20: '[1 2]' are no sizes"),
         ("X float32 [2]", "f float32 [2]", "3:18: the name f is declared twice"),
+        ("X float32 [2]", "not float32 [2]", "3:18: 'not' is a word of formulas, and no name"),
         ("declare-input X", "declare-input 2X", "3:18: 'declare-input' needs a name of letters"),
         ("declare-input", "declare-inputs", "3:3: 'declare-inputs' is no part of a network; did"),
         ("X[0] 1.0", "X[5] 1.0", "5:32: X of shape [2] has no element [5]"),
