@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import islice
 
 import numpy as np
 
 from leaveout.encoders.box import Box
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.source import Position
-from leaveout.specs.vnnlib.combination import combined_bound
+from leaveout.specs.vnnlib.combination import combined_bound, contradictory
 from leaveout.specs.vnnlib.formula import Atom, Linear, Place
-from leaveout.specs.vnnlib.propagation import Found, Key, is_relation, propagate
+from leaveout.specs.vnnlib.propagation import MOST_STEPS, Found, Key, is_relation, propagate
 from leaveout.specs.vnnlib.rounding import above, below
 
 __all__ = ["Bounds", "bound_of"]
 
 _LARGEST = Fraction(float(np.finfo(np.float32).max))
 _MOST_SOUGHT = 200
-"""Linear programmes for the cases of a query."""
+"""Bounds for each of which a linear programme is solved."""
+_MOST_COPIED = 5_000_000
+_MOST_STEPS_OF_CASES = 10 * MOST_STEPS
 _NOTHING = Atom(Linear(), False, Position())
 
 
@@ -52,35 +55,50 @@ class Bounds:
             self.found[spot, upper] = value, atom
         return not atom.strict
 
-    def follow(self, relations: Sequence[Atom], missing: Iterable[Key]) -> bool:
+    def follow(
+        self, relations: Sequence[Atom], missing: Iterable[Key] | None, steps: int = MOST_STEPS
+    ) -> bool:
         """Take in what relations of inputs say, and seek bounds that are missing in their sums.
+
+        Parameters
+        ----------
+        relations : sequence of Atom
+        missing : iterable of (Place, bool), optional
+            None to look at no sums.
+        steps : int
+            As of `propagate`.
 
         Returns
         -------
         bool
             False if nothing is within the bounds and meets the relations.
         """
-        if not propagate(self.found, relations):
+        if not propagate(self.found, relations, steps):
+            return False
+        if missing is None:
+            return True
+        if len(relations) > 1 and contradictory(self.found, relations):
             return False
         added = False
-        for key in missing:
-            if key not in self.found:
-                value = combined_bound(self.found, relations, key)
-                if value is not None:
-                    self.found[key] = value, relations[0]
-                    added = True
-        return not added or propagate(self.found, relations)
+        for key in islice((each for each in missing if each not in self.found), _MOST_SOUGHT):
+            value = combined_bound(self.found, relations, key)
+            if value is None:
+                # Without this one the others are of no use.
+                break
+            self.found[key] = value, relations[0]
+            added = True
+        return not added or propagate(self.found, relations, steps)
 
     def widen(
         self, cases: Sequence[Sequence[Atom]], relations: Sequence[Atom], missing: set[Key]
     ) -> list[bool]:
-        """Bound what has no bound by the hull of what all the cases say.
+        """Bound what has no bound by the hull of what all the cases say; see which can be met.
 
         Parameters
         ----------
         cases : sequence of sequence of Atom
         relations : sequence of Atom
-            Of inputs, that hold in all of them.
+            Of inputs, that hold in all of them, and that `follow` has taken in.
         missing : set of (Place, bool)
 
         Returns
@@ -90,36 +108,31 @@ class Bounds:
         """
         hull: Found = {}
         possible = []
-        # What sums of relations say is sought where the cases are few.
-        sought = missing if len(cases) * len(missing) <= _MOST_SOUGHT else set[Key]()
+        # Where cases are many, what relations say of one is sought for less long, or not at all.
+        follows = len(cases) * len(self.found) <= _MOST_COPIED
+        steps = _MOST_STEPS_OF_CASES // len(cases)
+        sought = missing if len(cases) * max(1, len(missing)) <= _MOST_SOUGHT else None
         left = set(missing)
-        first = True
         for case in cases:
-            own = Bounds()
-            related = [atom for atom in case if is_relation(atom)]
-            if related or relations:
-                own.found = dict(self.found)
+            related = [atom for atom in case if follows and is_relation(atom)]
+            if follows and relations and (related or missing):
+                related += relations
+            own = Bounds(dict(self.found) if related else {})
             for atom in case:
                 own.tighten(atom)
-            possible.append(own.consistent() and self._followed(own, related, relations, sought))
-            if not possible[-1]:
+            met = own.consistent() and (not related or own.follow(related, sought, steps))
+            possible.append(met)
+            if not met:
                 continue
             left &= own.found.keys()
             for key in left:
                 value, atom = own.found[key]
                 known = hull.get(key)
-                if first or known is None or (value > known[0] if key[1] else value < known[0]):
+                if known is None or (value > known[0] if key[1] else value < known[0]):
                     hull[key] = value, atom
-            first = False
-        self.found.update((key, hull[key]) for key in left if key in hull)
         self.hull = left & hull.keys()
+        self.found.update((key, hull[key]) for key in self.hull)
         return possible
-
-    def _followed(
-        self, own: Bounds, related: list[Atom], common: Sequence[Atom], sought: set[Key]
-    ) -> bool:
-        """Take in relations of one case."""
-        return not (related or common) or own.follow([*related, *common], sought - own.found.keys())
 
     def consistent(self) -> bool:
         """Whether no lower bound is above its upper bound."""

@@ -131,7 +131,7 @@ def _bound_all(
     ):
         cases = []
     missing = _missing(needed, bounds)
-    if missing and cases:
+    if cases:
         possible = bounds.widen(cases, relations, missing)
         cases = [case for case, kept in zip(cases, possible, strict=True) if kept]
     if not cases:

@@ -1,4 +1,4 @@
-"""Bounds of inputs that follow from several relations together."""
+"""What follows from several relations of inputs together: a bound, or that nothing meets them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from scipy.optimize import linprog
 from leaveout.specs.vnnlib.formula import Atom, Place
 from leaveout.specs.vnnlib.propagation import Found, Key
 
-__all__ = ["MOST_RELATIONS", "combined_bound"]
+__all__ = ["combined_bound", "contradictory"]
 
-MOST_RELATIONS = 400
+_MOST_RELATIONS = 400
 """That are combined."""
 _DENOMINATOR = 10**6
+_SECONDS = 2.0
 _LARGEST = 1e30
 """Coefficient of a linear programme."""
 
@@ -40,22 +41,50 @@ def combined_bound(found: Found, relations: Sequence[Atom], key: Key) -> Fractio
     Fraction or None
         None where none was found.
     """
-    multiples = _proposed(found, relations, key)
+    spot, upper = key
+    sought = Fraction(1 if upper else -1)
+    multiples = _proposed(found, relations, {spot: -float(sought)})
     if multiples is None:
         return None
-    spot, upper = key
     # The sum of the multiples, plus or less the input, is a form that is not below it.
-    terms: dict[Place, Fraction] = {spot: Fraction(1 if upper else -1)}
-    constant = Fraction(0)
+    most = _most_of_sum(multiples, relations, {spot: sought}, found)
+    return None if most is None else sought * most
+
+
+def contradictory(found: Found, relations: Sequence[Atom]) -> bool:
+    """Whether a sum of multiples of relations is nowhere what it has to be.
+
+    As `combined_bound` does, by Farkas' lemma: the linear programme seeks a point where the one
+    that holds least holds most.
+
+    Returns
+    -------
+    bool
+        False where that is not known.
+    """
+    multiples = _proposed(found, relations, {})
+    if multiples is None:
+        return False
+    most = _most_of_sum(multiples, relations, {}, found)
+    strict = any(factor and atom.strict for factor, atom in zip(multiples, relations, strict=True))
+    return most is not None and (most <= 0 if strict else most < 0)
+
+
+def _most_of_sum(
+    multiples: Sequence[Fraction],
+    relations: Sequence[Atom],
+    start: Mapping[Place, Fraction],
+    found: Found,
+) -> Fraction | None:
+    """Return the most that a form and multiples of relations together are, None if it is open."""
+    terms, constant = dict(start), Fraction(0)
     for factor, atom in zip(multiples, relations, strict=True):
         if factor:
             constant += factor * atom.linear.constant
             for place, coefficient in atom.linear.terms.items():
                 terms[place] = terms.get(place, Fraction(0)) + factor * coefficient
     most = _most(terms, found)
-    if most is None:
-        return None
-    return constant + most if upper else -constant - most
+    return None if most is None else constant + most
 
 
 def _most(terms: Mapping[Place, Fraction], found: Found) -> Fraction | None:
@@ -70,12 +99,18 @@ def _most(terms: Mapping[Place, Fraction], found: Found) -> Fraction | None:
     return total
 
 
-def _proposed(found: Found, relations: Sequence[Atom], key: Key) -> list[Fraction] | None:
+def _proposed(
+    found: Found, relations: Sequence[Atom], costs: Mapping[Place, float]
+) -> list[Fraction] | None:
+    """Return multipliers of the relations where costs are least.
+
+    Without costs they are those of the relation that holds least, where that holds most.
+    """
     spots = list(dict.fromkeys(spot for atom in relations for spot in atom.linear.terms))
-    if key[0] not in spots or len(relations) > MOST_RELATIONS:
+    if not costs.keys() <= set(spots) or not 0 < len(relations) <= _MOST_RELATIONS:
         return None
     column = {spot: i for i, spot in enumerate(spots)}
-    matrix, right = np.zeros((len(relations), len(spots))), np.zeros(len(relations))
+    matrix, right = np.zeros((len(relations), len(spots) + 1)), np.zeros(len(relations))
     try:
         for row, atom in enumerate(relations):
             right[row] = float(atom.linear.constant)
@@ -86,9 +121,15 @@ def _proposed(found: Found, relations: Sequence[Atom], key: Key) -> list[Fractio
         return None
     if max(np.abs(matrix).max(), np.abs(right).max()) > _LARGEST:
         return None
-    sought = np.zeros(len(spots))
-    sought[column[key[0]]] = -1.0 if key[1] else 1.0
-    result = linprog(sought, A_ub=matrix, b_ub=right, bounds=ends, options={"time_limit": 10.0})
+    sought = np.zeros(len(spots) + 1)
+    for spot, cost in costs.items():
+        sought[column[spot]] = cost
+    if not costs:
+        matrix[:, -1], sought[-1] = 1.0, -1.0
+    slack = (None, 1.0) if not costs else (0.0, 0.0)
+    result = linprog(
+        sought, A_ub=matrix, b_ub=right, bounds=[*ends, slack], options={"time_limit": _SECONDS}
+    )
     if result.status != 0:
         return None
     return [

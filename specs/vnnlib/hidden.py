@@ -41,8 +41,7 @@ def hidden_network(network: Network, node: Tensor, at: Position) -> tuple[Networ
     except ModelError as error:
         wrong = f"the hidden node {node.name} is not read: {error}"
         raise Slip(at, wrong, "leave out what is said of it") from None
-    # Of constants alone it would depend on no input, which the reader refuses.
-    (last,) = (each for each in found.graph.nodes if each.output == flat)
+    last = next(each for each in found.graph.nodes if each.output == flat)
     return found, tuple(found.graph.shapes[last.inputs[0]])
 
 

@@ -26,8 +26,9 @@ _MOST_BITS = 256
 
 
 def is_relation(atom: Atom) -> bool:
-    """Whether an inequality is about several inputs and nothing else."""
-    return len(atom.linear.terms) > 1 and not any(spot.output for spot in atom.linear.terms)
+    """Whether an inequality is about inputs alone, and says more than a bound of one can."""
+    terms = atom.linear.terms
+    return (atom.strict or len(terms) > 1) and not any(spot.output for spot in terms)
 
 
 def propagate(found: Found, relations: Sequence[Atom], steps: int = MOST_STEPS) -> bool:

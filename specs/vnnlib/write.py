@@ -48,7 +48,7 @@ def format_query(query: Query) -> str:
     ----------
     query : Query
         Read back it is the same, if its points are in the order of their first use, its terms in
-        ascending order, and no coefficient is 0.
+        ascending order, no coefficient is 0, and every case may be met by some input.
 
     Raises
     ------

@@ -90,6 +90,12 @@ def test_what_does_not_follow_is_refused(asserted, named, narrow):
     [
         "(<= 0 X[0] 1) (<= 2 X[1]) (<= X[1] X[0])",
         "(< X[0] X[1]) (<= 1 X[1] 1) (<= 1 X[0])",
+        "(< X[0] X[1]) (< X[1] X[0]) (<= 0 X[0] 1)",
+        "(<= 0 X[0] X[1] 1) (> X[0] X[1])",
+        "(<= 1 X[0] X[1] (- X[0] 1e-9))",
+        "(== X[0] 0.1) (> X[0] 0.1)",
+        "(!= X[0] X[0])",
+        "(<= (+ X[0] X[1]) 1) (<= (- X[0] X[1]) 1) (> X[0] 1)",
         "(>= X[0] 1) (<= X[0] 0)",
         "(< 1 0)",
         "(or (and (>= X[0] 1) (<= X[0] 0)) false)",
@@ -107,7 +113,7 @@ def test_no_point_is_lost(seed, narrow):
     chance = random.Random(seed)
     grid = [Fraction(i, 4) for i in range(-9, 10)]
     read = met = 0
-    for _ in range(120):
+    for _ in range(80):
         base = [[chance.choice(grid) for _ in range(2)] for _ in range(2)]
         flat = dict(zip(INPUTS, (*base[0], *base[1]), strict=True))
         known = {name.replace("[", "@").replace("]", ""): x for name, x in flat.items()}
@@ -144,15 +150,15 @@ def test_no_point_is_lost(seed, narrow):
             assert holds(query, points, scores) == direct, text
             assert direct or attempt > 0
             met += direct
-    assert read > 50
-    assert met > 300
+    assert read > 30
+    assert met > 200
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_relations_bound_what_a_linear_programme_bounds(seed, narrow):
     chance = random.Random(seed)
-    known = [0, 0]
-    for _ in range(150):
+    known, empty = [0, 0], 0
+    for _ in range(70):
         rows = [[chance.randrange(-2, 3) for _ in range(4)] for _ in range(chance.randrange(3, 9))]
         right = [chance.randrange(-2, 5) for _ in rows]
         text = "\n".join(
@@ -166,7 +172,10 @@ def test_relations_bound_what_a_linear_programme_bounds(seed, narrow):
             for i in range(4)
             for sign in (1, -1)
         ]
-        if any(each.status not in {0, 3} for each in solved):
+        if linprog(np.zeros(4), A_ub=rows, b_ub=right, bounds=(None, None)).status == 2:
+            # No point meets them all.
+            assert box_of(text, narrow)[1].cases == ()
+            empty += 1
             continue
         bounded = all(each.status == 0 for each in solved)
         known[bounded] += 1
@@ -180,7 +189,7 @@ def test_relations_bound_what_a_linear_programme_bounds(seed, narrow):
             low, high = ends[name]
             assert low <= solved[2 * i].fun + 1e-6
             assert high >= -solved[2 * i + 1].fun - 1e-6
-    assert min(known) > 5
+    assert min(*known, empty) > 2
 
 
 def at_least(terms, constant, *, strict=False):
@@ -218,7 +227,7 @@ def test_many_long_relations_end_soon(narrow):
         f"(vnnlib-version <2.0>)(declare-network f (declare-input X real [{count}])"
         "(declare-output Y real [2]))"
         + "".join(f"(assert (<= -1 {name} 1))" for name in names)
-        + "".join(f"(assert (<= (+ {' '.join(names[i:])}) {i}.5))" for i in range(100))
+        + "".join(f"(assert (<= (+ {' '.join(names[i:])}) {i}.5))" for i in range(60))
     )
     problem = parse_problem(text)
     started = time.process_time()
@@ -228,9 +237,37 @@ def test_many_long_relations_end_soon(narrow):
         if not isinstance(part, Atom):
             for atom in part.parts:
                 bounds.tighten(atom)
-    assert len(atoms) == 100
+    assert len(atoms) == 60
     assert propagate(bounds.found, atoms)
     assert time.process_time() - started < 20
+
+
+@pytest.mark.parametrize(
+    "asserted",
+    [
+        "(<= 0 X[0] X[1] 1) (>= X[0] X[1])",
+        "(<= 0 X[0] X[1] 1) (> X[0] (- X[1] 1e-300))",
+        "(<= (+ X[0] X[1]) 1) (<= (- X[0] X[1]) 1) (>= X[0] 1) (<= 0 X[1])",
+        "(== X[0] 0.1) (>= X[0] 0.1) (<= 0 X[1] 1)",
+        "(<= 0 X[0] 1) (<= 0 X[1] 1) (or (< X[0] X[1]) (< X[1] X[0]))",
+        "(<= 0 X[0] 1) (== X[1] (* 1e-320 X[0]))",
+        "(<= 0 X[0] 1) (== (* 1e-320 X[1]) (* 1e-320 X[0]))",
+        "(<= 0 X[0] 1e-320) (== X[1] X[0])",
+    ],
+)
+def test_what_some_point_meets_stays(asserted, narrow):
+    _, query = box_of(f"(assert (and (<= 0 A[0] A[1] 1) {asserted}))", narrow)
+    assert query.cases
+
+
+def test_many_cases_with_relations_end_soon(narrow):
+    parts = [f"(and (<= X[0] {i}.5) (<= X[1] (+ X[0] {i})) (>= X[1] {-i}.5))" for i in range(4000)]
+    text = f"(assert (and (<= 0 A[0] A[1] 1) (<= 0 X[0]) (or {' '.join(parts)})))"
+    started = time.process_time()
+    ends, query = box_of(text, narrow)
+    assert ends["X[1]"] == (-3999.5, 2 * 3999 + 0.5)
+    assert len(query.cases) == 4000
+    assert time.process_time() - started < 30
 
 
 def test_huge_and_tiny_numbers_lose_nothing(narrow):

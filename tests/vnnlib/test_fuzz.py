@@ -3,16 +3,21 @@
 import random
 import re
 import time
+from fractions import Fraction
 
 import pytest
 
 from leaveout.errors import LeaveoutError
 from leaveout.specs.vnnlib import parse_problem, query_of
+from leaveout.specs.vnnlib.bounds import Bounds
+from leaveout.specs.vnnlib.cases import conjuncts
+from leaveout.specs.vnnlib.formula import Place
 
 ALPHABET = " \n\t\r\0\"'#()[]{},:;=<>!+-*/.&|%\\_09aexXY\x1b\u00a0é網\ud800"
 ODD = [
     *("(", "(and", "(or", "((", ")", "(not", "1e999999999", "1e-400", "9" * 400, "0." + "0" * 400),
     *("X_99999999", "X[999999]", "[-1]", "[1.5]", "Int", "int8", "float64", "Real", "complex64"),
+    *("(=> true", "(<= 0 X[0]", "X[0]", "1e-5", "=", "distinct", "/", "initialized", "[]", "<2.1>"),
     *("(equal-to f)", "(isomorphic-to g)", "(declare-hidden H real [1] \"h\")", "<3.0>", "true"),
 ]  # fmt: skip
 ROUNDS = 5
@@ -80,6 +85,16 @@ def test_damaged_queries(seed, queries, network):
         "; " * 100_000,
         "(vnnlib-version <2.0>)" + "(assert (and " * 150 + "[" * 100_000,
         "(vnnlib-version <2.0>)" + "(declare-network f " * 150,
+        "(assert " + "(not (and (<= X_0 X_1) " * 90 + "true" + "))" * 90 + ")",
+        "(assert " + "(=> (<= X_0 X_1) " * 150 + "true" + ")" * 150 + ")",
+        "(assert (<= " + "X_0 X_1 " * 50_000 + "))",
+        "(assert (and " + "(<= X_0 (* 0.999 X_1)) (<= X_1 (* 0.999 X_0)) " * 20_000 + "))",
+        "(assert (or " + "(and (<= X_0 (* 2 X_1)) (<= X_1 (* 2 X_0))) " * 9_000 + "))",
+        "(assert (<= (+ " + "1e400 X_0 " * 20_000 + ") X_1))",
+        "X" * 1_000_000 + "[",
+        ("X" + " " * 1000) * 1000,
+        "X[" * 100_000,
+        "(assert (<= 0 " + "".join(f"(* {i} X_0) (/ X_1 {i + 1}) " for i in range(9000)) + "))",
     ],
 )
 def test_large_and_odd_texts_do_not_hang(text, narrow):
@@ -89,6 +104,26 @@ def test_large_and_odd_texts_do_not_hang(text, narrow):
         with pytest.raises(LeaveoutError):
             query_of(parse_problem(whole), [narrow])
     assert time.process_time() - started < 60
+
+
+def test_a_ring_of_relations_is_followed_soon():
+    count = 3000
+    names = [f"X[{i}]" for i in range(count)]
+    ring = " ".join(
+        f"(<= {a} (+ {b} 0.001))" for a, b in zip(names, [*names[1:], names[0]], strict=True)
+    )
+    text = (
+        f"(vnnlib-version <2.0>)(declare-network f (declare-input X real [{count}])"
+        f"(declare-output Y real [2]))(assert (and (<= 0 X[7] 1) {ring}))"
+    )
+    atoms, _ = conjuncts(parse_problem(text).formula)
+    started = time.process_time()
+    bounds = Bounds()
+    relations = [atom for atom in atoms if not bounds.tighten(atom)]
+    assert bounds.follow(relations, ())
+    assert len(bounds.found) == 2 * count
+    assert bounds.largest(Place(False, 0, 8)) == Fraction(1) + Fraction(count - 1, 1000)
+    assert time.process_time() - started < 20
 
 
 def test_an_image_sized_query_is_read_soon():

@@ -70,8 +70,16 @@ def queries(draw):
 @given(queries())
 def test_read_back_it_is_the_same(query):
     text = format_query(query)
-    again = query_of(parse_problem(text), [a.network for a in query.applications]).query
-    assert again.cases == query.cases
+    nets = [a.network for a in query.applications]
+    again = query_of(parse_problem(text), nets).query
+    kept = list(again.cases)
+    for case in query.cases:
+        if kept and case == kept[0]:
+            kept.pop(0)
+        else:
+            # No input meets it.
+            assert any(not condition.form.scores for condition in case)
+    assert not kept
     assert [(a.network, a.point) for a in again.applications] == [
         (a.network, a.point) for a in query.applications
     ]
@@ -81,7 +89,10 @@ def test_read_back_it_is_the_same(query):
     for ours, theirs in zip(again.points, query.points, strict=True):
         assert ours.lower.tolist() == theirs.lower.tolist()
         assert ours.upper.tolist() == theirs.upper.tolist()
-    assert format_query(again) == text
+    if again.cases == query.cases:
+        assert format_query(again) == text
+    once_more = query_of(parse_problem(format_query(again)), nets).query
+    assert once_more.cases == again.cases
 
 
 @pytest.mark.parametrize("name", ["acas_1", "acas_2", "acas_6", "smt", "one", "two"])
