@@ -32,9 +32,9 @@ app = typer.Typer(
     epilog="Exit status: 0 all proved, 1 something refuted, 3 something unknown, 2 bad input, "
     "4 an error of leaveout itself (LEAVEOUT_DEBUG=1 in the environment shows where).",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 

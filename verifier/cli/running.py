@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -12,6 +13,9 @@ from leaveout.exit_codes import ExitCode
 
 __all__ = ["run_application"]
 
+_ASKED = "_LEAVEOUT_COMPLETE"
+_TOLD = frozenset({"--install-completion", "--show-completion"})
+
 
 def run_application(application: typer.Typer, arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status.
@@ -19,7 +23,9 @@ def run_application(application: typer.Typer, arguments: Sequence[str] | None = 
     Every error a user can cause is one message on standard error; any other is raised.
     """
     try:
-        code = typer.main.get_command(application).main(args=arguments, standalone_mode=False)
+        code = typer.main.get_command(application).main(
+            args=arguments, prog_name=application.info.name, standalone_mode=False
+        )
     except LeaveoutError as error:
         sys.stderr.write(f"leaveout: {error}\n")
         return error.exit_code
@@ -31,4 +37,14 @@ def run_application(application: typer.Typer, arguments: Sequence[str] | None = 
             name = getattr(getattr(error, "ctx", None), "command_path", "leaveout")
             sys.stderr.write(f"leaveout: {message}; see {name} --help\n")
         return ExitCode.BAD_INPUT
+    except SystemExit as error:
+        if not _completes(sys.argv[1:] if arguments is None else arguments):
+            raise
+        # How the shell's questions end; nothing is decided then.
+        return int(error.code or 0)
     return int(code or 0)
+
+
+def _completes(arguments: Sequence[str]) -> bool:
+    """Whether a shell asks how a command line may go on, or is to be told how to ask."""
+    return _ASKED in os.environ or not _TOLD.isdisjoint(arguments)
