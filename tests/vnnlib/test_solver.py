@@ -9,6 +9,8 @@ from leaveout.verifier.cli import run as run_leaveout
 from leaveout.verifier.cli.solver import run_solver
 from leaveout.version import VERSION
 
+from support import networks
+
 QUERY = """\
 (vnnlib-version <2.0>)
 (declare-network f
@@ -182,3 +184,22 @@ def test_hidden_nodes_leave_no_certificate(folder, capsys):
     assert run_leaveout(given) == 2
     assert "leave --certificate out" in capsys.readouterr().err
     assert not (folder / "c.cert").exists()
+
+
+def test_one_output_leaves_a_certificate(tmp_path, capsys, monkeypatch):
+    onnx.save(networks.dense(np.random.default_rng(0), (2, 4, 1)), tmp_path / "one.onnx")
+    text = (
+        "(vnnlib-version <2.0>)(declare-network f (declare-input X float32 [2])"
+        "(declare-output Y float32 []))(assert (and (<= 0 X[0] X[1] 1) (>= Y 0)))"
+    )
+    (tmp_path / "q.vnnlib").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    given = ["vnnlib", "q.vnnlib", "--network", "one.onnx", "--certificate", "q.cert"]
+    assert run_leaveout(given) == 0
+    assert capsys.readouterr().out == "unsat\n"
+    assert run_leaveout(["check", "q.cert"]) == 0
+    told = capsys.readouterr().out
+    assert "accepted" in told
+    # What relates the inputs is a part of the claim, and what follows of it the range.
+    assert "-x[0] + x[1] >= 0" in told
+    assert "feature 0 is in [0, 1]" in told
