@@ -202,4 +202,4 @@ def test_one_output_leaves_a_certificate(tmp_path, capsys, monkeypatch):
     assert "accepted" in told
     # What relates the inputs is a part of the claim, and what follows of it the range.
     assert "-x[0] + x[1] >= 0" in told
-    assert "feature 0 is in [0, 1]" in told
+    assert "features 0-1 are in [0, 1]" in told
