@@ -34,7 +34,7 @@ _FEW = 16
 """Sets of at most this many members are taken apart at once."""
 
 
-_STUCK = 4
+_HINTED = 4
 """Nodes that cannot be split any further to keep as hints: there the value is to be found."""
 
 
@@ -111,7 +111,7 @@ class Explorer:
         self.records: list[Record] | None = None
         self.bounded = 0
         self.unresolved = -math.inf
-        self.stuck: list[Node] = []
+        self.unresolved_nodes: list[Node] = []
         self.closed = np.full(space.count, -math.inf)
         self.bound_rounding = bound_rounding
         self._names = itertools.count(first, stride)
@@ -203,7 +203,9 @@ class Explorer:
                 # Every phase is settled and every input narrow: the value is a leak's own, but
                 # for what float32 rounding hides.
                 self.unresolved = max(self.unresolved, node.value)
-                self.stuck = heapq.nlargest(_STUCK, [*self.stuck, node], lambda each: each.value)
+                self.unresolved_nodes = heapq.nlargest(
+                    _HINTED, [*self.unresolved_nodes, node], lambda each: each.value
+                )
                 self._settle(node)
                 continue
             if splits[0].kind == "members":

@@ -281,7 +281,7 @@ class Worker:
         if self.explorer.records is not None:
             self.explorer.records = []
         hints = []
-        for node in [*self.explorer.stuck, *self.explorer.urgent(_HINTS)]:
+        for node in [*self.explorer.unresolved_nodes, *self.explorer.urgent(_HINTS)]:
             point = (node.lower + node.upper) / 2 + self.space.origin
             hints.append(Hint(point, int(node.members[0]), node.case, node.value))
         number = self._last.number + 1 if self._last else 0
