@@ -291,6 +291,13 @@ def _cases() -> tuple[Case, ...]:
         Case("relu", relu, peak, needs=INTEGER),
         Case("narrow rows between twin networks", twins, twin_peak, needs=INTEGER),
         Case(
+            "the same, not simplified first",
+            twins,
+            twin_peak,
+            settings=Settings(time_limit=30.0, presolve=False),
+            needs=INTEGER,
+        ),
+        Case(
             "time limit",
             _cap_set(),
             20.0,
