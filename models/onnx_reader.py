@@ -13,7 +13,7 @@ from leaveout.errors import ModelError
 from leaveout.models.extent import LARGEST, Extent
 from leaveout.models.flaws import first_flaw
 from leaveout.models.graph import Graph, Node
-from leaveout.models.onnx_operators import OPERATORS, UnsupportedError, Use
+from leaveout.models.onnx_operators import OPERATORS
 from leaveout.models.onnx_signature import (
     DOMAINS,
     MOST_AXES,
@@ -21,11 +21,15 @@ from leaveout.models.onnx_signature import (
     only_output,
     opset_of,
 )
+from leaveout.models.onnx_use import UnsupportedError, Use
 from leaveout.models.onnx_values import initial_values
 from leaveout.models.operators import Affine, Shape
 from leaveout.models.rewrites import REWRITES, Draft, Rewrite, rewritten
 
 __all__ = ["read_graph"]
+
+SEVERAL = {"Split"}
+"""Operators of which every output is read."""
 
 
 def read_graph(model: onnx.ModelProto, where: str) -> Graph:
@@ -132,8 +136,12 @@ class _Reader:
                 found = "it computes on constants only; simplify the model before exporting it"
             if not use.variables or proto.op_type not in OPERATORS:
                 raise UnsupportedError(found)
-            operator = OPERATORS[proto.op_type].operator(use)
-            self.add(Node(proto.name or proto.output[0], operator, use.variables, proto.output[0]))
+            name = proto.name or proto.output[0]
+            operators = OPERATORS[proto.op_type].operators(use)
+            # Where it gives one, others are left out, and are not used.
+            for operator, output in zip(operators, proto.output, strict=False):
+                if output:
+                    self.add(Node(name, operator, use.variables, output))
         elif found.ending is not None:
             self.output = found.ending.scores
             self.notes.append(found.ending.note)
@@ -167,13 +175,13 @@ class _Reader:
             line = (str(error).strip().splitlines() or ["damaged"])[0]
             raise UnsupportedError(f"not as opset {self.opset} has it: {line}") from None
         first, *others = proto.output
-        if not first:
+        if not first and proto.op_type not in SEVERAL:
             raise UnsupportedError("its first output has no name")
         for output in proto.output:
             if output and (output in self.shapes or output in self.constant_shapes):
                 raise UnsupportedError(f"another node, or an initialiser, gives {output!r} too")
         for output in others:
-            if output and output in self.used:
+            if output and output in self.used and proto.op_type not in SEVERAL:
                 raise UnsupportedError(f"its output {output!r} is used; only the first may be")
 
     def add(self, node: Node) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Container
 import onnx
 
 from leaveout.errors import ModelError
-from leaveout.models.onnx_operators import OPSETS
+from leaveout.models.onnx_use import OPSETS
 from leaveout.models.operators import Shape
 
 __all__ = ["DOMAINS", "MOST_AXES", "dimensions", "only_input", "only_output", "opset_of"]

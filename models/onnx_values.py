@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
 from leaveout.errors import ModelError
-from leaveout.models.onnx_operators import UnsupportedError, attributes_of
+from leaveout.models.onnx_use import UnsupportedError, attributes_of
 
 __all__ = ["constant_value", "initial_values", "read_parameters", "refuse_other_files"]
 

@@ -112,11 +112,12 @@ class _Constants:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """One node of the file.
+    """One output of a node of the file.
 
     Attributes
     ----------
     proto : onnx.NodeProto
+    output : str
     nodes : tuple of Node
         What it was read as, the last of which gives its output; none where it gives a constant.
     variable : tuple of int
@@ -124,12 +125,9 @@ class _Part:
     """
 
     proto: onnx.NodeProto
+    output: str
     nodes: tuple[Node, ...]
     variable: tuple[int, ...]
-
-    @property
-    def output(self) -> str:
-        return str(self.proto.output[0])
 
     @property
     def direct(self) -> bool:
@@ -150,12 +148,12 @@ class _Part:
         """
         if not self.direct:
             position = list(self.proto.input).index(self.proto.input[position])
-        return f"{self.output}/{position}"
+        return f"{next(filter(None, self.proto.output))}/{position}"
 
 
 def _parts(model: onnx.ModelProto, graph: Graph) -> Iterator[_Part]:
     """Yield the nodes of the file that were read; what is left out at the end was not."""
-    named = {proto.output[0] for proto in model.graph.node}
+    named = {output for proto in model.graph.node for output in proto.output}
     read: dict[str, tuple[Node, ...]] = {}
     waiting: list[Node] = []
     for node in graph.nodes:
@@ -165,9 +163,10 @@ def _parts(model: onnx.ModelProto, graph: Graph) -> Iterator[_Part]:
             waiting = []
     variable = {graph.input, *read}
     for proto in model.graph.node:
-        if proto.output[0] in graph.shapes:
-            positions = tuple(i for i, name in enumerate(proto.input) if name in variable)
-            yield _Part(proto, read.get(proto.output[0], ()), positions)
+        positions = tuple(i for i, name in enumerate(proto.input) if name in variable)
+        for output in proto.output:
+            if output in graph.shapes:
+                yield _Part(proto, output, read.get(output, ()), positions)
 
 
 def _apart(
@@ -179,15 +178,20 @@ def _apart(
     del apart.graph.input[:], apart.graph.output[:], apart.graph.value_info[:], apart.graph.node[:]
     known = {item.name for item in model.graph.initializer}
     apart.graph.input.extend(item for item in model.graph.input if item.name in known)
+    copied: list[str] = []
     for part in parts:
-        copy = apart.graph.node.add()
-        copy.CopyFrom(part.proto)
-        for position in part.variable:
-            copy.input[position] = part.fresh(position)
-        apart.graph.input.extend(
-            helper.make_tensor_value_info(fresh, TensorProto.FLOAT, [batch, *graph.shapes[name]])
-            for fresh, name in part.fed.items()
-        )
+        if list(part.proto.output) != copied:
+            copied = list(part.proto.output)
+            copy = apart.graph.node.add()
+            copy.CopyFrom(part.proto)
+            for position in part.variable:
+                copy.input[position] = part.fresh(position)
+            apart.graph.input.extend(
+                helper.make_tensor_value_info(
+                    fresh, TensorProto.FLOAT, [batch, *graph.shapes[name]]
+                )
+                for fresh, name in part.fed.items()
+            )
         if part.nodes:
             apart.graph.output.append(
                 helper.make_tensor_value_info(part.output, TensorProto.FLOAT, None)

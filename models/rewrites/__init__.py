@@ -5,6 +5,18 @@ from leaveout.models.rewrites.base import Draft, Ending, Rewrite, Rewritten, rew
 from leaveout.models.rewrites.constants import ConstantCopy, ConstantNode, ConstantTranspose
 from leaveout.models.rewrites.copies import CastToItself, ReshapeWithoutZeros
 from leaveout.models.rewrites.endings import FinalLogSoftmax, FinalSoftmax
+from leaveout.models.rewrites.joining import Concatenation
+from leaveout.models.rewrites.piecewise import (
+    Absolute,
+    Clipping,
+    HardSigmoid,
+    Largest,
+    LeakyRelu,
+    Slopes,
+    Smallest,
+    Total,
+)
+from leaveout.models.rewrites.pooling import GlobalMaxPool, MaxPool, ReduceMax, ReduceMin
 
 __all__ = ["REWRITES", "Draft", "Ending", "Rewrite", "Rewritten", "rewritten"]
 
@@ -17,5 +29,18 @@ REWRITES: tuple[Rewrite, ...] = (
     CastToItself(),
     ReshapeWithoutZeros(),
     Negation(),
+    LeakyRelu(),
+    Slopes(),
+    Absolute(),
+    Clipping(),
+    HardSigmoid(),
+    Largest(),
+    Smallest(),
+    Total(),
+    MaxPool(),
+    GlobalMaxPool(),
+    ReduceMax(),
+    ReduceMin(),
+    Concatenation(),
 )
 """Those that the reader applies; of one operator the first that fits."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from leaveout.models.onnx_attributes import Accepted
-from leaveout.models.onnx_operators import Kind, UnsupportedError, Use, why_not
+from leaveout.models.onnx_use import Kind, UnsupportedError, Use, why_not
 
 __all__ = ["Draft", "Ending", "Rewrite", "Rewritten", "rewritten"]
 
@@ -159,7 +159,7 @@ class Rewrite(ABC):
     operator : str
         ONNX's type.
     inputs : tuple of str
-        Kind of each input it may have, as of `leaveout.models.onnx_operators.Modelled`.
+        Kind of each input it may have, as of `leaveout.models.onnx_use.Modelled`.
     attributes : mapping of str to Accepted
         Those that it models, and with which values. A node with others is not rewritten: it is
         refused by name, or left to the table of operators that are modelled.

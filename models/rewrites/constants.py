@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from leaveout.models.onnx_attributes import ANY, accepting
-from leaveout.models.onnx_operators import UnsupportedError, Use
+from leaveout.models.onnx_use import UnsupportedError, Use
 from leaveout.models.onnx_values import constant_value
 from leaveout.models.rewrites.base import Draft, Rewrite
 

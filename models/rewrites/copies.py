@@ -6,7 +6,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from leaveout.models.onnx_attributes import ANY, FLAG, accepting, only
-from leaveout.models.onnx_operators import UnsupportedError, Use
+from leaveout.models.onnx_use import UnsupportedError, Use
 from leaveout.models.rewrites.base import Draft, Rewrite
 
 __all__ = ["CastToItself", "ReshapeWithoutZeros"]

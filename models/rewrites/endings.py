@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leaveout.models.onnx_attributes import ANY, accepting
-from leaveout.models.onnx_operators import UnsupportedError, Use
+from leaveout.models.onnx_use import UnsupportedError, Use
 from leaveout.models.rewrites.base import Draft, Ending, Rewrite
 
 __all__ = ["FinalLogSoftmax", "FinalSoftmax"]

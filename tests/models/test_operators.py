@@ -16,7 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from leaveout.errors import ModelError
 from leaveout.models import load_network
-from leaveout.models.onnx_operators import OPERATORS, OPSETS
+from leaveout.models.onnx_operators import OPERATORS
+from leaveout.models.onnx_use import OPSETS
 from leaveout.models.rewrites import REWRITES
 
 F32 = np.float32

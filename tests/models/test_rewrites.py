@@ -14,7 +14,7 @@ from leaveout.errors import ModelError
 from leaveout.models import load_network, lower, onnx_reader
 from leaveout.models.onnx_attributes import ANY, FINITE, accepting, only
 from leaveout.models.onnx_file import check_against_onnxruntime, network_from
-from leaveout.models.onnx_operators import UnsupportedError
+from leaveout.models.onnx_use import UnsupportedError
 from leaveout.models.replay import session
 from leaveout.models.rewrites import REWRITES, Rewrite
 
