@@ -83,7 +83,7 @@ class Network:
     def runner(self, parameters: Mapping[str, NDArray[np.floating]] | None = None) -> Runner:
         """Return this network, or one with other parameter values, in onnxruntime."""
         model = self.model if parameters is None else with_parameters(self.model, parameters)
-        return Runner(model, self.graph.output, self.graph.input_shape, self.source)
+        return Runner(model, self.graph, self.source)
 
 
 def load_network(path: Path | str) -> Network:

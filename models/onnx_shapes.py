@@ -26,6 +26,8 @@ def reshape(use: Use) -> Operator:
     listed = use.integers(1, "shape") or []
     # The size of the batch, computed of a shape: 0 in front keeps it too.
     shape = [0 if n == BATCH else n for n in listed[:1]] + listed[1:]
+    if shape in ([0], [-1]) and math.prod(use.shape) == 1:
+        return Reshape(())
     mixes = UnsupportedError(f"re-shaping to {shape} mixes the samples of a batch")
     if min(shape, default=0) < -1 or shape.count(-1) > 1:
         raise UnsupportedError(f"{shape} is no shape")

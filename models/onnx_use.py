@@ -75,6 +75,8 @@ class Use:
         Values of the constant tensors; NaN where they are parameters, which differ over members.
     alone : bool
         Whether the model takes one sample at a time, so that the batch axis is 1.
+    bare : bool
+        Whether its variable inputs have no batch axis.
     """
 
     proto: onnx.NodeProto
@@ -82,6 +84,7 @@ class Use:
     shapes: Mapping[str, Shape]
     values: Mapping[str, NDArray[Any]]
     alone: bool
+    bare: bool = False
 
     @property
     def variables(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +77,7 @@ def check_operators(
         return
     constants = _Constants.of(graph, parameters)
     (item,) = (each for each in model.graph.input if each.name == graph.input)
-    alone = dimensions(item)[0] == 1
+    alone = graph.input in graph.bare or dimensions(item)[0] == 1
     parts = list(_parts(model, graph))
     feeds = {
         fresh: _samples(rng, graph.shapes[name])
@@ -87,7 +87,13 @@ def check_operators(
     read = [part for part in parts if part.nodes]
     apart = _apart(model, graph, parts, 1 if alone else "batch")
     running = session(apart, source, optimised=False)
-    results = _run(running, [part.output for part in read], feeds, alone, source)
+    bare = {
+        name
+        for part in parts
+        for name in (*(f for f, of in part.fed.items() if of in graph.bare), part.output)
+        if name != part.output or name in graph.bare
+    }
+    results = _run(running, [part.output for part in read], feeds, bare, alone, source)
     for part, found in zip(read, results, strict=True):
         if not _compare(part, feeds, found, constants, graph.shapes):
             kinds = " and ".join(dict.fromkeys(type(each.operator).__name__ for each in part.nodes))
@@ -188,7 +194,9 @@ def _apart(
                 copy.input[position] = part.fresh(position)
             apart.graph.input.extend(
                 helper.make_tensor_value_info(
-                    fresh, TensorProto.FLOAT, [batch, *graph.shapes[name]]
+                    fresh,
+                    TensorProto.FLOAT,
+                    [*([] if name in graph.bare else [batch]), *graph.shapes[name]],
                 )
                 for fresh, name in part.fed.items()
             )
@@ -216,16 +224,23 @@ def _run(
     running: onnxruntime.InferenceSession,
     names: list[str],
     feeds: Mapping[str, NDArray[np.float32]],
+    bare: Set[str],
     alone: bool,
     source: str,
 ) -> list[NDArray[np.float32]]:
     count = len(next(iter(feeds.values())))
     rows = [slice(i, i + 1) for i in range(count)] if alone else [slice(None)]
     try:
-        runs = [running.run(names, {k: v[row] for k, v in feeds.items()}) for row in rows]
+        runs = [
+            running.run(names, {k: v[row][0] if k in bare else v[row] for k, v in feeds.items()})
+            for row in rows
+        ]
     except Exception as error:
         raise ModelError(f"{source}: onnxruntime cannot run the model: {one_line(error)}") from None
-    return [np.concatenate([run[i] for run in runs]) for i in range(len(names))]
+    return [
+        np.concatenate([run[i][None] if name in bare else run[i] for run in runs])
+        for i, name in enumerate(names)
+    ]
 
 
 def _compare(

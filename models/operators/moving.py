@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from leaveout.models.operators.base import Affine, Constants, Floats, Shape, Shapes
 
-__all__ = ["Place", "Take"]
+__all__ = ["BesideZero", "Place", "Take"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,25 @@ class Take(Affine):
             raise ValueError(f"it picks a place outside the {shape[at]} along axis {self.axis}")
         count = () if self.single else (len(self.places),)
         return (*shape[:at], *count, *shape[at + 1 :])
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`."""
+        return 0
+
+
+@dataclass(frozen=True)
+class BesideZero(Affine):
+    """Of one number two scores: 0 and the number."""
+
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """See `Affine.apply`."""
+        return np.pad(values.reshape(*values.shape[:2], 1), ((0, 0), (0, 0), (1, 0)))
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        if math.prod(shape) != 1:
+            raise ValueError(f"{['batch', *shape]} is not one number")
+        return (2,)
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
         """See `Affine.roundings`."""

@@ -1,10 +1,10 @@
 """ONNX operators that are others in disguise, one small class each."""
 
 from leaveout.models.rewrites.arithmetic import Negation
-from leaveout.models.rewrites.base import Draft, Ending, Rewrite, Rewritten, rewritten
-from leaveout.models.rewrites.constants import ConstantCopy, ConstantNode, ConstantTranspose
+from leaveout.models.rewrites.base import Draft, Ending, Last, Rewrite, Rewritten, rewritten
+from leaveout.models.rewrites.constants import ConstantCopy, ConstantNode, ConstantReshape, ConstantTranspose, ShapeOf, SizeOf
 from leaveout.models.rewrites.copies import CastToItself, ReshapeWithoutZeros
-from leaveout.models.rewrites.endings import FinalLogSoftmax, FinalSoftmax
+from leaveout.models.rewrites.endings import FinalLogSoftmax, FinalSigmoid, FinalSoftmax
 from leaveout.models.rewrites.joining import Concatenation
 from leaveout.models.rewrites.piecewise import (
     Absolute,
@@ -18,14 +18,18 @@ from leaveout.models.rewrites.piecewise import (
 )
 from leaveout.models.rewrites.pooling import GlobalMaxPool, MaxPool, ReduceMax, ReduceMin
 
-__all__ = ["REWRITES", "Draft", "Ending", "Rewrite", "Rewritten", "rewritten"]
+__all__ = ["REWRITES", "Draft", "Ending", "Last", "Rewrite", "Rewritten", "rewritten"]
 
 REWRITES: tuple[Rewrite, ...] = (
     ConstantNode(),
     ConstantCopy(),
     ConstantTranspose(),
+    *(ConstantReshape(kind) for kind in ("Flatten", "Reshape", "Squeeze", "Unsqueeze")),
+    ShapeOf(),
+    SizeOf(),
     FinalSoftmax(),
     FinalLogSoftmax(),
+    FinalSigmoid(),
     CastToItself(),
     ReshapeWithoutZeros(),
     Negation(),

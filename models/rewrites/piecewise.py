@@ -143,12 +143,15 @@ class _Many(Rewrite):
 
     def visit(self, use: Use, draft: Draft) -> str:
         """See `Rewrite.visit`."""
-        fixed = [name for name in use.proto.input if name not in use.shapes]
-        # A variable one first, so that no two constants meet.
-        found, *others = [*use.variables, *fixed]
+        found, *others = self.ordered(use)
         for name in others:
             found = self.both(draft, found, name)
-        return found
+        return draft("Identity", found) if not others else found
+
+    def ordered(self, use: Use) -> list[str]:
+        """Order the inputs: a variable one first, so that no two constants meet."""
+        fixed = [name for name in use.proto.input if name not in use.shapes]
+        return [*use.variables, *fixed]
 
     def both(self, draft: Draft, first: str, second: str) -> str:
         """Write the operator of two."""
@@ -176,9 +179,15 @@ class Smallest(_Many):
 
 
 class Total(_Many):
-    """Sum of several tensors, as Add."""
+    """Sum of several tensors: Add of two, in the order in which a runtime rounds."""
 
     operator = "Sum"
+
+    def ordered(self, use: Use) -> list[str]:
+        """See `_Many.ordered`: the order stays."""
+        if not any(name in use.shapes for name in use.proto.input[:2]):
+            raise UnsupportedError("it begins with two constants; add them up first")
+        return list(use.proto.input)
 
     def both(self, draft: Draft, first: str, second: str) -> str:
         """See `_Many.both`."""
