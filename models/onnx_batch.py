@@ -12,8 +12,31 @@ from leaveout.models.operators.shape import Identity, Reshape
 __all__ = ["batch_axis"]
 
 _ALIKE = frozenset(
-    "Abs Add Cast Clip Div Dropout HardSigmoid Identity LeakyRelu LogSoftmax MatMul Max Min Mul Neg "
-    "PRelu Relu Shape Sigmoid Size Softmax Sub Sum".split()
+    [
+        "Abs",
+        "Add",
+        "Cast",
+        "Clip",
+        "Div",
+        "Dropout",
+        "HardSigmoid",
+        "Identity",
+        "LeakyRelu",
+        "LogSoftmax",
+        "MatMul",
+        "Max",
+        "Min",
+        "Mul",
+        "Neg",
+        "PRelu",
+        "Relu",
+        "Shape",
+        "Sigmoid",
+        "Size",
+        "Softmax",
+        "Sub",
+        "Sum",
+    ]
 )
 """Operators that mean the same for each sample without a batch axis."""
 

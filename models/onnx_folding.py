@@ -17,15 +17,82 @@ from leaveout.models.replay import one_line, session
 __all__ = ["FOLDED", "folded"]
 
 FOLDED = frozenset(
-    "Abs Add And Cast Ceil Concat ConstantOfShape Div Equal Exp Expand EyeLike Flatten Floor Gather "
-    "GatherElements GatherND Greater GreaterOrEqual Identity Less LessOrEqual Log MatMul Max Min "
-    "Mod Mul Neg NonZero Not Or Pad Pow Range Reciprocal ReduceMax ReduceMean ReduceMin ReduceProd "
-    "ReduceSum Reshape Round ScatterND Shape Sign Size Slice Split Sqrt Squeeze Sub Tile Transpose "
-    "Trilu Unsqueeze Where".split()
+    [
+        "Abs",
+        "Add",
+        "And",
+        "Cast",
+        "Ceil",
+        "Concat",
+        "ConstantOfShape",
+        "Div",
+        "Equal",
+        "Exp",
+        "Expand",
+        "EyeLike",
+        "Flatten",
+        "Floor",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Greater",
+        "GreaterOrEqual",
+        "Identity",
+        "Less",
+        "LessOrEqual",
+        "Log",
+        "MatMul",
+        "Max",
+        "Min",
+        "Mod",
+        "Mul",
+        "Neg",
+        "NonZero",
+        "Not",
+        "Or",
+        "Pad",
+        "Pow",
+        "Range",
+        "Reciprocal",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "ReduceProd",
+        "ReduceSum",
+        "Reshape",
+        "Round",
+        "ScatterND",
+        "Shape",
+        "Sign",
+        "Size",
+        "Slice",
+        "Split",
+        "Sqrt",
+        "Squeeze",
+        "Sub",
+        "Tile",
+        "Transpose",
+        "Trilu",
+        "Unsqueeze",
+        "Where",
+    ]
 )
 """Operators that may compute on constants: of what they are given alone, the same at every run."""
 
-_MOVES = frozenset("Cast Concat Flatten Gather Identity Reshape Slice Split Squeeze Unsqueeze".split())
+_MOVES = frozenset(
+    [
+        "Cast",
+        "Concat",
+        "Flatten",
+        "Gather",
+        "Identity",
+        "Reshape",
+        "Slice",
+        "Split",
+        "Squeeze",
+        "Unsqueeze",
+    ]
+)
 """Those of them that only move whole numbers."""
 
 _LARGEST = 2**26
@@ -61,7 +128,7 @@ def folded(
     """
     given = {name: values[name] for name in proto.input if name}
     if any(_holds_batch(value) for value in given.values()):
-        asked = dict((each.name, each) for each in proto.attribute)
+        asked = {each.name: each for each in proto.attribute}
         casts = "to" in asked and asked["to"].i not in {
             onnx.TensorProto.INT64,
             onnx.TensorProto.INT32,
@@ -82,9 +149,7 @@ def folded(
         ],
         [onnx.ValueInfoProto(name=name) for name in proto.output if name],
     )
-    model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=_IR
-    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=_IR)
     if any(name and name in given for name in proto.output):
         raise UnsupportedError("it gives what it reads")
     if sum(value.size for value in given.values()) > _LARGEST:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
-
-import math
 
 import numpy as np
 import onnx
@@ -39,7 +38,7 @@ SEVERAL = {"Split"}
 """Operators of which every output is read."""
 
 
-def read_graph(model: onnx.ModelProto, where: str) -> Graph:
+def read_graph(model: onnx.ModelProto, where: str, notes: Sequence[str] = ()) -> Graph:
     """Read the layer graph of a model; nothing is computed, and no matrix is made.
 
     Parameters
@@ -47,6 +46,8 @@ def read_graph(model: onnx.ModelProto, where: str) -> Graph:
     model : onnx.ModelProto
     where : str
         File name for messages.
+    notes : sequence of str
+        What a user should know already.
 
     Raises
     ------
@@ -61,6 +62,7 @@ def read_graph(model: onnx.ModelProto, where: str) -> Graph:
     values = initial_values(model, where)
     reader = _Reader(where, values, opset_of(model, where), name, shape, alone, output)
     reader.last = last_of(model, output)
+    reader.notes += notes
     reader.used = {source for node in model.graph.node for source in node.input} | {output}
     reader.taken = {
         *(tensor for node in model.graph.node for tensor in (*node.input, *node.output)),

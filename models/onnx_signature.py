@@ -57,17 +57,19 @@ def opset_of(model: onnx.ModelProto, where: str) -> int:
 
 def only_output(model: onnx.ModelProto, where: str) -> str:
     """Name of the one output, in float32."""
-    if len(model.graph.output) != 1:
-        outputs = ", ".join(repr(item.name) for item in model.graph.output)
-        raise ModelError(
-            f"{where}: the model has several outputs ({outputs}); export the scores only"
-        )
-    (item,) = model.graph.output
+    if not model.graph.output:
+        raise ModelError(f"{where}: the model has no output; export the scores")
+    (item, *others) = model.graph.output
     if item.type.tensor_type.elem_type not in {
         onnx.TensorProto.FLOAT,
         onnx.TensorProto.UNDEFINED,
     }:
-        raise ModelError(f"{where}: output {item.name!r} is not float32; export a float32 model")
+        raise ModelError(
+            f"{where}: output {item.name!r} is not float32; export the scores, of a float32 model"
+        )
+    if others:
+        names = ", ".join(repr(each.name) for each in model.graph.output)
+        raise ModelError(f"{where}: the model has several outputs ({names}); export the scores only")
     return item.name
 
 

@@ -308,6 +308,7 @@ def _after(node: Node, inputs: Sequence[_Value], constants: _Constants, shapes: 
         exact = terms = np.maximum(first.exact, 0.0)
         k, largest = np.asarray(0), 1.0
     met = largest * max(1.0, float(size.max(initial=0.0)))
-    own = k * _UNIT32 / (1 - k * _UNIT32) * terms + k * _TINY32 * met
+    lost = np.where(k > 0, k * min(_TINY32 * met, _LARGEST32), 0.0)
+    own = k * _UNIT32 / (1 - k * _UNIT32) * terms + lost
     sound = np.isfinite(terms) & (4 * largest * terms < _LARGEST32)
     return _Value(exact, np.where(sound, own + passed, np.inf))

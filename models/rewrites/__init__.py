@@ -2,7 +2,14 @@
 
 from leaveout.models.rewrites.arithmetic import Negation
 from leaveout.models.rewrites.base import Draft, Ending, Last, Rewrite, Rewritten, rewritten
-from leaveout.models.rewrites.constants import ConstantCopy, ConstantNode, ConstantReshape, ConstantTranspose, ShapeOf, SizeOf
+from leaveout.models.rewrites.constants import (
+    ConstantCopy,
+    ConstantNode,
+    ConstantReshape,
+    ConstantTranspose,
+    ShapeOf,
+    SizeOf,
+)
 from leaveout.models.rewrites.copies import CastToItself, ReshapeWithoutZeros
 from leaveout.models.rewrites.endings import FinalLogSoftmax, FinalSigmoid, FinalSoftmax
 from leaveout.models.rewrites.joining import Concatenation

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from leaveout.models.onnx_attributes import Accepted
-from leaveout.models.operators import Affine
 from leaveout.models.onnx_use import Kind, UnsupportedError, Use, why_not
+from leaveout.models.operators import Affine
 
 __all__ = ["Draft", "Ending", "Last", "Rewrite", "Rewritten", "rewritten"]
 

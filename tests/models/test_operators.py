@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from leaveout.errors import ModelError
 from leaveout.models import load_network
 from leaveout.models.onnx_operators import OPERATORS
@@ -23,6 +24,8 @@ REWRITTEN = {each.operator for each in REWRITES} - {
     *("Constant", "Softmax", "LogSoftmax", "Sigmoid", "Shape", "Size")
 }
 """Of those left out nothing is computed of the data."""
+
+
 def computed(model, points):
     """Return what onnxruntime computes of the operators as they are."""
     options = onnxruntime.SessionOptions()

@@ -231,7 +231,7 @@ class Drawn:
         self.attribute("alpha", 0.3, 0.0, -1.0, float("inf"))
         self.attribute("beta", 0.3, 0.0, -1.0, 3.0)
 
-    def max(self):
+    def _many(self):
         for _ in range(self.draw(st.integers(0, 3))):
             if self.draw(st.booleans()):
                 self.inputs.append("x")
@@ -240,8 +240,7 @@ class Drawn:
         if self.draw(st.booleans()):
             self.inputs.reverse()
 
-    min = max
-    sum = max
+    max = min = sum = _many
 
     def maxpool(self):
         self.averagepool()
@@ -315,7 +314,9 @@ class Drawn:
         count = self.draw(st.integers(1, 3))
         self.outputs = [f"u{i}" for i in range(count)]
         self.outputs[self.draw(st.integers(0, count - 1))] = "t"
-        sizes = self.draw(st.sampled_from([None, [1] * (count - 1) + [size - count + 1], [2] * count]))
+        sizes = self.draw(
+            st.sampled_from([None, [1] * (count - 1) + [size - count + 1], [2] * count])
+        )
         if sizes is None:
             if self.opset >= 18 and self.draw(st.integers(0, 4)):
                 self.attributes["num_outputs"] = count

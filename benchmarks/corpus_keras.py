@@ -1,0 +1,93 @@
+"""Keras networks by its own export and by tf2onnx, for `benchmarks.corpus`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+__all__ = ["keras_models"]
+
+
+def keras_models(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Write each network in both ways; yields the exporter and the file."""
+    for number, (name, build) in enumerate(_cases()):
+        for kind in ("keras export", "tf2onnx"):
+            path = folder / f"{kind.replace(' ', '_')}_{name}.onnx"
+            if not path.exists():
+                _write(path, build, kind, number)
+            yield kind, path
+
+
+def _write(path: Path, build: Callable[[Any, Any], Any], kind: str, number: int) -> None:
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    keras.utils.set_random_seed(number)
+    net = build(keras, keras.layers)
+    shape = net.input_shape[1:]
+    rng = np.random.default_rng(number)
+    # Statistics of batch normalisation, and biases, as after training.
+    net(rng.normal(size=(8, *shape)).astype("float32"), training=True)
+    net.set_weights([w + np.float32(0.1) * np.abs(rng.normal(size=w.shape)) for w in net.get_weights()])
+    if kind == "keras export":
+        net.export(str(path), format="onnx", verbose=False)
+        return
+    import tf2onnx
+
+    signature = [tf.TensorSpec((None, *shape), tf.float32, name="x")]
+    opset = (11, 13, 15, 17, 18)[number % 5]
+    function = tf.function(lambda x: net(x, training=False), input_signature=signature)
+    tf2onnx.convert.from_function(
+        function, input_signature=signature, opset=opset, output_path=str(path)
+    )
+
+
+def _cases() -> Iterator[tuple[str, Callable[[Any, Any], Any]]]:
+    dense = lambda *layers: lambda k, L: k.Sequential([L.Input((6,)), *(each(L) for each in layers)])  # noqa: E731
+    image = lambda *layers: lambda k, L: k.Sequential([L.Input((10, 10, 1)), *(each(L) for each in layers)])  # noqa: E731
+    relu, three = lambda L: L.Dense(10, activation="relu"), lambda L: L.Dense(3)
+    flat, conv = lambda L: L.Flatten(), lambda L: L.Conv2D(3, 3, activation="relu")
+    yield "dense", dense(relu, three)
+    yield "dense_softmax", dense(relu, lambda L: L.Dense(3, activation="softmax"))
+    yield "dense_sigmoid", dense(relu, lambda L: L.Dense(1, activation="sigmoid"))
+    yield "many_sigmoids", dense(relu, lambda L: L.Dense(4, activation="sigmoid"))
+    yield "regressor", dense(relu, lambda L: L.Dense(1))
+    yield "leaky", dense(lambda L: L.Dense(8), lambda L: L.LeakyReLU(), three)
+    yield "prelu", dense(lambda L: L.Dense(8), lambda L: L.PReLU(), three)
+    yield "relu6", dense(lambda L: L.Dense(8), lambda L: L.ReLU(max_value=6.0), three)
+    yield "hard_sigmoid", dense(lambda L: L.Dense(8, activation="hard_sigmoid"), three)
+    yield "dropout", dense(relu, lambda L: L.Dropout(0.4), three)
+    yield "batch_norm", dense(relu, lambda L: L.BatchNormalization(), three)
+    yield "batch_norm_before", dense(lambda L: L.Dense(8, use_bias=False), lambda L: L.BatchNormalization(), lambda L: L.ReLU(), three)  # fmt: skip
+    yield "scaled", dense(lambda L: L.Rescaling(1 / 255), relu, three)
+    yield "normalised", dense(lambda L: L.Normalization(mean=[1.0] * 6, variance=[4.0] * 6), relu, three)  # fmt: skip
+    yield "cnn", image(conv, flat, three)
+    yield "cnn_max", image(conv, lambda L: L.MaxPooling2D(2), conv, flat, three)
+    yield "cnn_average", image(conv, lambda L: L.AveragePooling2D(2), flat, three)
+    yield "cnn_same", image(lambda L: L.Conv2D(3, 3, strides=2, padding="same", activation="relu"), flat, three)  # fmt: skip
+    yield "cnn_global", image(conv, lambda L: L.GlobalAveragePooling2D(), three)
+    yield "cnn_global_max", image(conv, lambda L: L.GlobalMaxPooling2D(), three)
+    yield "cnn_batch_norm", image(lambda L: L.Conv2D(3, 3), lambda L: L.BatchNormalization(), lambda L: L.ReLU(), lambda L: L.MaxPooling2D(), flat, three)  # fmt: skip
+    yield "cnn_depthwise", image(lambda L: L.DepthwiseConv2D(3), lambda L: L.ReLU(6.0), lambda L: L.Conv2D(4, 1), lambda L: L.GlobalAveragePooling2D(), three)  # fmt: skip
+    yield "cnn_separable", image(lambda L: L.SeparableConv2D(4, 3, activation="relu"), flat, three)
+    yield "cnn_padded", image(lambda L: L.ZeroPadding2D(1), conv, flat, three)
+    yield "cnn_1d", lambda k, L: k.Sequential([L.Input((16, 2)), L.Conv1D(4, 3, activation="relu"), L.MaxPooling1D(2), L.Flatten(), L.Dense(3)])  # fmt: skip
+    yield "residual", _residual
+    yield "joined", _joined
+    # Refused: no piecewise linear function.
+    yield "swish", dense(lambda L: L.Dense(8, activation="swish"), three)
+    yield "elu", dense(lambda L: L.Dense(8, activation="elu"), three)
+
+
+def _residual(keras: Any, layers: Any) -> Any:
+    x = layers.Input((6,))
+    h = layers.Dense(6, activation="relu")(x)
+    return keras.Model(x, layers.Dense(3)(layers.ReLU()(layers.Add()([x, h]))))
+
+
+def _joined(keras: Any, layers: Any) -> Any:
+    x = layers.Input((6,))
+    h = layers.Dense(6, activation="relu")(x)
+    return keras.Model(x, layers.Dense(3)(layers.Concatenate()([x, layers.Maximum()([x, h])])))

@@ -1,0 +1,211 @@
+"""What is done to a model before it is read: one output of scores, weights in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from leaveout.errors import ModelError
+from leaveout.models.replay import session
+
+__all__ = ["prepared"]
+
+_HALVES = {TensorProto.FLOAT16, TensorProto.BFLOAT16}
+_LABELS = (
+    "the outputs {names} are dropped: labels and confidences are those of the scores that they "
+    "come from"
+)
+
+
+def prepared(model: onnx.ModelProto, where: str) -> tuple[onnx.ModelProto, tuple[str, ...]]:
+    """Return the model that is read, which computes the same scores, and notes on it.
+
+    Labels and dictionaries of probabilities, as skl2onnx writes beside the scores, are left out.
+    Weights stored in half precision and cast before any use become float32 numbers. The scaler of
+    a scikit-learn pipeline becomes a difference and a product, so that members may differ in it.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto
+        Not changed; returned where there is nothing to do.
+    where : str
+        For messages.
+
+    Raises
+    ------
+    ModelError
+        If it cannot be told which output holds the scores.
+    """
+    scores, note = _scores(model, where)
+    halves = _halves(model)
+    scalers = [node for node in model.graph.node if _is(node, "Scaler", "ai.onnx.ml")]
+    if not (scores or halves or scalers):
+        return model, ()
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    if scores:
+        _keep(copy, scores)
+    for tensor in (*copy.graph.initializer, *_constants(copy)):
+        if tensor.name in halves:
+            exact = numpy_helper.to_array(tensor).astype(np.float32)
+            tensor.CopyFrom(numpy_helper.from_array(exact, tensor.name))
+    stale = [item for item in copy.graph.value_info if item.name in halves]
+    for item in stale:
+        copy.graph.value_info.remove(item)
+    if scalers:
+        _without_scalers(copy, where)
+    return copy, (note,) if note else ()
+
+
+def _is(node: onnx.NodeProto | None, kind: str, domain: str = "") -> bool:
+    return node is not None and node.op_type == kind and node.domain == domain
+
+
+def _scores(model: onnx.ModelProto, where: str) -> tuple[str, str]:
+    """Return the tensor to read instead of the outputs, and a note; empty where they are read."""
+    graph = model.graph
+    made = {name: node for node in graph.node for name in node.output}
+    found, dropped = {}, []
+    for item in graph.output:
+        node = made.get(item.name)
+        if node is not None and _is(node, "ZipMap", "ai.onnx.ml"):
+            found[_source(made, node.input[0])] = item.name
+            dropped.append(item.name)
+        elif item.type.WhichOneof("value") == "tensor_type" and (
+            item.type.tensor_type.elem_type in {TensorProto.FLOAT, TensorProto.UNDEFINED}
+        ):
+            found[_source(made, item.name)] = item.name
+        elif len(graph.output) > 1:
+            dropped.append(item.name)
+    if len(found) > 1:
+        names = ", ".join(repr(name) for name in found.values())
+        raise ModelError(
+            f"{where}: the model has several outputs ({names}); export the scores only, or take "
+            "them with onnx.utils.extract_model"
+        )
+    if not found or not dropped:
+        return "", ""
+    (scores,) = found
+    names = " and ".join(repr(name) for name in dropped)
+    return _of_one_probability(model, made, scores), _LABELS.format(names=names)
+
+
+def _source(made: dict[str, onnx.NodeProto], name: str) -> str:
+    """Follow copies back."""
+    node = made.get(name)
+    return _source(made, node.input[0]) if node is not None and _is(node, "Identity") else name
+
+
+def _of_one_probability(
+    model: onnx.ModelProto, made: dict[str, onnx.NodeProto], scores: str
+) -> str:
+    """Return ``p`` where the scores are ``[1 - p, p]``, as skl2onnx writes for two classes."""
+    both = made.get(scores)
+    if both is None or not _is(both, "Concat") or len(both.input) != 2:
+        return scores
+    rest, p = made.get(both.input[0]), both.input[1]
+    if not (_is(rest, "Sub") and rest is not None and rest.input[1] == p):
+        return scores
+    ones = [
+        numpy_helper.to_array(item)
+        for item in model.graph.initializer
+        if item.name == rest.input[0] and item.data_type == TensorProto.FLOAT
+    ]
+    fits = _is(made.get(p), "Sigmoid") and ones and ones[0].size == 1 and float(ones[0].item()) == 1
+    return p if fits else scores
+
+
+def _keep(model: onnx.ModelProto, scores: str) -> None:
+    """Leave out all that the scores do not need."""
+    graph, wanted, kept = model.graph, {scores}, []
+    for node in reversed(graph.node):
+        if wanted.intersection(node.output):
+            wanted.update(node.input)
+            kept.append(node)
+    nodes, kept_values = kept[::-1], [item for item in graph.initializer if item.name in wanted]
+    del graph.node[:], graph.initializer[:], graph.output[:], graph.value_info[:]
+    graph.node.extend(nodes)
+    graph.initializer.extend(kept_values)
+    graph.output.append(helper.make_tensor_value_info(scores, TensorProto.FLOAT, None))
+
+
+def _constants(model: onnx.ModelProto) -> Iterator[TensorProto]:
+    """Yield tensors of Constant nodes, under the name of the node's output."""
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.name == "value":
+                attribute.t.name = node.output[0]
+                yield attribute.t
+
+
+def _halves(model: onnx.ModelProto) -> set[str]:
+    """Names of constants in half precision that nothing but casts to float32 reads."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    found = {
+        tensor.name
+        for tensor in (*copy.graph.initializer, *_constants(copy))
+        if tensor.data_type in _HALVES
+    }
+    for node in model.graph.node if found else ():
+        cast = _is(node, "Cast") and any(
+            each.name == "to" and each.i == TensorProto.FLOAT for each in node.attribute
+        )
+        if not cast:
+            found -= set(node.input)
+    return found - {item.name for item in model.graph.output}
+
+
+def _without_scalers(model: onnx.ModelProto, where: str) -> None:
+    """Write each scaler as a difference and a product with initialisers."""
+    nodes = list(model.graph.node)
+    del model.graph.node[:]
+    for node in nodes:
+        if not _is(node, "Scaler", "ai.onnx.ml"):
+            model.graph.node.append(node)
+            continue
+        given = {each.name: list(each.floats) for each in node.attribute}
+        offset, scale = (np.asarray(given.get(k, []), np.float32) for k in ("offset", "scale"))
+        _check_scaler(node, offset, scale, where)
+        (source,), (target,) = node.input, node.output
+        between, names = f"{target}/centred", (f"{target}/offset", f"{target}/scale")
+        taken = {name for each in nodes for name in each.output}
+        if taken.intersection((between, *names)):
+            raise ModelError(f"{where}: tensors are named as parts of its scaler {node.name!r}")
+        model.graph.initializer.extend(
+            numpy_helper.from_array(value, name)
+            for value, name in zip((offset, scale), names, strict=True)
+        )
+        model.graph.node.append(helper.make_node("Sub", [source, names[0]], [between]))
+        model.graph.node.append(helper.make_node("Mul", [between, names[1]], [target]))
+
+
+def _check_scaler(
+    node: onnx.NodeProto,
+    offset: np.ndarray[tuple[int, ...], np.dtype[np.float32]],
+    scale: np.ndarray[tuple[int, ...], np.dtype[np.float32]],
+    where: str,
+) -> None:
+    """Hold a scaler in onnxruntime against the difference and the product, bit for bit."""
+    wrong = ModelError(
+        f"{where}: node {node.name!r} (Scaler) is not (x - offset) * scale; scale the data before "
+        "the network"
+    )
+    width = max(offset.size, scale.size, 1)
+    if {offset.size, scale.size} - {1, width} or not (offset.size and scale.size):
+        raise wrong
+    graph = helper.make_graph(
+        [node],
+        "scaler",
+        [helper.make_tensor_value_info(node.input[0], TensorProto.FLOAT, [None, width])],
+        [onnx.ValueInfoProto(name=node.output[0])],
+    )
+    imports = [helper.make_opsetid("", 13), helper.make_opsetid("ai.onnx.ml", 1)]
+    running = session(helper.make_model(graph, opset_imports=imports, ir_version=8), where)
+    points = np.random.default_rng(0).normal(size=(64, width)).astype(np.float32)
+    (found,) = running.run(None, {node.input[0]: points})
+    if not np.array_equal(found, (points - offset) * scale):
+        raise wrong
