@@ -4,9 +4,9 @@
 
 The models are made with torch (both exporters), skl2onnx, Keras and tf2onnx, which are no extras of
 the package; a maker that is not installed is left out, and said to be. Models that are in the
-folder already are not made again. A model is *read* if its scores are those of onnxruntime up to the
-stated bound of rounding, and its labels those that the file itself gives; *refused* with a line and
-what to do; anything else is *wrong*, and the program ends with status 1.
+folder already are not made again. A model is *read* if its scores are those of onnxruntime up to
+the stated bound of rounding, and its labels those that the file itself gives; *refused* with a line
+and what to do; anything else is *wrong*, and the program ends with status 1.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
-
 from benchmarks.corpus_keras import keras_models
 from benchmarks.corpus_sklearn import sklearn_models
 from benchmarks.corpus_torch import torch_models
+
 from leaveout.encoders import Box, evaluation_of, network_bounds, rounding_error
 from leaveout.errors import ModelError
 from leaveout.models import Network, load_network

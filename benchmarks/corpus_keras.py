@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,9 @@ def _write(path: Path, build: Callable[[Any, Any], Any], kind: str, number: int)
     rng = np.random.default_rng(number)
     # Statistics of batch normalisation, and biases, as after training.
     net(rng.normal(size=(8, *shape)).astype("float32"), training=True)
-    net.set_weights([w + np.float32(0.1) * np.abs(rng.normal(size=w.shape)) for w in net.get_weights()])
+    net.set_weights(
+        [w + np.float32(0.1) * np.abs(rng.normal(size=w.shape)) for w in net.get_weights()]
+    )
     if kind == "keras export":
         net.export(str(path), format="onnx", verbose=False)
         return
@@ -44,9 +47,12 @@ def _write(path: Path, build: Callable[[Any, Any], Any], kind: str, number: int)
     )
 
 
+def _chain(shape: tuple[int, ...], *layers: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda keras, L: keras.Sequential([L.Input(shape), *(each(L) for each in layers)])
+
+
 def _cases() -> Iterator[tuple[str, Callable[[Any, Any], Any]]]:
-    dense = lambda *layers: lambda k, L: k.Sequential([L.Input((6,)), *(each(L) for each in layers)])  # noqa: E731
-    image = lambda *layers: lambda k, L: k.Sequential([L.Input((10, 10, 1)), *(each(L) for each in layers)])  # noqa: E731
+    dense, image = partial(_chain, (6,)), partial(_chain, (10, 10, 1))
     relu, three = lambda L: L.Dense(10, activation="relu"), lambda L: L.Dense(3)
     flat, conv = lambda L: L.Flatten(), lambda L: L.Conv2D(3, 3, activation="relu")
     yield "dense", dense(relu, three)
@@ -60,25 +66,80 @@ def _cases() -> Iterator[tuple[str, Callable[[Any, Any], Any]]]:
     yield "hard_sigmoid", dense(lambda L: L.Dense(8, activation="hard_sigmoid"), three)
     yield "dropout", dense(relu, lambda L: L.Dropout(0.4), three)
     yield "batch_norm", dense(relu, lambda L: L.BatchNormalization(), three)
-    yield "batch_norm_before", dense(lambda L: L.Dense(8, use_bias=False), lambda L: L.BatchNormalization(), lambda L: L.ReLU(), three)  # fmt: skip
+    yield (
+        "batch_norm_before",
+        dense(
+            lambda L: L.Dense(8, use_bias=False),
+            lambda L: L.BatchNormalization(),
+            lambda L: L.ReLU(),
+            three,
+        ),
+    )
     yield "scaled", dense(lambda L: L.Rescaling(1 / 255), relu, three)
-    yield "normalised", dense(lambda L: L.Normalization(mean=[1.0] * 6, variance=[4.0] * 6), relu, three)  # fmt: skip
+    yield (
+        "normalised",
+        dense(lambda L: L.Normalization(mean=[1.0] * 6, variance=[4.0] * 6), relu, three),
+    )
+    yield "adapted", _adapted
     yield "cnn", image(conv, flat, three)
     yield "cnn_max", image(conv, lambda L: L.MaxPooling2D(2), conv, flat, three)
     yield "cnn_average", image(conv, lambda L: L.AveragePooling2D(2), flat, three)
-    yield "cnn_same", image(lambda L: L.Conv2D(3, 3, strides=2, padding="same", activation="relu"), flat, three)  # fmt: skip
+    yield (
+        "cnn_same",
+        image(lambda L: L.Conv2D(3, 3, strides=2, padding="same", activation="relu"), flat, three),
+    )
     yield "cnn_global", image(conv, lambda L: L.GlobalAveragePooling2D(), three)
     yield "cnn_global_max", image(conv, lambda L: L.GlobalMaxPooling2D(), three)
-    yield "cnn_batch_norm", image(lambda L: L.Conv2D(3, 3), lambda L: L.BatchNormalization(), lambda L: L.ReLU(), lambda L: L.MaxPooling2D(), flat, three)  # fmt: skip
-    yield "cnn_depthwise", image(lambda L: L.DepthwiseConv2D(3), lambda L: L.ReLU(6.0), lambda L: L.Conv2D(4, 1), lambda L: L.GlobalAveragePooling2D(), three)  # fmt: skip
+    yield (
+        "cnn_batch_norm",
+        image(
+            lambda L: L.Conv2D(3, 3),
+            lambda L: L.BatchNormalization(),
+            lambda L: L.ReLU(),
+            lambda L: L.MaxPooling2D(),
+            flat,
+            three,
+        ),
+    )
+    yield (
+        "cnn_depthwise",
+        image(
+            lambda L: L.DepthwiseConv2D(3),
+            lambda L: L.ReLU(6.0),
+            lambda L: L.Conv2D(4, 1),
+            lambda L: L.GlobalAveragePooling2D(),
+            three,
+        ),
+    )
     yield "cnn_separable", image(lambda L: L.SeparableConv2D(4, 3, activation="relu"), flat, three)
     yield "cnn_padded", image(lambda L: L.ZeroPadding2D(1), conv, flat, three)
-    yield "cnn_1d", lambda k, L: k.Sequential([L.Input((16, 2)), L.Conv1D(4, 3, activation="relu"), L.MaxPooling1D(2), L.Flatten(), L.Dense(3)])  # fmt: skip
+    yield (
+        "cnn_1d",
+        lambda k, L: k.Sequential(
+            [
+                L.Input((16, 2)),
+                L.Conv1D(4, 3, activation="relu"),
+                L.MaxPooling1D(2),
+                L.Flatten(),
+                L.Dense(3),
+            ]
+        ),
+    )
     yield "residual", _residual
     yield "joined", _joined
     # Refused: no piecewise linear function.
     yield "swish", dense(lambda L: L.Dense(8, activation="swish"), three)
     yield "elu", dense(lambda L: L.Dense(8, activation="elu"), three)
+
+
+def _adapted(keras: Any, layers: Any) -> Any:
+    import numpy as np
+
+    scale = layers.Normalization()
+    scale.adapt(np.random.default_rng(0).normal(3.0, 2.0, size=(64, 6)).astype("float32"))
+    return keras.Sequential(
+        [layers.Input((6,)), scale, layers.Dense(8, activation="relu"), layers.Dense(3)]
+    )
 
 
 def _residual(keras: Any, layers: Any) -> Any:

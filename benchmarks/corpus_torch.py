@@ -14,7 +14,6 @@ DENSE, IMAGE = (1, 6), (1, 1, 10, 10)
 def torch_models(folder: Path) -> Iterator[tuple[str, Path]]:
     """Write each network with both exporters of torch; yields the exporter and the file."""
     import torch
-
     from benchmarks.corpus_torch_nets import layers, modules
 
     for number, (name, build, shape) in enumerate((*layers(), *modules())):

@@ -27,9 +27,7 @@ def _dense(activation: Callable[[], nn.Module], *last: nn.Module, labels: int = 
 
 
 def _image(*middle: nn.Module, width: int, labels: int = 4) -> nn.Module:
-    return nn.Sequential(
-        nn.Conv2d(1, 3, 3), *middle, nn.Flatten(), nn.Linear(width, labels)
-    )
+    return nn.Sequential(nn.Conv2d(1, 3, 3), *middle, nn.Flatten(), nn.Linear(width, labels))
 
 
 def layers() -> Iterator[Case]:
@@ -48,32 +46,130 @@ def layers() -> Iterator[Case]:
     yield "no_batch", lambda: _dense(nn.ReLU), (6,)
     yield "no_batch_leaky", lambda: _dense(nn.LeakyReLU, nn.Softmax(dim=0)), (6,)
     yield "dropout", lambda: _dense(lambda: nn.Sequential(nn.ReLU(), nn.Dropout(0.3))), DENSE
-    yield "flatten_dense", lambda: nn.Sequential(nn.Flatten(), nn.Linear(100, 8), nn.ReLU(), nn.Linear(8, 4)), IMAGE  # fmt: skip
-    yield "batch_norm", lambda: nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)), DENSE  # fmt: skip
-    yield "batch_norm_after", lambda: nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.BatchNorm1d(8), nn.Linear(8, 3)), DENSE  # fmt: skip
-    yield "batch_norm_first", lambda: nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)), DENSE  # fmt: skip
-    yield "no_bias", lambda: nn.Sequential(nn.Linear(6, 9, bias=False), nn.ReLU(), nn.Linear(9, 2, bias=False)), DENSE  # fmt: skip
-    yield "deep", lambda: nn.Sequential(*[m for _ in range(6) for m in (nn.Linear(6, 6), nn.ReLU())], nn.Linear(6, 2)), DENSE  # fmt: skip
+    yield (
+        "flatten_dense",
+        lambda: nn.Sequential(nn.Flatten(), nn.Linear(100, 8), nn.ReLU(), nn.Linear(8, 4)),
+        IMAGE,
+    )
+    yield (
+        "batch_norm",
+        lambda: nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)),
+        DENSE,
+    )
+    yield (
+        "batch_norm_after",
+        lambda: nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.BatchNorm1d(8), nn.Linear(8, 3)),
+        DENSE,
+    )
+    yield (
+        "batch_norm_first",
+        lambda: nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)),
+        DENSE,
+    )
+    yield (
+        "no_bias",
+        lambda: nn.Sequential(nn.Linear(6, 9, bias=False), nn.ReLU(), nn.Linear(9, 2, bias=False)),
+        DENSE,
+    )
+    yield (
+        "deep",
+        lambda: nn.Sequential(
+            *[m for _ in range(6) for m in (nn.Linear(6, 6), nn.ReLU())], nn.Linear(6, 2)
+        ),
+        DENSE,
+    )
     yield "linear", lambda: nn.Linear(6, 3), DENSE
     yield "cnn", lambda: _image(nn.ReLU(), width=192), IMAGE
     yield "cnn_max", lambda: _image(nn.ReLU(), nn.MaxPool2d(2), width=48), IMAGE
     yield "cnn_average", lambda: _image(nn.ReLU(), nn.AvgPool2d(2), width=48), IMAGE
-    yield "cnn_batch_norm", lambda: _image(nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2), width=48), IMAGE  # fmt: skip
+    yield (
+        "cnn_batch_norm",
+        lambda: _image(nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2), width=48),
+        IMAGE,
+    )
     yield "cnn_global", lambda: _image(nn.ReLU(), nn.AdaptiveAvgPool2d(1), width=3), IMAGE
     yield "cnn_adaptive", lambda: _image(nn.ReLU(), nn.AdaptiveAvgPool2d(4), width=48), IMAGE
     yield "cnn_adaptive_max", lambda: _image(nn.ReLU(), nn.AdaptiveMaxPool2d(1), width=3), IMAGE
-    yield "cnn_max_padded", lambda: _image(nn.ReLU(), nn.MaxPool2d(3, 2, padding=1), width=48), IMAGE  # fmt: skip
-    yield "cnn_max_ceil", lambda: _image(nn.ReLU(), nn.MaxPool2d(3, 2, ceil_mode=True), width=48), IMAGE  # fmt: skip
-    yield "cnn_padded", lambda: nn.Sequential(nn.ZeroPad2d(1), nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(200, 3)), IMAGE  # fmt: skip
-    yield "cnn_reflected", lambda: nn.Sequential(nn.ReflectionPad2d(1), nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(200, 3)), IMAGE  # fmt: skip
-    yield "cnn_strided", lambda: nn.Sequential(nn.Conv2d(1, 4, 3, stride=2, padding=1), nn.LeakyReLU(0.2), nn.Conv2d(4, 4, 3, stride=2, padding=1, groups=2), nn.ReLU(), nn.Flatten(), nn.Linear(36, 3)), IMAGE  # fmt: skip
-    yield "cnn_relu6", lambda: nn.Sequential(nn.Conv2d(1, 4, 3, groups=1), nn.BatchNorm2d(4), nn.ReLU6(), nn.Conv2d(4, 4, 3, groups=4), nn.BatchNorm2d(4), nn.ReLU6(), nn.AdaptiveAvgPool2d((1, 1)), nn.Flatten(1), nn.Dropout(0.2), nn.Linear(4, 2)), IMAGE  # fmt: skip
-    yield "cnn_1d", lambda: nn.Sequential(nn.Conv1d(2, 4, 3), nn.ReLU(), nn.MaxPool1d(2), nn.Flatten(), nn.Linear(28, 3)), SIGNAL  # fmt: skip
-    yield "cnn_1d_dilated", lambda: nn.Sequential(nn.Conv1d(2, 4, 3, dilation=2, padding=2), nn.BatchNorm1d(4), nn.ReLU(), nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(4, 3)), SIGNAL  # fmt: skip
+    yield (
+        "cnn_max_padded",
+        lambda: _image(nn.ReLU(), nn.MaxPool2d(3, 2, padding=1), width=48),
+        IMAGE,
+    )
+    yield (
+        "cnn_max_ceil",
+        lambda: _image(nn.ReLU(), nn.MaxPool2d(3, 2, ceil_mode=True), width=48),
+        IMAGE,
+    )
+    yield (
+        "cnn_padded",
+        lambda: nn.Sequential(
+            nn.ZeroPad2d(1), nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(200, 3)
+        ),
+        IMAGE,
+    )
+    yield (
+        "cnn_reflected",
+        lambda: nn.Sequential(
+            nn.ReflectionPad2d(1), nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(200, 3)
+        ),
+        IMAGE,
+    )
+    yield (
+        "cnn_strided",
+        lambda: nn.Sequential(
+            nn.Conv2d(1, 4, 3, stride=2, padding=1),
+            nn.LeakyReLU(0.2),
+            nn.Conv2d(4, 4, 3, stride=2, padding=1, groups=2),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(36, 3),
+        ),
+        IMAGE,
+    )
+    yield (
+        "cnn_relu6",
+        lambda: nn.Sequential(
+            nn.Conv2d(1, 4, 3, groups=1),
+            nn.BatchNorm2d(4),
+            nn.ReLU6(),
+            nn.Conv2d(4, 4, 3, groups=4),
+            nn.BatchNorm2d(4),
+            nn.ReLU6(),
+            nn.AdaptiveAvgPool2d((1, 1)),
+            nn.Flatten(1),
+            nn.Dropout(0.2),
+            nn.Linear(4, 2),
+        ),
+        IMAGE,
+    )
+    yield (
+        "cnn_1d",
+        lambda: nn.Sequential(
+            nn.Conv1d(2, 4, 3), nn.ReLU(), nn.MaxPool1d(2), nn.Flatten(), nn.Linear(28, 3)
+        ),
+        SIGNAL,
+    )
+    yield (
+        "cnn_1d_dilated",
+        lambda: nn.Sequential(
+            nn.Conv1d(2, 4, 3, dilation=2, padding=2),
+            nn.BatchNorm1d(4),
+            nn.ReLU(),
+            nn.AdaptiveAvgPool1d(1),
+            nn.Flatten(),
+            nn.Linear(4, 3),
+        ),
+        SIGNAL,
+    )
     # Refused: no piecewise linear function, or not float32.
     yield "gelu", lambda: _dense(nn.GELU), DENSE
+    yield "hardswish", lambda: _dense(nn.Hardswish), DENSE
     yield "tanh", lambda: _dense(nn.Tanh), DENSE
-    yield "layer_norm", lambda: nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3)), DENSE  # fmt: skip
+    yield (
+        "layer_norm",
+        lambda: nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3)),
+        DENSE,
+    )
 
 
 class _Residual(nn.Module):
@@ -191,8 +287,16 @@ def modules() -> Iterator[Case]:
     yield "maxout", lambda: _Function(4, lambda h: torch.maximum(*h.chunk(2, 1))), DENSE
     yield "absolute", lambda: _Function(8, torch.abs), DENSE
     yield "clamp", lambda: _Function(8, lambda h: h.clamp(-0.5, 1.5)), DENSE
-    yield "concatenated_relu", lambda: _Function(16, lambda h: torch.cat([h.relu(), (-h).relu()], 1)), DENSE  # fmt: skip
-    yield "mean_of_groups", lambda: _Function(2, lambda h: h.relu().view(-1, 2, 4).mean(dim=2)), DENSE  # fmt: skip
+    yield (
+        "concatenated_relu",
+        lambda: _Function(16, lambda h: torch.cat([h.relu(), (-h).relu()], 1)),
+        DENSE,
+    )
+    yield (
+        "mean_of_groups",
+        lambda: _Function(2, lambda h: h.relu().view(-1, 2, 4).mean(dim=2)),
+        DENSE,
+    )
     yield "squeezed_logit", lambda: _Ends(lambda z: z.squeeze(1)), DENSE
     yield "squeezed_sigmoid", lambda: _Ends(lambda z: torch.sigmoid(z).squeeze(-1)), DENSE
     yield "scaled_regressor", lambda: _Ends(lambda z: z * 12.5 + 40.0), DENSE

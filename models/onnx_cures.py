@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-__all__ = ["cure"]
+__all__ = ["TELLING", "cure"]
 
 _SMOOTH = (
     "it is no piecewise linear function, and those alone are read; train with ReLU, LeakyReLU or "
@@ -16,18 +16,18 @@ _RECURRENT = (
     "recurrent networks are not read; train a dense or convolutional one on a window of the series"
 )
 _QUANTISED = "quantised networks are another arithmetic; export the float32 model"
-_TREES = "it is no network; read scikit-learn's MLPClassifier, or a forest with `leaveout`'s own"
+_TREES = "it is no network; train MLPClassifier, or DareForestClassifier where you want trees"
 _JUMPS = "it jumps; train with ReLU instead"
 _RESIZE = "images are not scaled inside a network; scale the data before it"
 _FLOW = "a model without branches and loops is read; export one case of it"
 _TABLE = "data that picks places is not read; encode categories as one-hot columns"
 
 _BY_KIND: Mapping[str, str] = {
-    _SMOOTH: "Acos Acosh Asin Asinh Atan Atanh Celu Cos Cosh Elu Erf Exp Gelu HardSwish Log Mish Pow "
-    "Reciprocal Selu Sigmoid Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh",
+    _SMOOTH: "Acos Acosh Asin Asinh Atan Atanh Celu Cos Cosh Elu Erf Exp Gelu HardSwish Log Mish "
+    "Pow Reciprocal Selu Sigmoid Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh",
     _NORMAL: "GroupNormalization InstanceNormalization LayerNormalization LpNormalization LRN "
     "MeanVarianceNormalization RMSNormalization SimplifiedLayerNormalization LpPool GlobalLpPool "
-    "ReduceL2 ReduceLogSumExp ReduceSumSquare Normalizer",
+    "Normalizer",
     _ATTENTION: "Attention Einsum MultiHeadAttention RotaryEmbedding",
     _RECURRENT: "GRU LSTM RNN Scan",
     _QUANTISED: "ConvInteger DequantizeLinear DynamicQuantizeLinear MatMulInteger QLinearConv "
@@ -41,6 +41,13 @@ _BY_KIND: Mapping[str, str] = {
     _TABLE: "Embedding GatherElements GatherND OneHot ScatterElements ScatterND",
 }
 _CURES = {name: text for text, names in _BY_KIND.items() for name in names.split()}
+
+TELLING = frozenset(
+    name
+    for text in (_NORMAL, _ATTENTION, _RECURRENT, _QUANTISED, _TREES, _FLOW)
+    for name in _BY_KIND[text].split()
+)
+"""Operators that say what kind of network it is; none of them computes on constants."""
 
 _OTHER = (
     "simplify the model before exporting it, or say it in operators that are read (docs/train.md)"

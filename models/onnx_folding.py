@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,89 +17,31 @@ from leaveout.models.replay import one_line, session
 
 __all__ = ["FOLDED", "folded"]
 
-FOLDED = frozenset(
-    [
-        "Abs",
-        "Add",
-        "And",
-        "Cast",
-        "Ceil",
-        "Concat",
-        "ConstantOfShape",
-        "Div",
-        "Equal",
-        "Exp",
-        "Expand",
-        "EyeLike",
-        "Flatten",
-        "Floor",
-        "Gather",
-        "GatherElements",
-        "GatherND",
-        "Greater",
-        "GreaterOrEqual",
-        "Identity",
-        "Less",
-        "LessOrEqual",
-        "Log",
-        "MatMul",
-        "Max",
-        "Min",
-        "Mod",
-        "Mul",
-        "Neg",
-        "NonZero",
-        "Not",
-        "Or",
-        "Pad",
-        "Pow",
-        "Range",
-        "Reciprocal",
-        "ReduceMax",
-        "ReduceMean",
-        "ReduceMin",
-        "ReduceProd",
-        "ReduceSum",
-        "Reshape",
-        "Round",
-        "ScatterND",
-        "Shape",
-        "Sign",
-        "Size",
-        "Slice",
-        "Split",
-        "Sqrt",
-        "Squeeze",
-        "Sub",
-        "Tile",
-        "Transpose",
-        "Trilu",
-        "Unsqueeze",
-        "Where",
-    ]
+_MOVES = frozenset(
+    ("Cast", "Concat", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze")
+) | {"Unsqueeze"}
+"""Operators that only move whole numbers."""
+
+_ARITHMETIC = frozenset(
+    ("Abs", "Add", "And", "Ceil", "Div", "Equal", "Exp", "Floor", "Greater", "GreaterOrEqual")
+    + ("Less", "LessOrEqual", "Log", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow")
+    + ("Reciprocal", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Round")
+    + ("Sign", "Sqrt", "Sub", "Where")
+)
+
+FOLDED = (
+    _MOVES
+    | _ARITHMETIC
+    | {"ConstantOfShape", "Expand", "GatherElements", "GatherND", "NonZero", "Pad", "Range"}
+    | {"ScatterND", "Shape", "Size", "Tile", "Transpose"}
 )
 """Operators that may compute on constants: of what they are given alone, the same at every run."""
-
-_MOVES = frozenset(
-    [
-        "Cast",
-        "Concat",
-        "Flatten",
-        "Gather",
-        "Identity",
-        "Reshape",
-        "Slice",
-        "Split",
-        "Squeeze",
-        "Unsqueeze",
-    ]
-)
-"""Those of them that only move whole numbers."""
 
 _LARGEST = 2**26
 """Numbers that a constant may have."""
 _IR = 8
 """Version of the file format that single nodes are run in."""
+_WHOLE = {onnx.TensorProto.INT64, onnx.TensorProto.INT32}
 
 
 def folded(
@@ -128,16 +71,16 @@ def folded(
     """
     given = {name: values[name] for name in proto.input if name}
     if any(_holds_batch(value) for value in given.values()):
-        asked = {each.name: each for each in proto.attribute}
-        casts = "to" in asked and asked["to"].i not in {
-            onnx.TensorProto.INT64,
-            onnx.TensorProto.INT32,
-        }
+        casts = any(each.name == "to" and each.i not in _WHOLE for each in proto.attribute)
         if proto.op_type not in _MOVES or casts:
             raise UnsupportedError(
                 "it computes with the size of the batch; export with a fixed batch of 1 (without "
                 "dynamic axes)"
             )
+    if _asked(proto.op_type, list(given.values())) > _LARGEST:
+        raise UnsupportedError(
+            f"it computes more than {_LARGEST:,} numbers of constants; simplify the model"
+        )
     graph = helper.make_graph(
         [proto],
         "constants",
@@ -150,10 +93,6 @@ def folded(
         [onnx.ValueInfoProto(name=name) for name in proto.output if name],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=_IR)
-    if any(name and name in given for name in proto.output):
-        raise UnsupportedError("it gives what it reads")
-    if sum(value.size for value in given.values()) > _LARGEST:
-        raise UnsupportedError(f"it computes on more than {_LARGEST:,} constants")
     try:
         found: list[NDArray[Any]] = session(model, where, optimised=False).run(None, given)
     except ModelError as error:
@@ -161,11 +100,36 @@ def folded(
     except Exception as error:
         raise UnsupportedError(f"onnxruntime cannot compute it: {one_line(error)}") from None
     for value in found:
-        if not isinstance(value, np.ndarray) or value.size > _LARGEST:
-            raise UnsupportedError(f"it gives more than {_LARGEST:,} numbers, or none")
+        if not isinstance(value, np.ndarray):
+            raise UnsupportedError("it gives no tensor; simplify the model before exporting it")
         if value.dtype.kind == "f" and not np.isfinite(value).all():
-            raise UnsupportedError("it gives NaN or infinity of constants")
+            raise UnsupportedError("it gives NaN or infinity; simplify the model")
     return found
+
+
+def _asked(kind: str, given: list[NDArray[Any]]) -> int:
+    """Bound how many numbers a node makes, before it does."""
+    if not given:
+        return 0
+    first, listed = given[0], given[min(1, len(given) - 1)].reshape(-1)
+    if kind in {"ConstantOfShape", "Expand", "Tile"} and listed.dtype.kind == "i":
+        # Sizes, or repetitions.
+        own = 1 if kind == "ConstantOfShape" else first.size
+        return own * math.prod(max(1, abs(int(n))) for n in listed[:64])
+    if kind == "Pad" and listed.dtype.kind == "i":
+        added = sum(abs(int(n)) for n in listed[:64])
+        return math.prod(n + added for n in first.shape)
+    if kind == "Range" and len(given) == 3 and all(value.size == 1 for value in given):
+        start, end, step = (float(value.reshape(-1)[0]) for value in given)
+        return int(min(abs((end - start) / step), 2.0**62)) if step else 0
+    shapes = [value.shape for value in given]
+    try:
+        wide = math.prod(np.broadcast_shapes(*shapes)) if kind in _ARITHMETIC else 0
+    except ValueError:
+        wide = 0
+    # What is picked may be picked many times over.
+    picked = first.size * given[-1].size if kind in {"Gather", "GatherND"} else 0
+    return max(wide, picked, sum(value.size for value in given))
 
 
 def _holds_batch(value: NDArray[Any]) -> bool:

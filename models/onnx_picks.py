@@ -93,7 +93,7 @@ def pad(use: Use) -> Operator:
     """Read Pad by a constant."""
     mode = str(use.attribute("mode", "constant"))
     if mode != "constant":
-        raise UnsupportedError(f"mode = {mode}; pad with constants (padding_mode='zeros')")
+        raise UnsupportedError(f"mode = {mode}; pad with constants, reflect or edge")
     if use.attribute("value", 0.0) != 0.0:
         raise UnsupportedError("it pads with another number than 0; export with opset 11 or newer")
     return Place(tuple(pads_of(use)), use.constant(2))

@@ -15,7 +15,7 @@ from leaveout.models.extent import LARGEST, Extent
 from leaveout.models.flaws import first_flaw
 from leaveout.models.graph import Graph, Node
 from leaveout.models.onnx_batch import batch_axis
-from leaveout.models.onnx_cures import cure
+from leaveout.models.onnx_cures import TELLING, cure
 from leaveout.models.onnx_folding import FOLDED, folded
 from leaveout.models.onnx_operators import OPERATORS
 from leaveout.models.onnx_signature import (
@@ -69,6 +69,7 @@ def read_graph(model: onnx.ModelProto, where: str, notes: Sequence[str] = ()) ->
         *(item.name for item in model.graph.input),
         *values,
     }
+    reader.look_ahead(model)
     for node in model.graph.node:
         reader.read(node)
         if reader.ended:
@@ -130,6 +131,15 @@ class _Reader:
                 f"written out as matrices, at most {LARGEST:,} (512 MiB) are supported; use "
                 "smaller inputs, fewer channels or larger strides"
             )
+
+    def look_ahead(self, model: onnx.ModelProto) -> None:
+        """Refuse a kind of network by the operator that makes it one, not by what leads there."""
+        for proto in model.graph.node:
+            if proto.op_type in TELLING:
+                name = proto.name or f"output {next(iter(proto.output), '')}"
+                raise ModelError(
+                    f"{self.where}: node {name!r} ({proto.op_type}): {cure(proto.op_type, '')}"
+                )
 
     def read(self, proto: onnx.NodeProto) -> None:
         name = proto.name or f"output {next(iter(proto.output), '')}"
@@ -199,7 +209,9 @@ class _Reader:
     def check(self, proto: onnx.NodeProto) -> None:
         """Hold a node against the list of operators, ONNX's schema of its own, and its place."""
         if proto.domain not in DOMAINS:
-            raise UnsupportedError(f"operators of domain {proto.domain!r} are not supported")
+            raise UnsupportedError(
+                cure(proto.op_type, f"operators of domain {proto.domain!r} are not supported")
+            )
         known = {*OPERATORS, *(rewrite.operator for rewrite in REWRITES)}
         variable = not proto.input or any(source in self.shapes for source in proto.input)
         if proto.op_type not in known and (variable or proto.op_type not in FOLDED):

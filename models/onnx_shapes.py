@@ -16,7 +16,7 @@ def flatten(use: Use) -> Operator:
     axis = int(use.attribute("axis", 1))
     if axis != 1 and (use.opset < 11 or axis != -len(use.shape)):
         raise UnsupportedError(
-            f"axis = {axis} mixes the samples of a batch; only axis = 1 is supported"
+            f"axis = {axis} mixes the samples of a batch; flatten from axis = 1 on"
         )
     return Reshape((math.prod(use.shape),))
 
@@ -28,7 +28,10 @@ def reshape(use: Use) -> Operator:
     shape = [0 if n == BATCH else n for n in listed[:1]] + listed[1:]
     if shape in ([0], [-1]) and math.prod(use.shape) == 1:
         return Reshape(())
-    mixes = UnsupportedError(f"re-shaping to {shape} mixes the samples of a batch")
+    mixes = UnsupportedError(
+        f"re-shaping to {shape} mixes the samples of a batch; keep its axis in front, as "
+        "x.reshape(len(x), -1) does"
+    )
     if min(shape, default=0) < -1 or shape.count(-1) > 1:
         raise UnsupportedError(f"{shape} is no shape")
     if len(shape) < 2:
@@ -73,5 +76,5 @@ def transpose(use: Use) -> Operator:
     """Read Transpose."""
     order = tuple(int(i) for i in use.attribute("perm", range(1 + len(use.shape))[::-1]))
     if order[:1] != (0,):
-        raise UnsupportedError("it moves the batch axis")
+        raise UnsupportedError("it moves the batch axis; keep it in front (batch_first=True)")
     return Permute(order)

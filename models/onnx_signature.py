@@ -27,7 +27,7 @@ DOMAINS = {"", "ai.onnx"}
 MOST_AXES = 8
 """Of a tensor."""
 
-_COPIES = {"Cast", "Dropout", "Identity"}
+_COPIES = {"Cast", "Identity"}
 _SHAPES = {*_COPIES, "Flatten", "Reshape", "Squeeze", "Unsqueeze"}
 """Operators that give what they read, maybe in another shape."""
 
@@ -69,7 +69,9 @@ def only_output(model: onnx.ModelProto, where: str) -> str:
         )
     if others:
         names = ", ".join(repr(each.name) for each in model.graph.output)
-        raise ModelError(f"{where}: the model has several outputs ({names}); export the scores only")
+        raise ModelError(
+            f"{where}: the model has several outputs ({names}); export the scores only"
+        )
     return item.name
 
 

@@ -59,8 +59,8 @@ def initial_values(model: onnx.ModelProto, where: str) -> dict[str, NDArray[Any]
     Raises
     ------
     ModelError
-        If one is of another type than float32, float64, int64, int32 and bool, is kept in another file or
-        sparsely, is there twice, is damaged, or is not finite.
+        If one is of another type than float32, float64, int64, int32 and bool, is kept in another
+        file or sparsely, is there twice, is damaged, or is not finite.
     """
     if model.graph.sparse_initializer:
         name = model.graph.sparse_initializer[0].values.name

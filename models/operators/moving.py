@@ -106,5 +106,5 @@ class Place(Affine):
         return tuple(n + sum(each) for n, each in zip(shape, self.widths, strict=True))
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.roundings`."""
-        return 0
+        """See `Affine.roundings`: none, but a number that is put in is charged as one."""
+        return 1 if self.fill else 0

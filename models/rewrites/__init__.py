@@ -12,7 +12,7 @@ from leaveout.models.rewrites.constants import (
 )
 from leaveout.models.rewrites.copies import CastToItself, ReshapeWithoutZeros
 from leaveout.models.rewrites.endings import FinalLogSoftmax, FinalSigmoid, FinalSoftmax
-from leaveout.models.rewrites.joining import Concatenation
+from leaveout.models.rewrites.joining import Concatenation, PadByItself
 from leaveout.models.rewrites.piecewise import (
     Absolute,
     Clipping,
@@ -53,5 +53,6 @@ REWRITES: tuple[Rewrite, ...] = (
     ReduceMax(),
     ReduceMin(),
     Concatenation(),
+    PadByItself(),
 )
 """Those that the reader applies; of one operator the first that fits."""

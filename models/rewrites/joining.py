@@ -1,26 +1,35 @@
-"""Concat: each part put in its place among zeros, and all added."""
+"""Concat, each part put in its place among zeros, and paddings by the data itself."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from leaveout.models.onnx_attributes import ANY, accepting
-from leaveout.models.onnx_use import UnsupportedError, Use
+from leaveout.models.onnx_picks import pads_of
+from leaveout.models.onnx_use import Kind, UnsupportedError, Use
 from leaveout.models.rewrites.base import Draft, Rewrite
 
-__all__ = ["Concatenation", "padded"]
+__all__ = ["Concatenation", "PadByItself"]
 
 _MOST = 64
 """Parts."""
+_ANY: tuple[Kind, ...] = ("any",)
+_MODES: Mapping[str, Literal["edge", "reflect", "wrap"]] = {
+    "edge": "edge",
+    "reflect": "reflect",
+    "wrap": "wrap",
+}
 
 
 class Concatenation(Rewrite):
     """Concat of the network's tensors: a runtime only moves them; the sums with 0 are charged."""
 
     operator = "Concat"
-    inputs = ("any",) * _MOST
+    inputs: ClassVar[tuple[Kind, ...]] = _ANY * _MOST
     attributes = accepting(axis=ANY)
 
     def visit(self, use: Use, draft: Draft) -> str | None:
@@ -45,6 +54,28 @@ class Concatenation(Rewrite):
             placed = padded(draft, use, name, widths)
             found = draft("Add", found, placed) if found else placed
         return found
+
+
+class PadByItself(Rewrite):
+    """Pad by the data itself, as ReflectionPad of torch: numbers are only moved."""
+
+    operator = "Pad"
+    inputs = ("data", "integers", "floats", "integers")
+    attributes = accepting(mode=ANY, pads=ANY)
+
+    def visit(self, use: Use, draft: Draft) -> str | None:
+        """See `Rewrite.visit`."""
+        mode = _MODES.get(str(use.attribute("mode", "constant")))
+        if mode is None:
+            return None
+        found = use.variables[0]
+        for axis, (widths, size) in enumerate(zip(pads_of(use), use.shape, strict=True), 1):
+            if max(widths) >= size + (mode != "reflect"):
+                raise UnsupportedError(f"mode = {mode} pads {size} numbers by {max(widths)}")
+            places = np.pad(np.arange(size), widths, mode=mode)
+            if any(widths):
+                found = draft("Gather", found, draft.constant(places), axis=axis)
+        return found if draft.nodes else draft("Identity", found)
 
 
 def padded(draft: Draft, use: Use, x: str, widths: list[tuple[int, int]]) -> str:

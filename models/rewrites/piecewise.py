@@ -8,11 +8,12 @@ for ``r = relu(x)``) the runtime has the exact result, which is the draft withou
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
 from leaveout.models.onnx_attributes import ANY, FINITE, accepting
-from leaveout.models.onnx_use import UnsupportedError, Use
+from leaveout.models.onnx_use import Kind, UnsupportedError, Use
 from leaveout.models.rewrites.base import Draft, Rewrite
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
 
 _MOST = 64
 """Inputs of Max, Min and Sum."""
+_DATA: tuple[Kind, ...] = ("data",)
 _LARGEST32 = float(np.finfo(np.float32).max)
 
 
@@ -139,7 +141,7 @@ class HardSigmoid(Rewrite):
 class _Many(Rewrite):
     """An operator of any number of inputs, two at a time."""
 
-    inputs = ("data",) * _MOST
+    inputs: ClassVar[tuple[Kind, ...]] = _DATA * _MOST
 
     def visit(self, use: Use, draft: Draft) -> str:
         """See `Rewrite.visit`."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from leaveout.encoders.query import Query
 from leaveout.errors import SpecError
 from leaveout.files import write_whole
+from leaveout.specs.vnnlib.onnx_files import score_of
 from leaveout.specs.vnnlib.problem import Problem
 
 __all__ = ["Status", "format_result", "format_witness", "save_result"]
@@ -43,7 +44,8 @@ def format_witness(
     """
     lines: list[str] = []
     for each, application, found in zip(problem.networks, query.applications, scores, strict=True):
-        for tensor, values in ((each.input, points[application.point]), (each.output, found)):
+        given = found[score_of(application.network, 0) :]
+        for tensor, values in ((each.input, points[application.point]), (each.output, given)):
             texts = [repr(float(value)) for value in values]
             if problem.version == "1.0":
                 lines += [f"({tensor.name}_{i} {text})" for i, text in enumerate(texts)]
