@@ -17,24 +17,25 @@ from leaveout.models.replay import one_line, session
 
 __all__ = ["FOLDED", "folded"]
 
-_MOVES = frozenset(
-    ("Cast", "Concat", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze")
-) | {"Unsqueeze"}
+_MOVES = {
+    *("Cast", "Concat", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze"),
+    "Unsqueeze",
+}
 """Operators that only move whole numbers."""
 
-_ARITHMETIC = frozenset(
-    ("Abs", "Add", "And", "Ceil", "Div", "Equal", "Exp", "Floor", "Greater", "GreaterOrEqual")
-    + ("Less", "LessOrEqual", "Log", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow")
-    + ("Reciprocal", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Round")
-    + ("Sign", "Sqrt", "Sub", "Where")
-)
+_ARITHMETIC = {
+    *("Abs", "Add", "And", "Ceil", "Div", "Equal", "Exp", "Floor", "Greater", "GreaterOrEqual"),
+    *("Less", "LessOrEqual", "Log", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow"),
+    *("Reciprocal", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Round"),
+    *("Sign", "Sqrt", "Sub", "Where"),
+}
 
-FOLDED = (
-    _MOVES
-    | _ARITHMETIC
-    | {"ConstantOfShape", "Expand", "GatherElements", "GatherND", "NonZero", "Pad", "Range"}
-    | {"ScatterND", "Shape", "Size", "Tile", "Transpose"}
-)
+FOLDED = {
+    *_MOVES,
+    *_ARITHMETIC,
+    *("ConstantOfShape", "Expand", "GatherElements", "GatherND", "NonZero", "Pad", "Range"),
+    *("ScatterND", "Shape", "Size", "Tile", "Transpose"),
+}
 """Operators that may compute on constants: of what they are given alone, the same at every run."""
 
 _LARGEST = 2**26

@@ -18,6 +18,7 @@ from leaveout.models.onnx_batch import batch_axis
 from leaveout.models.onnx_cures import TELLING, cure
 from leaveout.models.onnx_folding import FOLDED, folded
 from leaveout.models.onnx_operators import OPERATORS
+from leaveout.models.onnx_padding import refuse_padded
 from leaveout.models.onnx_signature import (
     DOMAINS,
     MOST_AXES,
@@ -144,6 +145,8 @@ class _Reader:
     def read(self, proto: onnx.NodeProto) -> None:
         name = proto.name or f"output {next(iter(proto.output), '')}"
         try:
+            if proto.op_type == "MaxPool":
+                refuse_padded(self.renamed.get(proto.input[0], proto.input[0]), self.nodes)
             self.understand(proto, REWRITES)
         except (UnsupportedError, ValueError) as error:
             raise ModelError(f"{self.where}: node {name!r} ({proto.op_type}): {error}") from None

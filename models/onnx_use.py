@@ -198,10 +198,12 @@ def why_not(use: Use, inputs: tuple[Kind, ...], attributes: Mapping[str, Accepte
         if name and name not in use.shapes and expected:
             holds = use.values[name].dtype.name
             if holds not in expected:
-                return f"input {i} ({name!r}) holds {holds}, expected {expected[0]}"
+                also = _FLOAT32 if expected == _TYPES["data"] else ""
+                return f"input {i} ({name!r}) holds {holds}, expected {expected[0]}{also}"
     if inputs.count("data") == 1 and use.variables != (use.proto.input[0],):
         return "only its first input may depend on the network's input"
     return ""
 
 
+_FLOAT32 = ": export a float32 model (model.float())"
 TRAINING = "it is in training mode; export the model in evaluation mode"

@@ -217,7 +217,7 @@ def _agrees(
     samples = points.reshape(-1, *read.graph.input_shape)
     for is_optimised in (True, False):
         try:
-            found = _found(Runtime(model, read.graph.output, is_optimised), model, samples)
+            found = _found(Runtime(model, read.graph, is_optimised), model, samples)
         except NotRunError as error:
             # Without optimisations it may refuse what those take away.
             if is_optimised:

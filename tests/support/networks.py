@@ -221,7 +221,8 @@ def pooled(rng: np.random.Generator) -> onnx.ModelProto:
     }
     nodes = [
         helper.make_node("Conv", ["x", "k", "b"], ["a"]),
-        helper.make_node("Pad", ["a", "pads"], ["p"]),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("Pad", ["r", "pads"], ["p"]),
         helper.make_node("MaxPool", ["p"], ["m"], kernel_shape=[2, 2]),
         helper.make_node("Split", ["m"], ["s", "t"], axis=1),
         helper.make_node("Max", ["s", "t"], ["u"]),
