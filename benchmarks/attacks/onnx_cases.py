@@ -134,6 +134,7 @@ class Runtime:
         given = helper.make_tensor_value_info(graph.given, TensorProto.FLOAT, None)
         copy.graph.output.append(given)
         self._number = bool(graph.number)
+        self._bare = graph.input in graph.bare, graph.given in graph.bare
         levels = onnxruntime.GraphOptimizationLevel
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = (
@@ -155,11 +156,16 @@ class Runtime:
 
     def together(self, samples: NDArray[np.float32]) -> NDArray[np.float64]:
         """Scores of samples that are asked as one batch."""
+        without, scores_without = self._bare
         try:
-            found: NDArray[Any] = self._session.run(None, {self._name: samples})[0]
+            found: NDArray[Any] = self._session.run(
+                None, {self._name: samples[0] if without else samples}
+            )[0]
         except Exception as error:
             raise NotRunError(str(error)) from None
-        scores = found.astype(np.float64)
+        scores = (found[None] if scores_without else found).astype(np.float64)
+        if scores.ndim > 2 and len(scores) == len(samples):
+            scores = scores.reshape(len(scores), -1)
         if self._number and scores.size == len(samples):
             # One number, beside which the other score is 0.
             scores = np.stack([np.zeros(len(samples)), scores.reshape(-1)], axis=1)
