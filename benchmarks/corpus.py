@@ -1,6 +1,6 @@
 """Read what exporters write: 200 small models as people make them, each held against onnxruntime.
 
-    python -m benchmarks.corpus /tmp/corpus
+    python benchmarks/corpus.py /tmp/corpus
 
 The models are made with torch (both exporters), skl2onnx, Keras and tf2onnx, which are no extras of
 the package; a maker that is not installed is left out, and said to be. Models that are in the
@@ -22,9 +22,9 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
-from benchmarks.corpus_keras import keras_models
-from benchmarks.corpus_sklearn import sklearn_models
-from benchmarks.corpus_torch import torch_models
+from corpus_keras import keras_models
+from corpus_sklearn import sklearn_models
+from corpus_torch import torch_models
 
 from leaveout.encoders import Box, evaluation_of, network_bounds, rounding_error
 from leaveout.errors import ModelError

@@ -1,4 +1,4 @@
-"""Keras networks by its own export and by tf2onnx, for `benchmarks.corpus`."""
+"""Keras networks by its own export and by tf2onnx, for `corpus`."""
 
 from __future__ import annotations
 
@@ -76,10 +76,6 @@ def _cases() -> Iterator[tuple[str, Callable[[Any, Any], Any]]]:
         ),
     )
     yield "scaled", dense(lambda L: L.Rescaling(1 / 255), relu, three)
-    yield (
-        "normalised",
-        dense(lambda L: L.Normalization(mean=[1.0] * 6, variance=[4.0] * 6), relu, three),
-    )
     yield "adapted", _adapted
     yield "cnn", image(conv, flat, three)
     yield "cnn_max", image(conv, lambda L: L.MaxPooling2D(2), conv, flat, three)
@@ -112,6 +108,19 @@ def _cases() -> Iterator[tuple[str, Callable[[Any, Any], Any]]]:
         ),
     )
     yield "cnn_separable", image(lambda L: L.SeparableConv2D(4, 3, activation="relu"), flat, three)
+    yield (
+        "vgg",
+        image(
+            lambda L: L.Conv2D(4, 3, padding="same", activation="relu"),
+            lambda L: L.MaxPooling2D(),
+            lambda L: L.Conv2D(6, 3, padding="same", activation="relu"),
+            lambda L: L.MaxPooling2D(),
+            flat,
+            relu,
+            lambda L: L.Dropout(0.5),
+            lambda L: L.Dense(4, activation="softmax"),
+        ),
+    )
     yield "cnn_padded", image(lambda L: L.ZeroPadding2D(1), conv, flat, three)
     yield (
         "cnn_1d",

@@ -1,4 +1,4 @@
-"""scikit-learn's networks as skl2onnx writes them, for `benchmarks.corpus`."""
+"""scikit-learn's networks as skl2onnx writes them, for `corpus`."""
 
 from __future__ import annotations
 

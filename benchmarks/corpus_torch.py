@@ -1,4 +1,4 @@
-"""Networks as people write them in torch, for `benchmarks.corpus`."""
+"""Networks as people write them in torch, for `corpus`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DENSE, IMAGE = (1, 6), (1, 1, 10, 10)
 def torch_models(folder: Path) -> Iterator[tuple[str, Path]]:
     """Write each network with both exporters of torch; yields the exporter and the file."""
     import torch
-    from benchmarks.corpus_torch_nets import layers, modules
+    from corpus_torch_nets import layers, modules
 
     for number, (name, build, shape) in enumerate((*layers(), *modules())):
         for dynamo in (True, False):

@@ -1,4 +1,4 @@
-"""The networks that `benchmarks.corpus_torch` exports."""
+"""The networks that `corpus_torch` exports."""
 
 from __future__ import annotations
 
@@ -161,9 +161,25 @@ def layers() -> Iterator[Case]:
         ),
         SIGNAL,
     )
+    yield (
+        "vgg",
+        lambda: nn.Sequential(
+            nn.Conv2d(1, 4, 3, padding=1),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(2, 2),
+            nn.Conv2d(4, 6, 3, padding=1),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(2, 2),
+            nn.Flatten(),
+            nn.Linear(24, 10),
+            nn.ReLU(inplace=True),
+            nn.Dropout(),
+            nn.Linear(10, 4),
+        ),
+        IMAGE,
+    )
     # Refused: no piecewise linear function, or not float32.
     yield "gelu", lambda: _dense(nn.GELU), DENSE
-    yield "hardswish", lambda: _dense(nn.Hardswish), DENSE
     yield "tanh", lambda: _dense(nn.Tanh), DENSE
     yield (
         "layer_norm",

@@ -32,8 +32,7 @@ _BY_KIND: Mapping[str, str] = {
     _RECURRENT: "GRU LSTM RNN Scan",
     _QUANTISED: "ConvInteger DequantizeLinear DynamicQuantizeLinear MatMulInteger QLinearConv "
     "QLinearMatMul QuantizeLinear",
-    _TREES: "LinearClassifier LinearRegressor SVMClassifier SVMRegressor TreeEnsemble "
-    "TreeEnsembleClassifier TreeEnsembleRegressor",
+    _TREES: "SVMClassifier SVMRegressor TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor",
     _JUMPS: "And ArgMax ArgMin Ceil Equal Floor Greater GreaterOrEqual Less LessOrEqual Mod Not Or "
     "Round Sign ThresholdedRelu TopK Where Xor",
     _RESIZE: "Resize Upsample GridSample",

@@ -9,7 +9,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from leaveout.errors import ModelError
-from leaveout.models.replay import session
+from leaveout.models.onnx_sklearn import is_linear, write_out
 
 __all__ = ["prepared"]
 
@@ -24,8 +24,8 @@ def prepared(model: onnx.ModelProto, where: str) -> tuple[onnx.ModelProto, tuple
     """Return the model that is read, which computes the same scores, and notes on it.
 
     Labels and dictionaries of probabilities, as skl2onnx writes beside the scores, are left out.
-    Weights stored in half precision and cast before any use become float32 numbers. The scaler of
-    a scikit-learn pipeline becomes a difference and a product, so that members may differ in it.
+    Weights stored in half precision and cast before any use become float32 numbers. Scalers and
+    linear models of scikit-learn are written out, so that members may differ in their numbers.
 
     Parameters
     ----------
@@ -41,8 +41,7 @@ def prepared(model: onnx.ModelProto, where: str) -> tuple[onnx.ModelProto, tuple
     """
     scores, note = _scores(model, where)
     halves = _halves(model)
-    scalers = [node for node in model.graph.node if _is(node, "Scaler", "ai.onnx.ml")]
-    if not (scores or halves or scalers):
+    if not (scores or halves or any(map(is_linear, model.graph.node))):
         return model, ()
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
@@ -55,8 +54,7 @@ def prepared(model: onnx.ModelProto, where: str) -> tuple[onnx.ModelProto, tuple
     stale = [item for item in copy.graph.value_info if item.name in halves]
     for item in stale:
         copy.graph.value_info.remove(item)
-    if scalers:
-        _without_scalers(copy, where)
+    write_out(copy, where)
     return copy, (note,) if note else ()
 
 
@@ -94,9 +92,28 @@ def _scores(model: onnx.ModelProto, where: str) -> tuple[str, str]:
 
 
 def _source(made: dict[str, onnx.NodeProto], name: str) -> str:
-    """Follow copies back."""
+    """Follow copies back, and what makes the sum of probabilities 1."""
     node = made.get(name)
-    return _source(made, node.input[0]) if node is not None and _is(node, "Identity") else name
+    if node is None or not (_is(node, "Identity") or _is(node, "Normalizer", "ai.onnx.ml")):
+        return name
+    norms = [each.s for each in node.attribute if each.name == "norm"]
+    maker = made.get(node.input[0])
+    if node.op_type == "Normalizer" and (norms != [b"L1"] or not _is_of_probabilities(maker)):
+        return name
+    return _source(made, node.input[0])
+
+
+def _is_of_probabilities(node: onnx.NodeProto | None) -> bool:
+    """Whether its output is not negative, so that the sum keeps the order."""
+    if _is(node, "Softmax") or _is(node, "Sigmoid"):
+        return True
+    transforms = (
+        [each.s for each in node.attribute if each.name == "post_transform"] if node else []
+    )
+    return _is(node, "LinearClassifier", "ai.onnx.ml") and transforms in (
+        [b"SOFTMAX"],
+        [b"LOGISTIC"],
+    )
 
 
 def _of_one_probability(
@@ -157,55 +174,3 @@ def _halves(model: onnx.ModelProto) -> set[str]:
         if not cast:
             found -= set(node.input)
     return found - {item.name for item in model.graph.output}
-
-
-def _without_scalers(model: onnx.ModelProto, where: str) -> None:
-    """Write each scaler as a difference and a product with initialisers."""
-    nodes = list(model.graph.node)
-    del model.graph.node[:]
-    for node in nodes:
-        if not _is(node, "Scaler", "ai.onnx.ml"):
-            model.graph.node.append(node)
-            continue
-        given = {each.name: list(each.floats) for each in node.attribute}
-        offset, scale = (np.asarray(given.get(k, []), np.float32) for k in ("offset", "scale"))
-        _check_scaler(node, offset, scale, where)
-        (source,), (target,) = node.input, node.output
-        between, names = f"{target}/centred", (f"{target}/offset", f"{target}/scale")
-        taken = {name for each in nodes for name in each.output}
-        if taken.intersection((between, *names)):
-            raise ModelError(f"{where}: tensors are named as parts of its scaler {node.name!r}")
-        model.graph.initializer.extend(
-            numpy_helper.from_array(value, name)
-            for value, name in zip((offset, scale), names, strict=True)
-        )
-        model.graph.node.append(helper.make_node("Sub", [source, names[0]], [between]))
-        model.graph.node.append(helper.make_node("Mul", [between, names[1]], [target]))
-
-
-def _check_scaler(
-    node: onnx.NodeProto,
-    offset: np.ndarray[tuple[int, ...], np.dtype[np.float32]],
-    scale: np.ndarray[tuple[int, ...], np.dtype[np.float32]],
-    where: str,
-) -> None:
-    """Hold a scaler in onnxruntime against the difference and the product, bit for bit."""
-    wrong = ModelError(
-        f"{where}: node {node.name!r} (Scaler) is not (x - offset) * scale; scale the data before "
-        "the network"
-    )
-    width = max(offset.size, scale.size, 1)
-    if {offset.size, scale.size} - {1, width} or not (offset.size and scale.size):
-        raise wrong
-    graph = helper.make_graph(
-        [node],
-        "scaler",
-        [helper.make_tensor_value_info(node.input[0], TensorProto.FLOAT, [None, width])],
-        [onnx.ValueInfoProto(name=node.output[0])],
-    )
-    imports = [helper.make_opsetid("", 13), helper.make_opsetid("ai.onnx.ml", 1)]
-    running = session(helper.make_model(graph, opset_imports=imports, ir_version=8), where)
-    points = np.random.default_rng(0).normal(size=(64, width)).astype(np.float32)
-    (found,) = running.run(None, {node.input[0]: points})
-    if not np.array_equal(found, (points - offset) * scale):
-        raise wrong

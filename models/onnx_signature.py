@@ -89,7 +89,8 @@ def only_input(
         names = ", ".join(repr(item.name) for item in inputs)
         raise ModelError(
             f"{where}: the model has {len(inputs)} inputs ({names}), expected one; join them into "
-            "one before exporting, and slice it inside"
+            "one before exporting, and slice it inside (those that are constants, as of Keras's "
+            "Normalization: scale the data before the network)"
         )
     item = inputs[0]
     if item.type.tensor_type.elem_type != onnx.TensorProto.FLOAT:

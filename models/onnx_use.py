@@ -106,6 +106,8 @@ class Use:
         if not name:
             listed = self.attribute(attribute, None)
             return None if listed is None else [int(i) for i in listed]
+        if name in self.shapes:
+            raise UnsupportedError(f"input {position} ({name!r}) must be a constant")
         if self.values[name].ndim != 1:
             raise UnsupportedError(f"input {position} ({name!r}) must be a list of integers")
         return [int(i) for i in self.values[name]]
