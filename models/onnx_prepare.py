@@ -78,6 +78,10 @@ def _scores(model: onnx.ModelProto, where: str) -> tuple[str, str]:
             found[_source(made, item.name)] = item.name
         elif len(graph.output) > 1:
             dropped.append(item.name)
+    whole = _whole(model, made, [*found])
+    if whole:
+        dropped += found.values()
+        found = {whole: ""}
     if len(found) > 1:
         names = ", ".join(repr(name) for name in found.values())
         raise ModelError(
@@ -89,6 +93,26 @@ def _scores(model: onnx.ModelProto, where: str) -> tuple[str, str]:
     (scores,) = found
     names = " and ".join(repr(name) for name in dropped)
     return _of_one_probability(model, made, scores), _LABELS.format(names=names)
+
+
+def _whole(model: onnx.ModelProto, made: dict[str, onnx.NodeProto], outputs: list[str]) -> str:
+    """Return the tensor of which the outputs are the columns, one after the other; else empty."""
+    integers = {
+        item.name: numpy_helper.to_array(item).reshape(-1).tolist()
+        for item in model.graph.initializer
+        if item.data_type == TensorProto.INT64
+    }
+    sources = set()
+    for place, name in enumerate(outputs):
+        node = made.get(name)
+        while node is not None and _is(node, "Reshape"):
+            node = made.get(node.input[0])
+        if node is None or not _is(node, "Slice") or len(node.input) != 4:
+            return ""
+        if [integers.get(each) for each in node.input[1:]] != [[place], [place + 1], [1]]:
+            return ""
+        sources.add(_source(made, node.input[0]))
+    return sources.pop() if len(sources) == 1 and len(outputs) > 1 else ""
 
 
 def _source(made: dict[str, onnx.NodeProto], name: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 from numpy.typing import NDArray
@@ -17,7 +19,7 @@ Floats = NDArray[np.float32]
 _KINDS = {"Scaler", "LinearClassifier", "LinearRegressor"}
 _PROBABILITIES = {b"NONE": "", b"LOGISTIC": "Sigmoid", b"SOFTMAX": "Softmax"}
 _NEAR = 1e-5
-"""Allowed difference of probabilities, relative and absolute: far above roundings of a few terms."""
+"""Allowed difference of probabilities, relative and absolute: far above rounding."""
 
 
 def is_linear(node: onnx.NodeProto) -> bool:
@@ -95,7 +97,7 @@ def _linear(node: onnx.NodeProto) -> list[onnx.NodeProto]:
         helper.make_node("Add", [product, f"{target}/intercepts"], [total if last else target]),
     ]
     if last:
-        axis = {"axis": 1} if last == "Softmax" else {}
+        axis: dict[str, Any] = {"axis": 1} if last == "Softmax" else {}
         made.append(helper.make_node(last, [total], [target], name=node.name, **axis))
     return made
 
@@ -115,7 +117,7 @@ def _check(
             _run(nodes, stored, node.input[0], output, points, where) for nodes in ([node], made)
         )
     except ModelError:
-        first, second = np.zeros(1), np.ones(1)
+        first, second = np.zeros(1, np.float32), np.ones(1, np.float32)
     near = 0.0 if node.op_type == "Scaler" else _NEAR
     if first.shape != second.shape or not np.allclose(first, second, rtol=near, atol=near):
         raise ModelError(

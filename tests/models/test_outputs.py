@@ -158,6 +158,79 @@ def test_a_sigmoid_a_label_is_dropped():
     check_against_onnxruntime(network)
 
 
+def test_columns_of_probabilities_are_read_as_the_scores_before_them():
+    """The option of skl2onnx that gives each class an output."""
+    nodes = [
+        node("MatMul", ["x", "W"], ["z"]),
+        node("Softmax", ["z"], ["p"], axis=1),
+        node("Slice", ["p", "nil", "one", "one"], ["y"]),
+        node("Slice", ["p", "one", "two", "one"], ["s"]),
+        node("Reshape", ["s", "flat"], ["q"]),
+    ]
+    places = {"nil": [0], "one": [1], "two": [2], "flat": [-1]}
+    constants = {"W": W, **{name: np.asarray(value) for name, value in places.items()}}
+    model = networks.model(nodes, constants, ["n", 3], ["n", 1])
+    model.graph.output.append(helper.make_tensor_value_info("q", TensorProto.FLOAT, ["n"]))
+    network = network_from(model, "net.onnx")
+    assert network.graph.output == "z"
+    model.graph.initializer[2].CopyFrom(numpy_helper.from_array(np.asarray([0]), "one"))
+    with pytest.raises(ModelError, match="several outputs"):
+        network_from(model, "net.onnx")
+
+
+def linear(kind, transform="SOFTMAX", classes=3):
+    """Return what skl2onnx writes of a linear model."""
+    rng = np.random.default_rng(0)
+    given = {
+        "coefficients": rng.normal(size=3 * classes).tolist(),
+        "intercepts": rng.normal(size=classes).tolist(),
+        "post_transform": transform,
+    }
+    probabilities = ["y"]
+    nodes = [node(kind, ["x"], ["y"], domain="ai.onnx.ml", targets=classes, **given)]
+    if kind == "LinearClassifier":
+        given |= {"classlabels_ints": [*range(classes)], "multi_class": 1}
+        nodes = [
+            node(kind, ["x"], ["label", "p"], domain="ai.onnx.ml", **given),
+            node("Normalizer", ["p"], ["y"], domain="ai.onnx.ml", norm="L1"),
+        ]
+        probabilities = ["label", "y"]
+    types = {"y": TensorProto.FLOAT, "label": TensorProto.INT64}
+    shapes = {"y": ["n", classes], "label": ["n"]}
+    graph = helper.make_graph(
+        nodes,
+        "linear",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])],
+        [helper.make_tensor_value_info(name, types[name], shapes[name]) for name in probabilities],
+    )
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "transform", "classes"),
+    [
+        ("LinearClassifier", "SOFTMAX", 3),
+        ("LinearClassifier", "LOGISTIC", 2),
+        ("LinearClassifier", "LOGISTIC", 3),
+        ("LinearRegressor", "NONE", 1),
+        ("LinearRegressor", "NONE", 3),
+    ],
+)
+def test_linear_models_of_scikit_learn(kind, transform, classes, tmp_path):
+    model = linear(kind, transform, classes)
+    onnx.save(model, tmp_path / "net.onnx")
+    network = load_network(tmp_path / "net.onnx")
+    assert len(network.parameters) == 2
+    points = np.random.default_rng(1).normal(size=(40, 3)).astype(F32)
+    running = onnxruntime.InferenceSession(str(tmp_path / "net.onnx"))
+    first, scores = running.run(None, {"x": points})[0], network.runner().scores(points)
+    if kind == "LinearClassifier":
+        assert scores.argmax(axis=1).tolist() == first.tolist()
+    else:
+        np.testing.assert_allclose(scores[:, -classes:], first, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("end", ["Softmax", "LogSoftmax", "Sigmoid"])
 def test_a_copy_of_probabilities_is_as_good_as_they_are(end):
     nodes = [
