@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-__all__ = ["TELLING", "cure"]
+__all__ = ["TELLING", "cure", "with_cure"]
 
 _SMOOTH = (
     "it is no piecewise linear function, and those alone are read; train with ReLU, LeakyReLU or "
@@ -68,3 +68,8 @@ def cure(operator: str, known: Iterable[str] | str) -> str:
     if isinstance(known, str):
         return f"{known}; {_OTHER}"
     return f"not supported; supported operators: {', '.join(sorted(known))}; {_OTHER}"
+
+
+def with_cure(refusal: str) -> str:
+    """Return a refusal that ends in what to do, where it does not say it by itself."""
+    return refusal if ";" in refusal or ": export" in refusal else f"{refusal}; {_OTHER}"

@@ -15,7 +15,7 @@ from leaveout.models.extent import LARGEST, Extent
 from leaveout.models.flaws import first_flaw
 from leaveout.models.graph import Graph, Node
 from leaveout.models.onnx_batch import batch_axis
-from leaveout.models.onnx_cures import TELLING, cure
+from leaveout.models.onnx_cures import TELLING, cure, with_cure
 from leaveout.models.onnx_folding import FOLDED, folded
 from leaveout.models.onnx_operators import OPERATORS
 from leaveout.models.onnx_padding import refuse_padded
@@ -149,7 +149,9 @@ class _Reader:
                 refuse_padded(self.renamed.get(proto.input[0], proto.input[0]), self.nodes)
             self.understand(proto, REWRITES)
         except (UnsupportedError, ValueError) as error:
-            raise ModelError(f"{self.where}: node {name!r} ({proto.op_type}): {error}") from None
+            raise ModelError(
+                f"{self.where}: node {name!r} ({proto.op_type}): {with_cure(str(error))}"
+            ) from None
         if proto.output[0] in self.shapes:
             self.within(f"node {name!r} ({proto.op_type})")
 
@@ -265,7 +267,9 @@ class _Reader:
     def graph(self) -> Graph:
         where, output = self.where, self.output
         if output not in self.shapes:
-            raise ModelError(f"{where}: output {output!r} does not depend on the input")
+            raise ModelError(
+                f"{where}: output {output!r} does not depend on the input; export the scores"
+            )
         shape, number = self.shapes[output], ""
         if math.prod(shape) == 1:
             number, output = output, f"{output}//scores"

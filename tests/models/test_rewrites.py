@@ -25,7 +25,7 @@ F32 = np.float32
 FLOAT = TensorProto.FLOAT
 
 
-# Rewrites that no file of the program has: several nodes, constants, parameters, two inputs.
+# Other drafts than the program's own: several nodes, constants, parameters, two inputs.
 
 
 class Absolute(Rewrite):
