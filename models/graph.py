@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.operators.base import Operator, Shape, Shapes
+from leaveout.models.operators.base import Affine, Operator, Shape, Shapes
 
 __all__ = ["Graph", "Join", "Node"]
 
@@ -67,10 +67,15 @@ class Graph:
         Shape of each trainable initialiser, in the file's order.
     constants : mapping of str to ndarray of float64
         Everything constant that is not an initialiser, by tensor name.
-    transposed : mapping of str to (str, tuple of int)
-        Constants made by transposing another one: name to (source, order of axes).
+    moved : mapping of str to (str, Affine)
+        Constants whose numbers are those of another one: name to (source, operator, which only
+        moves numbers, and reads the constant as a batch of one sample).
     notes : tuple of str
         What a user should know about how the file was read.
+    number : str
+        The tensor of the file that is one number, where the scores are 0 and it; else empty.
+    bare : frozenset of str
+        Tensors of the file without a batch axis.
     """
 
     nodes: tuple[Node, ...]
@@ -81,8 +86,15 @@ class Graph:
     shapes: Shapes
     parameters: Shapes
     constants: Mapping[str, NDArray[np.float64]]
-    transposed: Mapping[str, tuple[str, Shape]]
+    moved: Mapping[str, tuple[str, Affine]]
     notes: tuple[str, ...] = ()
+    number: str = ""
+    bare: frozenset[str] = frozenset()
+
+    @property
+    def given(self) -> str:
+        """The tensor of the file that the scores are read from."""
+        return self.number or self.output
 
     def needed(self) -> tuple[Node, ...]:
         """Return the nodes the output depends on, in topological order."""

@@ -64,16 +64,16 @@ class _Stacked(Mapping[str, Floats]):
 
     def __getitem__(self, name: str) -> Floats:
         graph = self._graph
-        if name in graph.transposed:
-            source, order = graph.transposed[name]
-            return self[source].transpose(0, *(axis + 1 for axis in order))
+        if name in graph.moved:
+            source, operator = graph.moved[name]
+            return operator.apply(self[source][:, None], {}, False)[:, 0]
         if name in graph.parameters:
             return np.asarray(self._parameters[name], dtype=np.float64)
         return graph.constants[name][None]
 
     def __iter__(self) -> Iterator[str]:
         graph = self._graph
-        return iter(dict.fromkeys((*graph.constants, *graph.parameters, *graph.transposed)))
+        return iter(dict.fromkeys((*graph.constants, *graph.parameters, *graph.moved)))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

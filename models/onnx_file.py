@@ -18,6 +18,8 @@ from leaveout.files import MODEL, read_whole
 from leaveout.models.architecture import architecture_hash
 from leaveout.models.graph import Graph
 from leaveout.models.lowering import lower
+from leaveout.models.onnx_external import take_in
+from leaveout.models.onnx_prepare import prepared
 from leaveout.models.onnx_reader import read_graph
 from leaveout.models.onnx_values import read_parameters, refuse_other_files
 from leaveout.models.operator_check import check_operators
@@ -48,6 +50,7 @@ class Network:
     source : str
         Where it was read, for messages.
     model : onnx.ModelProto
+        That is read and run; of the file's outputs it gives the scores alone.
     graph : Graph
     """
 
@@ -83,17 +86,15 @@ class Network:
     def runner(self, parameters: Mapping[str, NDArray[np.floating]] | None = None) -> Runner:
         """Return this network, or one with other parameter values, in onnxruntime."""
         model = self.model if parameters is None else with_parameters(self.model, parameters)
-        return Runner(model, self.graph.output, self.graph.input_shape, self.source)
+        return Runner(model, self.graph, self.source)
 
 
-def load_network(path: Path | str, least: int = 2) -> Network:
+def load_network(path: Path | str) -> Network:
     """Load a network and check our reading of it against onnxruntime.
 
     Parameters
     ----------
     path : path to an ONNX file
-    least : int
-        How many scores it must give: one will do where they are not those of labels.
 
     Raises
     ------
@@ -103,16 +104,25 @@ def load_network(path: Path | str, least: int = 2) -> Network:
         numbers than onnxruntime.
     """
     source = Path(path)
-    return network_from_bytes(_read(source), str(source), least)
+    return network_from_bytes(_read(source), str(source), beside=source)
 
 
-def network_from(model: onnx.ModelProto, source: str, least: int = 2) -> Network:
+def network_from(model: onnx.ModelProto, source: str) -> Network:
     """Wrap a model that is already in memory; nothing is replayed."""
-    return Network(source, model, read_graph(model, source, least))
+    model, notes = prepared(model, source)
+    return Network(source, model, read_graph(model, source, notes))
 
 
-def network_from_bytes(content: bytes, source: str, least: int = 2) -> Network:
+def network_from_bytes(content: bytes, source: str, beside: Path | None = None) -> Network:
     """Load a network from what an ONNX file holds.
+
+    Parameters
+    ----------
+    content : bytes
+    source : str
+        For messages.
+    beside : Path, optional
+        Where the file lies: weights may be kept in another one beside it.
 
     Raises
     ------
@@ -121,12 +131,14 @@ def network_from_bytes(content: bytes, source: str, least: int = 2) -> Network:
     """
     try:
         model = onnx.load_from_string(content)
+        if beside is not None:
+            take_in(model, beside)
         refuse_other_files(model, source)
         onnx.checker.check_model(model)
     except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
         line = (str(error).strip().splitlines() or ["damaged"])[0]
         raise ModelError(f"{source}: not a valid ONNX model: {line}") from None
-    network = network_from(model, source, least)
+    network = network_from(model, source)
     check_against_onnxruntime(network)
     return network
 

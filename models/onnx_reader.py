@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,22 +14,32 @@ from leaveout.errors import ModelError
 from leaveout.models.extent import LARGEST, Extent
 from leaveout.models.flaws import first_flaw
 from leaveout.models.graph import Graph, Node
-from leaveout.models.onnx_operators import OPERATORS, UnsupportedError, Use
+from leaveout.models.onnx_batch import batch_axis
+from leaveout.models.onnx_cures import TELLING, cure, with_cure
+from leaveout.models.onnx_folding import FOLDED, folded
+from leaveout.models.onnx_operators import OPERATORS
+from leaveout.models.onnx_padding import refuse_padded
 from leaveout.models.onnx_signature import (
     DOMAINS,
     MOST_AXES,
+    last_of,
     only_input,
     only_output,
     opset_of,
 )
+from leaveout.models.onnx_use import UnsupportedError, Use
 from leaveout.models.onnx_values import initial_values
 from leaveout.models.operators import Affine, Shape
-from leaveout.models.rewrites import REWRITES, Draft, Rewrite, rewritten
+from leaveout.models.operators.moving import BesideZero
+from leaveout.models.rewrites import REWRITES, Draft, Last, Rewrite, rewritten
 
 __all__ = ["read_graph"]
 
+SEVERAL = {"Split"}
+"""Operators of which every output is read."""
 
-def read_graph(model: onnx.ModelProto, where: str, least: int = 2) -> Graph:
+
+def read_graph(model: onnx.ModelProto, where: str, notes: Sequence[str] = ()) -> Graph:
     """Read the layer graph of a model; nothing is computed, and no matrix is made.
 
     Parameters
@@ -36,8 +47,8 @@ def read_graph(model: onnx.ModelProto, where: str, least: int = 2) -> Graph:
     model : onnx.ModelProto
     where : str
         File name for messages.
-    least : int
-        How many scores it must give: two where they are those of labels.
+    notes : sequence of str
+        What a user should know already.
 
     Raises
     ------
@@ -51,15 +62,21 @@ def read_graph(model: onnx.ModelProto, where: str, least: int = 2) -> Graph:
     output = only_output(model, where)
     values = initial_values(model, where)
     reader = _Reader(where, values, opset_of(model, where), name, shape, alone, output)
+    reader.last = last_of(model, output)
+    reader.notes += notes
     reader.used = {source for node in model.graph.node for source in node.input} | {output}
     reader.taken = {
         *(tensor for node in model.graph.node for tensor in (*node.input, *node.output)),
         *(item.name for item in model.graph.input),
         *values,
     }
+    reader.look_ahead(model)
     for node in model.graph.node:
         reader.read(node)
-    return reader.graph(least)
+        if reader.ended:
+            # All that the scores depend on comes before.
+            break
+    return reader.graph()
 
 
 class _Reader:
@@ -76,10 +93,12 @@ class _Reader:
         opset: int,
         name: str,
         shape: Shape,
-        alone: bool,
+        alone: bool | None,
         output: str,
     ) -> None:
-        self.where, self.opset, self.alone = where, opset, alone
+        self.where, self.opset, self.alone = where, opset, alone is not False
+        self.bare = {name} if alone is None else set()
+        self.last, self.ended = Last(frozenset([output]), frozenset([output])), False
         self.input, self.input_shape, self.output = name, shape, output
         self.parameters: dict[str, Shape] = {
             key: array.shape for key, array in values.items() if array.dtype == np.float32
@@ -95,7 +114,8 @@ class _Reader:
         self.extent = Extent(name, shape, self.constant_shapes)
         self.shapes: dict[str, Shape] = {name: shape}
         self.renamed: dict[str, str] = {}
-        self.transposed: dict[str, tuple[str, Shape]] = {}
+        self.moved: dict[str, tuple[str, Affine]] = {}
+        self.varying = set(self.parameters)
         self.nodes: list[Node] = []
         self.notes: list[str] = []
         self.used: set[str] = set()
@@ -113,12 +133,25 @@ class _Reader:
                 "smaller inputs, fewer channels or larger strides"
             )
 
+    def look_ahead(self, model: onnx.ModelProto) -> None:
+        """Refuse a kind of network by the operator that makes it one, not by what leads there."""
+        for proto in model.graph.node:
+            if proto.op_type in TELLING:
+                name = proto.name or f"output {next(iter(proto.output), '')}"
+                raise ModelError(
+                    f"{self.where}: node {name!r} ({proto.op_type}): {cure(proto.op_type, '')}"
+                )
+
     def read(self, proto: onnx.NodeProto) -> None:
         name = proto.name or f"output {next(iter(proto.output), '')}"
         try:
+            if proto.op_type == "MaxPool":
+                refuse_padded(self.renamed.get(proto.input[0], proto.input[0]), self.nodes)
             self.understand(proto, REWRITES)
         except (UnsupportedError, ValueError) as error:
-            raise ModelError(f"{self.where}: node {name!r} ({proto.op_type}): {error}") from None
+            raise ModelError(
+                f"{self.where}: node {name!r} ({proto.op_type}): {with_cure(str(error))}"
+            ) from None
         if proto.output[0] in self.shapes:
             self.within(f"node {name!r} ({proto.op_type})")
 
@@ -127,17 +160,28 @@ class _Reader:
         proto.CopyFrom(original)
         proto.input[:] = [self.renamed.get(source, source) for source in proto.input]
         self.check(proto)
-        use = Use(proto, self.opset, self.shapes, self.values, self.alone)
-        found = rewritten(use, rewrites, self.output, self.taken)
-        if isinstance(found, str):
-            if not use.variables:
-                found = "it computes on constants only; simplify the model before exporting it"
-            if not use.variables or proto.op_type not in OPERATORS:
+        bare = bool(self.bare.intersection(proto.input))
+        use = Use(proto, self.opset, self.shapes, self.values, self.alone, bare)
+        added = batch_axis(use, self.bare)
+        if added is not None:
+            self.add(Node(proto.name or proto.output[0], added, use.variables, proto.output[0]))
+            self.bare ^= set() if bare else {proto.output[0]}
+            return
+        found = rewritten(use, rewrites, self.last, self.taken)
+        if isinstance(found, str) and not use.variables:
+            self.fold(proto, found)
+        elif isinstance(found, str):
+            if proto.op_type not in OPERATORS:
                 raise UnsupportedError(found)
-            operator = OPERATORS[proto.op_type].operator(use)
-            self.add(Node(proto.name or proto.output[0], operator, use.variables, proto.output[0]))
+            name = proto.name or proto.output[0]
+            operators = OPERATORS[proto.op_type].operators(use)
+            # Where it gives one, others are left out, and are not used.
+            for operator, output in zip(operators, proto.output, strict=False):
+                if output:
+                    self.add(Node(name, operator, use.variables, output))
+                    self.bare |= {output} if bare else set()
         elif found.ending is not None:
-            self.output = found.ending.scores
+            self.output, self.ended = found.ending.scores, True
             self.notes.append(found.ending.note)
         elif found.same is None:
             self.keep(found.draft)
@@ -148,18 +192,35 @@ class _Reader:
         else:
             target = proto.output[0]
             self.renamed[target] = found.same
+            self.varying |= {target} if found.same in self.varying else set()
             self.values[target] = self.values[found.same]
             self.constant_shapes[target] = self.values[target].shape
+
+    def fold(self, proto: onnx.NodeProto, reason: str) -> None:
+        """Compute a node of constants, of which none is a parameter."""
+        if proto.op_type not in FOLDED:
+            raise UnsupportedError(cure(proto.op_type, reason))
+        varying = sorted(self.varying.intersection(proto.input))
+        if varying:
+            raise UnsupportedError(
+                f"it computes on the parameter {varying[0]!r} alone, which members change; fold "
+                "it into the weights before exporting (onnxsim, or onnxruntime's optimised model)"
+            )
+        found = folded(proto, self.values, self.opset, self.where)
+        for name, value in zip((name for name in proto.output if name), found, strict=True):
+            self.values[name] = value
+            self.constant_shapes[name] = value.shape
 
     def check(self, proto: onnx.NodeProto) -> None:
         """Hold a node against the list of operators, ONNX's schema of its own, and its place."""
         if proto.domain not in DOMAINS:
-            raise UnsupportedError(f"operators of domain {proto.domain!r} are not supported")
-        known = {*OPERATORS, *(rewrite.operator for rewrite in REWRITES)}
-        if proto.op_type not in known:
             raise UnsupportedError(
-                f"not supported; supported operators: {', '.join(sorted(known))}"
+                cure(proto.op_type, f"operators of domain {proto.domain!r} are not supported")
             )
+        known = {*OPERATORS, *(rewrite.operator for rewrite in REWRITES)}
+        variable = not proto.input or any(source in self.shapes for source in proto.input)
+        if proto.op_type not in known and (variable or proto.op_type not in FOLDED):
+            raise UnsupportedError(cure(proto.op_type, known))
         for source in proto.input:
             if source and source not in self.shapes and source not in self.values:
                 raise UnsupportedError(f"no node before it gives its input {source!r}")
@@ -169,13 +230,13 @@ class _Reader:
             line = (str(error).strip().splitlines() or ["damaged"])[0]
             raise UnsupportedError(f"not as opset {self.opset} has it: {line}") from None
         first, *others = proto.output
-        if not first:
+        if not first and proto.op_type not in SEVERAL:
             raise UnsupportedError("its first output has no name")
         for output in proto.output:
             if output and (output in self.shapes or output in self.constant_shapes):
                 raise UnsupportedError(f"another node, or an initialiser, gives {output!r} too")
         for output in others:
-            if output and output in self.used:
+            if output and output in self.used and proto.op_type not in SEVERAL:
                 raise UnsupportedError(f"its output {output!r} is used; only the first may be")
 
     def add(self, node: Node) -> None:
@@ -183,7 +244,8 @@ class _Reader:
         after = shape
         if isinstance(node.operator, Affine):
             after = node.operator.shape_after(shape, self.constant_shapes)
-        if not after or len(after) >= MOST_AXES or min(after) < 1:
+        number = node.output in self.last.number
+        if not (after or number) or len(after) >= MOST_AXES or min(after, default=1) < 1:
             raise UnsupportedError(
                 f"it gives a tensor of shape {['batch', *after]}; expected 2 to {MOST_AXES} axes, "
                 "none of them empty"
@@ -196,27 +258,38 @@ class _Reader:
         for name, value in draft.constants.items():
             self.values[name] = value
             self.constant_shapes[name] = value.shape
-        for name, (source, order) in draft.turned.items():
-            self.transposed[name] = source, order
-            self.values[name] = self.values[source].transpose(order)
+        for name, (source, operator) in draft.moved.items():
+            self.moved[name] = source, operator
+            self.values[name] = operator.apply(self.values[source][None, None], {}, False)[0, 0]
             self.constant_shapes[name] = self.values[name].shape
+            self.varying |= {name} if source in self.varying else set()
 
-    def graph(self, least: int) -> Graph:
+    def graph(self) -> Graph:
         where, output = self.where, self.output
         if output not in self.shapes:
-            raise ModelError(f"{where}: output {output!r} does not depend on the input")
-        shape = self.shapes[output]
-        if len(shape) != 1 or shape[0] < least:
             raise ModelError(
-                f"{where}: the output has shape [batch, {', '.join(map(str, shape))}]; expected "
-                f"[batch, labels]{' with at least two labels' if least > 1 else ''}"
+                f"{where}: output {output!r} does not depend on the input; export the scores"
+            )
+        shape, number = self.shapes[output], ""
+        if math.prod(shape) == 1:
+            number, output = output, f"{output}//scores"
+            self.add(Node(output, BesideZero(), (number,), output))
+            self.notes.append(
+                "its one number is read as two labels: the scores are 0 and the number, so label 1 "
+                "is where it is above 0, and score 1 is the number itself"
+            )
+            shape = self.shapes[output]
+        if sum(n > 1 for n in shape) != 1:
+            raise ModelError(
+                f"{where}: the output has shape {['batch', *shape]}; expected [batch, labels]: "
+                "flatten or pool it before the last layer"
             )
         constants = {
             name: np.asarray(value, dtype=np.float64)
             for name, value in self.values.items()
             if value.dtype == np.float32
             and name not in self.parameters
-            and name not in self.transposed
+            and name not in self.moved
             and name not in self.renamed
         }
         graph = Graph(
@@ -224,12 +297,14 @@ class _Reader:
             self.input,
             output,
             self.input_shape,
-            shape[0],
+            math.prod(shape),
             {**self.constant_shapes, **self.shapes},
             self.parameters,
             constants,
-            self.transposed,
+            self.moved,
             tuple(self.notes),
+            number,
+            frozenset(self.bare),
         )
         flaw = first_flaw(graph, {name: value[None] for name, value in self.stored.items()})
         if flaw is not None:

@@ -7,16 +7,29 @@ from collections.abc import Container
 import onnx
 
 from leaveout.errors import ModelError
-from leaveout.models.onnx_operators import OPSETS
+from leaveout.models.onnx_use import OPSETS
 from leaveout.models.operators import Shape
+from leaveout.models.rewrites import Last
 
-__all__ = ["DOMAINS", "MOST_AXES", "dimensions", "only_input", "only_output", "opset_of"]
+__all__ = [
+    "DOMAINS",
+    "MOST_AXES",
+    "dimensions",
+    "last_of",
+    "only_input",
+    "only_output",
+    "opset_of",
+]
 
 DOMAINS = {"", "ai.onnx"}
 """Names of ONNX's own operators."""
 
 MOST_AXES = 8
 """Of a tensor."""
+
+_COPIES = {"Cast", "Identity"}
+_SHAPES = {*_COPIES, "Flatten", "Reshape", "Squeeze", "Unsqueeze"}
+"""Operators that give what they read, maybe in another shape."""
 
 
 def dimensions(item: onnx.ValueInfoProto) -> list[int | None]:
@@ -44,37 +57,55 @@ def opset_of(model: onnx.ModelProto, where: str) -> int:
 
 def only_output(model: onnx.ModelProto, where: str) -> str:
     """Name of the one output, in float32."""
-    if len(model.graph.output) != 1:
-        outputs = ", ".join(repr(item.name) for item in model.graph.output)
-        raise ModelError(
-            f"{where}: the model has several outputs ({outputs}); export the scores only"
-        )
-    (item,) = model.graph.output
+    if not model.graph.output:
+        raise ModelError(f"{where}: the model has no output; export the scores")
+    (item, *others) = model.graph.output
     if item.type.tensor_type.elem_type not in {
         onnx.TensorProto.FLOAT,
         onnx.TensorProto.UNDEFINED,
     }:
-        raise ModelError(f"{where}: output {item.name!r} is not float32; export a float32 model")
+        raise ModelError(
+            f"{where}: output {item.name!r} is not float32; export the scores, of a float32 model"
+        )
+    if others:
+        names = ", ".join(repr(each.name) for each in model.graph.output)
+        raise ModelError(
+            f"{where}: the model has several outputs ({names}); export the scores only"
+        )
     return item.name
 
 
 def only_input(
     model: onnx.ModelProto, values: Container[str], where: str
-) -> tuple[str, Shape, bool]:
-    """Name of the one input, shape of a sample of it, and whether a batch is one sample."""
+) -> tuple[str, Shape, bool | None]:
+    """Name of the one input, shape of a sample of it, and whether a batch is one sample.
+
+    None where there is no batch axis.
+    """
     # An initialiser may be an input too, a default that a caller may replace: what is claimed
     # is about the file's values.
     inputs = [item for item in model.graph.input if item.name not in values]
     if len(inputs) != 1:
-        raise ModelError(f"{where}: the model has {len(inputs)} inputs, expected one")
+        names = ", ".join(repr(item.name) for item in inputs)
+        raise ModelError(
+            f"{where}: the model has {len(inputs)} inputs ({names}), expected one; join them into "
+            "one before exporting, and slice it inside (those that are constants, as of Keras's "
+            "Normalization: scale the data before the network)"
+        )
     item = inputs[0]
     if item.type.tensor_type.elem_type != onnx.TensorProto.FLOAT:
-        raise ModelError(f"{where}: input {item.name!r} is not float32; export a float32 model")
+        raise ModelError(
+            f"{where}: input {item.name!r} is not float32; export a float32 model (in torch "
+            "model.float(), in skl2onnx to_onnx(model, X[:1].astype('float32')))"
+        )
+    if len(dimensions(item)) == 1 and (dimensions(item)[0] or 0) > 0:
+        return item.name, (dimensions(item)[0] or 0,), None
     batch, *rest = dimensions(item) or [None]
     if not rest or any(n is None or n < 1 for n in rest) or len(rest) >= MOST_AXES:
         raise ModelError(
             f"{where}: input {item.name!r} has shape {dimensions(item)}; expected [batch, ...] "
-            f"with every size but the batch's known, and at most {MOST_AXES} axes"
+            f"with every size but the batch's known, and at most {MOST_AXES} axes; export it with "
+            "a sample of the right shape, and only the batch axis dynamic"
         )
     if batch not in {None, 1}:
         raise ModelError(
@@ -82,3 +113,18 @@ def only_input(
             "batch axis, or a batch of 1"
         )
     return item.name, tuple(n for n in rest if n is not None), batch == 1
+
+
+def last_of(model: onnx.ModelProto, output: str) -> Last:
+    """Tensors that the output is a copy of."""
+    made = {name: node for node in model.graph.node for name in node.output[:1]}
+    found = []
+    for kinds in (_COPIES, _SHAPES):
+        names, at = {output}, output
+        while at in made and made[at].op_type in kinds and made[at].domain in DOMAINS:
+            at = next(iter(made[at].input), "")
+            if at in names:
+                break
+            names.add(at)
+        found.append(frozenset(names))
+    return Last(*found)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
 from leaveout.errors import ModelError
-from leaveout.models.onnx_operators import UnsupportedError, attributes_of
+from leaveout.models.onnx_use import UnsupportedError, attributes_of
 
 __all__ = ["constant_value", "initial_values", "read_parameters", "refuse_other_files"]
 
@@ -19,13 +19,20 @@ _ELSEWHERE = (
     "is kept in another file; save the model in one, as in "
     "onnx.save(onnx.load('model.onnx'), 'whole.onnx')"
 )
-_SUPPORTED = {TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL}
+_SUPPORTED = {
+    TensorProto.FLOAT,
+    TensorProto.DOUBLE,
+    TensorProto.INT64,
+    TensorProto.INT32,
+    TensorProto.BOOL,
+}
+_HALVES = {TensorProto.FLOAT16, TensorProto.BFLOAT16}
 
 
 def read_parameters(model: onnx.ModelProto) -> dict[str, NDArray[Any]]:
-    """Floating-point initialisers by name, in the file's order."""
+    """Float32 initialisers by name, in the file's order."""
     arrays = {item.name: numpy_helper.to_array(item) for item in model.graph.initializer}
-    return {n: a for n, a in arrays.items() if np.issubdtype(a.dtype, np.floating)}
+    return {n: a for n, a in arrays.items() if a.dtype == np.float32}
 
 
 def refuse_other_files(model: onnx.ModelProto, where: str) -> None:
@@ -52,8 +59,8 @@ def initial_values(model: onnx.ModelProto, where: str) -> dict[str, NDArray[Any]
     Raises
     ------
     ModelError
-        If one is of another type than float32, int64 and bool, is kept in another file or
-        sparsely, is there twice, is damaged, or is not finite.
+        If one is of another type than float32, float64, int64, int32 and bool, is kept in another
+        file or sparsely, is there twice, is damaged, or is not finite.
     """
     if model.graph.sparse_initializer:
         name = model.graph.sparse_initializer[0].values.name
@@ -101,6 +108,12 @@ def _array(tensor: TensorProto) -> NDArray[Any]:
     if tensor.data_type not in _SUPPORTED:
         known = tensor.data_type in TensorProto.DataType.values()
         kind = TensorProto.DataType.Name(tensor.data_type) if known else str(tensor.data_type)
+        if tensor.data_type in _HALVES:
+            raise UnsupportedError(
+                f"holds {kind.lower()}, and the network computes with it in that precision, which "
+                "no bound here covers; export a float32 model (model.float()), or cast the weights "
+                "to float32 before they are used"
+            )
         raise UnsupportedError(
             f"holds {kind.lower()}, expected float32 (int64 for shapes); export a float32 model"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +77,7 @@ def check_operators(
         return
     constants = _Constants.of(graph, parameters)
     (item,) = (each for each in model.graph.input if each.name == graph.input)
-    alone = dimensions(item)[0] == 1
+    alone = graph.input in graph.bare or dimensions(item)[0] == 1
     parts = list(_parts(model, graph))
     feeds = {
         fresh: _samples(rng, graph.shapes[name])
@@ -87,7 +87,13 @@ def check_operators(
     read = [part for part in parts if part.nodes]
     apart = _apart(model, graph, parts, 1 if alone else "batch")
     running = session(apart, source, optimised=False)
-    results = _run(running, [part.output for part in read], feeds, alone, source)
+    bare = {
+        name
+        for part in parts
+        for name in (*(f for f, of in part.fed.items() if of in graph.bare), part.output)
+        if name != part.output or name in graph.bare
+    }
+    results = _run(running, [part.output for part in read], feeds, bare, alone, source)
     for part, found in zip(read, results, strict=True):
         if not _compare(part, feeds, found, constants, graph.shapes):
             kinds = " and ".join(dict.fromkeys(type(each.operator).__name__ for each in part.nodes))
@@ -112,11 +118,12 @@ class _Constants:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """One node of the file.
+    """One output of a node of the file.
 
     Attributes
     ----------
     proto : onnx.NodeProto
+    output : str
     nodes : tuple of Node
         What it was read as, the last of which gives its output; none where it gives a constant.
     variable : tuple of int
@@ -124,12 +131,9 @@ class _Part:
     """
 
     proto: onnx.NodeProto
+    output: str
     nodes: tuple[Node, ...]
     variable: tuple[int, ...]
-
-    @property
-    def output(self) -> str:
-        return str(self.proto.output[0])
 
     @property
     def direct(self) -> bool:
@@ -150,12 +154,12 @@ class _Part:
         """
         if not self.direct:
             position = list(self.proto.input).index(self.proto.input[position])
-        return f"{self.output}/{position}"
+        return f"{next(filter(None, self.proto.output))}/{position}"
 
 
 def _parts(model: onnx.ModelProto, graph: Graph) -> Iterator[_Part]:
     """Yield the nodes of the file that were read; what is left out at the end was not."""
-    named = {proto.output[0] for proto in model.graph.node}
+    named = {output for proto in model.graph.node for output in proto.output}
     read: dict[str, tuple[Node, ...]] = {}
     waiting: list[Node] = []
     for node in graph.nodes:
@@ -165,9 +169,10 @@ def _parts(model: onnx.ModelProto, graph: Graph) -> Iterator[_Part]:
             waiting = []
     variable = {graph.input, *read}
     for proto in model.graph.node:
-        if proto.output[0] in graph.shapes:
-            positions = tuple(i for i, name in enumerate(proto.input) if name in variable)
-            yield _Part(proto, read.get(proto.output[0], ()), positions)
+        positions = tuple(i for i, name in enumerate(proto.input) if name in variable)
+        for output in proto.output:
+            if output in graph.shapes:
+                yield _Part(proto, output, read.get(output, ()), positions)
 
 
 def _apart(
@@ -179,15 +184,22 @@ def _apart(
     del apart.graph.input[:], apart.graph.output[:], apart.graph.value_info[:], apart.graph.node[:]
     known = {item.name for item in model.graph.initializer}
     apart.graph.input.extend(item for item in model.graph.input if item.name in known)
+    copied: list[str] = []
     for part in parts:
-        copy = apart.graph.node.add()
-        copy.CopyFrom(part.proto)
-        for position in part.variable:
-            copy.input[position] = part.fresh(position)
-        apart.graph.input.extend(
-            helper.make_tensor_value_info(fresh, TensorProto.FLOAT, [batch, *graph.shapes[name]])
-            for fresh, name in part.fed.items()
-        )
+        if list(part.proto.output) != copied:
+            copied = list(part.proto.output)
+            copy = apart.graph.node.add()
+            copy.CopyFrom(part.proto)
+            for position in part.variable:
+                copy.input[position] = part.fresh(position)
+            apart.graph.input.extend(
+                helper.make_tensor_value_info(
+                    fresh,
+                    TensorProto.FLOAT,
+                    [*([] if name in graph.bare else [batch]), *graph.shapes[name]],
+                )
+                for fresh, name in part.fed.items()
+            )
         if part.nodes:
             apart.graph.output.append(
                 helper.make_tensor_value_info(part.output, TensorProto.FLOAT, None)
@@ -212,16 +224,23 @@ def _run(
     running: onnxruntime.InferenceSession,
     names: list[str],
     feeds: Mapping[str, NDArray[np.float32]],
+    bare: Set[str],
     alone: bool,
     source: str,
 ) -> list[NDArray[np.float32]]:
     count = len(next(iter(feeds.values())))
     rows = [slice(i, i + 1) for i in range(count)] if alone else [slice(None)]
     try:
-        runs = [running.run(names, {k: v[row] for k, v in feeds.items()}) for row in rows]
+        runs = [
+            running.run(names, {k: v[row][0] if k in bare else v[row] for k, v in feeds.items()})
+            for row in rows
+        ]
     except Exception as error:
         raise ModelError(f"{source}: onnxruntime cannot run the model: {one_line(error)}") from None
-    return [np.concatenate([run[i] for run in runs]) for i in range(len(names))]
+    return [
+        np.concatenate([run[i][None] if name in bare else run[i] for run in runs])
+        for i, name in enumerate(names)
+    ]
 
 
 def _compare(
@@ -289,6 +308,7 @@ def _after(node: Node, inputs: Sequence[_Value], constants: _Constants, shapes: 
         exact = terms = np.maximum(first.exact, 0.0)
         k, largest = np.asarray(0), 1.0
     met = largest * max(1.0, float(size.max(initial=0.0)))
-    own = k * _UNIT32 / (1 - k * _UNIT32) * terms + k * _TINY32 * met
+    lost = np.where(k > 0, k * min(_TINY32 * met, _LARGEST32), 0.0)
+    own = k * _UNIT32 / (1 - k * _UNIT32) * terms + lost
     sound = np.isfinite(terms) & (4 * largest * terms < _LARGEST32)
     return _Value(exact, np.where(sound, own + passed, np.inf))

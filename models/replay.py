@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from leaveout.errors import ModelError
-from leaveout.models.operators import Shape
+from leaveout.models.graph import Graph
 
 __all__ = ["Runner", "one_line", "session", "with_parameters"]
 
@@ -81,10 +81,9 @@ class Runner:
     Parameters
     ----------
     model : onnx.ModelProto
-    output : str
-        Tensor to read the scores from (before a trailing softmax, where there is one).
-    input_shape : tuple of int
-        Shape of one sample.
+    graph : Graph
+        As read from it: it names the tensor to read the scores from (before a trailing softmax,
+        where there is one), and whether that is one number, to which the other score is 0.
     where : str
         For messages.
 
@@ -94,9 +93,10 @@ class Runner:
         If onnxruntime refuses the model.
     """
 
-    def __init__(self, model: onnx.ModelProto, output: str, input_shape: Shape, where: str) -> None:
+    def __init__(self, model: onnx.ModelProto, graph: Graph, where: str) -> None:
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
+        output = graph.given
         if output != copy.graph.output[0].name:
             del copy.graph.output[:]
             copy.graph.output.append(
@@ -107,10 +107,11 @@ class Runner:
         self._input = first.name
         self._output = [self._session.get_outputs()[0].name]
         try:
-            self._one_at_a_time = first.shape[0] == 1
+            self._one_at_a_time = graph.input in graph.bare or first.shape[0] == 1
         except UnicodeDecodeError:
             raise ModelError(f"{where}: the name of its batch axis is no text") from None
-        self._shape = input_shape
+        self._shape, self._number = graph.input_shape, bool(graph.number)
+        self._bare = graph.input in graph.bare, output in graph.bare
 
     def scores(self, points: NDArray[np.floating]) -> NDArray[np.float32]:
         """Scores in float32.
@@ -130,6 +131,15 @@ class Runner:
             If onnxruntime cannot run the model.
         """
         samples = np.asarray(points, dtype=np.float32).reshape(-1, *self._shape)
+        scores = self._of(samples)
+        if self._number and scores.size == len(samples):
+            flat = scores.reshape(-1, 1)
+            return np.concatenate([np.zeros_like(flat), flat], axis=1)
+        # Axes of size 1 that are left of an image.
+        flat_too = scores.ndim > 2 and len(scores) == len(samples)
+        return scores.reshape(len(scores), -1) if flat_too else scores
+
+    def _of(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
         if not (self._one_at_a_time and len(samples)):
             return self._run(samples)
         # Of a model that gives no row at all the caller sees that by the shape.
@@ -137,10 +147,14 @@ class Runner:
         return np.concatenate(parts)
 
     def _run(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
+        without, scores_without = self._bare
+        if without:
+            batch = batch[0]
         try:
             found: NDArray[np.generic] = self._session.run(self._output, {self._input: batch})[0]
         except Exception as error:
             # Some of what its operators cannot do onnxruntime finds out only here.
             why = one_line(error)
             raise ModelError(f"{self._where}: onnxruntime cannot run the model: {why}") from None
-        return found.astype(np.float32, copy=False)
+        scores = found.astype(np.float32, copy=False)
+        return scores[None] if scores_without else scores

@@ -11,6 +11,8 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from leaveout.models.graph import Graph
+
 from attacks.kind import Case
 
 __all__ = ["TYPES", "NotRunError", "Runtime", "model_of", "numbers", "tensor"]
@@ -115,8 +117,8 @@ class Runtime:
     Parameters
     ----------
     model : onnx.ModelProto
-    output : str
-        Tensor to read.
+    graph : Graph
+        That was read, which names the tensor to read.
     is_optimised : bool
 
     Raises
@@ -125,11 +127,14 @@ class Runtime:
         Here, or when asked for scores.
     """
 
-    def __init__(self, model: onnx.ModelProto, output: str, is_optimised: bool) -> None:
+    def __init__(self, model: onnx.ModelProto, graph: Graph, is_optimised: bool) -> None:
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
         del copy.graph.output[:]
-        copy.graph.output.append(helper.make_tensor_value_info(output, TensorProto.FLOAT, None))
+        given = helper.make_tensor_value_info(graph.given, TensorProto.FLOAT, None)
+        copy.graph.output.append(given)
+        self._number = bool(graph.number)
+        self._bare = graph.input in graph.bare, graph.given in graph.bare
         levels = onnxruntime.GraphOptimizationLevel
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = (
@@ -151,8 +156,17 @@ class Runtime:
 
     def together(self, samples: NDArray[np.float32]) -> NDArray[np.float64]:
         """Scores of samples that are asked as one batch."""
+        without, scores_without = self._bare
         try:
-            found: NDArray[Any] = self._session.run(None, {self._name: samples})[0]
+            found: NDArray[Any] = self._session.run(
+                None, {self._name: samples[0] if without else samples}
+            )[0]
         except Exception as error:
             raise NotRunError(str(error)) from None
-        return found.astype(np.float64)
+        scores = (found[None] if scores_without else found).astype(np.float64)
+        if scores.ndim > 2 and len(scores) == len(samples):
+            scores = scores.reshape(len(scores), -1)
+        if self._number and scores.size == len(samples):
+            # One number, beside which the other score is 0.
+            scores = np.stack([np.zeros(len(samples)), scores.reshape(-1)], axis=1)
+        return scores

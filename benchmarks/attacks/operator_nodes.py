@@ -3,66 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from attacks.kind import Case
 from attacks.onnx_cases import tensor
+from attacks.operator_draft import SCALES, Attributes, Draft, Rng
+from attacks.operator_kinks import ANYWHERE, SPATIAL
 
 __all__ = ["network"]
 
-Rng = np.random.Generator
-Attributes = dict[str, Any]
-
-_SCALES = [1.0] * 8 + [1e-3, 1e3, 1e-12, 1e12, 1e-25, 1e20, 1e-38, 1e-42]
 _EPSILONS: list[float | None] = [None, None, 1e-5, 1e-3, 0.0, 1e-12, 1e-30, 0.5]
-
-
-class Draft:
-    """A network in the making: one tensor is the last, and has a shape a sample."""
-
-    def __init__(self, rng: Rng, shape: tuple[int, ...], opset: int) -> None:
-        self.rng, self.shape, self.opset = rng, shape, opset
-        self.last = "x"
-        self.nodes: list[dict[str, Any]] = []
-        self.constants: dict[str, Any] = {}
-
-    def constant(self, values: Any, kind: str = "float32") -> str:
-        """Keep a constant; return its name."""
-        name = f"c{len(self.constants)}"
-        self.constants[name] = tensor(values, kind)
-        return name
-
-    def weights(self, *shape: int) -> str:
-        """Keep random weights, at times of extreme size, with zeros of both signs among them."""
-        rng = self.rng
-        values = rng.normal(size=shape) * rng.choice(_SCALES)
-        if rng.random() < 0.3:
-            values = np.where(rng.random(shape) < 0.3, rng.choice([0.0, -0.0, 1.0, -1.0]), values)
-        if rng.random() < 0.1:
-            values = values * rng.choice([1.0, 1e-8, 1e8, 1e-39], size=shape)
-        return self.constant(values.astype(np.float32))
-
-    def node(
-        self, op: str, rest: list[str], attributes: Attributes, shape: tuple[int, ...], at: int = 0
-    ) -> None:
-        """Append a node that reads the last tensor as input ``at`` and constants besides."""
-        output = f"t{len(self.nodes)}"
-        inputs = [*rest[:at], self.last, *rest[at:]]
-        self.nodes.append(
-            {"op": op, "inputs": inputs, "outputs": [output], "attributes": attributes}
-        )
-        self.last, self.shape = output, shape
-
-    def some(self, **choices: list[Any]) -> Attributes:
-        """Draw attributes, half of them left out."""
-        rng = self.rng
-        return {
-            name: values[rng.integers(len(values))]
-            for name, values in choices.items()
-            if rng.random() < 0.5
-        }
 
 
 def _gemm(d: Draft) -> None:
@@ -95,7 +46,7 @@ def _arithmetic(op: str) -> Callable[[Draft], None]:
         chosen = shapes[rng.integers(len(shapes))]
         name = d.weights(*chosen)
         if op == "Div" and rng.random() < 0.8:
-            values = rng.uniform(0.1, 3.0, chosen) * rng.choice(_SCALES) * rng.choice([-1.0, 1.0])
+            values = rng.uniform(0.1, 3.0, chosen) * rng.choice(SCALES) * rng.choice([-1.0, 1.0])
             d.constants[name] = tensor(values.astype(np.float32))
         d.node(op, [name], {}, shape, int(op != "Div" and rng.random() < 0.3))
 
@@ -237,7 +188,7 @@ def _batch_normalization(d: Draft) -> None:
     near = np.float32(1e-5 if epsilon is None else epsilon)
     variances = [
         0.2 + rng.random(channels),
-        rng.random(channels) * rng.choice(_SCALES),
+        rng.random(channels) * rng.choice(SCALES),
         np.full(channels, -near) * (1 + rng.choice([0, 1, -1, 4, -4, 64], channels) * 2.0**-23),
         np.full(channels, -near) * rng.choice([0.5, 0.99, 0.999999], channels),
         np.full(channels, 0.0),
@@ -267,8 +218,14 @@ _ANY = {
     "Unsqueeze": _axes("Unsqueeze"),
     "Transpose": _transpose,
     "BatchNormalization": _batch_normalization,
+    **ANYWHERE,
 }
-_SPATIAL = {"Conv": _conv, "AveragePool": _pool, "GlobalAveragePool": _global_pool}
+_SPATIAL = {
+    "Conv": _conv,
+    "AveragePool": _pool,
+    "GlobalAveragePool": _global_pool,
+    **SPATIAL,
+}
 
 
 def _disguised(d: Draft) -> None:

@@ -217,7 +217,7 @@ def _agrees(
     samples = points.reshape(-1, *read.graph.input_shape)
     for is_optimised in (True, False):
         try:
-            found = _found(Runtime(model, read.graph.output, is_optimised), model, samples)
+            found = _found(Runtime(model, read.graph, is_optimised), model, samples)
         except NotRunError as error:
             # Without optimisations it may refuse what those take away.
             if is_optimised:
@@ -234,7 +234,8 @@ def _found(runtime: Runtime, model: onnx.ModelProto, samples: NDArray[np.float32
     """Scores of samples, asked one by one, and as a batch where there may be one."""
     first = model.graph.input[0].type.tensor_type.shape.dim[0]
     alone = runtime.scores(samples)
-    return [alone] if first.dim_value == 1 else [alone, runtime.together(samples)]
+    one = first.dim_value == 1 or len(model.graph.input[0].type.tensor_type.shape.dim) == 1
+    return [alone] if one else [alone, runtime.together(samples)]
 
 
 def _too_far(

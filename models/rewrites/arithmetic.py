@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leaveout.models.onnx_operators import Use
+from leaveout.models.onnx_use import Use
 from leaveout.models.rewrites.base import Draft, Rewrite
 
 __all__ = ["Negation"]

@@ -14,9 +14,26 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from leaveout.models.onnx_attributes import Accepted
-from leaveout.models.onnx_operators import Kind, UnsupportedError, Use, why_not
+from leaveout.models.onnx_use import Kind, UnsupportedError, Use, why_not
+from leaveout.models.operators import Affine
 
-__all__ = ["Draft", "Ending", "Rewrite", "Rewritten", "rewritten"]
+__all__ = ["Draft", "Ending", "Last", "Rewrite", "Rewritten", "rewritten"]
+
+
+@dataclass(frozen=True)
+class Last:
+    """Tensors that a model gives, as far as it was read: the output, and what it is a copy of.
+
+    Attributes
+    ----------
+    same : frozenset of str
+        Of the same shape.
+    number : frozenset of str
+        Where it is one number: those too that were re-shaped.
+    """
+
+    same: frozenset[str]
+    number: frozenset[str]
 
 
 class Draft:
@@ -29,8 +46,7 @@ class Draft:
     ----------
     use : Use
         The node.
-    output : str
-        The tensor that the model gives, as far as it was read.
+    last : Last
     taken : set of str
         Names of the file's tensors, and of all drafts; those of this one are added.
 
@@ -38,15 +54,15 @@ class Draft:
     ----------
     nodes : list of onnx.NodeProto
     constants : dict of str to ndarray
-    turned : dict of str to (str, tuple of int)
-        Constants made by transposing another one: name to (source, order of axes).
+    moved : dict of str to (str, Affine)
+        Constants whose numbers are those of another one, see `leaveout.models.graph.Graph`.
     """
 
-    def __init__(self, use: Use, output: str, taken: set[str]) -> None:
-        self.output = output
+    def __init__(self, use: Use, last: Last, taken: set[str]) -> None:
+        self.last = last
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, NDArray[Any]] = {}
-        self.turned: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self.moved: dict[str, tuple[str, Affine]] = {}
         self._target, self._taken = use.proto.output[0], taken
         self._name = use.proto.name or self._target
         self._known = set(use.proto.input)
@@ -88,10 +104,17 @@ class Draft:
         self.constants[name] = array
         return name
 
-    def transposed(self, source: str, order: Sequence[int]) -> str:
-        """Transpose a float32 constant, which may be a parameter, and return the result's name."""
+    def move(self, source: str, operator: Affine) -> str:
+        """Move the numbers of a float32 constant, which may be a parameter; return the new name.
+
+        Parameters
+        ----------
+        source : str
+        operator : Affine
+            Of no rounding; the constant is to it a batch of one sample.
+        """
         name = self._fresh()
-        self.turned[name] = source, tuple(order)
+        self.moved[name] = source, operator
         return name
 
     def gives(self, result: str) -> str | None:
@@ -106,15 +129,15 @@ class Draft:
         target = self._target
         if result in self.constants:
             self.constants[target] = self.constants.pop(result)
-        elif result in self.turned:
-            self.turned[target] = self.turned.pop(result)
+        elif result in self.moved:
+            self.moved[target] = self.moved.pop(result)
         made = [i for i, node in enumerate(self.nodes) if result in node.output]
         # What comes after the result is not needed for it.
         del self.nodes[1 + max(made, default=-1) :]
         for node in self.nodes:
             for names in (node.input, node.output):
                 names[:] = [target if name == result else name for name in names]
-        return None if made or target in {**self.constants, **self.turned} else result
+        return None if made or target in {**self.constants, **self.moved} else result
 
     def _own(self, name: str) -> None:
         if name not in self._known:
@@ -159,7 +182,7 @@ class Rewrite(ABC):
     operator : str
         ONNX's type.
     inputs : tuple of str
-        Kind of each input it may have, as of `leaveout.models.onnx_operators.Modelled`.
+        Kind of each input it may have, as of `leaveout.models.onnx_use.Modelled`.
     attributes : mapping of str to Accepted
         Those that it models, and with which values. A node with others is not rewritten: it is
         refused by name, or left to the table of operators that are modelled.
@@ -216,7 +239,7 @@ class Rewritten:
 
 
 def rewritten(
-    use: Use, rewrites: Sequence[Rewrite], output: str, taken: set[str]
+    use: Use, rewrites: Sequence[Rewrite], last: Last, taken: set[str]
 ) -> Rewritten | str:
     """Apply the first rewrite that fits a node.
 
@@ -224,8 +247,7 @@ def rewritten(
     ----------
     use : Use
     rewrites : sequence of Rewrite
-    output : str
-        The tensor that the model gives, as far as it was read.
+    last : Last
     taken : set of str
         Names of the file's tensors, and of all drafts; those of a new one are added.
 
@@ -247,7 +269,7 @@ def rewritten(
         if not why and "data" in rewrite.inputs and not use.variables:
             why = "it computes on constants only"
         if not why:
-            draft = Draft(use, output, taken)
+            draft = Draft(use, last, taken)
             found = rewrite.visit(use, draft)
             if found is not None:
                 rest = tuple(each for each in rewrites if each is not rewrite)

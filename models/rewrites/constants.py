@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from leaveout.models.onnx_attributes import ANY, accepting
-from leaveout.models.onnx_operators import UnsupportedError, Use
+from leaveout.models.onnx_attributes import ANY, FLAG, accepting
+from leaveout.models.onnx_use import BATCH, UnsupportedError, Use
 from leaveout.models.onnx_values import constant_value
+from leaveout.models.operators import Shape
+from leaveout.models.operators.shape import Permute, Reshape
 from leaveout.models.rewrites.base import Draft, Rewrite
 
-__all__ = ["ConstantCopy", "ConstantNode", "ConstantTranspose"]
+__all__ = [
+    "ConstantCopy",
+    "ConstantNode",
+    "ConstantReshape",
+    "ConstantTranspose",
+    "ShapeOf",
+    "SizeOf",
+]
 
 
 class ConstantNode(Rewrite):
@@ -58,5 +69,104 @@ class ConstantTranspose(Rewrite):
         if sorted(order) != list(range(source.ndim)):
             raise UnsupportedError(f"perm = {list(order)} is no order of {source.ndim} axes")
         if source.dtype == np.float32:
-            return draft.transposed(use.constant(0), order)
+            return draft.move(use.constant(0), Permute((0, *(axis + 1 for axis in order))))
         return draft.constant(source.transpose(order))
+
+
+class ConstantReshape(Rewrite):
+    """A constant in another shape, as tf2onnx writes of a bias: numbers stay where they are.
+
+    Parameters
+    ----------
+    operator : {"Flatten", "Reshape", "Squeeze", "Unsqueeze"}
+    """
+
+    inputs = ("constant", "integers")
+    attributes = accepting(allowzero=FLAG, axes=ANY, axis=ANY, shape=ANY)
+
+    def __init__(self, operator: str) -> None:
+        self.operator = operator  # type: ignore[misc]
+
+    def visit(self, use: Use, draft: Draft) -> str | None:
+        """See `Rewrite.visit`."""
+        name = use.constant(0)
+        source = use.values[name]
+        if use.variables or source.dtype != np.float32:
+            return None
+        shape = _RESHAPED[self.operator](use, source.shape)
+        if math.prod(shape) != source.size:
+            raise UnsupportedError(f"{list(source.shape)} cannot be re-shaped to {shape}")
+        return draft.move(name, Reshape(tuple(shape)))
+
+
+def _reshaped(use: Use, shape: Shape) -> list[int]:
+    asked = use.integers(1, "shape") or []
+    if min(asked, default=0) < -1 or asked.count(-1) > 1:
+        raise UnsupportedError(f"{asked} is no shape")
+    if not use.attribute("allowzero", 0):
+        if any(n == 0 and i >= len(shape) for i, n in enumerate(asked)):
+            raise UnsupportedError(f"a 0 in {asked} has no axis to take its size from")
+        asked = [shape[i] if n == 0 else n for i, n in enumerate(asked)]
+    known = math.prod(n for n in asked if n != -1)
+    return [math.prod(shape) // max(1, known) if n == -1 else n for n in asked]
+
+
+def _squeezed(use: Use, shape: Shape) -> list[int]:
+    asked = use.integers(1, "axes")
+    axes = range(len(shape)) if asked is None else [axis % max(1, len(shape)) for axis in asked]
+    if asked is not None and any(shape[axis] != 1 for axis in axes):
+        raise UnsupportedError(f"axes = {asked} of {list(shape)} are not all of size 1")
+    return [n for i, n in enumerate(shape) if n != 1 or i not in axes]
+
+
+def _unsqueezed(use: Use, shape: Shape) -> list[int]:
+    asked = use.integers(1, "axes") or []
+    rank = len(shape) + len(asked)
+    axes = {axis % rank for axis in asked} if rank else set()
+    if len(axes) != len(asked):
+        raise UnsupportedError(f"axes = {asked} names an axis twice")
+    rest = iter(shape)
+    return [1 if i in axes else next(rest) for i in range(rank)]
+
+
+def _flattened(use: Use, shape: Shape) -> list[int]:
+    axis = int(use.attribute("axis", 1))
+    axis += len(shape) if axis < 0 else 0
+    return [math.prod(shape[:axis]), math.prod(shape[axis:])]
+
+
+_RESHAPED = {
+    "Flatten": _flattened,
+    "Reshape": _reshaped,
+    "Squeeze": _squeezed,
+    "Unsqueeze": _unsqueezed,
+}
+
+
+class ShapeOf(Rewrite):
+    """Shape of the network's data, as torch writes of ``x.size(0)``: sizes that the file fixes.
+
+    Where it does not fix the batch's, `BATCH` stands for it.
+    """
+
+    operator = "Shape"
+    attributes = accepting(start=ANY, end=ANY)
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        batch = [] if use.bare else [1 if use.alone else BATCH]
+        sizes = [*batch, *use.shape]
+        first, end = int(use.attribute("start", 0)), int(use.attribute("end", len(sizes)))
+        return draft.constant(np.asarray(sizes[slice(first, end)], np.int64))
+
+
+class SizeOf(Rewrite):
+    """Size of the network's data, where the batch is one sample."""
+
+    operator = "Size"
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        if not (use.alone or use.bare):
+            raise UnsupportedError("it counts the samples of a batch; export with a batch of 1")
+        return draft.constant(np.asarray(math.prod(use.shape), np.int64))

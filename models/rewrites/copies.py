@@ -6,7 +6,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from leaveout.models.onnx_attributes import ANY, FLAG, accepting, only
-from leaveout.models.onnx_operators import UnsupportedError, Use
+from leaveout.models.onnx_use import UnsupportedError, Use
 from leaveout.models.rewrites.base import Draft, Rewrite
 
 __all__ = ["CastToItself", "ReshapeWithoutZeros"]
@@ -19,13 +19,18 @@ class CastToItself(Rewrite):
     inputs = ("any",)
     attributes = accepting(to=ANY, saturate=FLAG)
 
-    def visit(self, use: Use, draft: Draft) -> str:
+    def visit(self, use: Use, draft: Draft) -> str | None:
         """See `Rewrite.visit`."""
         (name,) = use.proto.input
         here = np.dtype(np.float32) if name in use.shapes else use.values[name].dtype
         if use.attribute("to", 0) != helper.np_dtype_to_tensor_dtype(here):
+            if not use.variables:
+                return None
             asked = TensorProto.DataType.Name(use.attribute("to", 0)).lower()
-            raise UnsupportedError(f"it casts {here} to {asked}; only a cast to itself is exact")
+            raise UnsupportedError(
+                f"it casts {here} to {asked}; only a cast to itself is exact: export a model that "
+                "computes in float32 throughout (model.float())"
+            )
         return name
 
 

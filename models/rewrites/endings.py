@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 from leaveout.models.onnx_attributes import ANY, accepting
-from leaveout.models.onnx_operators import UnsupportedError, Use
+from leaveout.models.onnx_use import UnsupportedError, Use
 from leaveout.models.rewrites.base import Draft, Ending, Rewrite
 
-__all__ = ["FinalLogSoftmax", "FinalSoftmax"]
+__all__ = ["FinalLogSoftmax", "FinalSigmoid", "FinalSoftmax"]
 
 _BEFORE = (
     "labels and confidences are those of the scores before it, and a confidence is a difference "
     "of two such scores, no probability"
 )
+_LAST = "supported only as the last operator, over the labels; leave it out, and train with ReLU"
 
 
 class FinalSoftmax(Rewrite):
@@ -27,8 +30,10 @@ class FinalSoftmax(Rewrite):
         """See `Rewrite.visit`."""
         # Before opset 13 all axes from `axis` on are one: the same, of [batch, labels].
         axis = int(use.attribute("axis", 1 if use.opset < 13 else -1))
-        if use.proto.output[0] != draft.output or len(use.shape) != 1 or axis not in {1, -1}:
-            raise UnsupportedError("supported only as the last operator, over the labels")
+        over = {0, -1} if use.bare else {1, -1}
+        last = use.proto.output[0] in draft.last.same
+        if not last or len(use.shape) != 1 or use.shape[0] < 2 or axis not in over:
+            raise UnsupportedError(_LAST)
         return Ending(use.variables[0], f"the final {self.operator} is dropped: {_BEFORE}")
 
 
@@ -36,3 +41,23 @@ class FinalLogSoftmax(FinalSoftmax):
     """LogSoftmax over the labels, last, as torch writes for its losses: left out as Softmax is."""
 
     operator = "LogSoftmax"
+
+
+class FinalSigmoid(Rewrite):
+    """Sigmoid, last, of one number (two labels) or of a number a label: left out as Softmax is.
+
+    It grows with each number, so it keeps their order, and 0.5 is where the number is 0.
+    """
+
+    operator = "Sigmoid"
+
+    def visit(self, use: Use, draft: Draft) -> Ending:
+        """See `Rewrite.visit`."""
+        output, last = use.proto.output[0], draft.last
+        single = math.prod(use.shape) == 1
+        if output not in (last.number if single else last.same):
+            raise UnsupportedError(
+                "supported only as the last operator; in between, train with ReLU, LeakyReLU or "
+                "Hardsigmoid instead"
+            )
+        return Ending(use.variables[0], f"the final Sigmoid is dropped: {_BEFORE}")

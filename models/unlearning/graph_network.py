@@ -129,7 +129,9 @@ class GraphNetwork:
     def _draw(self, name: str, limit: float, generator: np.random.Generator) -> None:
         import torch
 
-        stored = self.network.graph.transposed.get(name, (name, ()))[0]
+        stored = name
+        while stored in self.network.graph.moved:
+            stored = self.network.graph.moved[stored][0]
         if stored not in self._values:
             return
         value = self._values[stored]
@@ -145,9 +147,13 @@ class GraphNetwork:
 
     def _value(self, name: str) -> Tensor:
         graph = self.network.graph
-        if name in graph.transposed:
-            source, order = graph.transposed[name]
-            return self._value(source).permute(*order)
+        if name in graph.moved:
+            source, operator = graph.moved[name]
+            value = self._value(source)
+            if isinstance(operator, Permute):
+                return value.permute(*(axis - 1 for axis in operator.order[1:]))
+            assert isinstance(operator, Reshape), "constants are only transposed and re-shaped"
+            return value.reshape(operator.shape)
         return self._values[name] if name in self._values else self._constants[name]
 
     def _apply(self, node: Node, inputs: list[Tensor]) -> Tensor:

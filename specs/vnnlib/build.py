@@ -14,6 +14,7 @@ from leaveout.specs.vnnlib.cases import LARGEST, alternatives, conjuncts
 from leaveout.specs.vnnlib.formula import Atom, Linear, Place
 from leaveout.specs.vnnlib.magnitudes import magnitudes
 from leaveout.specs.vnnlib.merging import points_of
+from leaveout.specs.vnnlib.onnx_files import score_of
 from leaveout.specs.vnnlib.problem import Problem
 from leaveout.specs.vnnlib.propagation import Key, is_relation
 from leaveout.specs.vnnlib.rounding import relaxed
@@ -63,7 +64,7 @@ def build(problem: Problem, networks: Sequence[Network], reals: bool | None = No
     def largest(spot: Place) -> Fraction:
         return scores(spot) if spot.output else bounds.largest(spot)
 
-    shared = [_condition(atom, largest) for atom in common]
+    shared = [_condition(atom, largest, networks) for atom in common]
     return Query(
         tuple(box for box, _ in boxes),
         tuple(
@@ -71,7 +72,10 @@ def build(problem: Problem, networks: Sequence[Network], reals: bool | None = No
             for network, point, name in zip(networks, points, names, strict=True)
         ),
         tuple(
-            (*shared, *(_condition(atom, largest) for atom in case if not bounds.says(atom)))
+            (
+                *shared,
+                *(_condition(atom, largest, networks) for atom in case if not bounds.says(atom)),
+            )
             for case in cases
         ),
         reals=problem.reals if reals is None else reals,
@@ -154,10 +158,16 @@ def _missing(needed: Sequence[Key], bounds: Bounds) -> set[Key]:
     return {key for key in needed if key not in bounds.found}
 
 
-def _condition(atom: Atom, largest: Callable[[Place], Fraction]) -> Condition:
+def _condition(
+    atom: Atom, largest: Callable[[Place], Fraction], networks: Sequence[Network]
+) -> Condition:
     terms, constant = relaxed(atom.linear.terms, atom.linear.constant, largest)
     if math.isinf(constant):
         raise Slip(atom.at, "a number of this condition is too large for float64")
     features = tuple((p.network, p.element, c) for p, c in sorted(terms.items()) if not p.output)
-    scores = tuple((p.network, p.element, c) for p, c in sorted(terms.items()) if p.output)
+    scores = tuple(
+        (p.network, score_of(networks[p.network], p.element), c)
+        for p, c in sorted(terms.items())
+        if p.output
+    )
     return Condition(Form(features, scores, constant), atom.strict)

@@ -36,7 +36,7 @@ def hidden_network(network: Network, node: Tensor, at: Position) -> tuple[Networ
         raise Slip(at, wrong, nearest(node.onnx_name[:40], given))
     model, flat = _cut(network.model, node.onnx_name)
     try:
-        found = network_from(model, network.source, least=1)
+        found = network_from(model, network.source)
         check_against_onnxruntime(found)
     except ModelError as error:
         wrong = f"the hidden node {node.name} is not read: {error}"

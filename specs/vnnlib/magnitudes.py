@@ -11,6 +11,7 @@ from leaveout.encoders.box import Box, Floats
 from leaveout.errors import SpecError
 from leaveout.models import Network
 from leaveout.specs.vnnlib.formula import Place
+from leaveout.specs.vnnlib.onnx_files import score_of
 
 __all__ = ["magnitudes"]
 
@@ -33,7 +34,8 @@ def magnitudes(
         if spot.network not in known:
             box = boxes[points[spot.network]]
             known[spot.network] = _of_scores(networks[spot.network], box)
-        return Fraction(float(known[spot.network][spot.element]))
+        element = score_of(networks[spot.network], spot.element)
+        return Fraction(float(known[spot.network][element]))
 
     return largest
 

@@ -18,11 +18,11 @@ from leaveout.specs.text.errors import Slip
 from leaveout.specs.vnnlib.hidden import hidden_network
 from leaveout.specs.vnnlib.problem import Declared, Problem, Tensor
 
-__all__ = ["check_networks", "load_model", "structure_hash"]
+__all__ = ["check_networks", "load_model", "outputs_of", "score_of", "structure_hash"]
 
 
 def load_model(path: Path) -> Network:
-    """Load a network, or one packed by gzip; one score will do.
+    """Load a network, or one packed by gzip.
 
     Raises
     ------
@@ -30,7 +30,7 @@ def load_model(path: Path) -> Network:
         As `leaveout.models.load_network` does.
     """
     if path.suffix != ".gz":
-        return load_network(path, least=1)
+        return load_network(path)
     try:
         with open_file(path, MODEL) as file, gzip.GzipFile(fileobj=file) as stream:
             content = stream.read(MODEL + 1)
@@ -42,7 +42,17 @@ def load_model(path: Path) -> Network:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from None
     if len(content) > MODEL:
         raise ModelError(f"{path}: unpacks to more than an ONNX file can hold")
-    return network_from_bytes(content, str(path), least=1)
+    return network_from_bytes(content, str(path), beside=path)
+
+
+def outputs_of(network: Network) -> int:
+    """Count the numbers that a network gives: a network of one number has two scores."""
+    return 1 if network.graph.number else network.labels
+
+
+def score_of(network: Network, element: int) -> int:
+    """Return the score that an element of the output is: one number is score 1."""
+    return element + bool(network.graph.number)
 
 
 def structure_hash(network: Network) -> str:
@@ -110,7 +120,7 @@ def check_networks(problem: Problem, networks: Sequence[Network]) -> list[Networ
         graph = network.graph
         for tensor, shape, name in (
             (declared.input, graph.input_shape, graph.input),
-            (declared.output, (network.labels,), graph.output),
+            (declared.output, (outputs_of(network),), graph.given),
         ):
             _check_tensor(declared, tensor, shape, name, network.source)
         if declared.equal_to and not _same_weights(network, by_name[declared.equal_to]):
@@ -130,7 +140,7 @@ def check_networks(problem: Problem, networks: Sequence[Network]) -> list[Networ
 def _refuse_dropped(network: Network) -> None:
     last = network.model.graph.output[0].name
     for node in network.model.graph.node:
-        if last in node.output and network.graph.output != last:
+        if last in node.output and network.graph.given != last:
             raise ModelError(
                 f"{network.source}: the final {node.op_type} is not computed, and a VNN-LIB query "
                 "is about what it gives; export the scores before it"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from leaveout.encoders.query import Query
 from leaveout.errors import SpecError
 from leaveout.files import write_whole
+from leaveout.specs.vnnlib.onnx_files import score_of
 from leaveout.specs.vnnlib.problem import Problem, Tensor
 
 __all__ = [
@@ -70,13 +71,17 @@ def assigned(
 
     Parameters are those of `format_witness`.
     """
-    hidden = iter(scores[len(problem.networks) :])
-    found: list[tuple[Tensor, Floats]] = []
-    for each, application, score in zip(problem.networks, query.applications, scores, strict=False):
-        found.append((each.input, points[application.point]))
-        found += [(node, next(hidden)) for node in each.hidden]
-        found.append((each.output, score))
-    return found
+    given = [
+        found[score_of(application.network, 0) :]
+        for application, found in zip(query.applications, scores, strict=True)
+    ]
+    hidden = iter(given[len(problem.networks) :])
+    every: list[tuple[Tensor, Floats]] = []
+    for each, application, own in zip(problem.networks, query.applications, given, strict=False):
+        every.append((each.input, points[application.point]))
+        every += [(node, next(hidden)) for node in each.hidden]
+        every.append((each.output, own))
+    return every
 
 
 def save_assignment(

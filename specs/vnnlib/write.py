@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from leaveout.errors import SpecError
 from leaveout.files import write_whole
 from leaveout.specs.text.source import Position
 from leaveout.specs.vnnlib.assertions import LOGIC
+from leaveout.specs.vnnlib.onnx_files import outputs_of, score_of
 from leaveout.specs.vnnlib.problem import Declared, Tensor
 
 __all__ = ["format_query", "save_query"]
@@ -21,6 +23,9 @@ __all__ = ["format_query", "save_query"]
 _NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
 _TENSOR = re.compile(r"[XY]\d+", re.ASCII)
 """What tensors are called here."""
+
+Numbered: TypeAlias = tuple[Tensor, int]
+"""A tensor, and the number of its first element among features or scores."""
 
 
 def save_query(path: Path | str, query: Query) -> None:
@@ -73,7 +78,12 @@ def format_query(query: Query) -> str:
                 f"(assert (== {there.input.element(i)} {here.input.element(i)}))"
                 for i in range(here.input.size)
             ]
-    lines += _cases(query, [declared[i].input for i in first], [each.output for each in declared])
+    networks = [application.network for application in query.applications]
+    outputs = [
+        (each.output, score_of(network, 0))
+        for each, network in zip(declared, networks, strict=True)
+    ]
+    lines += _cases(query, [(declared[i].input, 0) for i in first], outputs)
     return "\n".join(lines) + "\n"
 
 
@@ -109,7 +119,7 @@ def _tensors(number: int, application: Application, kind: str) -> tuple[Tensor, 
     network = application.network
     return (
         Tensor(f"X{number}", kind, (1, *network.graph.input_shape)),
-        Tensor(f"Y{number}", kind, (1, network.labels)),
+        Tensor(f"Y{number}", kind, (1, outputs_of(network))),
     )
 
 
@@ -131,9 +141,9 @@ def _number(value: float) -> str:
     return text if "." in text else f"{text}.0"
 
 
-def _cases(query: Query, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Iterator[str]:
+def _cases(query: Query, inputs: Sequence[Numbered], outputs: Sequence[Numbered]) -> Iterator[str]:
     # The standard gives numbers the type of a variable they are compared with.
-    some = inputs[0].element(0)
+    some = inputs[0][0].element(0)
     if not query.cases:
         yield f"(assert (> {some} {some}))"
         return
@@ -149,14 +159,18 @@ def _cases(query: Query, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) ->
     yield "))"
 
 
-def _condition(condition: Condition, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> str:
+def _condition(
+    condition: Condition, inputs: Sequence[Numbered], outputs: Sequence[Numbered]
+) -> str:
     form = condition.form
     terms = [
-        f"(* {_number(coefficient)} {tensors[where].element(i)})"
+        f"(* {_number(coefficient)} {tensors[where][0].element(i - tensors[where][1])})"
         for part, tensors in ((form.features, inputs), (form.scores, outputs))
         for where, i, coefficient in part
+        # Score 0 of a network of one number is 0.
+        if i >= tensors[where][1]
     ]
     if not terms:
-        terms = [f"(* 0.0 {inputs[0].element(0)})"]
+        terms = [f"(* 0.0 {inputs[0][0].element(0)})"]
     total = f"(+ {' '.join([*terms, _number(form.constant)])})"
     return f"({'>' if condition.strict else '>='} {total} 0.0)"

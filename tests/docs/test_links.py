@@ -63,7 +63,7 @@ def test_the_contents_are_four_groups():
 
 
 TO_BE = {
-    "models/rewrites/saturating.py",
+    "models/rewrites/shrinking.py",
     "models/operators/running.py",
     "solvers/scipy_milp.py",
     "bab/native/kernels/sparing.py",

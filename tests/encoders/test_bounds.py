@@ -20,6 +20,7 @@ from support.cases import question
 
 seeds = st.integers(0, 2**32 - 1)
 KINDS = ["residual", "convolution_1d", "convolution_2d", "matmul_add_softmax"]
+KINDS += ["bent", "pooled"]
 
 
 def _inside(values, interval, slack=0.0):

@@ -184,7 +184,7 @@ def test_onnxruntime_is_within_it_with_optimisations_and_without(seed):
         samples = points.reshape(-1, *network.graph.input_shape)
         first = model.graph.input[0].type.tensor_type.shape.dim[0]
         for is_optimised in (True, False):
-            runtime = Runtime(model, network.graph.output, is_optimised)
+            runtime = Runtime(model, network.graph, is_optimised)
             batched = [] if first.dim_value == 1 else [runtime.together(samples)]
             for scores in (runtime.scores(samples[:20]), *batched):
                 off = scores - exact[: len(scores)]

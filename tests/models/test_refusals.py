@@ -64,12 +64,16 @@ def test_dropout_in_training_mode_is_refused(load):
             np.testing.assert_array_equal(load(model).stack.layers[0].weights[0][0], np.eye(3))
 
 
-def test_dropout_whose_mode_is_computed_is_refused(load):
-    model = one("Dropout", {"ratio": F32(0.5), "t": np.asarray([True])})
-    model.graph.node.insert(0, helper.make_node("Not", ["t"], ["training"]))
-    model.graph.node[1].input[2] = "training"
-    with pytest.raises(ModelError, match=r"\(Not\): not supported"):
-        load(model)
+def test_dropout_is_in_training_mode_too_where_that_is_computed(load):
+    for training in (True, False):
+        model = one("Dropout", {"ratio": F32(0.5), "t": np.asarray(not training)})
+        model.graph.node.insert(0, helper.make_node("Not", ["t"], ["training"]))
+        model.graph.node[1].input[2] = "training"
+        if training:
+            with pytest.raises(ModelError, match=r"\(Dropout\): it is in training mode"):
+                load(model)
+        else:
+            np.testing.assert_array_equal(load(model).stack.layers[0].weights[0][0], np.eye(3))
 
 
 @pytest.mark.parametrize("variance", [-1.0013e-5, -9.999e-6, -1e-12, -1.0])
@@ -278,9 +282,18 @@ def _damaged():
 ODD = {
     "int64 weights": (_of_type(TensorProto.INT64), "holds int64, expected float32"),
     "int8 weights": (_of_type(TensorProto.INT8), "'W' holds int8, expected float32"),
-    "bfloat16 weights": (_of_type(TensorProto.BFLOAT16), "'W' holds bfloat16, expected float32"),
-    "float16 weights": (_of_type(TensorProto.FLOAT16), "'W' holds float16, expected float32"),
-    "double weights": (_of_type(TensorProto.DOUBLE), "'W' holds double, expected float32"),
+    "bfloat16 weights": (
+        _of_type(TensorProto.BFLOAT16),
+        "'W' holds bfloat16, and the network computes with it",
+    ),
+    "float16 weights": (
+        _of_type(TensorProto.FLOAT16),
+        "'W' holds float16, and the network computes with it",
+    ),
+    "double weights": (
+        _of_type(TensorProto.DOUBLE),
+        "'W'\\) holds float64, expected float32: export a float32 model",
+    ),
     "damaged weights": (_damaged(), "'W' is damaged|not a valid ONNX model"),
     "reshape to one sample": (
         one("Reshape", {"s": np.asarray([1, 2], np.int64)}, shape=("n", 2)),
@@ -305,7 +318,7 @@ ODD = {
     "two opsets": (_two_opsets(), "opset is 11 and 17|not a valid ONNX model"),
     "local functions": (_function(), "functions of its own"),
     "sparse initialiser": (_sparse(), "'W' is sparse"),
-    "weights elsewhere": (_elsewhere(), "'W' is kept in another file"),
+    "weights elsewhere": (_elsewhere(), "'W' is kept at .*, outside the model's folder"),
     "constant of text": (_constant(value_string="a"), "only numeric constants"),
     "constant that is no number": (_constant(value_float=float("nan")), "NaN or infinity"),
     "mask that is used": (
@@ -348,12 +361,12 @@ def test_a_reading_off_by_a_few_roundings_is_caught(load, monkeypatch):
     model = networks.residual(np.random.default_rng(0))
     read = onnx_file.read_graph
 
-    def misread(model, where):
+    def misread(model, where, notes):
         # The file says 0.5.
         changed = onnx.ModelProto()
         changed.CopyFrom(model)
         changed.graph.node[0].attribute[0].f = 0.5 * (1 + 2.0**-19)
-        return read(changed, where)
+        return read(changed, where, notes)
 
     load(model)
     monkeypatch.setattr(onnx_file, "read_graph", misread)

@@ -20,6 +20,7 @@ from support.children import HANGS
 
 FAST = NativeOptions(nodes=100_000)
 KINDS = ["dense", "residual", "convolution_1d", "convolution_2d", "matmul_add_softmax"]
+KINDS += ["bent"]
 
 
 def check(instance, label, best, options=FAST, **given):
@@ -64,6 +65,14 @@ def test_every_architecture_is_sound_against_brute_force(kind, seed):
     best = BruteForce.of(instance, 20_000).best
     for label in range(instance.labels):
         check(instance, label, best[label], replace(FAST, nodes=5_000))
+
+
+def test_maxima_are_sound_against_brute_force():
+    model = networks.pooled(np.random.default_rng(1))
+    instance = question(1, model=model, spread=0.05)
+    best = BruteForce.of(instance, 20_000).best
+    for label in range(instance.labels):
+        check(instance, label, best[label], replace(FAST, nodes=300))
 
 
 @pytest.mark.parametrize("labels", [2, 3, 4])

@@ -17,7 +17,7 @@ from support.recipes import copied, insert, python, steps
 
 FILES = {
     "A rewrite": (
-        "models/rewrites/saturating.py",
+        "models/rewrites/shrinking.py",
         "models/rewrites/__init__.py",
         "REWRITES: tuple[Rewrite, ...] = (\n",
     ),
@@ -84,10 +84,10 @@ def _between(node: onnx.NodeProto, constants: dict[str, np.ndarray]) -> onnx.Mod
 
 CASES = {
     "A rewrite": (
-        _between(helper.make_node("HardSigmoid", ["a"], ["t"], alpha=0.3), {}),
-        _between(helper.make_node("HardSigmoid", ["a"], ["t"], alpha=float("inf")), {}),
-        "Gemm Scale Shift Relu Join MatMul",
-        "(HardSigmoid): alpha = inf: expected a finite number",
+        _between(helper.make_node("Shrink", ["a"], ["t"], bias=0.3, lambd=0.3), {}),
+        _between(helper.make_node("Shrink", ["a"], ["t"], lambd=float("inf")), {}),
+        "Gemm Shift Relu Scale Join MatMul",
+        "(Shrink): lambd = inf: expected a finite number",
     ),
     "An affine operator": (
         _between(helper.make_node("CumSum", ["a", "axis"], ["t"]), {"axis": np.asarray(-1)}),

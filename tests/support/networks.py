@@ -181,6 +181,61 @@ def disguised(rng: np.random.Generator) -> onnx.ModelProto:
     return model(nodes, c, ["n", 2], ["n", 3])
 
 
+def bent(rng: np.random.Generator) -> onnx.ModelProto:
+    """LeakyRelu, PRelu with a parameter for slopes, Clip, and one number through a sigmoid."""
+    c = {
+        "W": _random(rng, 3, 4),
+        "b": _random(rng, 4),
+        "V": _random(rng, 4, 3),
+        "slope": 0.5 * _random(rng, 3),
+        "U": _random(rng, 3, 3),
+        "u": _random(rng, 3, 1),
+    }
+    bounds = [numpy_helper.from_array(np.float32(v)) for v in (-0.5, 1.0)]
+    nodes = [
+        helper.make_node("Gemm", ["x", "W", "b"], ["a"]),
+        helper.make_node("LeakyRelu", ["a"], ["l"], alpha=0.2),
+        helper.make_node("MatMul", ["l", "V"], ["p"]),
+        helper.make_node("PRelu", ["p", "slope"], ["q"]),
+        helper.make_node("MatMul", ["q", "U"], ["d"]),
+        helper.make_node("Constant", [], ["low"], value=bounds[0]),
+        helper.make_node("Constant", [], ["high"], value=bounds[1]),
+        helper.make_node("Clip", ["d", "low", "high"], ["e"]),
+        helper.make_node("MatMul", ["e", "u"], ["z"]),
+        helper.make_node("Sigmoid", ["z"], ["y"]),
+    ]
+    return model(nodes, c, ["n", 3], ["n", 1])
+
+
+def pooled(rng: np.random.Generator) -> onnx.ModelProto:
+    """MaxPool, Pad, Split, Max, Concat, Slice, and a shape computed of the batch."""
+    c = {
+        "k": _random(rng, 2, 1, 2, 2),
+        "b": _random(rng, 2),
+        "pads": np.asarray([0, 0, 0, 0, 0, 0, 1, 0], np.int64),
+        "zero": np.asarray([0], np.int64),
+        "one": np.asarray([1], np.int64),
+        "two": np.asarray([2], np.int64),
+        "rest": np.asarray([-1], np.int64),
+        "V": _random(rng, 4, 3),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "k", "b"], ["a"]),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("Pad", ["r", "pads"], ["p"]),
+        helper.make_node("MaxPool", ["p"], ["m"], kernel_shape=[2, 2]),
+        helper.make_node("Split", ["m"], ["s", "t"], axis=1),
+        helper.make_node("Max", ["s", "t"], ["u"]),
+        helper.make_node("Concat", ["u", "s"], ["d"], axis=1),
+        helper.make_node("Shape", ["d"], ["sizes"]),
+        helper.make_node("Slice", ["sizes", "zero", "one"], ["batch"]),
+        helper.make_node("Concat", ["batch", "rest"], ["shape"], axis=0),
+        helper.make_node("Reshape", ["d", "shape"], ["f"]),
+        helper.make_node("MatMul", ["f", "V"], ["y"]),
+    ]
+    return model(nodes, c, ["n", 1, 3, 3], ["n", 3])
+
+
 ALL: dict[str, Callable[[np.random.Generator], onnx.ModelProto]] = {
     "dense": dense,
     "matmul_add_softmax": matmul_add_softmax,
@@ -189,4 +244,6 @@ ALL: dict[str, Callable[[np.random.Generator], onnx.ModelProto]] = {
     "convolution_2d": convolution_2d,
     "constants_folded": constants_folded,
     "disguised": disguised,
+    "bent": bent,
+    "pooled": pooled,
 }

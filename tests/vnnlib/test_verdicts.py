@@ -11,7 +11,8 @@ import pytest
 
 from leaveout.errors import SpecError
 from leaveout.models.onnx_file import network_from
-from leaveout.specs.vnnlib import parse_problem, query_of
+from leaveout.specs.vnnlib import load_query, parse_problem, query_of
+from leaveout.specs.vnnlib.onnx_files import score_of
 from leaveout.verifier.points.query import decide
 
 from support import networks
@@ -111,14 +112,18 @@ def verdict_of(seed):
     hidden = chance.choice(["z0", "h0"])
     models = [coarse(rng, (2, 3, labels)), coarse(rng, (2, 2, 1))]
     text, asserted = text_of(chance, labels, hidden, chance.choice(["real", "float32"]))
-    nets = [network_from(model, f"{i}.onnx", 1) for i, model in enumerate(models)]
+    nets = [network_from(model, f"{i}.onnx") for i, model in enumerate(models)]
     problem = parse_problem(text)
     query = query_of(problem, nets).query
     found = [trees(each)[0] for each in asserted]
     decision = decide(query, seconds=2)
     if decision.verdict == "refuted":
         points = [[Fraction(float(v)) for v in each] for each in decision.points]
-        scores = [[Fraction(float(v)) for v in each] for each in decision.scores]
+        given = zip(query.applications, decision.scores, strict=True)
+        scores = [
+            [Fraction(float(v)) for v in each[score_of(application.network, 0) :]]
+            for application, each in given
+        ]
         inputs = [points[a.point] for a in query.applications]
         at = assignment(problem, inputs, scores)
         assert all(nearly(tree, at) for tree in found), text
@@ -149,14 +154,8 @@ def test_verdicts(group):
     assert verdicts.count("refuted") >= 1
 
 
-def test_one_of_many_numbers_is_no_label(tmp_path):
+def test_one_number_is_y_0(tmp_path):
     onnx.save(coarse(np.random.default_rng(0), (2, 3, 1)), tmp_path / "one.onnx")
-    from leaveout.errors import ModelError
-    from leaveout.models import load_network
-    from leaveout.specs.vnnlib import load_query
-
-    with pytest.raises(ModelError, match="at least two labels"):
-        load_network(tmp_path / "one.onnx")
     text = (
         "(declare-const X_0 Real)(declare-const X_1 Real)(declare-const Y_0 Real)"
         "(assert (and (<= 0 X_0 1) (<= 0 X_1 1) (>= Y_0 100)))"

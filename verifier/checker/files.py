@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePath
 
 from leaveout.files import ARCHIVE, open_file
+from leaveout.models.onnx_external import files_of
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.manifest import FilePart
 
@@ -59,7 +60,7 @@ def _same(path: Path, part: FilePart, what: str) -> None:
     if path.is_dir() != (part.kind == "folder"):
         raise RejectedError(f"{path}: the certificate is about a {part.kind}")
     try:
-        found = _folder_digest(path) if part.kind == "folder" else _digest(path)
+        found = _part_digest(path, part.kind)
     except OSError as error:
         raise CertificateError(f"{path}: cannot be read: {error.strerror}") from None
     if found != part.sha256:
@@ -67,6 +68,19 @@ def _same(path: Path, part: FilePart, what: str) -> None:
             f"{path}: is not the {what} the certificate is about (SHA-256 {found[:12]}, "
             f"expected {part.sha256[:12]})"
         )
+
+
+def _part_digest(path: Path, kind: str) -> str:
+    if kind == "folder":
+        return _folder_digest(path)
+    # A network may keep its weights in files beside it; one that does not is the file alone.
+    files = files_of(path) if kind == "network" else [path]
+    return _digest(path) if len(files) == 1 else _digest_of(files)
+
+
+def _digest_of(files: Sequence[Path]) -> str:
+    lines = [f"{_digest(file)}  {file.name}\n" for file in files]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _digest(path: Path) -> str:
@@ -82,8 +96,7 @@ def _folder_digest(folder: Path) -> str:
     if not all(file.name.isprintable() for file in files):
         # A line break in a name would make one file pass for two.
         raise RejectedError(f"{folder}: a file's name in it is none")
-    lines = [f"{_digest(file)}  {file.name}\n" for file in files]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    return _digest_of(list(dict.fromkeys(each for file in files for each in files_of(file))))
 
 
 def _below(folder: Path, path: str, what: str) -> Path:

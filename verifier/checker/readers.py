@@ -107,7 +107,7 @@ class Shelf:
             raise CertificateError(f"the certificate calls a network a {part.kind!r}")
         if part not in self._networks:
             path = found_file(part, self._folder, self._given.networks, "network")
-            self._networks[part] = path, load_network(path, least=1)
+            self._networks[part] = path, load_network(path)
         return self._networks[part]
 
 

@@ -8,7 +8,7 @@ __all__ = ["CAPABILITIES"]
 
 
 def _opsets() -> list[str]:
-    from leaveout.models.onnx_operators import OPSETS
+    from leaveout.models.onnx_use import OPSETS
 
     return [str(OPSETS[0]), str(OPSETS[-1])]
 
@@ -16,10 +16,11 @@ def _opsets() -> list[str]:
 def _operators() -> list[str]:
     from leaveout.models.onnx_operators import OPERATORS
     from leaveout.models.rewrites import REWRITES
-    from leaveout.models.rewrites.endings import FinalSoftmax
+    from leaveout.models.rewrites.endings import FinalSigmoid, FinalSoftmax
 
     # A query is about what comes out, so that what is dropped at the end is not supported.
-    rewritten = {each.operator for each in REWRITES if not isinstance(each, FinalSoftmax)}
+    dropped = FinalSoftmax, FinalSigmoid
+    rewritten = {each.operator for each in REWRITES if not isinstance(each, dropped)}
     return sorted({*OPERATORS, *rewritten})
 
 

@@ -11,7 +11,7 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Protocol
@@ -25,6 +25,7 @@ from leaveout.bab.native.leaks import Leaks
 from leaveout.encoders import Box
 from leaveout.files import ARCHIVE, open_file, written_whole
 from leaveout.models.npz import put_array
+from leaveout.models.onnx_external import files_of
 
 __all__ = ["CertificateBook", "FileFacts", "PointsClaim", "box_part", "family_kind", "file_part"]
 
@@ -269,12 +270,19 @@ def file_part(path: Path, folder: Path, kind: str) -> dict[str, str]:
     kind : {"network", "family", "folder"}
     """
     if kind == "folder":
-        lines = [f"{_digest(file)}  {file.name}\n" for file in sorted(path.glob("*.onnx"))]
-        digest = hashlib.sha256("".join(lines).encode()).hexdigest()
+        networks = sorted(path.glob("*.onnx"))
+        digest = _digest_of({each: None for file in networks for each in files_of(file)})
+    elif kind == "network" and len(files := files_of(path)) > 1:
+        digest = _digest_of(files)
     else:
         digest = _digest(path)
     relative = os.path.relpath(path.resolve(), folder)
     return {"path": Path(relative).as_posix(), "sha256": digest, "kind": kind}
+
+
+def _digest_of(files: Iterable[Path]) -> str:
+    lines = [f"{_digest(file)}  {file.name}\n" for file in files]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _digest(path: Path) -> str:

@@ -1,0 +1,75 @@
+"""What to do about operators that are not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+__all__ = ["TELLING", "cure", "with_cure"]
+
+_SMOOTH = (
+    "it is no piecewise linear function, and those alone are read; train with ReLU, LeakyReLU or "
+    "Hardsigmoid instead"
+)
+_NORMAL = "it divides by what it computes of the data; train with batch normalisation instead"
+_ATTENTION = "it multiplies data with data; train with dense layers, convolutions and ReLU instead"
+_RECURRENT = (
+    "recurrent networks are not read; train a dense or convolutional one on a window of the series"
+)
+_QUANTISED = "quantised networks are another arithmetic; export the float32 model"
+_TREES = "it is no network; train MLPClassifier, or DareForestClassifier where you want trees"
+_JUMPS = "it jumps; train with ReLU instead"
+_RESIZE = "images are not scaled inside a network; scale the data before it"
+_FLOW = "a model without branches and loops is read; export one case of it"
+_TABLE = "data that picks places is not read; encode categories as one-hot columns"
+
+_BY_KIND: Mapping[str, str] = {
+    _SMOOTH: "Acos Acosh Asin Asinh Atan Atanh Celu Cos Cosh Elu Erf Exp Gelu HardSwish Log Mish "
+    "Pow Reciprocal Selu Sigmoid Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh",
+    _NORMAL: "GroupNormalization InstanceNormalization LayerNormalization LpNormalization LRN "
+    "MeanVarianceNormalization RMSNormalization SimplifiedLayerNormalization LpPool GlobalLpPool "
+    "Normalizer",
+    _ATTENTION: "Attention Einsum MultiHeadAttention RotaryEmbedding",
+    _RECURRENT: "GRU LSTM RNN Scan",
+    _QUANTISED: "ConvInteger DequantizeLinear DynamicQuantizeLinear MatMulInteger QLinearConv "
+    "QLinearMatMul QuantizeLinear",
+    _TREES: "SVMClassifier SVMRegressor TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor",
+    _JUMPS: "And ArgMax ArgMin Ceil Equal Floor Greater GreaterOrEqual Less LessOrEqual Mod Not Or "
+    "Round Sign ThresholdedRelu TopK Where Xor",
+    _RESIZE: "Resize Upsample GridSample",
+    _FLOW: "If Loop",
+    _TABLE: "Embedding GatherElements GatherND OneHot ScatterElements ScatterND",
+}
+_CURES = {name: text for text, names in _BY_KIND.items() for name in names.split()}
+
+TELLING = frozenset(
+    name
+    for text in (_NORMAL, _ATTENTION, _RECURRENT, _QUANTISED, _TREES, _FLOW)
+    for name in _BY_KIND[text].split()
+)
+"""Operators that say what kind of network it is; none of them computes on constants."""
+
+_OTHER = (
+    "simplify the model before exporting it, or say it in operators that are read (docs/train.md)"
+)
+
+
+def cure(operator: str, known: Iterable[str] | str) -> str:
+    """Return the end of a refusal: why an operator is not read, and what to do.
+
+    Parameters
+    ----------
+    operator : str
+        ONNX's type.
+    known : iterable of str, or str
+        Types that are read, which are listed where nothing better is known; or a reason.
+    """
+    if operator in _CURES:
+        return f"not supported: {_CURES[operator]}"
+    if isinstance(known, str):
+        return f"{known}; {_OTHER}"
+    return f"not supported; supported operators: {', '.join(sorted(known))}; {_OTHER}"
+
+
+def with_cure(refusal: str) -> str:
+    """Return a refusal that ends in what to do, where it does not say it by itself."""
+    return refusal if ";" in refusal or ": export" in refusal else f"{refusal}; {_OTHER}"

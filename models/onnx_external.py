@@ -1,0 +1,93 @@
+"""Weights that an ONNX model keeps in another file, beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import TensorProto
+from onnx.external_data_helper import ExternalDataInfo
+
+from leaveout.errors import ModelError
+from leaveout.files import MODEL, open_file, read_whole
+
+__all__ = ["files_of", "take_in"]
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the file of a network, and after it those that keep its weights, by name.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    list of Path
+        The file alone where it cannot be read as a network.
+    """
+    try:
+        model = onnx.load_model_from_string(read_whole(path, MODEL))
+    except (DecodeError, ValueError, OSError):
+        return [path]
+    names = sorted({ExternalDataInfo(item).location for item in _elsewhere(model)})
+    return [path, *(path.parent / name for name in names)]
+
+
+def take_in(model: onnx.ModelProto, path: Path) -> None:
+    """Put weights from other files into the model, which says then that it holds them itself.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto
+        Changed in place.
+    path : Path
+        Where it was read.
+
+    Raises
+    ------
+    ModelError
+        If such a file is missing, lies outside the model's folder, or is too short or too large.
+    """
+    total = 0
+    for item in _elsewhere(model):
+        info = ExternalDataInfo(item)
+        data = path.parent / info.location
+        if not info.location or not data.resolve().is_relative_to(path.parent.resolve()):
+            raise ModelError(
+                f"{path}: initialiser {item.name!r} is kept at {info.location!r}, outside the "
+                "model's folder; save the model in one file: onnx.save(onnx.load(old), new)"
+            )
+        start = info.offset or 0
+        try:
+            with open_file(data, MODEL) as file:
+                file.seek(start)
+                content = file.read(MODEL if info.length is None else info.length)
+        except FileNotFoundError:
+            raise ModelError(
+                f"{path}: its weights are in {info.location!r}, which is not beside it; put that "
+                "file there under this name (a renamed model asks for the old one), or save the "
+                "model in one file: onnx.save(onnx.load(old), new)"
+            ) from None
+        except (OSError, ValueError, OverflowError) as error:
+            raise ModelError(f"{data}: cannot be read: {error}") from None
+        if info.length is not None and len(content) < info.length:
+            raise ModelError(
+                f"{data}: is shorter than {path.name} says; export the model again, both files "
+                "together"
+            )
+        total += len(content)
+        if total > MODEL:
+            raise ModelError(f"{path}: its weights take more than an ONNX file can hold")
+        item.raw_data = content
+        item.data_location = TensorProto.DEFAULT
+        del item.external_data[:]
+
+
+def _elsewhere(model: onnx.ModelProto) -> list[TensorProto]:
+    return [
+        item
+        for item in model.graph.initializer
+        if item.data_location == TensorProto.EXTERNAL or item.external_data
+    ]

@@ -1,0 +1,44 @@
+"""Paddings that onnxruntime's optimiser puts into the pooling after them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from leaveout.models.graph import Node
+from leaveout.models.onnx_use import UnsupportedError
+from leaveout.models.operators import Relu
+from leaveout.models.operators.moving import Place, Take
+from leaveout.models.operators.shape import Identity, Permute, Reshape
+
+__all__ = ["refuse_padded"]
+
+
+def refuse_padded(source: str, nodes: Sequence[Node]) -> None:
+    """Refuse a maximum over windows of data that was padded with constants.
+
+    onnxruntime makes one node of a Pad with zeros and a MaxPool, and then takes no number for the
+    padding instead of 0. Where all data are at least 0 that is the same.
+
+    Parameters
+    ----------
+    source : str
+        The tensor that is pooled.
+    nodes : sequence of Node
+        All that were read up to it.
+
+    Raises
+    ------
+    UnsupportedError
+    """
+    made = {node.output: node for node in nodes}
+    node = made.get(source)
+    while node is not None and isinstance(node.operator, (Identity, Permute, Reshape, Take)):
+        node = made.get(node.inputs[0])
+    if node is None or not isinstance(node.operator, Place):
+        return
+    before = made.get(node.inputs[0])
+    if node.operator.fill or before is None or not isinstance(before.operator, Relu):
+        raise UnsupportedError(
+            "onnxruntime takes no number for the padding before it instead of the constant that "
+            "is there; pad by the pooling itself (padding=1), or after a ReLU"
+        )

@@ -1,0 +1,211 @@
+"""A node as its reader sees it, and what is asked of one before it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+import onnx
+from numpy.typing import NDArray
+
+from leaveout.models.onnx_attributes import Accepted
+from leaveout.models.operators import Operator, Shape
+
+__all__ = [
+    "BATCH",
+    "OPSETS",
+    "TRAINING",
+    "Kind",
+    "Modelled",
+    "UnsupportedError",
+    "Use",
+    "attributes_of",
+    "why_not",
+]
+
+OPSETS = range(7, 24)
+"""Versions of ONNX's operator set whose operators are modelled."""
+
+BATCH = -1_987_654_321
+"""Stands for the size of the batch, among sizes that are computed of a shape."""
+
+Kind = Literal["data", "floats", "integers", "truth", "constant", "any"]
+"""Of an input: the network's data or a float32 constant; a constant of float32, of int64 or int32,
+or of bool; a constant of any of these types; the network's data or any constant."""
+
+_DATA = ("data", "any")
+_TYPES: Mapping[str, tuple[str, ...]] = {
+    "data": ("float32",),
+    "floats": ("float32",),
+    "integers": ("int64", "int32"),
+    "truth": ("bool",),
+}
+
+
+class UnsupportedError(Exception):
+    """Why a node is refused; the reader of the file adds which one."""
+
+
+def attributes_of(proto: onnx.NodeProto) -> dict[str, Any]:
+    """Values of the attributes that a node has; floats are those of float32, as ONNX keeps them."""
+    found = {}
+    for attribute in proto.attribute:
+        if attribute.ref_attr_name:
+            raise UnsupportedError(f"its attribute {attribute.name!r} refers to another one")
+        value = onnx.helper.get_attribute_value(attribute)
+        text = isinstance(value, bytes)
+        found[attribute.name] = value.decode(errors="replace") if text else value
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Use:
+    """A node as its reader sees it.
+
+    Attributes
+    ----------
+    proto : onnx.NodeProto
+        Already checked against ONNX's schema of its operator.
+    opset : int
+    shapes : mapping of str to tuple of int
+        Shape of one sample of each variable tensor.
+    values : mapping of str to ndarray
+        Values of the constant tensors; NaN where they are parameters, which differ over members.
+    alone : bool
+        Whether the model takes one sample at a time, so that the batch axis is 1.
+    bare : bool
+        Whether its variable inputs have no batch axis.
+    """
+
+    proto: onnx.NodeProto
+    opset: int
+    shapes: Mapping[str, Shape]
+    values: Mapping[str, NDArray[Any]]
+    alone: bool
+    bare: bool = False
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Inputs that depend on the network's input."""
+        return tuple(name for name in self.proto.input if name in self.shapes)
+
+    def attribute(self, name: str, default: Any) -> Any:
+        """Value of an attribute, or ``default``."""
+        return attributes_of(self.proto).get(name, default)
+
+    def constant(self, position: int) -> str:
+        """Name of the constant at ``position``; empty where absent."""
+        given = self.proto.input
+        return str(given[position]) if position < len(given) else ""
+
+    def integers(self, position: int, attribute: str) -> list[int] | None:
+        """Integers given as an input (newer opsets) or as an attribute (older ones)."""
+        name = self.constant(position)
+        if not name:
+            listed = self.attribute(attribute, None)
+            return None if listed is None else [int(i) for i in listed]
+        if name in self.shapes:
+            raise UnsupportedError(f"input {position} ({name!r}) must be a constant")
+        if self.values[name].ndim != 1:
+            raise UnsupportedError(f"input {position} ({name!r}) must be a list of integers")
+        return [int(i) for i in self.values[name]]
+
+    @property
+    def shape(self) -> Shape:
+        """Shape of one sample of the first variable input."""
+        return self.shapes[self.variables[0]]
+
+    def axis(self, listed: int) -> int:
+        """Position of an axis of the first variable input, which is not the batch axis."""
+        return next(iter(self.axes([listed], 1 + len(self.shape))))
+
+    def axes(self, listed: list[int], rank: int) -> set[int]:
+        """Positions of some axes among ``rank``; the batch axis may not be one of them."""
+        if any(not -rank <= axis < rank for axis in listed):
+            raise UnsupportedError(f"axes = {listed} of a tensor of {rank} axes")
+        if self.opset < 11 and min(listed, default=0) < 0:
+            raise UnsupportedError(f"axes = {listed}; opset {self.opset} counts them from 0")
+        found = {axis % rank for axis in listed}
+        if len(found) != len(listed):
+            raise UnsupportedError(f"axes = {listed} names an axis twice")
+        if 0 in found:
+            raise UnsupportedError(
+                f"axes = {listed} holds the batch axis; work along the others, and export with a "
+                "batch axis in front"
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class Modelled:
+    """One ONNX operator.
+
+    Attributes
+    ----------
+    read : callable
+        From a node to our operator; to several, where each gives one of its outputs.
+    inputs : tuple of str
+        Kind of each input it may have; a node with more is refused. Which may be left out is
+        ONNX's schema's to say.
+    attributes : mapping of str to Accepted
+        A node with any other attribute is refused.
+    trains : bool
+        Whether more than one output means that the node is in training mode.
+    """
+
+    read: Callable[[Use], Operator | tuple[Operator, ...]]
+    inputs: tuple[Kind, ...] = ("data",)
+    attributes: Mapping[str, Accepted] = field(default_factory=lambda: MappingProxyType({}))
+    trains: bool = False
+
+    def operators(self, use: Use) -> tuple[Operator, ...]:
+        """Read a node of this operator: one of ours an output that it has.
+
+        Raises
+        ------
+        UnsupportedError
+            If it has an attribute, an input or a value of one that is not modelled.
+        """
+        why = why_not(use, self.inputs, self.attributes)
+        if why:
+            raise UnsupportedError(why)
+        if self.trains and len([name for name in use.proto.output if name]) > 1:
+            raise UnsupportedError(TRAINING)
+        found = self.read(use)
+        return found if isinstance(found, tuple) else (found,)
+
+
+def why_not(use: Use, inputs: tuple[Kind, ...], attributes: Mapping[str, Accepted]) -> str:
+    """Tell what of a node's attributes and inputs is not modelled; empty if everything is.
+
+    Parameters
+    ----------
+    use : Use
+    inputs, attributes
+        As `Modelled` has them.
+    """
+    for name, value in attributes_of(use.proto).items():
+        if name not in attributes:
+            return f"its attribute {name!r} is not supported"
+        if not attributes[name].holds(value):
+            return f"{name} = {value}: {attributes[name].expected}"
+    if len(use.proto.input) > len(inputs):
+        return f"only its first {len(inputs)} inputs are supported"
+    for i, (name, kind) in enumerate(zip(use.proto.input, inputs, strict=False)):
+        if name in use.shapes and kind not in _DATA:
+            return f"input {i} ({name!r}) must be a constant"
+        expected = _TYPES.get(kind)
+        if name and name not in use.shapes and expected:
+            holds = use.values[name].dtype.name
+            if holds not in expected:
+                also = _FLOAT32 if expected == _TYPES["data"] else ""
+                return f"input {i} ({name!r}) holds {holds}, expected {expected[0]}{also}"
+    if inputs.count("data") == 1 and use.variables != (use.proto.input[0],):
+        return "only its first input may depend on the network's input"
+    return ""
+
+
+_FLOAT32 = ": export a float32 model (model.float())"
+TRAINING = "it is in training mode; export the model in evaluation mode"
