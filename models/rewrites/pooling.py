@@ -43,6 +43,9 @@ class MaxPool(Rewrite):
         window = window_of(use, tuple(use.attribute("kernel_shape", ())))
         found, spatial = use.variables[0], use.shape[1:]
         window.positions(spatial)
+        for pads, kernel in zip(window.padding(spatial), window.kernel, strict=True):
+            if max(pads) >= kernel:
+                raise UnsupportedError("pads must be smaller than kernel_shape")
         ceil = bool(use.attribute("ceil_mode", 0)) and window.auto_pad == "NOTSET"
         for at, size in enumerate(spatial):
             taps = _taps(window, at, size, window.padding(spatial)[at], ceil)
