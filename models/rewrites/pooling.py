@@ -43,6 +43,14 @@ class MaxPool(Rewrite):
         window = window_of(use, tuple(use.attribute("kernel_shape", ())))
         found, spatial = use.variables[0], use.shape[1:]
         window.positions(spatial)
+        if window.auto_pad.startswith("SAME") and max(window.dilations) > 1:
+            raise UnsupportedError(
+                f"auto_pad = {window.auto_pad} beside dilations, of which runtimes make different "
+                "things; say the pads"
+            )
+        for pads, kernel in zip(window.padding(spatial), window.kernel, strict=True):
+            if max(pads) >= kernel:
+                raise UnsupportedError("pads must be smaller than kernel_shape")
         ceil = bool(use.attribute("ceil_mode", 0)) and window.auto_pad == "NOTSET"
         for at, size in enumerate(spatial):
             taps = _taps(window, at, size, window.padding(spatial)[at], ceil)

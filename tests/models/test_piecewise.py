@@ -168,6 +168,10 @@ def test_a_maximum_over_padding_that_onnxruntime_takes_away_is_refused(between, 
 
 REFUSED = {
     "no window": (node("MaxPool", ["x"], ["y"], kernel_shape=[5]), r"does not fit"),
+    "padding alone": (
+        node("MaxPool", ["x"], ["y"], kernel_shape=[2], pads=[10**9, 10**9]),
+        "pads must be smaller than kernel_shape",
+    ),
     "places of the maximum": (
         node("MaxPool", ["x"], ["t", "y"], kernel_shape=[1]),
         "only the first may be",
