@@ -16,12 +16,12 @@ from leaveout.models.train.encoding import (
     encoding_of,
 )
 from leaveout.models.train.recipe import Recipe, parse_layers
-from leaveout.models.train.training import (
+from leaveout.models.train.report import (
     TrainingInterruptedError,
     TrainingProgress,
     TrainingReport,
-    run,
 )
+from leaveout.models.train.training import run
 
 if TYPE_CHECKING:
     from leaveout.models.train.estimator import NetworkClassifier

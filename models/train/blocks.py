@@ -20,13 +20,24 @@ from numpy.typing import NDArray
 from leaveout.errors import TrainingError
 from leaveout.files import PARTIALS, write_whole, written_whole
 
-__all__ = ["Blocks", "differences", "write_block"]
+__all__ = ["MEMBERS", "Blocks", "Settings", "differences", "write_block"]
 
 _SETTINGS = "settings.json"
 _LOCK = "lock"
 _SUFFIX = ".npy"
 
+MEMBERS = "members"
+"""The setting that may grow: a family is then extended."""
+
 Settings = dict[str, object]
+
+_SAID = {
+    "data": "the data differ",
+    "encoding": "the encoding differs",
+    "names": "the names or units of rows, features or labels differ",
+    "trained": "the training differs: on all rows it gives another network",
+}
+"""What is said of settings whose values say nothing to people."""
 
 
 def write_block(folder: Path, start: int, stop: int, parameters: NDArray[np.float32]) -> None:
@@ -37,14 +48,17 @@ def write_block(folder: Path, start: int, stop: int, parameters: NDArray[np.floa
 
 
 def differences(there: Settings, here: Settings) -> list[str]:
-    """Say in words in which settings two runs differ, none if in none."""
+    """Say in words in which settings two runs differ, none if in none.
+
+    A run with more members than another goes on from it, so that is no difference.
+    """
     said = []
     for name in sorted(there.keys() | here.keys()):
         old, new = there.get(name), here.get(name)
-        if old == new:
+        if old == new or (name == MEMBERS and _grows(old, new)):
             continue
-        if name in {"data", "encoding"}:
-            said.append(f"the {name} differ" + "s" * (name == "encoding"))
+        if name in _SAID:
+            said.append(_SAID[name])
         else:
             said.append(f"{name} is {_shown(old)} there and {_shown(new)} here")
     return said
@@ -99,13 +113,14 @@ class Blocks:
         if stored is not None and (said := differences(stored, settings)):
             raise TrainingError(
                 f"{self.folder.parent} holds an unfinished run with other settings: "
-                f"{'; '.join(said)}; choose another -o, or delete {self.folder}"
+                f"{'; '.join(said)}; choose another folder, or delete {self.folder}"
             )
         for leftover in self.folder.glob(PARTIALS):
             leftover.unlink()
         if stored is None:
             for block in self.folder.glob(f"*{_SUFFIX}"):
                 block.unlink()
+        if stored != settings:
             write_whole(path, msgspec.json.encode(settings))
 
     def finished(self) -> list[range]:
@@ -127,6 +142,10 @@ class Blocks:
             ]
             reached = done.stop
         return gaps
+
+    def write(self, start: int, parameters: NDArray[np.float32]) -> None:
+        """Put the parameters, shape (networks, parameters), of networks from ``start`` on."""
+        write_block(self.folder, start, start + len(parameters), parameters)
 
     def read(self, block: range) -> NDArray[np.float32]:
         """Map a finished block: shape (networks, parameters)."""
@@ -171,10 +190,14 @@ def _locked(path: Path, directory: Path) -> Iterator[None]:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise TrainingError(
-                f"{directory}: another leaveout train is writing here; wait for it, or choose "
-                "another -o"
+                f"{directory}: another training is writing here; wait for it, or choose another "
+                "folder"
             ) from None
         yield
+
+
+def _grows(old: object, new: object) -> bool:
+    return isinstance(old, int) and isinstance(new, int) and old < new
 
 
 def _shown(value: object) -> str:

@@ -15,7 +15,7 @@ from leaveout.models.family import Manifest
 from leaveout.models.family_file import load_family_file
 from leaveout.models.onnx_file import load_network
 from leaveout.models.train import Recipe, encoding_of, run
-from leaveout.models.train.architecture import count_parameters, layers_of
+from leaveout.models.train.architecture import count_parameters, layers_of, parameter_shapes
 from leaveout.models.train.blocks import Blocks, write_block
 from leaveout.models.train.draws import initial_weights
 from leaveout.models.train.export import scores, write_family
@@ -133,7 +133,9 @@ def test_another_run_in_a_finished_directory_is_refused(trained):
     table, report, _ = trained
     before = contents(report.directory)
     other = Recipe(layers=(9, 5), epochs=4, batch=8, seed=2)
-    with pytest.raises(TrainingError, match=r"epochs is 3 there and 4 here; seed is .*another -o"):
+    with pytest.raises(
+        TrainingError, match=r"epochs is 3 there and 4 here; seed is .*another folder"
+    ):
         run(table, report.directory, label="bought", recipe=other, device="cpu")
     with pytest.raises(TrainingError, match="members is 40 there and 5 here"):
         run(table, report.directory, label="bought", recipe=RECIPE, members=5, device="cpu")
@@ -179,7 +181,9 @@ def test_a_box_of_the_data_is_given_where_the_data_leaves_the_unit_box(tmp_path)
 def test_training_that_diverges_is_an_error_and_leaves_nothing(tmp_path):
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "d.npz", X=rng.random((20, 3)) * 1e30, y=np.arange(20) % 2)
-    with pytest.raises(TrainingError, match=r"training diverged: the network has weights.*--lr"):
+    with pytest.raises(
+        TrainingError, match=r"training diverged: the network on all rows has weights.*--lr"
+    ):
         run(tmp_path / "d.npz", tmp_path / "out", recipe=RECIPE, workers=1, device="cpu")
     assert not (tmp_path / "out").exists()
 
@@ -212,7 +216,7 @@ def test_the_convolutions_need_five_features(tmp_path):
 @needs_torch
 def test_an_output_that_is_not_ours_is_left_alone(blobs, tmp_path):
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(TrainingError, match="is a file; choose another -o"):
+    with pytest.raises(TrainingError, match="is a file; choose another folder"):
         run(blobs, tmp_path / "file", recipe=RECIPE)
     (tmp_path / "full.onnx").write_text("mine")
     with pytest.raises(TrainingError, match=r"full\.onnx is there already"):
@@ -251,7 +255,7 @@ def test_a_family_is_assembled_in_little_more_memory_than_it_takes(tmp_path):
         write_block(tmp_path, start, stop, rng.random((stop - start, size), dtype=np.float32))
     assert blocks.missing(members + 1, 64) == []
     tracemalloc.start()
-    write_family(tmp_path / "family.npz", layers, blocks, members, Manifest())
+    write_family(tmp_path / "family.npz", parameter_shapes(layers), blocks, members, Manifest())
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2 * 4 * size * members
