@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.files import write_whole
 from leaveout.models.train.blocks import Blocks
 from leaveout.models.train.directory import PARTIAL, finished_networks
-from leaveout.models.train.export import FAMILY, NETWORK, SPEC, scores, write_family
+from leaveout.models.train.export import FAMILY, NETWORK, SPEC, write_family
 from leaveout.models.train.job import Job
 from leaveout.models.train.pool import OpenPool
 from leaveout.models.train.report import TrainingProgress, TrainingReport
@@ -20,6 +21,9 @@ from leaveout.models.train.signature import unflattened
 from leaveout.models.train.task import Block, Failed, Step, Trained
 
 __all__ = ["OnProgress", "farewell", "report_of", "train_family"]
+
+_CHUNK = 4096
+"""Rows run together."""
 
 OnProgress = Callable[[TrainingProgress], None]
 
@@ -118,11 +122,9 @@ def _put_together(job: Job, blocks: Blocks) -> None:
         (folder / name).replace(job.directory / name)
 
 
-def report_of(
-    job: Job, started: float, complete: bool, warnings: tuple[str, ...] = ()
-) -> TrainingReport:
+def report_of(job: Job, started: float, complete: bool) -> TrainingReport:
     """Return what is said of a finished run that began at this time of `time.monotonic`."""
-    model = (job.directory / NETWORK).read_bytes()
+    model = onnx.load(job.directory / NETWORK)
     data = job.data
     test = None
     if data.X_test is not None and data.y_test is not None and len(data.y_test):
@@ -139,12 +141,15 @@ def report_of(
         seconds=time.monotonic() - started,
         complete_before=complete,
         files=tuple(path for path in files if path.exists()),
-        warnings=warnings,
     )
 
 
-def _accuracy(model: bytes, X: NDArray[np.float32], y: NDArray[np.int64]) -> float:
-    return float(np.mean(np.argmax(scores(model, X), axis=1) == y))
+def _accuracy(model: onnx.ModelProto, X: NDArray[np.float32], y: NDArray[np.int64]) -> float:
+    from leaveout.models.onnx_file import network_from
+
+    runner = network_from(model, NETWORK).runner()
+    parts = [runner.scores(X[start : start + _CHUNK]) for start in range(0, len(X), _CHUNK)]
+    return float(np.mean(np.concatenate(parts).argmax(axis=1) == y))
 
 
 def farewell(job: Job | None) -> str:

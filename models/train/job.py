@@ -28,8 +28,6 @@ class Job:
 
     Attributes
     ----------
-    source : str
-        What the specification calls the data.
     directory : Path
         Where the family goes.
     data : TrainingData
@@ -45,7 +43,6 @@ class Job:
         The network on all rows, where it is known already.
     """
 
-    source: str
     directory: Path
     data: TrainingData
     members: int
@@ -71,8 +68,11 @@ def settings_of(manifest: Manifest, members: int) -> Settings:
     recipe = dict(manifest.recipe)
     encoding = recipe.get("encoding")
     if isinstance(encoding, dict):
-        # Older runs did not say which columns are whole, and training does not ask.
-        bare = [{k: v for k, v in each.items() if k != "whole"} for each in encoding["columns"]]
+        # Older runs did not say which columns are whole, and training does not ask; all scaled.
+        bare = [
+            {k: v for k, v in each.items() if k != "whole" and (k, v) != ("scaled", True)}
+            for each in encoding["columns"]
+        ]
         recipe["encoding"] = {**encoding, "columns": bare}
     settings = {
         **recipe,

@@ -29,9 +29,13 @@ class Block:
 
 @dataclass(frozen=True)
 class Probe:
-    """Train the network on all rows, with this seed, and give it back as ONNX."""
+    """Train the network on all rows, with this seed, and give it back as ONNX.
+
+    ``turn`` tells the same order, given again, from the first.
+    """
 
     seed: int
+    turn: int = 0
 
 
 Order = Block | Probe
@@ -81,6 +85,7 @@ class Task(ABC):
     folder: str
     """Where blocks go; empty if the parent alone can write there."""
 
+    @abstractmethod
     def prepare(self) -> None:
         """Do what is done once in a process."""
 

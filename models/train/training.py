@@ -144,7 +144,6 @@ def _job(
         settings["encoding"] = msgspec.to_builtins(data.encoding)
     facts = data.facts()
     return Job(
-        source=source.name,
         directory=directory,
         data=data,
         members=members or len(data.X),

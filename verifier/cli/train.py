@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from leaveout.models.train import TrainingProgress, TrainingReport
+    from leaveout.models.train import TrainingReport
 
 __all__ = ["train"]
 
@@ -103,6 +100,7 @@ def train(
     """
     from leaveout.errors import TrainingError
     from leaveout.models.train import Recipe, parse_layers, run
+    from leaveout.models.train.bar import progress_bar
 
     if cnn and layers is not None:
         raise TrainingError("--cnn has layers of its own: drop --layers, or drop --cnn")
@@ -116,7 +114,7 @@ def train(
         dropout=dropout,
         seed=seed,
     )
-    with _progress() as on_progress:
+    with progress_bar() as on_progress:
         report = run(
             data,
             output,
@@ -131,49 +129,6 @@ def train(
     if report.complete_before:
         typer.echo(f"{output} is already complete; nothing was trained", err=True)
     typer.echo(_table(report))
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[TrainingProgress], None] | None]:
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskID,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    bar = Progress(
-        TextColumn("training"),
-        BarColumn(),
-        TextColumn("{task.fields[finished]:,}/{task.total:,.0f} networks"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(elapsed_when_finished=False),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    tasks: list[TaskID] = []
-
-    def show(progress: TrainingProgress) -> None:
-        if not tasks:
-            tasks.append(
-                bar.add_task(
-                    "",
-                    total=progress.networks,
-                    completed=progress.finished,
-                    finished=progress.finished,
-                )
-            )
-        bar.update(tasks[0], completed=progress.work, finished=progress.finished)
-
-    with bar:
-        yield show
 
 
 def _table(report: TrainingReport) -> str:
