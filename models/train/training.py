@@ -98,6 +98,7 @@ def run(
                 f"--members {members}: {source} has {len(data.X)} rows, at most that many can be "
                 "left out"
             )
+        _check_class_weights(recipe, data)
         layers = layers_of(recipe, data.X.shape[1], len(data.labels))
         resolved = resolve_device(device)
         job = _job(Path(source), Path(directory), data, recipe, layers, members, resolved)
@@ -157,6 +158,15 @@ def _job(
         model=lambda parameters: network_model(layers, parameters),
         spec=spec_text(facts, source.name, _inside(data), data.encoding),
     )
+
+
+def _check_class_weights(recipe: Recipe, data: TrainingData) -> None:
+    given = recipe.class_weights
+    if given and not isinstance(given, str) and len(given) != len(data.labels):
+        raise TrainingError(
+            f"--class-weights {','.join(map(str, given))}: the data has {len(data.labels)} labels, "
+            f"expected a number for each of {', '.join(data.labels)}"
+        )
 
 
 def _inside(data: TrainingData) -> bool:

@@ -268,7 +268,6 @@ def test_a_family_is_assembled_in_little_more_memory_than_it_takes(tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"layers": ()}, "--layers"),
         ({"layers": (5, 0)}, "--layers 5,0"),
         ({"epochs": 0}, "--epochs 0"),
         ({"batch": -1}, "--batch -1"),
@@ -296,3 +295,75 @@ def test_crypto_trains_to_the_accuracy_of_the_paper(shared, tmp_path):
     data = shared("crypto_lucid7.npz")
     report = run(data, tmp_path / "out", members=1, workers=1, device="cpu")
     assert report.test_accuracy > 0.99
+
+
+@needs_torch
+def test_a_family_is_extended_to_the_bytes_of_one_run(blobs, tmp_path):
+    short, long = tmp_path / "short", tmp_path / "long"
+    settings = {"recipe": RECIPE, "workers": 1, "device": "cpu"}
+    run(blobs, long, members=12, **settings)
+    run(blobs, short, members=5, block=2, **settings)
+    seen = []
+    report = run(blobs, short, members=12, block=3, on_progress=seen.append, **settings)
+    assert (seen[0].finished, report.members, report.complete_before) == (6, 12, False)
+    assert contents(short) == contents(long)
+    with pytest.raises(TrainingError, match="members is 12 there and 5 here"):
+        run(blobs, short, members=5, **settings)
+
+
+@needs_torch
+def test_what_cannot_be_extended_is_left_alone(blobs, tmp_path):
+    settings = {"recipe": RECIPE, "workers": 1, "device": "cpu"}
+    out = tmp_path / "out"
+    run(blobs, out, members=5, **settings)
+    (out / "full.onnx").write_bytes(b"damaged")
+    before = contents(out)
+    with pytest.raises(TrainingError, match="the family there cannot be extended"):
+        run(blobs, out, members=12, **settings)
+    assert contents(out) == before
+
+
+TABLE = "patient,dose,ward,ill\n" + "".join(
+    f"P-{row:04},{row * row % 11},{'AB'[row % 2]},{row % 3 % 2}\n" for row in range(30)
+)
+
+
+@needs_torch
+def test_names_of_rows_and_units_are_kept_and_are_no_features(tmp_path):
+    table = tmp_path / "ward.csv"
+    table.write_text(TABLE)
+    settings = {"label": "ill", "recipe": RECIPE, "workers": 1, "device": "cpu", "members": 2}
+    out = tmp_path / "out"
+    report = run(table, out, identity="patient", units={"dose": "mg"}, **settings)
+    assert report.features == 3
+    manifest = load_family_file(out / "family.npz").manifest
+    assert manifest.data.ids[:2] == ("P-0000", "P-0001")
+    assert len(manifest.data.ids) == 30
+    assert manifest.data.units == {"dose": "mg"}
+    assert [column.name for column in encoding_of(manifest).columns] == ["dose", "ward"]
+    with pytest.raises(TrainingError, match="the names or units of rows"):
+        run(table, out, identity="patient", units={"dose": "g"}, **settings)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"identity": "pateint"}, r"no column 'pateint' \(did you mean 'patient'\?\); --id"),
+        ({"identity": "dose"}, r"line 8, column 'dose': '3' names the row of line 7 too"),
+        ({"identity": "ill"}, "'ill' cannot be both the label and the rows' id|names the row of"),
+        ({"units": {"doze": "mg"}}, r"unit is given for 'doze', .*did you mean 'dose'"),
+        ({}, "'patient': 30 of 30 rows have a word of their own.*name it as the rows' id"),
+    ],
+)
+def test_names_that_are_none_are_refused(tmp_path, change, said):
+    table = tmp_path / "ward.csv"
+    table.write_text(TABLE)
+    with pytest.raises(TrainingError, match=said):
+        run(table, tmp_path / "out", label="ill", **change)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_manifest_of_an_older_version_is_read():
+    old = b'{"data":{"sha256":"","rows":2,"minimum":[0],"maximum":[1],"labels":["a","b"]}}'
+    facts = msgspec.json.decode(old, type=Manifest).data
+    assert (facts.ids, facts.units, facts.labels) == ((), {}, ("a", "b"))
