@@ -72,11 +72,14 @@ class Blocks:
     folder : Path
     parameters : int
         How many numbers one network holds.
+    free : int
+        Networks that cost nothing to have again: no more of them are not worth keeping.
     """
 
-    def __init__(self, folder: Path, parameters: int) -> None:
+    def __init__(self, folder: Path, parameters: int, free: int = 0) -> None:
         self.folder = folder
         self._parameters = parameters
+        self._free = free
 
     @contextlib.contextmanager
     def opened(self, settings: Settings) -> Iterator[None]:
@@ -98,7 +101,7 @@ class Blocks:
                 try:
                     yield
                 except BaseException:
-                    if not self.finished():
+                    if not self._worth():
                         self.delete()
                     raise
                 self.delete()
@@ -109,7 +112,7 @@ class Blocks:
                     self.folder.parent.rmdir()
 
     def _claim(self, path: Path, settings: Settings) -> None:
-        stored = self._stored_settings(path) if self.finished() else None
+        stored = self._stored_settings(path) if self._worth() else None
         if stored is not None and (said := differences(stored, settings)):
             raise TrainingError(
                 f"{self.folder.parent} holds an unfinished run with other settings: "
@@ -122,6 +125,9 @@ class Blocks:
                 block.unlink()
         if stored != settings:
             write_whole(path, msgspec.json.encode(settings))
+
+    def _worth(self) -> bool:
+        return sum(map(len, self.finished())) > self._free
 
     def finished(self) -> list[range]:
         """Return the ranges of networks that are on disk, in order and without overlap."""

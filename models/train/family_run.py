@@ -61,7 +61,8 @@ def train_family(
     OSError
         If a file cannot be written.
     """
-    blocks = Blocks(job.directory / PARTIAL, job.signature.size)
+    free = 0 if job.first is None else 1
+    blocks = Blocks(job.directory / PARTIAL, job.signature.size, free)
     with blocks.opened(job.settings):
         if not blocks.finished():
             known = finished_networks(job)
@@ -158,7 +159,7 @@ def farewell(job: Job | None) -> str:
         return "stopped before training began"
     blocks = Blocks(job.directory / PARTIAL, job.signature.size)
     finished = sum(map(len, blocks.finished()))
-    if not finished:
+    if finished <= (job.first is not None):
         return "stopped before a block was finished; nothing is kept"
     return (
         f"stopped: {finished:,} of {job.networks:,} networks are finished and kept in "

@@ -32,9 +32,15 @@ class Unpacked:
     function: Fit
     takes_rows: bool
 
+    def further(self, rows: Rows) -> tuple[Rows, ...]:
+        """Return the arguments after the seed."""
+        return (rows,) if self.takes_rows else ()
+
 
 def check_fit(fit: Fit) -> bool:
     """Refuse what cannot be called as it must be; return whether it takes the rows.
+
+    It does if it has a parameter ``rows``, or needs a fourth one; others with a default keep it.
 
     Raises
     ------
@@ -49,13 +55,20 @@ def check_fit(fit: Fit) -> bool:
         signature = inspect.signature(fit)
     except (TypeError, ValueError):
         return False
-    for count in (4, 3):
-        try:
-            signature.bind(*range(count))
-        except TypeError:
-            continue
-        return count == 4
+    if "rows" in signature.parameters and _binds(signature, 3, rows=None):
+        return True
+    for count in (3, 4):
+        if _binds(signature, count):
+            return count == 4
     raise TrainingError(f"fit{signature} cannot be called as {_FORMS}: give it these parameters")
+
+
+def _binds(signature: inspect.Signature, count: int, **named: None) -> bool:
+    try:
+        signature.bind(*range(count), **named)
+    except TypeError:
+        return False
+    return True
 
 
 def packed_fit(fit: Fit, takes_rows: bool) -> bytes:
@@ -122,10 +135,9 @@ def call(
     had_torch = "torch" in sys.modules
     fit = unpacked_fit(packed)
     while True:
-        arguments = [X[numbers], y[numbers], seed, *([rows] if fit.takes_rows else [])]
         _seed_all(seed)
         try:
-            result = fit.function(*arguments)
+            result = fit.function(X[numbers], y[numbers], seed, *fit.further(rows))
         except (Exception, SystemExit) as error:
             raise TrainingError(f"fit failed for {name}{_place(error)}: {cause(error)}") from None
         if had_torch or "torch" not in sys.modules:

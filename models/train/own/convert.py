@@ -13,7 +13,8 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from leaveout.errors import ModelError, TrainingError
-from leaveout.models.onnx_values import read_parameters, refuse_other_files
+from leaveout.models.onnx_values import refuse_other_files
+from leaveout.models.train.own.agreement import refuse_infinite
 
 __all__ = ["model_of"]
 
@@ -46,16 +47,7 @@ def model_of(result: Any, X: NDArray[np.float32], labels: int, name: str) -> byt
     """
     points = np.ascontiguousarray(X[:_SAMPLES])
     model = _model(result, points, labels, name)
-    for parameter, value in read_parameters(model).items():
-        if value.dtype != np.float32:
-            raise TrainingError(
-                f"{name}: {parameter!r} is {value.dtype}: train in float32, as in module.float()"
-            )
-        if not np.isfinite(value).all():
-            raise TrainingError(
-                f"{name}: {parameter!r} has weights that are not finite: training diverged; lower "
-                "its learning rate, or scale the features"
-            )
+    refuse_infinite(model, name)
     found = _scores(model, points[:2], name)
     if labels == 2 and found.shape == (len(points[:2]), 1):
         model = _with_two_scores(model, name)

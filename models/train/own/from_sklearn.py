@@ -70,13 +70,17 @@ def estimator_model(
             graph.relu(index)
     model = graph.model(points.shape[1], labels)
     if hasattr(estimator, "decision_function"):
-        expected = np.asarray(estimator.decision_function(points), dtype=np.float64)
-        if labels == 2:
-            expected = np.stack([0 * expected, expected], axis=1)
-        refuse_disagreement(model, points, expected, name)
+        refuse_disagreement(model, points, lambda: _decision(estimator, points, labels), name)
     else:
-        refuse_disagreement(model, points, estimator.predict_proba(points), name, of=_softmax)
+        refuse_disagreement(
+            model, points, lambda: estimator.predict_proba(points), name, of=_softmax
+        )
     return model
+
+
+def _decision(estimator: Any, points: Array, labels: int) -> Array:
+    found = np.asarray(estimator.decision_function(points), dtype=np.float64)
+    return np.stack([0 * found, found], axis=1) if labels == 2 else found
 
 
 def _softmax(scores: Array) -> Array:

@@ -74,7 +74,7 @@ def module_model(module: Any, points: NDArray[np.float32], name: str) -> onnx.Mo
             "evaluation mode; make that depend on self.training"
         )
     model = _exported(module, inputs[:2], name)
-    refuse_disagreement(model, points, expected.numpy(), name)
+    refuse_disagreement(model, points, expected.numpy, name)
     return model
 
 
