@@ -19,8 +19,9 @@ __all__ = [
 
 _FEW = 4
 """Members below which distances say nothing."""
-_FAR = 3.0
-"""Times that a member may be further from the network on all rows than from its neighbour."""
+_FAR = 8.0
+"""Times that a member may be further from the network on all rows than from its neighbour: more
+than where neighbours lack alike rows, less than where batches are drawn anew."""
 _NOISE = 0.5
 """Part of the way to a network of another seed that a missing row may move one."""
 _ALIKE = 1e-6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import io
 import logging
@@ -78,9 +79,33 @@ def module_model(module: Any, points: NDArray[np.float32], name: str) -> onnx.Mo
     return model
 
 
+def _plain(module: Any) -> Any:
+    """Return a copy that reshapes where the module unflattens rows, which no exporter writes so."""
+    import torch
+
+    class Reshape(torch.nn.Module):
+        def __init__(self, sizes: tuple[int, ...]) -> None:
+            super().__init__()
+            self._sizes = sizes
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.reshape(-1, *self._sizes) if x.ndim == 2 else x.unflatten(1, self._sizes)
+
+    kind = torch.nn.Unflatten
+    if not any(type(each) is kind for each in module.modules()):
+        return module
+    module = copy.deepcopy(module)
+    for parent in list(module.modules()):
+        for name, child in parent.named_children():
+            if type(child) is kind and child.dim == 1 and -1 not in child.unflattened_size:
+                setattr(parent, name, Reshape(tuple(child.unflattened_size)))
+    return module
+
+
 def _exported(module: Any, inputs: Any, name: str) -> onnx.ModelProto:
     import torch
 
+    module = _plain(module)
     settings: dict[str, Any] = {"opset_version": _OPSET, "input_names": ["x"]}
     settings["output_names"] = ["scores"]
     if "dynamo" in inspect.signature(torch.onnx.export).parameters:

@@ -7,11 +7,14 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from leaveout.models.train.own import family
 
 
 class Inline:
+    """A pool of this process alone."""
+
     def __init__(self, task):
         self.task = task
 
@@ -29,10 +32,11 @@ def here(monkeypatch):
         yield Inline(task)
 
     monkeypatch.setattr(family, "processes", processes)
-    state = random.getstate(), np.random.get_state()
-    yield
+    state = random.getstate(), np.random.get_state()  # noqa: NPY002
+    with threadpool_limits(1):
+        yield
     random.setstate(state[0])
-    np.random.set_state(state[1])
+    np.random.set_state(state[1])  # noqa: NPY002
 
 
 @pytest.fixture
