@@ -19,7 +19,10 @@ from leaveout.models.train.signature import Signature
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["Job", "settings_of"]
+__all__ = ["OWN", "Job", "settings_of"]
+
+OWN = "own"
+"""What a recipe calls the network of a user's own training."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,4 +47,4 @@ def test_a_loader_of_torch_takes_them():
     loader = torch.utils.data.DataLoader(data, batch_sampler=Rows(8, 2).batches(3, 0))
     for _ in range(2):
         seen = [batch.tolist() for (batch,) in loader]
-        assert sorted(sum(seen, [])) == list(range(7))
+        assert sorted(np.concatenate(seen)) == list(range(7))

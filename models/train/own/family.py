@@ -30,7 +30,7 @@ from leaveout.models.train.data import TrainingData
 from leaveout.models.train.directory import PARTIAL, is_complete
 from leaveout.models.train.export import spec_text
 from leaveout.models.train.family_run import OnProgress, farewell, report_of, train_family
-from leaveout.models.train.job import Job
+from leaveout.models.train.job import OWN, Job
 from leaveout.models.train.own.call import Fit, check_fit, packed_fit
 from leaveout.models.train.own.check import (
     TrainingWarning,
@@ -255,7 +255,7 @@ def _job(data: TrainingData, target: Path, seed: int, members: int, model: bytes
     facts = data.facts()
     whole = flattened(signature.shapes, network.parameters)
     recipe: dict[str, object] = {
-        "network": "own",
+        "network": OWN,
         "trained": hashlib.sha256(whole.astype("<f4").tobytes()).hexdigest(),
         "encoding": msgspec.to_builtins(data.encoding),
     }

@@ -88,7 +88,7 @@ def _plain(module: Any) -> Any:
             super().__init__()
             self._sizes = sizes
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def forward(self, x: Any) -> Any:
             return x.reshape(-1, *self._sizes) if x.ndim == 2 else x.unflatten(1, self._sizes)
 
     kind = torch.nn.Unflatten

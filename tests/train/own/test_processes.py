@@ -142,10 +142,10 @@ def test_words_in_sets_come_in_one_order_and_torch_is_seeded_though_fit_imports_
         return module
 
     found = []
-    for workers in (1, 3):
+    for workers in (1, 2):
         out = tmp_path / str(workers)
         with pytest.warns(leaveout.models.train.TrainingWarning):
-            leaveout.leave_one_out(fit, *data(), out=out, workers=workers, members=6)
+            leaveout.leave_one_out(fit, *data(), out=out, workers=workers, members=3)
         found.append(contents(out))
     assert found[0] == found[1]
 

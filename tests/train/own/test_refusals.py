@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import warnings
@@ -173,10 +174,9 @@ def test_a_member_of_another_architecture_is_named(tmp_path):
 
 @pytest.mark.usefixtures("here")
 def test_without_ray_one_line_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "ray", None)
-    assert (
-        refused(tmp_path, backend="ray") == "backend='ray' needs ray: pip install 'leaveout[ray]'"
-    )
+    monkeypatch.setitem(sys.modules, "ray", None)
+    said = refused(tmp_path, backend="ray")
+    assert said == "backend='ray' needs ray: pip install 'leaveout[ray]'"
 
 
 def frame(**columns):
