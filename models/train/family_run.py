@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
@@ -125,11 +124,10 @@ def _put_together(job: Job, blocks: Blocks) -> None:
 
 def report_of(job: Job, started: float, complete: bool) -> TrainingReport:
     """Return what is said of a finished run that began at this time of `time.monotonic`."""
-    model = onnx.load(job.directory / NETWORK)
-    data = job.data
+    data, label = job.data, _labeller(job)
     test = None
     if data.X_test is not None and data.y_test is not None and len(data.y_test):
-        test = _accuracy(model, data.X_test, data.y_test)
+        test = float(np.mean(label(data.X_test) == data.y_test))
     files = tuple(job.directory / name for name in (NETWORK, FAMILY, SPEC))
     return TrainingReport(
         directory=job.directory,
@@ -137,7 +135,7 @@ def report_of(job: Job, started: float, complete: bool) -> TrainingReport:
         features=data.X.shape[1],
         labels=len(data.labels),
         members=job.members,
-        train_accuracy=_accuracy(model, data.X, data.y),
+        train_accuracy=float(np.mean(label(data.X) == data.y)),
         test_accuracy=test,
         seconds=time.monotonic() - started,
         complete_before=complete,
@@ -145,12 +143,20 @@ def report_of(job: Job, started: float, complete: bool) -> TrainingReport:
     )
 
 
-def _accuracy(model: onnx.ModelProto, X: NDArray[np.float32], y: NDArray[np.int64]) -> float:
+def _labeller(job: Job) -> Callable[[NDArray[np.float32]], NDArray[np.int64]]:
+    """Return what labels rows as the network on all rows does in onnxruntime."""
+    import onnx
+
     from leaveout.models.onnx_file import network_from
 
-    runner = network_from(model, NETWORK).runner()
-    parts = [runner.scores(X[start : start + _CHUNK]) for start in range(0, len(X), _CHUNK)]
-    return float(np.mean(np.concatenate(parts).argmax(axis=1) == y))
+    runner = network_from(onnx.load(job.directory / NETWORK), NETWORK).runner()
+
+    def label(X: NDArray[np.float32]) -> NDArray[np.int64]:
+        parts = [runner.scores(X[start : start + _CHUNK]) for start in range(0, len(X), _CHUNK)]
+        labels: NDArray[np.int64] = np.concatenate(parts).argmax(axis=1)
+        return labels
+
+    return label
 
 
 def farewell(job: Job | None) -> str:

@@ -42,7 +42,11 @@ from leaveout.models.train.own.check import (
 from leaveout.models.train.own.fit_task import FitTask
 from leaveout.models.train.own.inputs import training_data
 from leaveout.models.train.pool import Pool, processes
-from leaveout.models.train.report import TrainingInterruptedError, TrainingReport
+from leaveout.models.train.report import (
+    TrainingInterruptedError,
+    TrainingProgress,
+    TrainingReport,
+)
 from leaveout.models.train.signature import Signature, flattened
 from leaveout.models.train.task import Failed, Order, Probe, Task, Trained
 
@@ -135,11 +139,17 @@ def leave_one_out(
         members = _checked(data, seed, members, workers, target)
         task = FitTask(packed, data.X, data.y, len(data.labels), int(seed))
         size = min(workers or cores(), members + 3)
-        with _opener(backend)(_with_folder(task, target, backend), size) as pool:
+        with (
+            progress_bar(on_progress) as told,
+            _opener(backend)(_with_folder(task, target, backend), size) as pool,
+        ):
+            tell = told or (lambda progress: None)
+            if not (target / PARTIAL).exists():
+                tell(TrainingProgress(0, members + 1, 0))
             job, retrained = _tried(pool, task, data, target, members)
             known.append(job)
             complete = is_complete(job)
-            found = [] if complete else _train(job, pool, size, retrained, on_progress)
+            found = [] if complete else _train(job, pool, size, retrained, tell)
         report = report_of(job, started, complete)
     except KeyboardInterrupt:
         raise TrainingInterruptedError(farewell(known[0] if known else None)) from None
@@ -157,20 +167,19 @@ def _train(
     pool: Pool,
     workers: int,
     retrained: NDArray[np.float32],
-    on_progress: OnProgress | None,
+    tell: OnProgress,
 ) -> list[str]:
     """Train what is missing, and say what is strange about it."""
     found: list[str] = []
-    with progress_bar(on_progress) as told:
-        train_family(
-            job,
-            lambda size: nullcontext(pool),
-            block=max(1, -(-job.networks // _FILES)),
-            workers=workers,
-            expected=True,
-            on_progress=told or (lambda progress: None),
-            look=lambda blocks: found.extend(strange_members(blocks, job.members, retrained)),
-        )
+    train_family(
+        job,
+        lambda size: nullcontext(pool),
+        block=max(1, -(-job.networks // _FILES)),
+        workers=workers,
+        expected=True,
+        on_progress=tell,
+        look=lambda blocks: found.extend(strange_members(blocks, job.members, retrained)),
+    )
     return found
 
 
