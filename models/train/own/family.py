@@ -69,6 +69,7 @@ def leave_one_out(
     features: Sequence[str] | None = None,
     units: Mapping[str, str] | None = None,
     ids: Sequence[Any] | str | None = None,
+    one_hot: Mapping[str, Sequence[str]] | None = None,
     workers: int | None = None,
     backend: str = "processes",
     on_progress: OnProgress | None = None,
@@ -110,6 +111,9 @@ def leave_one_out(
         By columns, what their numbers are measured in.
     ids : sequence, str or None
         Names of the rows; of a data frame also the column that holds them, which is no feature.
+    one_hot : mapping of str to sequence of str or None
+        Of an array that was encoded before: by the name of a column of words, its features, beside
+        each other.
     workers : int or None
         Processes, of one thread each; None: one a core.
     backend : str
@@ -135,7 +139,7 @@ def leave_one_out(
     known: list[Job] = []
     try:
         packed = packed_fit(fit, check_fit(fit))
-        data = training_data(X, y, features=features, units=units, ids=ids)
+        data = training_data(X, y, features=features, units=units, ids=ids, one_hot=one_hot)
         members = _checked(data, seed, members, workers, target)
         task = FitTask(packed, data.X, data.y, len(data.labels), int(seed))
         size = min(workers or cores(), members + 3)

@@ -9,21 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.models.arrays import rows_and_labels
 from leaveout.models.table import Table
 from leaveout.models.train.csv_data import labels_of, table_data
 from leaveout.models.train.data import TrainingData
-from leaveout.models.train.encoding import Encoding, NumberColumn
+from leaveout.models.train.encoding import Encoding
+from leaveout.models.train.own.one_hot import array_columns
 from leaveout.names import hint
 
 __all__ = ["training_data"]
 
 _SOURCE = Path("leave_one_out")
-_WHOLE_UP_TO = 2**24
-"""Whole numbers beyond are no float32."""
 
 
 def training_data(
@@ -33,6 +31,7 @@ def training_data(
     features: Sequence[str] | None = None,
     units: Mapping[str, str] | None = None,
     ids: Sequence[Any] | str | None = None,
+    one_hot: Mapping[str, Sequence[str]] | None = None,
 ) -> TrainingData:
     """Read what `leaveout.leave_one_out` is given.
 
@@ -50,8 +49,13 @@ def training_data(
                 f"{_SOURCE}: features are the columns of the data frame: drop features, or rename "
                 "the columns"
             )
+        if one_hot:
+            raise TrainingError(
+                f"{_SOURCE}: one_hot is of arrays: leave the column of words in the data frame, it "
+                "is encoded"
+            )
         return _frame_data(X, [str(name).strip() for name in columns], y, units, ids)
-    return _array_data(X, y, features, units, ids)
+    return _array_data(X, y, features, units, ids, one_hot)
 
 
 def _frame_data(
@@ -100,6 +104,7 @@ def _array_data(
     features: Sequence[str] | None,
     units: Mapping[str, str] | None,
     ids: Sequence[Any] | str | None,
+    one_hot: Mapping[str, Sequence[str]] | None,
 ) -> TrainingData:
     values = np.asarray(X)
     if values.dtype.kind in "OUS":
@@ -130,9 +135,7 @@ def _array_data(
     if len(set(named)) < len(named):
         twice = next(name for name in named if named.count(name) > 1)
         raise TrainingError(f"{_SOURCE}: ids name two rows {twice!r}; names of rows must differ")
-    columns = tuple(
-        _column(name, values[:, place], converted[:, place]) for place, name in enumerate(names)
-    )
+    columns = array_columns(names, values, converted, one_hot or {}, str(_SOURCE))
     return TrainingData(
         X=converted,
         y=codes,
@@ -142,12 +145,6 @@ def _array_data(
         ids=named,
         units=units or {},
     )
-
-
-def _column(name: str, values: NDArray[Any], read: NDArray[np.float32]) -> NumberColumn:
-    low, high = float(values.min()), float(values.max())
-    whole = max(-low, high) <= _WHOLE_UP_TO and bool((read == np.floor(read)).all())
-    return NumberColumn(name, low, high, whole, scaled=False)
 
 
 def _feature_names(features: Sequence[str] | None, count: int) -> list[str]:

@@ -133,6 +133,34 @@ def test_a_witness_over_words_is_a_possible_record(tmp_path, frame):
         assert "ward = " in witness.words
 
 
+@pytest.mark.usefixtures("here")
+def test_an_array_that_was_encoded_before_has_its_words_back(tmp_path):
+    ward = np.eye(3)[np.arange(40) % 3]
+    names = ["dose", "ward_north", "ward_south", "ward_west", "visits"]
+    report = leave_one_out(
+        linear,
+        np.column_stack([X[:, 0], ward, X[:, 1]]),
+        Y,
+        out=tmp_path / "out",
+        features=names,
+        one_hot={"ward": names[1:4]},
+    )
+    assert "one_hot(X0, at = [1, 2, 3])  # ward" in report.spec.read_text()
+    encoding = encoding_of(load_family(report.family, load_network(report.network)).manifest)
+    assert encoding.columns[1].categories == ("north", "south", "west")
+    result = leaveout.verify(report.spec, time=60)
+    found = [each.witness for each in result.results if each.witness is not None]
+    assert found
+    assert all(nearest_record(encoding, each.x)[1] == {} for each in found)
+    with pytest.raises(TrainingError, match="one_hot has feature 'ward_west' twice"):
+        training_data(
+            np.column_stack([ward, 1 - ward[:, 2]]),
+            Y,
+            features=["a", "b", "ward_west", "not"],
+            one_hot={"ward": ["a", "b", "ward_west"], "other": ["ward_west", "not"]},
+        )
+
+
 @pytest.mark.parametrize(
     ("labels", "names"),
     [
@@ -171,6 +199,7 @@ def test_members_whose_rows_come_in_another_order_are_warned_of(tmp_path):
         assert leave_one_out(linear, X, y, out=tmp_path / "b", members=8).warnings == ()
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.usefixtures("here")
 def test_members_as_far_away_as_by_another_seed_are_warned_of(tmp_path):
     X, y = load_wine(return_X_y=True)
