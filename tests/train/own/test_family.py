@@ -285,6 +285,17 @@ def test_another_run_in_the_same_folder_is_refused(tmp_path):
     assert contents(out) == before
 
 
+@pytest.mark.usefixtures("here")
+def test_more_members_later_give_the_bytes_of_one_run(tmp_path):
+    short, long = tmp_path / "short", tmp_path / "long"
+    leave_one_out(linear, X, Y, out=short, members=4)
+    seen = []
+    leave_one_out(linear, X, Y, out=short, members=9, on_progress=seen.append)
+    leave_one_out(linear, X, Y, out=long, members=9)
+    assert [each.finished for each in seen] == [0, 5, 6, 7, 8, 9, 10]
+    assert contents(short) == contents(long)
+
+
 def test_training_of_ones_own_can_be_the_commands(tmp_path, torch, here):
     from leaveout.models.train.architecture import layers_of
     from leaveout.models.train.draws import initial_weights
