@@ -90,7 +90,8 @@ def strange_members(
     Neighbours lack one row each, so they are about as far from each other as from the network on
     all rows. Where they are much nearer to each other, what they have in common is their number of
     rows: it decides the order or the batches. Where members are about as far away as a network of
-    another seed, training is chaotic, or its random numbers shift with the rows.
+    another seed, training is chaotic, or its random numbers shift with the rows. Compared are the
+    numbers that the seed changes, if any: not the means that a pipeline scales by.
 
     Parameters
     ----------
@@ -103,21 +104,24 @@ def strange_members(
     if members < _FEW:
         return ()
     away, beside = [], []
+    chosen = np.ones(len(retrained), dtype=bool)
     whole: NDArray[np.float64] | None = None
     last: NDArray[np.float64] | None = None
     for block in blocks.finished():
         for parameters in blocks.read(block):
-            now = parameters.astype(np.float64)
             if whole is None:
-                whole = now
+                chosen = parameters != retrained
+                chosen |= not chosen.any()
+                whole = parameters[chosen].astype(np.float64)
                 continue
+            now = parameters[chosen].astype(np.float64)
             away.append(np.linalg.norm(now - whole))
             if last is not None:
                 beside.append(np.linalg.norm(now - last))
             last = now
     assert whole is not None
     size, far, near = np.linalg.norm(whole), np.median(away), np.median(beside)
-    noise = np.linalg.norm(retrained.astype(np.float64) - whole)
+    noise = np.linalg.norm(retrained[chosen].astype(np.float64) - whole)
     if far <= _ALIKE * size:
         return ()
     cure = (
