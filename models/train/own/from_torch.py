@@ -19,6 +19,10 @@ from leaveout.models.train.own.agreement import refuse_disagreement
 __all__ = ["module_model"]
 
 _OPSET = 17
+_ALONE = 4
+"""Rows that are tried by themselves."""
+_TOLERANCE = 1e-3
+"""Of their largest score."""
 _CHANGES = ("Dropout", "BatchNorm", "InstanceNorm", "RReLU")
 """Parts of class names of torch's own modules that do other things in training."""
 
@@ -61,6 +65,7 @@ def module_model(module: Any, points: NDArray[np.float32], name: str) -> onnx.Mo
         with torch.no_grad():
             expected = module(inputs)
             again = module(inputs)
+            alone = [module(inputs[row : row + 1]) for row in range(min(_ALONE, len(inputs)))]
     except Exception as error:
         raise TrainingError(
             f"{name}: the module does not run on rows of {points.shape[1]} features: {cause(error)}"
@@ -73,6 +78,13 @@ def module_model(module: Any, points: NDArray[np.float32], name: str) -> onnx.Mo
         raise TrainingError(
             f"{name}: the module gives other scores each time: it draws random numbers also in "
             "evaluation mode; make that depend on self.training"
+        )
+    few = expected[: len(alone)]
+    scale = 1 + float(few.abs().max())
+    if not torch.allclose(torch.cat(alone), few, rtol=0, atol=_TOLERANCE * scale, equal_nan=True):
+        raise TrainingError(
+            f"{name}: a row's scores depend on the rows beside it: let forward treat each row by "
+            "itself, as BatchNorm does with running statistics"
         )
     model = _exported(module, inputs[:2], name)
     refuse_disagreement(model, points, expected.numpy, name)

@@ -232,6 +232,14 @@ def modules(torch):
         def forward(self, x):
             return super().forward(x)[:, 0]
 
+    class Beside(nn.Linear):
+        def forward(self, x):
+            return super().forward(x - x.mean(dim=0))
+
+    class Deciding(nn.Linear):
+        def forward(self, x):
+            return super().forward(x) * (1 if x[0, 0] > x[0, 1] else -1)
+
     dropout = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.Linear(4, 3))
     return [
         (dropout, "Dropout '1' is in training mode: call module.eval() before"),
@@ -241,6 +249,8 @@ def modules(torch):
         (nn.Linear(4, 3), "the module does not run on rows of 3 features: RuntimeError"),
         (Tuple(3, 3), "the module returns a tuple, expected one tensor of scores"),
         (Noisy(3, 3), "the module gives other scores each time"),
+        (Beside(3, 3), "a row's scores depend on the rows beside it"),
+        (Deciding(3, 3), "a row's scores depend on the rows beside it"),
         (Flat(3, 3), "expected (2, 3)"),
         (nn.Sequential(nn.Linear(3, 3), nn.Tanh()), "Tanh"),
         (nn.Linear, "fit returned a type"),
