@@ -28,6 +28,10 @@ class DataFacts(msgspec.Struct, frozen=True, kw_only=True):
         A name a feature.
     labels : tuple of str
         A name a label.
+    ids : tuple of str
+        A name a training row; empty where rows have none.
+    units : dict of str to str
+        What numbers are measured in, by columns of the table, or by features where there is none.
     """
 
     sha256: str
@@ -36,6 +40,8 @@ class DataFacts(msgspec.Struct, frozen=True, kw_only=True):
     maximum: tuple[float, ...]
     features: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    units: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,12 +31,15 @@ class Table:
         As many cells each as there are columns; perhaps no row at all.
     lines : list of int
         The line of the file each row ends on, from 1.
+    unit : str
+        What messages call a line, where the table is none of a file.
     """
 
     path: Path
     header: list[str]
     rows: list[list[str]]
     lines: list[int]
+    unit: str = "line"
 
     def column(self, name: str) -> list[str]:
         """Return the cells of a column."""
@@ -45,7 +48,7 @@ class Table:
 
     def at(self, row: int, column: str) -> str:
         """Return what a message calls the place of a cell."""
-        return f"{self.path}, line {self.lines[row]}, column {column!r}"
+        return f"{self.path}, {self.unit} {self.lines[row]}, column {column!r}"
 
     def chosen(self, rows: Sequence[int]) -> Table:
         """Return some of the rows."""
@@ -66,8 +69,10 @@ class Table:
                 f"{why}; it has {shown}{more}"
             )
 
-    def label_and_features(self, label: str | None) -> tuple[str, list[str]]:
-        """Return the column to predict and the others, in order.
+    def label_and_features(
+        self, label: str | None, identity: str | None = None
+    ) -> tuple[str, list[str]]:
+        """Return the column to predict and the others, in order, but the one that names rows.
 
         Raises
         ------
@@ -84,7 +89,9 @@ class Table:
                 f"{self.path}: say which column holds the label, as in --label {self.header[-1]!r}"
             )
         self.require(label, "--label names one of its columns")
-        names = [name for name in self.header if name != label]
+        if label == identity:
+            raise TrainingError(f"{self.path}: {label!r} cannot be both the label and the rows' id")
+        names = [name for name in self.header if name not in {label, identity}]
         if not names:
             raise TrainingError(
                 f"{self.path}, line 1: there is no column beside the label {label!r}"

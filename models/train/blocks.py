@@ -20,13 +20,24 @@ from numpy.typing import NDArray
 from leaveout.errors import TrainingError
 from leaveout.files import PARTIALS, write_whole, written_whole
 
-__all__ = ["Blocks", "differences", "write_block"]
+__all__ = ["MEMBERS", "Blocks", "Settings", "differences", "write_block"]
 
 _SETTINGS = "settings.json"
 _LOCK = "lock"
 _SUFFIX = ".npy"
 
+MEMBERS = "members"
+"""The setting that may grow: a family is then extended."""
+
 Settings = dict[str, object]
+
+_SAID = {
+    "data": "the data differ",
+    "encoding": "the encoding differs",
+    "names": "the names or units of rows, features or labels differ",
+    "trained": "the training differs: on all rows it gives another network",
+}
+"""What is said of settings whose values say nothing to people."""
 
 
 def write_block(folder: Path, start: int, stop: int, parameters: NDArray[np.float32]) -> None:
@@ -37,14 +48,17 @@ def write_block(folder: Path, start: int, stop: int, parameters: NDArray[np.floa
 
 
 def differences(there: Settings, here: Settings) -> list[str]:
-    """Say in words in which settings two runs differ, none if in none."""
+    """Say in words in which settings two runs differ, none if in none.
+
+    A run with more members than another goes on from it, so that is no difference.
+    """
     said = []
     for name in sorted(there.keys() | here.keys()):
         old, new = there.get(name), here.get(name)
-        if old == new:
+        if old == new or (name == MEMBERS and _grows(old, new)):
             continue
-        if name in {"data", "encoding"}:
-            said.append(f"the {name} differ" + "s" * (name == "encoding"))
+        if name in _SAID:
+            said.append(_SAID[name])
         else:
             said.append(f"{name} is {_shown(old)} there and {_shown(new)} here")
     return said
@@ -58,11 +72,14 @@ class Blocks:
     folder : Path
     parameters : int
         How many numbers one network holds.
+    free : int
+        Networks that cost nothing to have again: no more of them are not worth keeping.
     """
 
-    def __init__(self, folder: Path, parameters: int) -> None:
+    def __init__(self, folder: Path, parameters: int, free: int = 0) -> None:
         self.folder = folder
         self._parameters = parameters
+        self._free = free
 
     @contextlib.contextmanager
     def opened(self, settings: Settings) -> Iterator[None]:
@@ -84,7 +101,7 @@ class Blocks:
                 try:
                     yield
                 except BaseException:
-                    if not self.finished():
+                    if not self._worth():
                         self.delete()
                     raise
                 self.delete()
@@ -95,18 +112,22 @@ class Blocks:
                     self.folder.parent.rmdir()
 
     def _claim(self, path: Path, settings: Settings) -> None:
-        stored = self._stored_settings(path) if self.finished() else None
+        stored = self._stored_settings(path) if self._worth() else None
         if stored is not None and (said := differences(stored, settings)):
             raise TrainingError(
                 f"{self.folder.parent} holds an unfinished run with other settings: "
-                f"{'; '.join(said)}; choose another -o, or delete {self.folder}"
+                f"{'; '.join(said)}; choose another folder, or delete {self.folder}"
             )
         for leftover in self.folder.glob(PARTIALS):
             leftover.unlink()
         if stored is None:
             for block in self.folder.glob(f"*{_SUFFIX}"):
                 block.unlink()
+        if stored != settings:
             write_whole(path, msgspec.json.encode(settings))
+
+    def _worth(self) -> bool:
+        return sum(map(len, self.finished())) > self._free
 
     def finished(self) -> list[range]:
         """Return the ranges of networks that are on disk, in order and without overlap."""
@@ -127,6 +148,10 @@ class Blocks:
             ]
             reached = done.stop
         return gaps
+
+    def write(self, start: int, parameters: NDArray[np.float32]) -> None:
+        """Put the parameters, shape (networks, parameters), of networks from ``start`` on."""
+        write_block(self.folder, start, start + len(parameters), parameters)
 
     def read(self, block: range) -> NDArray[np.float32]:
         """Map a finished block: shape (networks, parameters)."""
@@ -171,10 +196,14 @@ def _locked(path: Path, directory: Path) -> Iterator[None]:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise TrainingError(
-                f"{directory}: another leaveout train is writing here; wait for it, or choose "
-                "another -o"
+                f"{directory}: another training is writing here; wait for it, or choose another "
+                "folder"
             ) from None
         yield
+
+
+def _grows(old: object, new: object) -> bool:
+    return isinstance(old, int) and isinstance(new, int) and old < new
 
 
 def _shown(value: object) -> str:

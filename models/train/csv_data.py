@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,9 @@ from leaveout.models.train.encoding import (
     NumberColumn,
     encode_rows,
 )
+from leaveout.names import hint
 
-__all__ = ["read_csv"]
+__all__ = ["labels_of", "read_csv", "table_data"]
 
 _MISSING = {"na", "n/a", "nan", "null", "none", "?", "-"}
 _MOST_CATEGORIES = 50
@@ -26,8 +28,23 @@ _FEW_ROWS = 20
 """Below, rows with words of their own are no sign of names."""
 
 
-def read_csv(path: Path, label: str | None) -> TrainingData:
-    """Read a table.
+def read_csv(
+    path: Path,
+    label: str | None,
+    identity: str | None = None,
+    units: Mapping[str, str] | None = None,
+) -> TrainingData:
+    """Read a CSV file as `table_data` does, UTF-8 with a header; it raises what that raises."""
+    return table_data(read_table(path), label, identity, units)
+
+
+def table_data(
+    table: Table,
+    label: str | None,
+    identity: str | None = None,
+    units: Mapping[str, str] | None = None,
+) -> TrainingData:
+    """Encode a table.
 
     A column of numbers is scaled into [0, 1] by its own range (a constant one gives 0), a
     column of words gives one feature a category, sorted. Labels are sorted (as numbers if
@@ -35,25 +52,32 @@ def read_csv(path: Path, label: str | None) -> TrainingData:
 
     Parameters
     ----------
-    path : Path
-        UTF-8, commas, the first line names the columns. Blanks around cells do not count.
+    table : Table
     label : str or None
         The column to predict.
+    identity : str or None
+        The column that names the rows, each another; it is no feature.
+    units : mapping of str to str or None
+        By columns, what their numbers are measured in.
 
     Raises
     ------
     TrainingError
         With file, line and column of what cannot be used.
     """
-    table = read_table(path)
     if len(table.rows) < 2:
         raise TrainingError(
-            f"{path}: {len(table.rows)} row{'s' * (len(table.rows) != 1)} below the header, "
+            f"{table.path}: {len(table.rows)} row{'s' * (len(table.rows) != 1)} below the header, "
             "expected at least 2 to leave one out"
         )
-    label, names = table.label_and_features(label)
+    ids: tuple[str, ...] = ()
+    if identity is not None:
+        table.require(identity, "--id names one of its columns")
+        ids = _ids(table, identity)
+    label, names = table.label_and_features(label, identity)
+    _check_units(table, names, units or {})
     _refuse_empty_cells(table)
-    labels, y = _labels(table, label)
+    labels, y = labels_of(table, label)
     encoding = Encoding(label, tuple(_column(table, name) for name in names))
     X = encode_rows(encoding, (dict(zip(table.header, row, strict=True)) for row in table.rows))
     return TrainingData(
@@ -62,7 +86,31 @@ def read_csv(path: Path, label: str | None) -> TrainingData:
         features=encoding.features,
         labels=labels,
         encoding=encoding,
+        ids=ids,
+        units=units or {},
     )
+
+
+def _ids(table: Table, column: str) -> tuple[str, ...]:
+    names = table.column(column)
+    seen: dict[str, int] = {}
+    for row, name in enumerate(names):
+        if name in seen:
+            raise TrainingError(
+                f"{table.at(row, column)}: {name!r} names the row of {table.unit} "
+                f"{table.lines[seen[name]]} too; names of rows must differ"
+            )
+        seen[name] = row
+    return tuple(names)
+
+
+def _check_units(table: Table, names: Sequence[str], units: Mapping[str, str]) -> None:
+    for name in units:
+        if name not in names:
+            raise TrainingError(
+                f"{table.path}: a unit is given for {name!r}, which is no column of "
+                f"features{hint(name, names)}"
+            )
 
 
 def _refuse_empty_cells(table: Table) -> None:
@@ -120,13 +168,20 @@ def _refuse_names(table: Table, name: str, cells: list[str]) -> None:
         raise TrainingError(
             f"{table.at(alone[0], name)}: {len(alone):,} of {len(cells):,} rows have a word of "
             f"their own, such as {cells[alone[0]]!r}: each would become a feature, and name its "
-            "row; drop the column, or write numbers or few categories"
+            "row; drop the column, name it as the rows' id, or write numbers or few categories"
         )
 
 
-def _labels(
+def labels_of(
     table: Table, label: str
 ) -> tuple[tuple[str, ...], np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """Return the names of the labels, and the label of each row by its place among them.
+
+    Raises
+    ------
+    TrainingError
+        If a label is missing, all are alike, or they look like measurements.
+    """
     cells = table.column(label)
     for row, cell in enumerate(cells):
         value = number(cell)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,10 @@ class TrainingData:
         A name a feature; empty where unknown.
     encoding : Encoding or None
         How the features came from a table.
+    ids : tuple of str
+        A name a row; empty where rows have none.
+    units : mapping of str to str
+        What numbers are measured in, by columns.
     X_test, y_test : ndarray or None
     """
 
@@ -37,6 +42,8 @@ class TrainingData:
     labels: tuple[str, ...]
     features: tuple[str, ...] = ()
     encoding: Encoding | None = None
+    ids: tuple[str, ...] = ()
+    units: Mapping[str, str] = field(default_factory=dict)
     X_test: NDArray[np.float32] | None = None
     y_test: NDArray[np.int64] | None = None
 
@@ -51,4 +58,6 @@ class TrainingData:
             maximum=tuple(self.X.max(axis=0).tolist()),
             features=self.features,
             labels=self.labels,
+            ids=self.ids,
+            units=dict(self.units),
         )

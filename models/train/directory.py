@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leaveout.errors import TrainingError
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import LeaveoutError, TrainingError
 from leaveout.models.archive import MANIFEST, read_archive, read_manifest
 from leaveout.models.family import Manifest
-from leaveout.models.train.architecture import count_parameters
-from leaveout.models.train.blocks import Blocks, Settings, differences
+from leaveout.models.family_file import load_family_file
+from leaveout.models.train.blocks import Blocks, differences
 from leaveout.models.train.export import FAMILY, NETWORK, SPEC
 from leaveout.models.train.job import Job, settings_of
+from leaveout.models.train.signature import flattened
 
-__all__ = ["PARTIAL", "is_complete"]
+__all__ = ["PARTIAL", "finished_networks", "is_complete"]
 
 PARTIAL = ".partial"
 
 
 def is_complete(job: Job) -> bool:
-    """Tell whether the directory holds this very run, finished.
+    """Tell whether the directory holds this very run, finished; if not, perhaps a shorter one.
 
     Raises
     ------
@@ -27,38 +31,73 @@ def is_complete(job: Job) -> bool:
     """
     directory, partial = job.directory, job.directory / PARTIAL
     if directory.exists() and not directory.is_dir():
-        raise TrainingError(f"{directory}: is a file; choose another -o")
+        raise TrainingError(f"{directory}: is a file; choose another folder")
     family = directory / FAMILY
     if not family.exists():
         strange = [name for name in (NETWORK, SPEC) if (directory / name).exists()]
         if strange and not partial.exists():
             raise TrainingError(
                 f"{directory / strange[0]} is there already, without a family beside it; choose "
-                "another -o, or delete it"
+                "another folder, or delete it"
             )
         return False
-    said = differences(_stored_settings(family), job.settings)
+    manifest, members = _stored(family)
+    said = differences(settings_of(manifest, members), job.settings)
     if said:
         raise TrainingError(
             f"{directory} holds a family trained with other settings: {'; '.join(said)}; choose "
-            f"another -o, or delete {directory}"
+            f"another folder, or delete {directory}"
         )
     if not (directory / NETWORK).exists():
         raise TrainingError(
             f"{directory} holds {FAMILY} without {NETWORK}; delete {family} to train again"
         )
+    if members < job.members:
+        return False
     if partial.exists():
-        Blocks(partial, count_parameters(job.layers)).delete()
+        Blocks(partial, job.signature.size).delete()
     return True
 
 
-def _stored_settings(family: Path) -> Settings:
-    """Read the settings of a finished run without loading its weights."""
+def finished_networks(job: Job) -> NDArray[np.float32] | None:
+    """Return the networks of a shorter run that is finished, shape (networks, parameters).
+
+    None where there is none. Whether it is one of the same settings is asked by `is_complete`.
+
+    Raises
+    ------
+    TrainingError
+        If its files are damaged.
+    """
+    from leaveout.models.onnx_file import load_network
+
+    if not (job.directory / FAMILY).exists():
+        return None
+    shapes = job.signature.shapes
+    try:
+        network = load_network(job.directory / NETWORK)
+        family = load_family_file(job.directory / FAMILY)
+        networks = np.empty((len(family) + 1, job.signature.size), dtype=np.float32)
+        networks[0] = flattened(shapes, network.parameters)
+        for member in range(len(family)):
+            stacks = family.parameters
+            networks[member + 1] = flattened(shapes, {k: v[member] for k, v in stacks.items()})
+    except (KeyError, LeaveoutError) as error:
+        raise TrainingError(
+            f"{job.directory}: the family there cannot be extended ({error}); choose another "
+            "folder, or delete it"
+        ) from None
+    return networks
+
+
+def _stored(family: Path) -> tuple[Manifest, int]:
+    """Read the manifest of a finished run, and how many members it has, without its weights."""
     try:
         arrays = read_archive(family, TrainingError, (MANIFEST, "removed"))
         manifest = read_manifest(family, arrays[MANIFEST], Manifest, TrainingError)
-        return settings_of(manifest, len(arrays["removed"]))
+        settings_of(manifest, 0)
+        return manifest, len(arrays["removed"])
     except (KeyError, TrainingError):
         raise TrainingError(
-            f"{family}: not a family that leaveout train wrote; choose another -o, or delete it"
+            f"{family}: not a family that leaveout train wrote; choose another folder, or delete it"
         ) from None

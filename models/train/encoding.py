@@ -43,13 +43,14 @@ class NumberColumn(msgspec.Struct, frozen=True, tag="number"):
     """A numeric column, one feature: (value - minimum) / (maximum - minimum).
 
     A constant column gives the feature 0. ``whole`` says that every training row has a whole
-    number; False where that is not known.
+    number; False where that is not known. A column that is not ``scaled`` is its own feature.
     """
 
     name: str
     minimum: float
     maximum: float
     whole: bool = False
+    scaled: bool = True
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -159,8 +160,7 @@ def decode_row(
         if isinstance(column, CategoryColumn):
             decoded[column.name] = column.categories[int(np.argmax(part))]
         else:
-            span = column.maximum - column.minimum
-            decoded[column.name] = column.minimum + float(part[0]) * span
+            decoded[column.name] = _unscaled(column, float(part[0]))
         first += len(column.features)
     return decoded
 
@@ -291,9 +291,17 @@ def _encode_column(
     return _scaled(column, values)
 
 
+def _unscaled(column: NumberColumn, feature: float) -> float:
+    if not column.scaled:
+        return feature
+    return column.minimum + feature * (column.maximum - column.minimum)
+
+
 def _scaled(column: NumberColumn, values: NDArray[np.float64]) -> NDArray[np.float32]:
     span = column.maximum - column.minimum
-    scaled = (values - column.minimum) / span if span else np.zeros_like(values)
+    scaled = values
+    if column.scaled:
+        scaled = (values - column.minimum) / span if span else np.zeros_like(values)
     with np.errstate(over="ignore"):  # for who reads the features to refuse
         return scaled.astype(np.float32)
 

@@ -15,6 +15,7 @@ from leaveout.models.train.architecture import Conv, Layer, parameter_shapes
 from leaveout.models.train.blocks import Blocks
 from leaveout.models.train.encoding import Encoding
 from leaveout.models.train.records import records_text
+from leaveout.models.train.signature import unflattened
 
 if TYPE_CHECKING:
     import onnx
@@ -42,12 +43,7 @@ def unflatten(
     layers: tuple[Layer, ...], parameters: NDArray[np.float32]
 ) -> dict[str, NDArray[np.float32]]:
     """Split flat parameters, shape (.., parameters), into views of shape (.., *shape) by name."""
-    split, first = {}, 0
-    for name, shape in parameter_shapes(layers).items():
-        last = first + int(np.prod(shape))
-        split[name] = parameters[..., first:last].reshape(*parameters.shape[:-1], *shape)
-        first = last
-    return split
+    return unflattened(parameter_shapes(layers), parameters)
 
 
 def network_model(
@@ -105,28 +101,30 @@ def scores(model: bytes, X: NDArray[np.float32]) -> NDArray[np.float32]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    (entry,) = (each.name for each in session.get_inputs())
     parts = [
-        session.run(["scores"], {"x": X[start : start + _CHUNK]})[0]
+        session.run(None, {entry: X[start : start + _CHUNK]})[0]
         for start in range(0, len(X), _CHUNK)
     ]
     return np.concatenate(parts)
 
 
 def write_family(
-    path: Path, layers: tuple[Layer, ...], blocks: Blocks, members: int, manifest: Manifest
+    path: Path,
+    shapes: Mapping[str, tuple[int, ...]],
+    blocks: Blocks,
+    members: int,
+    manifest: Manifest,
 ) -> None:
     """Gather the members from the finished blocks into a family file.
 
     Blocks are read one at a time, so that memory holds the family once.
     """
-    stacks = {
-        name: np.empty((members, *shape), dtype=np.float32)
-        for name, shape in parameter_shapes(layers).items()
-    }
+    stacks = {name: np.empty((members, *shape), dtype=np.float32) for name, shape in shapes.items()}
     for block in blocks.finished():
         # Network 0 lacks no row: it is not a member.
         skipped = 1 if block.start == 0 else 0
-        for name, values in unflatten(layers, blocks.read(block)).items():
+        for name, values in unflattened(shapes, blocks.read(block)).items():
             stacks[name][block.start - 1 + skipped : block.stop - 1] = values[skipped:]
     save_family_file(path, Family(stacks, np.arange(members, dtype=np.int64), manifest))
 

@@ -1,44 +1,59 @@
-"""A job: everything about a run decided before training starts."""
+"""A job: everything about a run that its result depends on."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from leaveout.cores import cores
-from leaveout.errors import TrainingError
-from leaveout.models.family import Manifest
-from leaveout.models.train.architecture import Layer, count_parameters, layers_of
-from leaveout.models.train.blocks import Settings
+from leaveout.models.family import DataFacts, Manifest
+from leaveout.models.train.blocks import MEMBERS, Settings
 from leaveout.models.train.data import TrainingData
-from leaveout.models.train.device import device_facts, resolve_device
-from leaveout.models.train.export import network_model, unflatten
-from leaveout.models.train.recipe import Recipe
-from leaveout.models.train.source import read_data
+from leaveout.models.train.signature import Signature
 
-__all__ = ["Job", "prepare", "settings_of"]
+if TYPE_CHECKING:
+    import onnx
 
-_BLOCK = {"cpu": 32, "cuda": 2048}
-"""Networks trained together: on a CPU their values stay in cache, a GPU is kept busy."""
+__all__ = ["OWN", "Job", "settings_of"]
+
+OWN = "own"
+"""What a recipe calls the network of a user's own training."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Job:
-    """A run with everything decided."""
+    """What a run makes, and of what.
 
-    source: Path
+    Attributes
+    ----------
+    directory : Path
+        Where the family goes.
+    data : TrainingData
+    members : int
+    manifest : Manifest
+    signature : Signature
+        Of every network.
+    model : callable
+        From parameters by name to the ONNX model.
+    spec : str
+        The specification to start from.
+    first : ndarray of float32, shape (parameters,), or None
+        The network on all rows, where it is known already.
+    """
+
     directory: Path
     data: TrainingData
-    recipe: Recipe
-    layers: tuple[Layer, ...]
     members: int
     manifest: Manifest
-    device: str
-    block: int
-    workers: int
+    signature: Signature
+    model: Callable[[Mapping[str, NDArray[np.float32]]], onnx.ModelProto]
+    spec: str
+    first: NDArray[np.float32] | None = None
 
     @property
     def networks(self) -> int:
@@ -51,80 +66,27 @@ class Job:
         return settings_of(self.manifest, self.members)
 
 
-def prepare(
-    source: Path,
-    directory: Path,
-    label: str | None,
-    recipe: Recipe | None,
-    members: int | None,
-    block: int | None,
-    workers: int | None,
-    device: str,
-) -> Job:
-    """Read the data and settle every choice; nothing is written.
-
-    Raises
-    ------
-    TrainingError
-        If the data or a setting cannot be used, or torch is missing.
-    """
-    for flag, count in (("--members", members), ("--block", block), ("--workers", workers)):
-        if count is not None and count < 1:
-            raise TrainingError(f"{flag} {count}: expected a whole number of at least 1")
-    recipe = recipe or Recipe()
-    data = read_data(source, label)
-    rows, features = data.X.shape
-    if members is not None and members > rows:
-        raise TrainingError(
-            f"--members {members}: {source} has {rows} rows, at most that many can be left out"
-        )
-    layers = layers_of(recipe, features, len(data.labels))
-    resolved = resolve_device(device)
-    manifest = _manifest(data, recipe, layers, resolved)
-    return Job(
-        source=source,
-        directory=directory,
-        data=data,
-        recipe=recipe,
-        layers=layers,
-        members=members or rows,
-        manifest=manifest,
-        device=resolved,
-        block=block or _BLOCK[resolved],
-        workers=1 if resolved == "cuda" else workers or cores(),
-    )
-
-
-def _manifest(
-    data: TrainingData, recipe: Recipe, layers: tuple[Layer, ...], device: str
-) -> Manifest:
-    from leaveout.models.onnx_file import architecture_hash
-
-    blank = unflatten(layers, np.zeros(count_parameters(layers), dtype=np.float32))
-    settings = {**recipe.settings(), **device_facts(device)}
-    if data.encoding is not None:
-        settings["encoding"] = msgspec.to_builtins(data.encoding)
-    return Manifest(
-        architecture=architecture_hash(network_model(layers, blank)),
-        data=data.facts(),
-        seed=recipe.seed,
-        recipe=settings,
-    )
-
-
 def settings_of(manifest: Manifest, members: int) -> Settings:
     """All that two runs must share to be the same run, as it reads back from JSON."""
     recipe = dict(manifest.recipe)
     encoding = recipe.get("encoding")
     if isinstance(encoding, dict):
-        # Older runs did not say which columns are whole, and training does not ask.
-        bare = [{k: v for k, v in each.items() if k != "whole"} for each in encoding["columns"]]
+        # Older runs did not say which columns are whole, and training does not ask; all scaled.
+        bare = [
+            {k: v for k, v in each.items() if k != "whole" and (k, v) != ("scaled", True)}
+            for each in encoding["columns"]
+        ]
         recipe["encoding"] = {**encoding, "columns": bare}
     settings = {
         **recipe,
         "architecture": manifest.architecture,
         "data": manifest.data.sha256 if manifest.data else "",
+        "names": _names(manifest.data),
         "seed": manifest.seed,
-        "members": members,
+        MEMBERS: members,
     }
     return msgspec.json.decode(msgspec.json.encode(settings), type=dict[str, object])
+
+
+def _names(facts: DataFacts | None) -> object:
+    return None if facts is None else [facts.features, facts.labels, facts.ids, facts.units]

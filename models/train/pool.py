@@ -1,60 +1,81 @@
-"""Blocks trained by worker processes."""
+"""Workers that do the orders of a task: processes, or actors of Ray."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
 
 from leaveout.children import ChildLostError, ChildPool
 from leaveout.errors import TrainingError
-from leaveout.models.train.worker import Failed, Step, Task
+from leaveout.models.train.task import Event, Order, Step, Task
 
-__all__ = ["train_blocks"]
-
-OnStep = Callable[[range, int, bool], None]
+__all__ = ["ENVIRONMENT", "OpenPool", "Pool", "processes"]
 
 _WORKER = "leaveout.models.train.worker"
-_SETTINGS = {
+
+ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
     # Sums must not depend on where in memory a matrix begins.
     "MKL_CBWR": "AUTO,STRICT",
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    # Nor an order on what a process draws for its sets of words.
+    "PYTHONHASHSEED": "0",
 }
+"""Of every worker, so that the same order gives the same bits in each."""
 
 
-def train_blocks(task: Task, blocks: Sequence[range], workers: int, on_step: OnStep) -> None:
-    """Train all blocks, by as many processes as there are workers, or blocks.
+class Pool(Protocol):
+    """Workers that have a task."""
+
+    def work(self, orders: Iterable[Order]) -> Iterator[tuple[Order, Event]]:
+        """Yield what is said of each order, as it comes.
+
+        Raises
+        ------
+        TrainingError
+            If a worker is lost.
+        """
+        ...
+
+
+OpenPool = Callable[[int], AbstractContextManager[Pool]]
+"""Opens a pool of at most so many workers."""
+
+
+class _Processes:
+    def __init__(self, pool: ChildPool) -> None:
+        self._pool = pool
+
+    def work(self, orders: Iterable[Order]) -> Iterator[tuple[Order, Event]]:
+        return self._pool.work(orders, _is_last)
+
+
+@contextmanager
+def processes(task: Task, size: int, settings: Mapping[str, str] | None = None) -> Iterator[Pool]:
+    """Open a pool of processes.
 
     Parameters
     ----------
     task : Task
-    blocks : sequence of range
-        Of networks.
-    workers : int
-    on_step : callable
-        Told the block, the epochs it has behind, and whether it is on disk.
+    size : int
+    settings : mapping of str to str, optional
+        Further variables of their environment.
 
     Raises
     ------
     TrainingError
-        If a block fails or a worker dies.
+        If one dies.
     """
     try:
-        with ChildPool(_WORKER, min(workers, len(blocks)), task, _SETTINGS) as pool:
-            for block, said in pool.work(blocks, _is_last):
-                match said:
-                    case Step(epochs):
-                        on_step(block, epochs, False)
-                    case Failed(message):
-                        raise TrainingError(message)
-                    case _:
-                        on_step(block, 0, True)
+        with ChildPool(_WORKER, size, task, {**ENVIRONMENT, **(settings or {})}) as pool:
+            yield _Processes(pool)
     except ChildLostError as error:
         raise TrainingError(
             f"a worker process ended before its work was done ({error}); finished blocks are "
-            "kept: run the same command again, with fewer --workers or a smaller --block if "
-            "memory ran out"
+            "kept: run the same again, with fewer workers or a smaller block if memory ran out"
         ) from None
 
 

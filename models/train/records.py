@@ -46,8 +46,11 @@ def records_text(facts: DataFacts, encoding: Encoding) -> str:
 def _box(facts: DataFacts) -> str:
     # A table's columns are scaled into [0, 1]; a constant one is 0, or 1 if it is a word.
     written = f"box({_list(facts.minimum)}, {_list(facts.maximum)})"
-    plain = set(facts.minimum) == {0.0} and set(facts.maximum) == {1.0}
-    return "box(0, 1)" if plain or len(written) > _MOST_CHARACTERS else written
+    low, high = min(facts.minimum), max(facts.maximum)
+    plain = set(facts.minimum) == {low} and set(facts.maximum) == {high}
+    if plain or len(written) > _MOST_CHARACTERS:
+        return f"box({_number(low)}, {_number(high)})"
+    return written
 
 
 def _list(values: Sequence[float]) -> str:
@@ -77,7 +80,8 @@ def _refined(encoding: Encoding) -> tuple[list[tuple[str, str, str]], list[str]]
         elif column.whole and column.minimum < column.maximum:
             count = int(column.maximum - column.minimum) + 1
             low, high = _number(column.minimum), _number(column.maximum)
-            ends = "" if (low, high) == ("0", "1") else f", zero = {low}, one = {high}"
+            plain = (low, high) == ("0", "1") or not column.scaled
+            ends = "" if plain else f", zero = {low}, one = {high}"
             call = ("integers", f"at = {features.start}{ends}", f"{name}: {low} to {high}")
         else:
             # The box says all of it.

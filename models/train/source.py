@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from leaveout.errors import TrainingError
@@ -13,12 +14,32 @@ from leaveout.models.train.npz_data import read_npz
 __all__ = ["read_data"]
 
 
-def read_data(path: Path, label: str | None) -> TrainingData:
+def read_data(
+    path: Path,
+    label: str | None,
+    identity: str | None = None,
+    units: Mapping[str, str] | None = None,
+) -> TrainingData:
     """Read a CSV or an NPZ file, told apart by what it holds.
+
+    Parameters
+    ----------
+    path : Path
+    label : str or None
+        The column to predict; of a CSV.
+    identity : str or None
+        The column that names the rows, which is no feature; of a CSV.
+    units : mapping of str to str or None
+        By columns, what their numbers are measured in; of a CSV.
 
     Raises
     ------
     TrainingError
         If it cannot be read or used, with the place and the cure.
     """
-    return read_npz(path, label) if holds_archive(path, TrainingError) else read_csv(path, label)
+    if not holds_archive(path, TrainingError):
+        return read_csv(path, label, identity, units)
+    for flag, given in (("--id", identity), ("--unit", units)):
+        if given:
+            raise TrainingError(f"{path}: {flag} names a column, and an NPZ has none: drop {flag}")
+    return read_npz(path, label)

@@ -2,7 +2,8 @@
 
 Values are kept with the batch along the last axis, so that a layer is one batched product
 ``(outputs, fan_in + 1) x (fan_in + 1, batch)`` a member, the bias being the last column of
-the weights against a row of ones. Gradient, weight decay and step are one fused product.
+the weights against a row of ones. Of plain SGD, gradient, weight decay and step are one fused
+product.
 
 Every size is padded with zeros to a multiple of 4. A member's matrices then take a multiple of
 64 bytes, so that all members' lie alike in memory: the order in which a product is summed
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from leaveout.models.train.architecture import Conv, Layer
 from leaveout.models.train.draws import dropout_mask, epoch_generator, initial_weights, shuffle
 from leaveout.models.train.recipe import Recipe
+from leaveout.models.train.steps import class_weights, learning_rate, stepper
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,13 +56,14 @@ class _Batch:
     """One step's data.
 
     ``x`` is (features, size), ``truth`` the one-hot labels (labels, size), ``masks`` the
-    dropout factors a hidden layer, (outputs, positions, size); member ``members[i]`` lacks
-    column ``columns[i]``.
+    dropout factors a hidden layer, (outputs, positions, size), ``shares`` what each row counts in
+    the loss, (size,); member ``members[i]`` lacks column ``columns[i]``.
     """
 
     x: Tensor
     truth: Tensor
     masks: list[Tensor]
+    shares: NDArray[np.float64]
     members: NDArray[np.int64]
     columns: NDArray[np.int64]
 
@@ -112,6 +115,9 @@ class Stack:
             self._padded_weights(layer, weight)
             for layer, weight in zip(layers, initial_weights(layers, recipe.seed), strict=True)
         ]
+        self._stepper = stepper(self._weights, recipe)
+        weights = class_weights(recipe, y, layers[-1].outputs)
+        self._shares = np.ones(len(y)) if weights is None else weights[y]
         self._buffers: dict[int, _Buffers] = {}
 
     def train(self, on_epoch: Callable[[int], None] | None = None) -> None:
@@ -146,7 +152,9 @@ class Stack:
         chosen = torch.from_numpy(order).to(self._device)
         x = self._x.index_select(1, chosen)
         truth = self._truth.index_select(1, chosen)
+        shares = self._shares[order]
         generator = epoch_generator(recipe.seed, epoch)
+        self._stepper.rate = learning_rate(recipe, epoch)
         for start in range(0, rows, recipe.batch):
             stop = min(start + recipe.batch, rows)
             members = np.flatnonzero((place >= start) & (place < stop))
@@ -155,6 +163,7 @@ class Stack:
                     x[:, start:stop],
                     truth[:, start:stop],
                     self._masks(generator, stop - start),
+                    shares[start:stop],
                     members,
                     place[members] - start,
                 )
@@ -177,12 +186,15 @@ class Stack:
             self._buffers[padded] = self._allocate(padded)
         buffers = self._buffers[padded]
         # A batch that held nothing but the removed row is no batch: that member rests.
-        resting = [w[batch.members] for w in self._weights] if batch.size == 1 else []
+        rests = batch.members if batch.size == 1 else batch.members[:0]
+        state = self._stepper.state() if len(rests) else []
+        resting = [each[rests] for each in state]
+        self._stepper.begin(rests)
         self._forward(batch, buffers)
         self._loss_gradient(batch, buffers)
         self._backward(batch, buffers)
-        for weight, kept in zip(self._weights, resting, strict=False):
-            weight[batch.members] = kept
+        for each, kept in zip(state, resting, strict=True):
+            each[rests] = kept
 
     def _forward(self, batch: _Batch, buffers: _Buffers) -> None:
         import torch
@@ -212,19 +224,26 @@ class Stack:
 
         scores = buffers.outputs[-1][:, : self._layers[-1].outputs]
         share = torch.zeros((len(scores), 1, scores.shape[2]), device=self._device)
-        share[..., : batch.size] = 1 / batch.size
+        total = batch.shares.sum()
+        share[..., : batch.size] = self._float32(batch.shares / total)
         if len(batch.members):
-            share[batch.members, :, : batch.size] = 1 / max(batch.size - 1, 1)
+            # A batch of nothing but the missing row counts nothing, whatever it is divided by.
+            rest = np.full(1, 1.0) if batch.size == 1 else total - batch.shares[batch.columns]
+            parts = batch.shares[None, None] / rest[:, None, None]
+            share[batch.members, :, : batch.size] = self._float32(parts)
             share[batch.members, :, batch.columns] = 0
         gradient = torch.softmax(scores, 1)
         gradient[..., : batch.size].sub_(batch.truth)
         torch.mul(gradient, share, out=buffers.gradients[-1][:, : self._layers[-1].outputs])
 
+    def _float32(self, values: NDArray[np.float64]) -> Tensor:
+        import torch
+
+        return torch.from_numpy(values.astype(np.float32)).to(self._device)
+
     def _backward(self, batch: _Batch, buffers: _Buffers) -> None:
         import torch
 
-        rate = self._recipe.learning_rate
-        keep = 1 - rate * self._recipe.weight_decay
         for index in range(len(self._layers) - 1, -1, -1):
             layer, weight = self._layers[index], self._weights[index]
             gradient = buffers.gradients[index]
@@ -246,7 +265,7 @@ class Stack:
                 torch.ops.aten.threshold_backward.grad_input(
                     target, buffers.outputs[index - 1], 0, grad_input=target
                 )
-            weight.baddbmm_(gradient, buffers.inputs[index].transpose(1, 2), beta=keep, alpha=-rate)
+            self._stepper.step(index, gradient, buffers.inputs[index])
 
     def _by_position(self, value: Tensor, layer: Layer) -> Tensor:
         """View a layer's outputs as (members, outputs, positions, batch)."""

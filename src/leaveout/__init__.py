@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from leaveout.version import VERSION
 
 if TYPE_CHECKING:
+    from leaveout.models.train import leave_one_out
     from leaveout.verifier import Report, verify
 
-__all__ = ["Report", "__version__", "verify"]
+__all__ = ["Report", "__version__", "leave_one_out", "verify"]
 
 __version__ = VERSION
 
@@ -19,4 +20,8 @@ def __getattr__(name: str) -> object:
         import leaveout.verifier as verifier
 
         return getattr(verifier, name)
+    if name == "leave_one_out":
+        from leaveout.models.train.own import leave_one_out
+
+        return leave_one_out
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

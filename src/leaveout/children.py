@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, TypeVar
 
@@ -282,4 +283,5 @@ _LOST = object()
 
 def importable() -> dict[str, str]:
     """Return what lets a child import what this process can: a script's folder, a test's path."""
-    return {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    # The empty path, of a prompt or a notebook, is the folder it was started in.
+    return {"PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}

@@ -26,6 +26,7 @@ def files(tmp_path_factory):
 def test_the_python_of_a_page_runs(page, files, tmp_path, monkeypatch):
     if page in TORCH:
         pytest.importorskip("torch", reason="the page trains a network, which needs torch")
+        pytest.importorskip("pandas", reason="the page shows a data frame")
     folder = shutil.copytree(files, tmp_path / "files")
     monkeypatch.chdir(folder)
     session = {"__name__": "page", **names(page, folder)}

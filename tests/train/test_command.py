@@ -7,6 +7,8 @@ import typer
 from typer.testing import CliRunner
 
 from leaveout.errors import TrainingError
+from leaveout.models.family_file import load_family_file
+from leaveout.models.onnx_file import load_network
 from leaveout.models.train import parse_layers
 from leaveout.verifier.cli.train import train
 
@@ -58,7 +60,19 @@ def test_it_trains_and_says_what_comes_next(blobs, tmp_path):
         (["--layers", "50,,50"], "--layers 50,,50: '' is not a width"),
         (["--layers", "50x50"], "--layers 50x50: '50x50' is not a width"),
         (["--layers", "50,-1"], "'-1' is not a width"),
-        (["--layers", ""], "is not a width"),
+        (["--layers", "none,5"], "'none' is not a width"),
+        (["--optimizer", "lbfgs"], "--optimizer lbfgs: expected one of sgd, adam"),
+        (["--optimizer", "adam", "--momentum", "0.9"], "drop --momentum"),
+        (["--momentum", "1"], "--momentum 1.0: expected a number in [0, 1)"),
+        (["--schedule", "linear"], "expected one of constant, step, cosine"),
+        (["--step-every", "0"], "--step-every 0"),
+        (["--step-factor", "2"], "--step-factor 2.0"),
+        (["--class-weights", "1,x,2"], "--class-weights 1,x,2: expected balanced"),
+        (["--class-weights", "1,2"], "the data has 3 labels"),
+        (["--class-weights", "1,0,2"], "expected numbers above 0"),
+        (["--id", "patient"], "drop --id"),
+        (["--unit", "dose"], "--unit dose: expected COLUMN=UNIT"),
+        (["--unit", "dose=mg"], "drop --unit"),
         (["--cnn", "--layers", "50"], "drop --layers"),
         (["--batch", "0"], "--batch 0"),
         (["--epochs", "0"], "--epochs 0"),
@@ -81,3 +95,25 @@ def test_the_help_teaches():
 
 def test_layers_are_read_with_blanks():
     assert parse_layers("50, 50") == (50, 50)
+    assert parse_layers(" None ") == parse_layers("") == ()
+
+
+def test_every_option_of_the_recipe_reaches_it(blobs, tmp_path):
+    pytest.importorskip("torch")
+    words = "--layers none --optimizer adam --lr 0.05 --schedule step --step-every 3 "
+    words += "--step-factor 0.5 --class-weights balanced --epochs 4 --members 2 --workers 1"
+    result = invoke(blobs, "-o", tmp_path / "out", *words.split())
+    assert result.exit_code == 0, result.output
+    recipe = load_family_file(tmp_path / "out" / "family.npz").manifest.recipe
+    expected = {
+        "layers": [],
+        "optimizer": "adam",
+        "learning_rate": 0.05,
+        "schedule": "step",
+        "step_every": 3,
+        "step_factor": 0.5,
+        "class_weights": "balanced",
+    }
+    assert expected.items() <= recipe.items()
+    network = load_network(tmp_path / "out" / "full.onnx")
+    assert [node.op_type for node in network.model.graph.node] == ["Gemm"]

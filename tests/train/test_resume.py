@@ -104,7 +104,7 @@ def size(name):
 def test_ctrl_c_keeps_what_is_finished_for_the_run_that_holds_the_directory(blobs, tmp_path):
     out = tmp_path / "out"
     process = start(blobs, out, 3)
-    with pytest.raises(TrainingError, match="another leaveout train is writing here"):
+    with pytest.raises(TrainingError, match="another training is writing here"):
         run(blobs, out, recipe=RECIPE, device="cpu")
     workers = children.children(process.pid)
     process.send_signal(signal.SIGINT)

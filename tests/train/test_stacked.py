@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.utils.class_weight import compute_class_weight
 
 from leaveout.models.train.architecture import layers_of
 from leaveout.models.train.draws import dropout_mask, epoch_generator, initial_weights, shuffle
@@ -21,6 +22,38 @@ DENSE = Recipe(layers=(9, 5), epochs=3, batch=8, seed=3, weight_decay=1e-2)
 DEEP = Recipe(layers=(11, 7, 6), epochs=2, batch=10, dropout=0.3)
 CNN = Recipe(cnn=True, epochs=3, batch=8, seed=1)
 LONE = Recipe(layers=(6,), epochs=2, batch=5, weight_decay=1e-2)
+MOMENTUM = Recipe(layers=(9, 5), epochs=4, batch=8, momentum=0.9, schedule="cosine")
+ADAM = Recipe(
+    layers=(9, 5), epochs=5, batch=8, optimizer="adam", learning_rate=0.02, weight_decay=1e-2
+)
+ADAM_LONE = Recipe(layers=(6,), epochs=3, batch=5, optimizer="adam", learning_rate=0.02)
+WEIGHTED = Recipe(
+    layers=(9,),
+    epochs=5,
+    batch=5,
+    schedule="step",
+    step_every=2,
+    step_factor=0.3,
+    class_weights=(1.0, 0.2, 3.5),
+)
+BALANCED = Recipe(layers=(9, 5), epochs=2, batch=7, class_weights="balanced", momentum=0.5)
+LINEAR = Recipe(layers=(), epochs=6, batch=9, optimizer="adam", learning_rate=0.05)
+CNN_ADAM = Recipe(cnn=True, epochs=3, batch=8, optimizer="adam", learning_rate=0.01)
+
+RECIPES = {
+    "dense": DENSE,
+    "deep": DEEP,
+    "cnn": CNN,
+    "lone": LONE,
+    "momentum": MOMENTUM,
+    "adam": ADAM,
+    "adam, lone": ADAM_LONE,
+    "weighted": WEIGHTED,
+    "balanced": BALANCED,
+    "linear": LINEAR,
+    "cnn, adam": CNN_ADAM,
+}
+every_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES.keys())
 
 
 @pytest.fixture(autouse=True)
@@ -79,12 +112,38 @@ def plain_network(recipe, features, labels):
     return layers, network
 
 
+def plain_optimizer(recipe, network):
+    settings = {"lr": recipe.learning_rate, "weight_decay": recipe.weight_decay}
+    if recipe.optimizer == "adam":
+        optimizer = torch.optim.Adam(network.parameters(), **settings)
+    else:
+        optimizer = torch.optim.SGD(network.parameters(), momentum=recipe.momentum, **settings)
+    schedules = torch.optim.lr_scheduler
+    match recipe.schedule:
+        case "step":
+            schedule = schedules.StepLR(optimizer, recipe.step_every, recipe.step_factor)
+        case "cosine":
+            schedule = schedules.CosineAnnealingLR(optimizer, recipe.epochs)
+        case _:
+            schedule = schedules.ConstantLR(optimizer, factor=1.0)
+    return optimizer, schedule
+
+
+def plain_class_weights(recipe, y, labels):
+    if not recipe.class_weights:
+        return None
+    if recipe.class_weights == "balanced":
+        weights = compute_class_weight("balanced", classes=np.arange(labels), y=y)
+    else:
+        weights = recipe.class_weights
+    return torch.tensor(weights, dtype=torch.float32)
+
+
 def plain_training(recipe, X, y, removed, labels=3):
     """Train one network with torch's own modules, its row taken out of its batch."""
     layers, network = plain_network(recipe, X.shape[1], labels)
-    optimizer = torch.optim.SGD(
-        network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay
-    )
+    optimizer, schedule = plain_optimizer(recipe, network)
+    weights = plain_class_weights(recipe, y, labels)
     dropouts = [module for module in network if isinstance(module, Masked)]
     for epoch in range(recipe.epochs):
         order, generator = shuffle(recipe.seed, epoch, len(X)), epoch_generator(recipe.seed, epoch)
@@ -100,10 +159,12 @@ def plain_training(recipe, X, y, removed, labels=3):
                 continue
             inputs = torch.tensor(X[batch[kept]])
             output = network(inputs[:, None] if recipe.cnn else inputs)
-            loss = torch.nn.functional.cross_entropy(output, torch.tensor(y[batch[kept]]))
+            truth = torch.tensor(y[batch[kept]])
+            loss = torch.nn.functional.cross_entropy(output, truth, weight=weights)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+        schedule.step()
     for module in dropouts:
         module.mask = None
     return network
@@ -113,7 +174,7 @@ def flat(network):
     return np.concatenate([p.detach().numpy().ravel() for p in network.parameters()])
 
 
-@pytest.mark.parametrize("recipe", [DENSE, DEEP, CNN, LONE], ids=["dense", "deep", "cnn", "lone"])
+@every_recipe
 def test_each_member_is_a_network_trained_alone_without_its_row(recipe):
     X, y = data()
     removed = np.array([NOTHING, 0, 13, 30])
@@ -129,7 +190,7 @@ def test_the_shortest_signal_trains_alike():
     np.testing.assert_allclose(train(CNN, X, y, [13])[0], alone, atol=2e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("recipe", [DENSE, DEEP, CNN, LONE], ids=["dense", "deep", "cnn", "lone"])
+@every_recipe
 def test_bits_do_not_depend_on_the_block(recipe):
     X, y = data()
     whole = in_blocks(recipe, X, y, 64)
@@ -137,18 +198,21 @@ def test_bits_do_not_depend_on_the_block(recipe):
     assert np.array_equal(in_blocks(recipe, X, y, 7), whole)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
-    widths=st.lists(st.integers(1, 60), min_size=1, max_size=3),
+    widths=st.lists(st.integers(1, 60), min_size=0, max_size=3),
     rows=st.integers(2, 130),
     features=st.integers(1, 25),
     labels=st.integers(2, 11),
     batch=st.integers(1, 120),
     start=st.integers(0, 20),
     stack=st.integers(2, 40),
+    steps=st.sampled_from([{}, {"optimizer": "adam"}, {"momentum": 0.9}]),
 )
-def test_bits_do_not_depend_on_neighbours(widths, rows, features, labels, batch, start, stack):
-    recipe = Recipe(layers=tuple(widths), epochs=1, batch=max(batch, rows // 12 + 1))
+def test_bits_do_not_depend_on_neighbours(
+    widths, rows, features, labels, batch, start, stack, steps
+):
+    recipe = Recipe(layers=tuple(widths), epochs=1, batch=max(batch, rows // 12 + 1), **steps)
     X, y = data(rows, features, labels)
     place = start % stack
     removed = (np.arange(stack) + rows) % rows

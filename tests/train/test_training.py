@@ -15,7 +15,7 @@ from leaveout.models.family import Manifest
 from leaveout.models.family_file import load_family_file
 from leaveout.models.onnx_file import load_network
 from leaveout.models.train import Recipe, encoding_of, run
-from leaveout.models.train.architecture import count_parameters, layers_of
+from leaveout.models.train.architecture import count_parameters, layers_of, parameter_shapes
 from leaveout.models.train.blocks import Blocks, write_block
 from leaveout.models.train.draws import initial_weights
 from leaveout.models.train.export import scores, write_family
@@ -133,7 +133,9 @@ def test_another_run_in_a_finished_directory_is_refused(trained):
     table, report, _ = trained
     before = contents(report.directory)
     other = Recipe(layers=(9, 5), epochs=4, batch=8, seed=2)
-    with pytest.raises(TrainingError, match=r"epochs is 3 there and 4 here; seed is .*another -o"):
+    with pytest.raises(
+        TrainingError, match=r"epochs is 3 there and 4 here; seed is .*another folder"
+    ):
         run(table, report.directory, label="bought", recipe=other, device="cpu")
     with pytest.raises(TrainingError, match="members is 40 there and 5 here"):
         run(table, report.directory, label="bought", recipe=RECIPE, members=5, device="cpu")
@@ -179,7 +181,9 @@ def test_a_box_of_the_data_is_given_where_the_data_leaves_the_unit_box(tmp_path)
 def test_training_that_diverges_is_an_error_and_leaves_nothing(tmp_path):
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "d.npz", X=rng.random((20, 3)) * 1e30, y=np.arange(20) % 2)
-    with pytest.raises(TrainingError, match=r"training diverged: the network has weights.*--lr"):
+    with pytest.raises(
+        TrainingError, match=r"training diverged: the network on all rows has weights.*--lr"
+    ):
         run(tmp_path / "d.npz", tmp_path / "out", recipe=RECIPE, workers=1, device="cpu")
     assert not (tmp_path / "out").exists()
 
@@ -212,7 +216,7 @@ def test_the_convolutions_need_five_features(tmp_path):
 @needs_torch
 def test_an_output_that_is_not_ours_is_left_alone(blobs, tmp_path):
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(TrainingError, match="is a file; choose another -o"):
+    with pytest.raises(TrainingError, match="is a file; choose another folder"):
         run(blobs, tmp_path / "file", recipe=RECIPE)
     (tmp_path / "full.onnx").write_text("mine")
     with pytest.raises(TrainingError, match=r"full\.onnx is there already"):
@@ -251,7 +255,7 @@ def test_a_family_is_assembled_in_little_more_memory_than_it_takes(tmp_path):
         write_block(tmp_path, start, stop, rng.random((stop - start, size), dtype=np.float32))
     assert blocks.missing(members + 1, 64) == []
     tracemalloc.start()
-    write_family(tmp_path / "family.npz", layers, blocks, members, Manifest())
+    write_family(tmp_path / "family.npz", parameter_shapes(layers), blocks, members, Manifest())
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2 * 4 * size * members
@@ -264,7 +268,6 @@ def test_a_family_is_assembled_in_little_more_memory_than_it_takes(tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"layers": ()}, "--layers"),
         ({"layers": (5, 0)}, "--layers 5,0"),
         ({"epochs": 0}, "--epochs 0"),
         ({"batch": -1}, "--batch -1"),
@@ -292,3 +295,75 @@ def test_crypto_trains_to_the_accuracy_of_the_paper(shared, tmp_path):
     data = shared("crypto_lucid7.npz")
     report = run(data, tmp_path / "out", members=1, workers=1, device="cpu")
     assert report.test_accuracy > 0.99
+
+
+@needs_torch
+def test_a_family_is_extended_to_the_bytes_of_one_run(blobs, tmp_path):
+    short, long = tmp_path / "short", tmp_path / "long"
+    settings = {"recipe": RECIPE, "workers": 1, "device": "cpu"}
+    run(blobs, long, members=12, **settings)
+    run(blobs, short, members=5, block=2, **settings)
+    seen = []
+    report = run(blobs, short, members=12, block=3, on_progress=seen.append, **settings)
+    assert (seen[0].finished, report.members, report.complete_before) == (6, 12, False)
+    assert contents(short) == contents(long)
+    with pytest.raises(TrainingError, match="members is 12 there and 5 here"):
+        run(blobs, short, members=5, **settings)
+
+
+@needs_torch
+def test_what_cannot_be_extended_is_left_alone(blobs, tmp_path):
+    settings = {"recipe": RECIPE, "workers": 1, "device": "cpu"}
+    out = tmp_path / "out"
+    run(blobs, out, members=5, **settings)
+    (out / "full.onnx").write_bytes(b"damaged")
+    before = contents(out)
+    with pytest.raises(TrainingError, match="the family there cannot be extended"):
+        run(blobs, out, members=12, **settings)
+    assert contents(out) == before
+
+
+TABLE = "patient,dose,ward,ill\n" + "".join(
+    f"P-{row:04},{row * row % 11},{'AB'[row % 2]},{row % 3 % 2}\n" for row in range(30)
+)
+
+
+@needs_torch
+def test_names_of_rows_and_units_are_kept_and_are_no_features(tmp_path):
+    table = tmp_path / "ward.csv"
+    table.write_text(TABLE)
+    settings = {"label": "ill", "recipe": RECIPE, "workers": 1, "device": "cpu", "members": 2}
+    out = tmp_path / "out"
+    report = run(table, out, identity="patient", units={"dose": "mg"}, **settings)
+    assert report.features == 3
+    manifest = load_family_file(out / "family.npz").manifest
+    assert manifest.data.ids[:2] == ("P-0000", "P-0001")
+    assert len(manifest.data.ids) == 30
+    assert manifest.data.units == {"dose": "mg"}
+    assert [column.name for column in encoding_of(manifest).columns] == ["dose", "ward"]
+    with pytest.raises(TrainingError, match="the names or units of rows"):
+        run(table, out, identity="patient", units={"dose": "g"}, **settings)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"identity": "pateint"}, r"no column 'pateint' \(did you mean 'patient'\?\); --id"),
+        ({"identity": "dose"}, r"line 8, column 'dose': '3' names the row of line 7 too"),
+        ({"identity": "ill"}, "'ill' cannot be both the label and the rows' id|names the row of"),
+        ({"units": {"doze": "mg"}}, r"unit is given for 'doze', .*did you mean 'dose'"),
+        ({}, "'patient': 30 of 30 rows have a word of their own.*name it as the rows' id"),
+    ],
+)
+def test_names_that_are_none_are_refused(tmp_path, change, said):
+    table = tmp_path / "ward.csv"
+    table.write_text(TABLE)
+    with pytest.raises(TrainingError, match=said):
+        run(table, tmp_path / "out", label="ill", **change)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_manifest_of_an_older_version_is_read():
+    old = b'{"data":{"sha256":"","rows":2,"minimum":[0],"maximum":[1],"labels":["a","b"]}}'
+    facts = msgspec.json.decode(old, type=Manifest).data
+    assert (facts.ids, facts.units, facts.labels) == ((), {}, ("a", "b"))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from leaveout.models.train import TrainingProgress, TrainingReport
+    from leaveout.models.train import TrainingReport
 
 __all__ = ["train"]
 
@@ -41,11 +38,28 @@ def train(
         str | None,
         typer.Option(metavar="COLUMN", help="The CSV's column to predict.", show_default=False),
     ] = None,
+    identity: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="COLUMN",
+            help="The CSV's column that names the rows: no feature, kept to name them in results.",
+            show_default=False,
+        ),
+    ] = None,
+    unit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=UNIT",
+            help="What a column's numbers are measured in, as in dose=mg; may be given again.",
+            show_default=False,
+        ),
+    ] = None,
     layers: Annotated[
         str | None,
         typer.Option(
             metavar="WIDTHS",
-            help="Widths of the hidden ReLU layers, as in 50,50.",
+            help="Widths of the hidden ReLU layers, as in 50,50; none is logistic regression.",
             show_default="50,50",
         ),
     ] = None,
@@ -59,7 +73,30 @@ def train(
     ] = False,
     epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 50,
     batch: Annotated[int, typer.Option(help="Rows a step.")] = 100,
-    lr: Annotated[float, typer.Option(help="Learning rate of plain SGD, constant.")] = 0.1,
+    lr: Annotated[float, typer.Option(help="Learning rate.")] = 0.1,
+    optimizer: Annotated[str, typer.Option(metavar="sgd|adam", help="What takes the steps.")] = (
+        "sgd"
+    ),
+    momentum: Annotated[float, typer.Option(help="Of sgd.")] = 0.0,
+    schedule: Annotated[
+        str,
+        typer.Option(
+            metavar="constant|step|cosine",
+            help="How the learning rate falls: not, by --step-factor each --step-every epochs, or "
+            "as half a cosine wave down to 0.",
+        ),
+    ] = "constant",
+    step_every: Annotated[int, typer.Option(help="Epochs.")] = 10,
+    step_factor: Annotated[float, typer.Option(help="In (0, 1].")] = 0.1,
+    class_weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="balanced|NUMBERS",
+            help="What each label counts in the loss, as in 1,4.5 in the order of the labels; "
+            "balanced: the less, the more rows have it.",
+            show_default="all alike",
+        ),
+    ] = None,
     weight_decay: Annotated[
         float, typer.Option(help="Added to the gradient, times each weight and bias.")
     ] = 1e-5,
@@ -76,7 +113,9 @@ def train(
     members: Annotated[
         int | None,
         typer.Option(
-            metavar="K", help="Leave out each of the first K rows only.", show_default="all rows"
+            metavar="K",
+            help="Leave out each of the first K rows only; more of them later extend the family.",
+            show_default="all rows",
         ),
     ] = None,
     block: Annotated[
@@ -103,6 +142,8 @@ def train(
     """
     from leaveout.errors import TrainingError
     from leaveout.models.train import Recipe, parse_layers, run
+    from leaveout.models.train.bar import progress_bar
+    from leaveout.models.train.recipe import parse_class_weights
 
     if cnn and layers is not None:
         raise TrainingError("--cnn has layers of its own: drop --layers, or drop --cnn")
@@ -112,15 +153,23 @@ def train(
         epochs=epochs,
         batch=batch,
         learning_rate=lr,
+        optimizer=optimizer,
+        momentum=momentum,
+        schedule=schedule,
+        step_every=step_every,
+        step_factor=step_factor,
+        class_weights=() if class_weights is None else parse_class_weights(class_weights),
         weight_decay=weight_decay,
         dropout=dropout,
         seed=seed,
     )
-    with _progress() as on_progress:
+    with progress_bar() as on_progress:
         report = run(
             data,
             output,
             label=label,
+            identity=identity,
+            units=_units(unit or []),
             recipe=recipe,
             members=members,
             block=block,
@@ -133,47 +182,16 @@ def train(
     typer.echo(_table(report))
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[TrainingProgress], None] | None]:
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskID,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+def _units(given: list[str]) -> dict[str, str]:
+    from leaveout.errors import TrainingError
 
-    bar = Progress(
-        TextColumn("training"),
-        BarColumn(),
-        TextColumn("{task.fields[finished]:,}/{task.total:,.0f} networks"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(elapsed_when_finished=False),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    tasks: list[TaskID] = []
-
-    def show(progress: TrainingProgress) -> None:
-        if not tasks:
-            tasks.append(
-                bar.add_task(
-                    "",
-                    total=progress.networks,
-                    completed=progress.finished,
-                    finished=progress.finished,
-                )
-            )
-        bar.update(tasks[0], completed=progress.work, finished=progress.finished)
-
-    with bar:
-        yield show
+    units = {}
+    for text in given:
+        column, separator, unit = text.rpartition("=")
+        if not (separator and column.strip() and unit.strip()):
+            raise TrainingError(f"--unit {text}: expected COLUMN=UNIT, as in --unit dose=mg")
+        units[column.strip()] = unit.strip()
+    return units
 
 
 def _table(report: TrainingReport) -> str:

@@ -20,6 +20,7 @@ from leaveout.models.train.encoding import (
     nearest_record,
     records_of,
 )
+from leaveout.models.train.job import OWN
 from leaveout.verifier.report import (
     BoxRecord,
     CellRecord,
@@ -198,6 +199,8 @@ def counted_rows(family: Family) -> str | None:
     """Say where in the table a row is; None where the training data was none."""
     if encoding_of(family.manifest) is None:
         return None
+    if family.manifest.recipe.get("network") == OWN:
+        return "rows count from 0, in the order of the data that was trained on"
     return "rows count from 0 below the header: row k is line k + 2 of a table without blank lines"
 
 

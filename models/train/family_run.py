@@ -1,0 +1,173 @@
+"""From a job to a directory ready to verify: blocks trained, kept, extended and put together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import TrainingError
+from leaveout.files import write_whole
+from leaveout.models.train.blocks import Blocks
+from leaveout.models.train.directory import PARTIAL, finished_networks
+from leaveout.models.train.export import FAMILY, NETWORK, SPEC, write_family
+from leaveout.models.train.job import Job
+from leaveout.models.train.pool import OpenPool
+from leaveout.models.train.report import TrainingProgress, TrainingReport
+from leaveout.models.train.signature import unflattened
+from leaveout.models.train.task import Block, Failed, Step, Trained
+
+__all__ = ["OnProgress", "farewell", "report_of", "train_family"]
+
+_CHUNK = 4096
+"""Rows run together."""
+
+OnProgress = Callable[[TrainingProgress], None]
+
+
+def train_family(
+    job: Job,
+    opened: OpenPool,
+    *,
+    block: int,
+    workers: int,
+    expected: bool,
+    on_progress: OnProgress,
+    look: Callable[[Blocks], None] = lambda blocks: None,
+) -> None:
+    """Train what is missing, and write the files.
+
+    Parameters
+    ----------
+    job : Job
+        Whose directory does not hold it complete.
+    opened : callable
+        Opens a pool.
+    block, workers : int
+        Most networks an order, and how many workers share them.
+    expected : bool
+        Whether workers are told what the networks' parameters must be.
+    on_progress : callable
+    look : callable
+        Shown all blocks once they are finished.
+
+    Raises
+    ------
+    TrainingError
+        If the directory holds another run, or training fails.
+    OSError
+        If a file cannot be written.
+    """
+    free = 0 if job.first is None else 1
+    blocks = Blocks(job.directory / PARTIAL, job.signature.size, free)
+    with blocks.opened(job.settings):
+        if not blocks.finished():
+            known = finished_networks(job)
+            if known is None and job.first is not None:
+                known = job.first[None]
+            if known is not None:
+                blocks.write(0, known)
+        _train_blocks(job, blocks, opened, block, workers, expected, on_progress)
+        look(blocks)
+        _put_together(job, blocks)
+
+
+def _train_blocks(
+    job: Job,
+    blocks: Blocks,
+    opened: OpenPool,
+    block: int,
+    workers: int,
+    expected: bool,
+    on_progress: OnProgress,
+) -> None:
+    missing = sum(map(len, blocks.missing(job.networks, job.networks)))
+    if not missing:
+        return
+    share = -(-missing // workers)
+    todo = blocks.missing(job.networks, min(block, share))
+    finished = job.networks - missing
+    underway: dict[range, float] = {}
+    on_progress(TrainingProgress(finished, job.networks, finished))
+    orders = [Block(each, job.signature if expected else None) for each in todo]
+    with opened(min(workers, len(todo))) as pool:
+        for order, said in pool.work(orders):
+            assert isinstance(order, Block)
+            networks = order.networks
+            match said:
+                case Step(done):
+                    underway[networks] = len(networks) * done
+                case Failed(message):
+                    raise TrainingError(message)
+                case _:
+                    if isinstance(said, Trained) and said.parameters is not None:
+                        blocks.write(networks.start, said.parameters)
+                    underway.pop(networks, None)
+                    finished += len(networks)
+            work = finished + sum(underway.values())
+            on_progress(TrainingProgress(finished, job.networks, work))
+
+
+def _put_together(job: Job, blocks: Blocks) -> None:
+    shapes, folder = job.signature.shapes, blocks.folder
+    first = blocks.read(blocks.finished()[0])[0]
+    model = job.model(unflattened(shapes, first))
+    write_whole(folder / NETWORK, model.SerializeToString(deterministic=True))
+    write_whole(folder / SPEC, job.spec.encode())
+    write_family(folder / FAMILY, shapes, blocks, job.members, job.manifest)
+    # The family comes last: where it is, all is.
+    for name in (NETWORK, SPEC, FAMILY):
+        (folder / name).replace(job.directory / name)
+
+
+def report_of(job: Job, started: float, complete: bool) -> TrainingReport:
+    """Return what is said of a finished run that began at this time of `time.monotonic`."""
+    data, label = job.data, _labeller(job)
+    test = None
+    if data.X_test is not None and data.y_test is not None and len(data.y_test):
+        test = float(np.mean(label(data.X_test) == data.y_test))
+    files = tuple(job.directory / name for name in (NETWORK, FAMILY, SPEC))
+    return TrainingReport(
+        directory=job.directory,
+        rows=len(data.X),
+        features=data.X.shape[1],
+        labels=len(data.labels),
+        members=job.members,
+        train_accuracy=float(np.mean(label(data.X) == data.y)),
+        test_accuracy=test,
+        seconds=time.monotonic() - started,
+        complete_before=complete,
+        files=tuple(path for path in files if path.exists()),
+    )
+
+
+def _labeller(job: Job) -> Callable[[NDArray[np.float32]], NDArray[np.int64]]:
+    """Return what labels rows as the network on all rows does in onnxruntime."""
+    import onnx
+
+    from leaveout.models.onnx_file import network_from
+
+    runner = network_from(onnx.load(job.directory / NETWORK), NETWORK).runner()
+
+    def label(X: NDArray[np.float32]) -> NDArray[np.int64]:
+        parts = [runner.scores(X[start : start + _CHUNK]) for start in range(0, len(X), _CHUNK)]
+        labels: NDArray[np.int64] = np.concatenate(parts).argmax(axis=1)
+        return labels
+
+    return label
+
+
+def farewell(job: Job | None) -> str:
+    """Return what is said where a run is stopped."""
+    if job is None:
+        return "stopped before training began"
+    blocks = Blocks(job.directory / PARTIAL, job.signature.size)
+    finished = sum(map(len, blocks.finished()))
+    if finished <= (job.first is not None):
+        return "stopped before a block was finished; nothing is kept"
+    return (
+        f"stopped: {finished:,} of {job.networks:,} networks are finished and kept in "
+        f"{blocks.folder}; the same command goes on from there"
+    )

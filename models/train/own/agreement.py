@@ -1,0 +1,68 @@
+"""Whether an ONNX model computes what a user's model computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from leaveout.errors import TrainingError
+from leaveout.models.onnx_values import read_parameters
+from leaveout.models.replay import session
+
+__all__ = ["refuse_disagreement", "refuse_infinite"]
+
+_TOLERANCE = 1e-3
+"""Of the largest score: above float32 rounding of any network small enough, below a misreading."""
+
+
+def refuse_infinite(model: onnx.ModelProto, name: str) -> None:
+    """Refuse a model with a parameter that is not finite, or is no float32; TrainingError."""
+    for parameter, value in read_parameters(model).items():
+        if value.dtype != np.float32:
+            raise TrainingError(
+                f"{name}: {parameter!r} is {value.dtype}: train in float32, as in module.float()"
+            )
+        if not np.isfinite(value).all():
+            raise TrainingError(
+                f"{name}: {parameter!r} has weights that are not finite: training diverged; lower "
+                "its learning rate, or scale the features"
+            )
+
+
+def refuse_disagreement(
+    model: onnx.ModelProto,
+    points: NDArray[np.float32],
+    expected: Callable[[], Any],
+    name: str,
+    of: Callable[[NDArray[np.floating]], NDArray[np.floating]] = lambda scores: scores,
+) -> None:
+    """Compare scores on some rows; raises TrainingError if they differ by more than rounding.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto
+    points : ndarray of float32, shape (rows, features)
+    expected : callable
+        Returns what the user's model gives, shape (rows, ...).
+    name : str
+        What the message calls it.
+    of : callable
+        What of the scores that is.
+    """
+    refuse_infinite(model, name)
+    opened = session(model, name)
+    (entry,) = opened.get_inputs()
+    found = of(np.asarray(opened.run(None, {entry.name: points})[0]))
+    wide = np.asarray(expected(), dtype=np.float64)
+    if found.shape == wide.shape:
+        scale = 1 + np.max(np.abs(wide), initial=0)
+        if np.allclose(found, wide, rtol=0, atol=_TOLERANCE * scale, equal_nan=True):
+            return
+    raise TrainingError(
+        f"{name}: its ONNX export gives other scores than the model itself; export it in fit, and "
+        "return the ONNX model"
+    )

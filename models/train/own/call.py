@@ -1,0 +1,164 @@
+"""Call a user's training: with the same random numbers each time, and errors told in one line."""
+
+from __future__ import annotations
+
+import inspect
+import random
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import TrainingError, cause
+from leaveout.models.train.rows import Rows
+
+__all__ = ["Fit", "call", "check_fit", "packed_fit", "unpacked_fit"]
+
+Fit = Callable[..., Any]
+"""``fit(X, y, seed)`` or ``fit(X, y, seed, rows)``."""
+
+_FORMS = "fit(X, y, seed) or fit(X, y, seed, rows)"
+_SENDS = "define what it needs inside of it, or in a module"
+
+
+@dataclass(frozen=True, eq=False)
+class Unpacked:
+    """A training that came from another process."""
+
+    function: Fit
+    takes_rows: bool
+
+    def further(self, rows: Rows) -> tuple[Rows, ...]:
+        """Return the arguments after the seed."""
+        return (rows,) if self.takes_rows else ()
+
+
+def check_fit(fit: Fit) -> bool:
+    """Refuse what cannot be called as it must be; return whether it takes the rows.
+
+    It does if it has a parameter ``rows``, or needs a fourth one; others with a default keep it.
+
+    Raises
+    ------
+    TrainingError
+    """
+    if not callable(fit):
+        raise TrainingError(
+            f"fit is of type {type(fit).__name__}, expected a function {_FORMS} that returns a "
+            "trained network"
+        )
+    try:
+        signature = inspect.signature(fit)
+    except (TypeError, ValueError):
+        return False
+    if "rows" in signature.parameters and _binds(signature, 3, rows=None):
+        return True
+    for count in (3, 4):
+        if _binds(signature, count):
+            return count == 4
+    raise TrainingError(f"fit{signature} cannot be called as {_FORMS}: give it these parameters")
+
+
+def _binds(signature: inspect.Signature, count: int, **named: None) -> bool:
+    try:
+        signature.bind(*range(count), **named)
+    except TypeError:
+        return False
+    return True
+
+
+def packed_fit(fit: Fit, takes_rows: bool) -> bytes:
+    """Return a function as bytes, also one of a notebook or a lambda, with what it refers to.
+
+    Raises
+    ------
+    TrainingError
+        If it refers to what cannot be sent to another process.
+    """
+    import cloudpickle
+
+    try:
+        return bytes(cloudpickle.dumps(Unpacked(fit, takes_rows)))
+    except Exception as error:
+        raise TrainingError(
+            f"fit cannot be sent to another process ({cause(error)}): {_SENDS}"
+        ) from None
+
+
+def unpacked_fit(packed: bytes) -> Unpacked:
+    """Return the function anew: nothing that an earlier call left in it is in it.
+
+    Raises
+    ------
+    TrainingError
+        If what it refers to cannot be imported here.
+    """
+    import cloudpickle
+
+    try:
+        fit = cloudpickle.loads(packed)
+    except Exception as error:
+        raise TrainingError(
+            f"fit cannot be loaded in another process ({cause(error)}): {_SENDS}"
+        ) from None
+    assert isinstance(fit, Unpacked)
+    return fit
+
+
+def call(
+    packed: bytes, X: NDArray[np.float32], y: NDArray[np.int64], seed: int, rows: Rows, name: str
+) -> Any:
+    """Train one network; nothing that training does to its arrays is seen by the next.
+
+    Parameters
+    ----------
+    packed : bytes
+        As of `packed_fit`.
+    X : ndarray of float32, shape (all rows, features)
+    y : ndarray of int64, shape (all rows,)
+    seed : int
+    rows : Rows
+        The ones to train on.
+    name : str
+        What messages call the network.
+
+    Raises
+    ------
+    TrainingError
+        If the function raises anything.
+    """
+    numbers = rows.numbers
+    had_torch = "torch" in sys.modules
+    fit = unpacked_fit(packed)
+    while True:
+        _seed_all(seed)
+        try:
+            result = fit.function(X[numbers], y[numbers], seed, *fit.further(rows))
+        except (Exception, SystemExit) as error:
+            raise TrainingError(f"fit failed for {name}{_place(error)}: {cause(error)}") from None
+        if had_torch or "torch" not in sys.modules:
+            return result
+        # It imported torch, which had no seed then.
+        had_torch, fit = True, unpacked_fit(packed)
+
+
+def _seed_all(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002 - of whatever draws from it
+    if "torch" in sys.modules:
+        import torch
+
+        torch.set_num_threads(1)
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.manual_seed(seed)
+
+
+def _place(error: BaseException) -> str:
+    """Return where in the user's code: the innermost line outside of this file."""
+    frames = [each for each in traceback.extract_tb(error.__traceback__) if each.lineno]
+    own = [f for f in frames if f.filename != __file__ and "-packages" not in f.filename]
+    return f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""

@@ -1,0 +1,153 @@
+"""What a user's training returns, as an ONNX model with a score a label."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+
+from leaveout.errors import ModelError, TrainingError
+from leaveout.models.onnx_values import refuse_other_files
+from leaveout.models.train.own.agreement import refuse_infinite
+
+__all__ = ["model_of"]
+
+_RETURN = (
+    "return the trained torch module, an ONNX model (ModelProto, bytes or path) or a fitted "
+    "scikit-learn estimator"
+)
+_SAMPLES = 64
+
+
+def model_of(result: Any, X: NDArray[np.float32], labels: int, name: str) -> bytes:
+    """Return a trained network as a serialised ONNX model.
+
+    Parameters
+    ----------
+    result : object
+        What ``fit`` returned.
+    X : ndarray of float32, shape (rows, features)
+        Rows to try it on.
+    labels : int
+        How many scores it must give; one that gives a single score for two labels, above 0 for
+        the second, gets the score 0 for the first.
+    name : str
+        What messages call the network.
+
+    Raises
+    ------
+    TrainingError
+        If it is no network, or none for this data.
+    """
+    points = np.ascontiguousarray(X[:_SAMPLES])
+    model = _model(result, points, labels, name)
+    refuse_infinite(model, name)
+    found = _scores(model, points[:2], name)
+    if labels == 2 and found.shape == (len(points[:2]), 1):
+        model = _with_two_scores(model, name)
+    elif found.shape != (len(points[:2]), labels):
+        raise TrainingError(
+            f"{name} gives scores of shape {found.shape} for {len(points[:2])} rows, expected "
+            f"({len(points[:2])}, {labels}), a score for each of the {labels} labels"
+        )
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+def _model(result: Any, points: NDArray[np.float32], labels: int, name: str) -> onnx.ModelProto:
+    if "torch" in sys.modules:
+        import torch
+
+        if isinstance(result, torch.nn.Module):
+            from leaveout.models.train.own.from_torch import module_model
+
+            return module_model(result, points, name)
+    if isinstance(result, onnx.ModelProto):
+        model = onnx.ModelProto()
+        model.CopyFrom(result)
+        return _whole(model, name)
+    if isinstance(result, (bytes, bytearray, str, os.PathLike)):
+        return _read(result, name)
+    if hasattr(result, "get_params") and hasattr(result, "fit"):
+        from leaveout.models.train.own.from_sklearn import estimator_model
+
+        return estimator_model(result, points, labels, name)
+    what = "None" if result is None else f"a {type(result).__name__}"
+    raise TrainingError(f"fit returned {what} as {name}: {_RETURN}")
+
+
+def _read(result: Any, name: str) -> onnx.ModelProto:
+    try:
+        if isinstance(result, (bytes, bytearray)):
+            return _whole(onnx.load_from_string(bytes(result)), name)
+        return _whole(onnx.load(Path(result)), name)
+    except FileNotFoundError:
+        raise TrainingError(f"{name}: fit returned the path {result}: no such file") from None
+    except (OSError, DecodeError, ValueError) as error:
+        line = (str(error).strip().splitlines() or ["damaged"])[0]
+        raise TrainingError(f"{name}: not an ONNX model ({line}): {_RETURN}") from None
+
+
+def _whole(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    try:
+        refuse_other_files(model, name)
+        onnx.checker.check_model(model)
+    except ModelError as error:
+        raise TrainingError(str(error)) from None
+    except onnx.checker.ValidationError as error:
+        line = (str(error).strip().splitlines() or ["damaged"])[0]
+        raise TrainingError(f"{name}: not a valid ONNX model: {line}") from None
+    return model
+
+
+def _scores(model: onnx.ModelProto, points: NDArray[np.float32], name: str) -> NDArray[np.floating]:
+    """Run a model as it is, a row at a time where it takes no more."""
+    from leaveout.models.replay import session
+
+    try:
+        opened = session(model, name)
+        (entry,) = opened.get_inputs()
+        sizes = [size for size in entry.shape[1:] if isinstance(size, int)]
+        shaped = points.reshape(len(points), *sizes) if len(sizes) > 1 else points
+        step = 1 if entry.shape[:1] == [1] else len(points)
+        parts = [
+            np.asarray(opened.run(None, {entry.name: shaped[start : start + step]})[0])
+            for start in range(0, len(points), step)
+        ]
+    except Exception as error:
+        raise TrainingError(
+            f"{name} does not run on rows of {points.shape[1]} features: "
+            f"{' '.join(str(error).split())[:300]}"
+        ) from None
+    return np.concatenate(parts) if parts[0].ndim else np.asarray(parts)
+
+
+def _with_two_scores(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    """Put 0 before a single score: the second label where it is above 0, the first elsewhere."""
+    from onnx import helper, numpy_helper
+
+    graph = model.graph
+    (output,) = graph.output
+    last = next(node for node in graph.node if output.name in node.output)
+    if last.op_type in {"Sigmoid", "Softmax"}:
+        raise TrainingError(
+            f"{name} ends in {last.op_type}, one probability: leave that out and return the "
+            "score before it, which is above 0 for the second label, or two scores"
+        )
+    taken = {each for node in graph.node for each in (*node.input, *node.output)}
+    weight, scores = "two.weight", "two.scores"
+    while {weight, scores} & taken:
+        weight, scores = f"{weight}_", f"{scores}_"
+    value = numpy_helper.from_array(np.array([[0.0, 1.0]], dtype=np.float32), weight)
+    graph.node.append(helper.make_node("Constant", [], [weight], value=value))
+    graph.node.append(helper.make_node("MatMul", [output.name, weight], [scores]))
+    batch = output.type.tensor_type.shape.dim[0]
+    del graph.output[:]
+    size = batch.dim_value or batch.dim_param or None
+    graph.output.append(helper.make_tensor_value_info(scores, onnx.TensorProto.FLOAT, [size, 2]))
+    return model

@@ -1,0 +1,300 @@
+"""A family from a user's own training."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+import warnings as python_warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import onnx
+from numpy.typing import ArrayLike, NDArray
+
+from leaveout.children import importable
+from leaveout.cores import cores
+from leaveout.errors import LeaveoutError, TrainingError
+from leaveout.models.family import Manifest
+from leaveout.models.onnx_file import Network, network_from_bytes
+from leaveout.models.onnx_values import read_parameters
+from leaveout.models.replay import with_parameters
+from leaveout.models.train.bar import progress_bar
+from leaveout.models.train.data import TrainingData
+from leaveout.models.train.directory import PARTIAL, is_complete
+from leaveout.models.train.export import spec_text
+from leaveout.models.train.family_run import OnProgress, farewell, report_of, train_family
+from leaveout.models.train.job import OWN, Job
+from leaveout.models.train.own.call import Fit, check_fit, packed_fit
+from leaveout.models.train.own.check import (
+    TrainingWarning,
+    learned_nothing,
+    refuse_irreproducible,
+    refuse_lone_labels,
+    strange_members,
+)
+from leaveout.models.train.own.fit_task import FitTask
+from leaveout.models.train.own.inputs import training_data
+from leaveout.models.train.pool import Pool, processes
+from leaveout.models.train.report import (
+    TrainingInterruptedError,
+    TrainingProgress,
+    TrainingReport,
+)
+from leaveout.models.train.signature import Signature, flattened
+from leaveout.models.train.task import Failed, Order, Probe, Task, Trained
+
+__all__ = ["leave_one_out"]
+
+_FILES = 1000
+"""Blocks that a run is cut into, if it has as many networks: what a kill can lose is one each."""
+
+Opened = Callable[[Task, int], AbstractContextManager[Pool]]
+
+
+def leave_one_out(
+    fit: Fit,
+    X: Any,
+    y: ArrayLike,
+    *,
+    out: Path | str,
+    seed: int = 0,
+    members: int | None = None,
+    features: Sequence[str] | None = None,
+    units: Mapping[str, str] | None = None,
+    ids: Sequence[Any] | str | None = None,
+    one_hot: Mapping[str, Sequence[str]] | None = None,
+    workers: int | None = None,
+    backend: str = "processes",
+    on_progress: OnProgress | None = None,
+) -> TrainingReport:
+    """Train a network by a function of one's own, and one member for each row left out.
+
+    The function is called once for each network, in other processes, as ``fit(X, y, seed)``: with
+    the rows in their order, of a member all but its own, and with the same seed. `random`, numpy
+    and torch are seeded with it before each call. What it returns must be a function of these
+    three; that is tried out. A network on all rows and one seed is trained twice, and once more
+    with another seed to compare with.
+
+    Finished members are kept in ``out/.partial``; the same call goes on from there after it was
+    stopped, and a call with more ``members`` from those that are there. Either gives the bytes of
+    one run.
+
+    Parameters
+    ----------
+    fit : callable
+        ``fit(X, y, seed)`` returns a trained `torch.nn.Module` in evaluation mode, an ONNX model
+        (ModelProto, bytes or path), or a fitted scikit-learn classifier: MLPClassifier, a linear
+        one, or a pipeline of StandardScaler or MinMaxScaler and one of these. ``X`` is float32 of
+        shape (rows, features), ``y`` int64 of shape (rows,), from 0. With a fourth parameter it
+        gets the `leaveout.models.train.Rows` that these are, whose batches do not shift.
+    X : array_like of numbers, shape (rows, features), or a data frame
+        An array is used as it is. Columns of a data frame are encoded as those of a CSV are:
+        numbers scaled into [0, 1], words one-hot encoded.
+    y : array_like, shape (rows,)
+        Labels of any kind; they are sorted, and numbered from 0.
+    out : Path or str
+        Folder where ``full.onnx``, ``family.npz`` and ``idp.spec`` go.
+    seed : int
+        Shared by all networks, from 0 to 2**32 - 2.
+    members : int or None
+        Leave out each of the first so many rows; None: all.
+    features : sequence of str or None
+        Names of an array's columns.
+    units : mapping of str to str or None
+        By columns, what their numbers are measured in.
+    ids : sequence, str or None
+        Names of the rows; of a data frame also the column that holds them, which is no feature.
+    one_hot : mapping of str to sequence of str or None
+        Of an array that was encoded before: by the name of a column of words, its features, beside
+        each other.
+    workers : int or None
+        Processes, of one thread each; None: one a core.
+    backend : str
+        ``processes`` or ``ray``.
+    on_progress : callable or None
+        Told a `TrainingProgress` as networks finish; None: a bar where there is a terminal.
+
+    Raises
+    ------
+    TrainingError
+        If the data, the function or what it returns cannot be used, training is not reproducible,
+        or the folder holds another family.
+    TrainingInterruptedError
+        On Ctrl-C.
+
+    Warns
+    -----
+    TrainingWarning
+        Where members differ from the network on all rows by more than a row explains.
+    """
+    started = time.monotonic()
+    target = Path(out)
+    known: list[Job] = []
+    try:
+        packed = packed_fit(fit, check_fit(fit))
+        data = training_data(X, y, features=features, units=units, ids=ids, one_hot=one_hot)
+        members = _checked(data, seed, members, workers, target)
+        task = FitTask(packed, data.X, data.y, len(data.labels), int(seed))
+        size = min(workers or cores(), members + 3)
+        with (
+            progress_bar(on_progress) as told,
+            _opener(backend)(_with_folder(task, target, backend), size) as pool,
+        ):
+            tell = told or (lambda progress: None)
+            if not (target / PARTIAL).exists():
+                tell(TrainingProgress(0, members + 1, 0))
+            job, retrained = _tried(pool, task, data, target, members)
+            known.append(job)
+            complete = is_complete(job)
+            found = [] if complete else _train(job, pool, size, retrained, tell)
+        report = report_of(job, started, complete)
+    except KeyboardInterrupt:
+        raise TrainingInterruptedError(farewell(known[0] if known else None)) from None
+    except OSError as error:
+        place = error.filename or target
+        raise TrainingError(f"{place}: cannot be written: {error.strerror or error}") from None
+    warnings = (*learned_nothing(report.train_accuracy, data), *found)
+    for each in warnings:
+        python_warnings.warn(each, TrainingWarning, stacklevel=2)
+    return replace(report, warnings=warnings)
+
+
+def _train(
+    job: Job,
+    pool: Pool,
+    workers: int,
+    retrained: NDArray[np.float32],
+    tell: OnProgress,
+) -> list[str]:
+    """Train what is missing, and say what is strange about it."""
+    found: list[str] = []
+    train_family(
+        job,
+        lambda size: nullcontext(pool),
+        block=max(1, -(-job.networks // _FILES)),
+        workers=workers,
+        expected=True,
+        on_progress=tell,
+        look=lambda blocks: found.extend(strange_members(blocks, job.members, retrained)),
+    )
+    return found
+
+
+def _with_folder(task: FitTask, target: Path, backend: str) -> FitTask:
+    """Return the task of workers that write blocks themselves, where they can."""
+    folder = "" if backend == "ray" else str((target / PARTIAL).resolve())
+    return replace(task, folder=folder)
+
+
+def _checked(
+    data: TrainingData, seed: int, members: int | None, workers: int | None, target: Path
+) -> int:
+    """Refuse settings out of range; return how many members there are to be."""
+    rows = len(data.X)
+    for name, count in (("members", members), ("workers", workers)):
+        if count is not None and count < 1:
+            raise TrainingError(f"{name}={count}: expected a whole number of at least 1, or None")
+    if members is not None and members > rows:
+        raise TrainingError(f"members={members}: the data has {rows} rows; leave out at most all")
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= seed < 2**32 - 1:
+        raise TrainingError(f"seed={seed!r}: expected a whole number from 0 to 2**32 - 2")
+    if target.exists() and not target.is_dir():
+        raise TrainingError(f"{target}: is a file; choose another folder")
+    refuse_lone_labels(data, members or rows)
+    return members or rows
+
+
+def _opener(backend: str) -> Opened:
+    if backend == "processes":
+        return lambda task, size: processes(task, size, importable())
+    if backend == "ray":
+        from leaveout.models.train.ray_pool import actors
+
+        return actors
+    raise TrainingError(f"backend={backend!r}: expected 'processes' or 'ray'")
+
+
+def _tried(
+    pool: Pool, task: FitTask, data: TrainingData, target: Path, members: int
+) -> tuple[Job, NDArray[np.float32]]:
+    """Train on all rows, twice, and with another seed.
+
+    Returns
+    -------
+    Job
+    retrained : ndarray of float32, shape (parameters,)
+        The network of another seed.
+    """
+    orders = [Probe(task.seed), Probe(task.seed, 1), Probe(task.seed + 1)]
+    models: dict[Order, bytes] = {}
+    for order, said in pool.work(orders):
+        if isinstance(said, Failed):
+            raise TrainingError(said.message)
+        if isinstance(said, Trained):
+            models[order] = said.model
+    job = _job(data, target, task.seed, members, models[orders[0]])
+    whole, shapes = job.first, job.signature.shapes
+    assert whole is not None
+    again, retrained = (
+        _flat(job.signature, models[order], name)
+        for order, name in zip(orders[1:], ("trained again", "with another seed"), strict=True)
+    )
+    names = [name for name, shape in shapes.items() for _ in range(math.prod(shape))]
+    refuse_irreproducible(whole, again, names)
+    return job, retrained
+
+
+def _flat(signature: Signature, model: bytes, name: str) -> NDArray[np.float32]:
+    read = onnx.load_from_string(model)
+    wrong = signature.difference(Signature.of(read))
+    if wrong is not None:
+        raise TrainingError(
+            f"fit builds networks of different architecture from the same rows; {name} {wrong}: "
+            "fix widths and layers, whatever the seed"
+        )
+    return flattened(signature.shapes, read_parameters(read))
+
+
+def _job(data: TrainingData, target: Path, seed: int, members: int, model: bytes) -> Job:
+    network = _network(model, data)
+    signature = Signature.of(network.model)
+    facts = data.facts()
+    whole = flattened(signature.shapes, network.parameters)
+    recipe: dict[str, object] = {
+        "network": OWN,
+        "trained": hashlib.sha256(whole.astype("<f4").tobytes()).hexdigest(),
+        "encoding": msgspec.to_builtins(data.encoding),
+    }
+    return Job(
+        directory=target,
+        data=data,
+        members=members,
+        manifest=Manifest(
+            architecture=signature.architecture, data=facts, seed=seed, recipe=recipe
+        ),
+        signature=signature,
+        model=lambda parameters: with_parameters(network.model, parameters),
+        spec=spec_text(facts, "the data", True, data.encoding),
+        first=whole,
+    )
+
+
+def _network(model: bytes, data: TrainingData) -> Network:
+    """Read the network as a verification will, so that what is refused is refused now."""
+    try:
+        network = network_from_bytes(model, "the network that fit returned")
+    except LeaveoutError as error:
+        raise TrainingError(str(error)) from None
+    if network.inputs != data.X.shape[1]:
+        raise TrainingError(
+            f"the network that fit returned reads {network.inputs} numbers, X has "
+            f"{data.X.shape[1]} features: train on all of them"
+        )
+    return network

@@ -1,0 +1,91 @@
+"""Networks trained by a user's function, one after the other, in a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import LeaveoutError
+from leaveout.models.train.own.call import call
+from leaveout.models.train.own.convert import model_of
+from leaveout.models.train.rows import Rows
+from leaveout.models.train.signature import Signature, flattened
+from leaveout.models.train.task import (
+    Block,
+    Event,
+    Failed,
+    Order,
+    Probe,
+    Step,
+    Task,
+    Trained,
+    name_of,
+)
+
+__all__ = ["FitTask"]
+
+
+@dataclass(frozen=True, eq=False)
+class FitTask(Task):
+    """What all networks of a run share.
+
+    Attributes
+    ----------
+    fit : bytes
+        As of `leaveout.models.train.own.call.packed_fit`.
+    X : ndarray of float32, shape (rows, features)
+    y : ndarray of int64, shape (rows,)
+    labels : int
+    seed : int
+    folder : str
+    """
+
+    fit: bytes
+    X: NDArray[np.float32]
+    y: NDArray[np.int64]
+    labels: int
+    seed: int
+    folder: str = ""
+
+    def prepare(self) -> None:
+        """See `Task.prepare`; each call is prepared by itself."""
+
+    def do(self, order: Order, say: Callable[[Step], None]) -> Event:
+        """See `Task.do`."""
+        try:
+            if isinstance(order, Probe):
+                return Trained(model=self._network(0, order.seed))
+            parameters = self._block(order, say)
+        except LeaveoutError as error:
+            return Failed(str(error))
+        return self.kept(order.networks, parameters)
+
+    def _block(self, block: Block, say: Callable[[Step], None]) -> NDArray[np.float32]:
+        import onnx
+
+        from leaveout.errors import TrainingError
+        from leaveout.models.onnx_values import read_parameters
+
+        assert block.expected is not None
+        parameters = np.empty((len(block.networks), block.expected.size), dtype=np.float32)
+        for place, network in enumerate(block.networks):
+            model = onnx.load_from_string(self._network(network, self.seed))
+            wrong = block.expected.difference(Signature.of(model))
+            if wrong is not None:
+                raise TrainingError(
+                    f"{name_of(network)} has not the architecture of the network on all rows: "
+                    f"{wrong}; fit must build the same network from any data, with a score for "
+                    f"each of the {self.labels} labels"
+                )
+            parameters[place] = flattened(block.expected.shapes, read_parameters(model))
+            say(Step((place + 1) / len(block.networks)))
+        return parameters
+
+    def _network(self, network: int, seed: int) -> bytes:
+        rows = Rows(len(self.X), network - 1 if network else None)
+        name = name_of(network)
+        trained = call(self.fit, self.X, self.y, seed, rows, name)
+        return model_of(trained, self.X, self.labels, name)

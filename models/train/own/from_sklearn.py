@@ -1,0 +1,200 @@
+"""Fitted scikit-learn estimators as ONNX models: their weights, rounded to float32 once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from leaveout.errors import TrainingError
+from leaveout.models.train.own.agreement import refuse_disagreement
+
+__all__ = ["estimator_model"]
+
+Array = NDArray[np.floating]
+
+_KINDS = (
+    "MLPClassifier (activation relu or identity), linear classifiers such as LogisticRegression, "
+    "and pipelines of StandardScaler or MinMaxScaler before one of them"
+)
+_OPSET = 17
+_IR_VERSION = 8
+
+
+def estimator_model(
+    estimator: Any, points: NDArray[np.float32], labels: int, name: str
+) -> onnx.ModelProto:
+    """Write a fitted classifier as an ONNX model with a score a label.
+
+    The score of a label is the decision function, or what goes into the softmax. A classifier of
+    two labels has one number z, and the second label where z > 0: the scores are 0 and z.
+
+    Parameters
+    ----------
+    estimator : object
+        `sklearn`'s MLPClassifier, a linear classifier, or a pipeline that ends in one.
+    points : ndarray of float32, shape (rows, features)
+    labels : int
+    name : str
+        What messages call it.
+
+    Raises
+    ------
+    TrainingError
+        If it is of another kind, is not fitted, or knows other labels.
+    """
+    from sklearn.pipeline import Pipeline
+
+    steps = [("", estimator)]
+    if isinstance(estimator, Pipeline):
+        steps = [each for each in estimator.steps if each[1] not in {None, "passthrough"}] or steps
+    graph = _Graph(name)
+    for _, scaler in steps[:-1]:
+        _scale(graph, scaler, name)
+    last = steps[-1][1]
+    layers = _layers(last, name)
+    known = np.asarray(getattr(last, "classes_", ())).tolist()
+    if known != list(range(labels)):
+        raise TrainingError(
+            f"{name}: {type(last).__name__} knows the labels {known} of 0 to {labels - 1}: fit it "
+            "on the y it is given, in which every label has a row"
+        )
+    if labels == 2:
+        weight, bias = layers[-1]
+        layers[-1] = (np.vstack([0 * weight, weight]), np.concatenate([0 * bias, bias]))
+    for index, (weight, bias) in enumerate(layers):
+        graph.dense(index, weight, bias)
+        if index < len(layers) - 1 and last.activation == "relu":
+            graph.relu(index)
+    model = graph.model(points.shape[1], labels)
+    if hasattr(estimator, "decision_function"):
+        refuse_disagreement(model, points, lambda: _decision(estimator, points, labels), name)
+    else:
+        refuse_disagreement(
+            model, points, lambda: estimator.predict_proba(points), name, of=_softmax
+        )
+    return model
+
+
+def _decision(estimator: Any, points: Array, labels: int) -> Array:
+    found = np.asarray(estimator.decision_function(points), dtype=np.float64)
+    return np.stack([0 * found, found], axis=1) if labels == 2 else found
+
+
+def _softmax(scores: Array) -> Array:
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    shares: Array = powers / powers.sum(axis=1, keepdims=True)
+    return shares
+
+
+def _layers(estimator: Any, name: str) -> list[tuple[Array, Array]]:
+    """Return weights, shape (outputs, inputs), and biases."""
+    from sklearn.linear_model._base import LinearClassifierMixin
+    from sklearn.neural_network import MLPClassifier
+
+    kind = type(estimator).__name__
+    if isinstance(estimator, MLPClassifier):
+        if estimator.activation not in {"relu", "identity"}:
+            raise TrainingError(
+                f"{name}: MLPClassifier(activation={estimator.activation!r}) is not read: take "
+                "activation='relu'"
+            )
+        _require(estimator, "coefs_", name)
+        if estimator.out_activation_ == "logistic" and estimator.n_outputs_ > 1:
+            raise TrainingError(f"{name}: {kind} was fitted on several labels a row: give it y")
+        return [
+            (np.asarray(weight).T, np.asarray(bias))
+            for weight, bias in zip(estimator.coefs_, estimator.intercepts_, strict=True)
+        ]
+    if isinstance(estimator, LinearClassifierMixin):
+        _require(estimator, "coef_", name)
+        weight = np.asarray(estimator.coef_)
+        weight = weight if weight.ndim == 2 else weight[None]
+        bias = np.broadcast_to(np.asarray(estimator.intercept_, weight.dtype), len(weight))
+        return [(weight, bias)]
+    raise TrainingError(
+        f"{name}: a fitted {kind} is no network that is read; expected {_KINDS}; of others return "
+        "an ONNX model"
+    )
+
+
+def _scale(graph: _Graph, scaler: Any, name: str) -> None:
+    from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+    kind = type(scaler).__name__
+    if isinstance(scaler, StandardScaler):
+        _require(scaler, "n_features_in_", name)
+        if scaler.mean_ is not None and scaler.with_mean:
+            graph.affine("Sub", scaler.mean_)
+        if scaler.scale_ is not None:
+            graph.affine("Div", scaler.scale_)
+    elif isinstance(scaler, MinMaxScaler):
+        _require(scaler, "scale_", name)
+        if scaler.clip:
+            raise TrainingError(f"{name}: MinMaxScaler(clip=True) is not read: take clip=False")
+        graph.affine("Mul", scaler.scale_)
+        graph.affine("Add", scaler.min_)
+    else:
+        raise TrainingError(
+            f"{name}: the pipeline's step {kind} is not read; expected {_KINDS}; do it to X "
+            "before, or return an ONNX model"
+        )
+
+
+def _require(estimator: Any, attribute: str, name: str) -> None:
+    if not hasattr(estimator, attribute):
+        raise TrainingError(
+            f"{name}: {type(estimator).__name__} is not fitted: return estimator.fit(X, y)"
+        )
+
+
+class _Graph:
+    """Nodes of a model, one after the other."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._nodes: list[onnx.NodeProto] = []
+        self._values: list[onnx.TensorProto] = []
+        self._current = "x"
+
+    def affine(self, operator: str, value: Any) -> None:
+        """Take a number a feature."""
+        index = len(self._nodes)
+        if operator == "Div" and not np.asarray(value, dtype=np.float32).all():
+            raise TrainingError(f"{self._name}: a feature's scale is 0 in float32; rescale X")
+        self._node(operator, [self._value(f"scaler.{index}", np.asarray(value))], f"scaled.{index}")
+
+    def dense(self, index: int, weight: Array, bias: Array) -> None:
+        names = [f"layers.{index}.weight", f"layers.{index}.bias"]
+        values = [self._value(n, v) for n, v in zip(names, (weight, bias), strict=True)]
+        self._node("Gemm", values, f"layers.{index}.value", transB=1)
+
+    def relu(self, index: int) -> None:
+        self._node("Relu", [], f"layers.{index}.relu")
+
+    def model(self, features: int, labels: int) -> onnx.ModelProto:
+        helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+        graph = helper.make_graph(
+            self._nodes,
+            "network",
+            [helper.make_tensor_value_info("x", kind, ["batch", features])],
+            [helper.make_tensor_value_info(self._current, kind, ["batch", labels])],
+            self._values,
+        )
+        opset = [helper.make_opsetid("", _OPSET)]
+        return helper.make_model(
+            graph, opset_imports=opset, ir_version=_IR_VERSION, producer_name="leaveout"
+        )
+
+    def _node(self, operator: str, values: list[str], output: str, **attributes: Any) -> None:
+        inputs = [self._current, *values]
+        self._nodes.append(onnx.helper.make_node(operator, inputs, [output], **attributes))
+        self._current = output
+
+    def _value(self, name: str, value: Array) -> str:
+        with np.errstate(over="ignore"):
+            rounded = np.ascontiguousarray(value, dtype=np.float32)
+        self._values.append(onnx.numpy_helper.from_array(rounded, name))
+        return name

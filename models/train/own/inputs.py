@@ -1,0 +1,216 @@
+"""What a user's program holds, arrays or a data frame, as training data with names and ranges."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leaveout.errors import TrainingError
+from leaveout.models.arrays import rows_and_labels
+from leaveout.models.table import Table
+from leaveout.models.train.csv_data import labels_of, table_data
+from leaveout.models.train.data import TrainingData
+from leaveout.models.train.encoding import Encoding
+from leaveout.models.train.own.one_hot import array_columns
+from leaveout.names import hint
+
+__all__ = ["training_data"]
+
+_SOURCE = Path("leave_one_out")
+
+
+def training_data(
+    X: Any,
+    y: Any,
+    *,
+    features: Sequence[str] | None = None,
+    units: Mapping[str, str] | None = None,
+    ids: Sequence[Any] | str | None = None,
+    one_hot: Mapping[str, Sequence[str]] | None = None,
+) -> TrainingData:
+    """Read what `leaveout.leave_one_out` is given.
+
+    A data frame is encoded as `leaveout train` encodes a table; an array is used as it is.
+
+    Raises
+    ------
+    TrainingError
+        With the row and the column of what cannot be used.
+    """
+    columns = getattr(X, "columns", None)
+    if columns is not None:
+        if features is not None:
+            raise TrainingError(
+                f"{_SOURCE}: features are the columns of the data frame: drop features, or rename "
+                "the columns"
+            )
+        if one_hot:
+            raise TrainingError(
+                f"{_SOURCE}: one_hot is of arrays: leave the column of words in the data frame, it "
+                "is encoded"
+            )
+        return _frame_data(X, [str(name).strip() for name in columns], y, units, ids)
+    return _array_data(X, y, features, units, ids, one_hot)
+
+
+def _frame_data(
+    X: Any,
+    header: list[str],
+    y: Any,
+    units: Mapping[str, str] | None,
+    ids: Sequence[Any] | str | None,
+) -> TrainingData:
+    for place, name in enumerate(header):
+        if name in header[:place]:
+            raise TrainingError(f"{_SOURCE}: X has two columns named {name!r}; rename one")
+        if not name:
+            raise TrainingError(f"{_SOURCE}: column {place} of X has no name; give it one")
+    if not header:
+        raise TrainingError(f"{_SOURCE}: X has no columns; expected a feature a column")
+    cells = [
+        [_cell(value, row, name) for row, value in enumerate(_values(X[column]))]
+        for name, column in zip(header, X.columns, strict=True)
+    ]
+    identity: str | None = None
+    if isinstance(ids, str):
+        identity = ids
+        if identity not in header:
+            raise TrainingError(
+                f"{_SOURCE}: ids={ids!r} is no column of X{hint(identity, header)}; name one, or "
+                "give a list of names"
+            )
+    elif ids is not None:
+        identity = _other("id", header)
+        header, cells = [*header, identity], [*cells, _names(ids, len(cells[0]))]
+    label = _other(str(getattr(y, "name", None) or "label"), header)
+    labels = _label_cells(y)
+    if len(labels) != len(cells[0]):
+        raise TrainingError(
+            f"{_SOURCE}: X has {len(cells[0])} rows and y {len(labels)}; expected as many"
+        )
+    rows = [list(row) for row in zip(*cells, labels, strict=True)]
+    table = Table(_SOURCE, [*header, label], rows, list(range(len(rows))), "row")
+    return table_data(table, label, identity, units)
+
+
+def _array_data(
+    X: Any,
+    y: Any,
+    features: Sequence[str] | None,
+    units: Mapping[str, str] | None,
+    ids: Sequence[Any] | str | None,
+    one_hot: Mapping[str, Sequence[str]] | None,
+) -> TrainingData:
+    values = np.asarray(X)
+    if values.dtype.kind in "OUS":
+        raise TrainingError(
+            f"{_SOURCE}: 'X' is an array of {values.dtype}, expected numbers; give words as "
+            "columns of a pandas DataFrame, they are then encoded"
+        )
+    cells = _label_cells(y)
+    table = Table(_SOURCE, ["y"], [[cell] for cell in cells], list(range(len(cells))), "row")
+    if len(values) < 2 or values.ndim != 2:
+        raise TrainingError(
+            f"{_SOURCE}: 'X' has shape {values.shape}, expected (rows, features) with at least 2 "
+            "rows to leave one out"
+        )
+    labels, codes = labels_of(table, "y")
+    converted, codes = rows_and_labels(_SOURCE, ("X", "y"), values, codes, np.float32)
+    names = _feature_names(features, values.shape[1])
+    for name in units or {}:
+        if name not in names:
+            raise TrainingError(
+                f"{_SOURCE}: a unit is given for {name!r}, which is no feature{hint(name, names)}"
+            )
+    if isinstance(ids, str):
+        raise TrainingError(
+            f"{_SOURCE}: ids={ids!r} names a column, and an array has none; give a list of names"
+        )
+    named = () if ids is None else tuple(_names(ids, len(values)))
+    if len(set(named)) < len(named):
+        twice = next(name for name in named if named.count(name) > 1)
+        raise TrainingError(f"{_SOURCE}: ids name two rows {twice!r}; names of rows must differ")
+    columns = array_columns(names, values, converted, one_hot or {}, str(_SOURCE))
+    return TrainingData(
+        X=converted,
+        y=codes,
+        features=tuple(names),
+        labels=labels,
+        encoding=Encoding("label", columns),
+        ids=named,
+        units=units or {},
+    )
+
+
+def _feature_names(features: Sequence[str] | None, count: int) -> list[str]:
+    if features is None:
+        return [f"x{place}" for place in range(count)]
+    names = [str(name).strip() for name in features]
+    if len(names) != count:
+        raise TrainingError(
+            f"{_SOURCE}: features holds {len(names)} names, X has {count} columns; give a name each"
+        )
+    for place, name in enumerate(names):
+        if not name or name in names[:place]:
+            raise TrainingError(f"{_SOURCE}: features names two columns {name!r}; rename one")
+    return names
+
+
+def _other(name: str, header: Sequence[str]) -> str:
+    while name in header:
+        name += "_"
+    return name
+
+
+def _values(column: Any) -> list[Any]:
+    values = column.to_list() if hasattr(column, "to_list") else list(column)
+    return list(values)
+
+
+def _names(ids: Sequence[Any] | str, rows: int) -> list[str]:
+    names = [str(each).strip() for each in ids]
+    if len(names) != rows:
+        raise TrainingError(f"{_SOURCE}: ids has {len(names)} names, X has {rows} rows")
+    return names
+
+
+def _cell(value: Any, row: int, column: str) -> str:
+    """Write a cell as a table has it; what is read from it is the same number."""
+    if value is None or str(value) in {"<NA>", "NaT"}:
+        return ""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value))
+    if isinstance(value, numbers.Integral):
+        return str(int(value))
+    if isinstance(value, numbers.Real):
+        # A missing number, as pandas has it.
+        return "" if math.isnan(value) else repr(float(value))
+    raise TrainingError(
+        f"{_SOURCE}, row {row}, column {column!r}: holds a {type(value).__name__}, expected a "
+        "number or a word; convert the column, or drop it"
+    )
+
+
+def _label_cells(y: Any) -> list[str]:
+    """Return labels as a table has them; whole numbers among floats are whole numbers."""
+    values = np.asarray(_values(y) if hasattr(y, "to_list") else y)
+    if values.ndim != 1:
+        raise TrainingError(
+            f"{_SOURCE}: y has shape {values.shape}, expected (rows,), a label a row"
+        )
+    found = []
+    for row, value in enumerate(values.tolist()):
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        cell = _cell(value, row, "y")
+        if not cell:
+            raise TrainingError(f"{_SOURCE}, row {row}, column 'y': the label is missing")
+        found.append(cell)
+    return found

@@ -1,0 +1,79 @@
+"""What all networks of a family have in common: names and shapes of parameters, the graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["Signature", "flattened", "unflattened"]
+
+
+class Signature(msgspec.Struct, frozen=True):
+    """An architecture.
+
+    Attributes
+    ----------
+    shapes : dict of str to tuple of int
+        Of every parameter, in the order of the ONNX initialisers.
+    architecture : str
+        Hash of the graph without the weights; of an ONNX model alone.
+    """
+
+    shapes: dict[str, tuple[int, ...]]
+    architecture: str
+
+    @classmethod
+    def of(cls, model: onnx.ModelProto) -> Signature:
+        """Return that of an ONNX model."""
+        from leaveout.models.onnx_file import architecture_hash
+        from leaveout.models.onnx_values import read_parameters
+
+        shapes = {name: value.shape for name, value in read_parameters(model).items()}
+        return cls(shapes, architecture_hash(model))
+
+    @property
+    def size(self) -> int:
+        """How many numbers one network holds."""
+        return sum(math.prod(shape) for shape in self.shapes.values())
+
+    def difference(self, other: Signature) -> str | None:
+        """Say where another one differs, in words; None if nowhere."""
+        for name, shape in self.shapes.items():
+            if name not in other.shapes:
+                return f"it has no parameter {name!r}"
+            if other.shapes[name] != shape:
+                return f"{name!r} has shape {other.shapes[name]}, expected {shape}"
+        for name in other.shapes:
+            if name not in self.shapes:
+                return f"it has a parameter {name!r} more"
+        if self.architecture != other.architecture:
+            return "its operators or constants are others"
+        return None
+
+
+def flattened(
+    shapes: Mapping[str, tuple[int, ...]], parameters: Mapping[str, NDArray[np.floating]]
+) -> NDArray[np.float32]:
+    """Return named parameters in a row, shape (parameters,)."""
+    parts = [np.asarray(parameters[name], dtype=np.float32).ravel() for name in shapes]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.float32)
+
+
+def unflattened(
+    shapes: Mapping[str, tuple[int, ...]], parameters: NDArray[np.float32]
+) -> dict[str, NDArray[np.float32]]:
+    """Split flat parameters, shape (.., parameters), into views of shape (.., *shape) by name."""
+    split, first = {}, 0
+    for name, shape in shapes.items():
+        last = first + math.prod(shape)
+        split[name] = parameters[..., first:last].reshape(*parameters.shape[:-1], *shape)
+        first = last
+    return split

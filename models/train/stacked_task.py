@@ -1,0 +1,65 @@
+"""Blocks of networks of a recipe, trained as one stack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models.train.architecture import layers_of
+from leaveout.models.train.recipe import Recipe
+from leaveout.models.train.task import Block, Event, Failed, Order, Step, Task, name_of
+
+__all__ = ["StackedTask"]
+
+
+@dataclass(frozen=True, eq=False)
+class StackedTask(Task):
+    """What all blocks of a run share.
+
+    Attributes
+    ----------
+    recipe : Recipe
+    folder : str
+        Where blocks go.
+    device : str
+    X : ndarray of float32, shape (rows, features)
+    y : ndarray of int64, shape (rows,)
+    labels : int
+        How many there are.
+    """
+
+    recipe: Recipe
+    folder: str
+    device: str
+    X: NDArray[np.float32]
+    y: NDArray[np.int64]
+    labels: int
+
+    def prepare(self) -> None:
+        """Fix the order of summation: with one thread it depends on shapes alone."""
+        import torch
+
+        torch.set_num_threads(1)
+        torch.set_float32_matmul_precision("highest")
+        if self.device != "cpu":
+            torch.use_deterministic_algorithms(True)
+
+    def do(self, order: Order, say: Callable[[Step], None]) -> Event:
+        """See `Task.do`."""
+        from leaveout.models.train.stacked import Stack
+
+        assert isinstance(order, Block)
+        networks, epochs = order.networks, self.recipe.epochs
+        layers = layers_of(self.recipe, self.X.shape[1], self.labels)
+        removed = np.arange(networks.start, networks.stop) - 1
+        stack = Stack(layers, self.recipe, self.X, self.y, removed, self.device)
+        stack.train(lambda epoch: say(Step(epoch / epochs)))
+        parameters = stack.parameters()
+        finite = np.isfinite(parameters).all(axis=1)
+        if not finite.all():
+            name = name_of(networks.start + int(np.argmin(finite)))
+            return Failed(f"training diverged: {name} has weights that are not finite; lower --lr")
+        return self.kept(networks, parameters)

@@ -1,0 +1,156 @@
+"""Steps of stacked training: SGD, momentum and Adam, learning rates, weights of classes.
+
+Whatever a step computes beside matrix products, it computes by operations that round once each, so
+that a number's bits depend on where it lies in a stack as little as those of the products do.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models.train.recipe import Recipe
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Stepper", "class_weights", "learning_rate", "stepper"]
+
+_BETAS = (0.9, 0.999)
+_EPSILON = 1e-8
+
+
+def learning_rate(recipe: Recipe, epoch: int) -> float:
+    """Return the rate of an epoch, counted from 0, as torch's StepLR and CosineAnnealingLR do."""
+    rate = recipe.learning_rate
+    if recipe.schedule == "step":
+        return float(rate * recipe.step_factor ** (epoch // recipe.step_every))
+    if recipe.schedule == "cosine":
+        return rate * (1 + math.cos(math.pi * epoch / recipe.epochs)) / 2
+    return rate
+
+
+def class_weights(recipe: Recipe, y: NDArray[np.int64], labels: int) -> NDArray[np.float64] | None:
+    """Return what each label counts in the loss, shape (labels,); None if all count alike.
+
+    Balanced weights are rows / (labels * rows of the label), of all rows: a part of the recipe, the
+    same for every member.
+    """
+    given = recipe.class_weights
+    if not given:
+        return None
+    if given == "balanced":
+        counts = np.maximum(np.bincount(y, minlength=labels), 1)
+        return np.asarray(len(y) / (labels * counts))
+    return np.asarray(given, dtype=np.float64)
+
+
+class Stepper:
+    """Changes the weights of a stack by the gradients of a batch: plain SGD.
+
+    Parameters
+    ----------
+    weights : list of Tensor
+        A layer each, (members, outputs, fan_in + 1), changed in place.
+    recipe : Recipe
+    """
+
+    def __init__(self, weights: list[Tensor], recipe: Recipe) -> None:
+        self._weights = weights
+        self._recipe = recipe
+        self.rate = recipe.learning_rate
+
+    def begin(self, resting: NDArray[np.int64]) -> None:
+        """Start a step, which some members do not take: their `state` is put back after it."""
+
+    def state(self) -> list[Tensor]:
+        """Return everything that `step` changes, members along the first axis."""
+        return self._weights
+
+    def step(self, layer: int, gradient: Tensor, entry: Tensor) -> None:
+        """Change the weights of a layer; product, decay and step are one.
+
+        Parameters
+        ----------
+        layer : int
+        gradient : Tensor, shape (members, outputs, positions * batch)
+            Of the loss by the layer's value.
+        entry : Tensor, shape (members, fan_in + 1, positions * batch)
+            What the layer multiplied.
+        """
+        keep = 1 - self.rate * self._recipe.weight_decay
+        self._weights[layer].baddbmm_(gradient, entry.transpose(1, 2), beta=keep, alpha=-self.rate)
+
+
+class _Decayed(Stepper):
+    """What goes by the gradient of the loss and the decay."""
+
+    def _slope(self, layer: int, gradient: Tensor, entry: Tensor) -> Tensor:
+        import torch
+
+        slope = torch.bmm(gradient, entry.transpose(1, 2))
+        if self._recipe.weight_decay:
+            slope.add_(torch.mul(self._weights[layer], self._recipe.weight_decay))
+        return slope
+
+
+class _Momentum(_Decayed):
+    """SGD with momentum, as torch has it: v = momentum * v + slope."""
+
+    def __init__(self, weights: list[Tensor], recipe: Recipe) -> None:
+        super().__init__(weights, recipe)
+        self._speed = [weight.new_zeros(weight.shape) for weight in weights]
+
+    def state(self) -> list[Tensor]:
+        return [*self._weights, *self._speed]
+
+    def step(self, layer: int, gradient: Tensor, entry: Tensor) -> None:
+        speed = self._speed[layer]
+        speed.mul_(self._recipe.momentum).add_(self._slope(layer, gradient, entry))
+        self._weights[layer].sub_(speed.mul(self.rate))
+
+
+class _Adam(_Decayed):
+    """Adam, with decay added to the gradient; each member counts its own steps."""
+
+    def __init__(self, weights: list[Tensor], recipe: Recipe) -> None:
+        super().__init__(weights, recipe)
+        self._mean = [weight.new_zeros(weight.shape) for weight in weights]
+        self._square = [weight.new_zeros(weight.shape) for weight in weights]
+        self._taken = np.zeros(len(weights[0]), dtype=np.int64)
+
+    def begin(self, resting: NDArray[np.int64]) -> None:
+        self._taken += 1
+        self._taken[resting] -= 1
+        self._by_mean, self._by_square = (
+            self._spread([1 - beta ** max(int(count), 1) for count in self._taken])
+            for beta in _BETAS
+        )
+        self._by_square.sqrt_()
+
+    def state(self) -> list[Tensor]:
+        return [*self._weights, *self._mean, *self._square]
+
+    def step(self, layer: int, gradient: Tensor, entry: Tensor) -> None:
+        slope = self._slope(layer, gradient, entry)
+        mean, square = self._mean[layer], self._square[layer]
+        square.mul_(_BETAS[1]).add_(slope.mul(slope).mul_(1 - _BETAS[1]))
+        mean.mul_(_BETAS[0]).add_(slope.mul_(1 - _BETAS[0]))
+        below = square.sqrt().div_(self._by_square).add_(_EPSILON)
+        self._weights[layer].sub_(mean.div(self._by_mean).div_(below).mul_(self.rate))
+
+    def _spread(self, values: list[float]) -> Tensor:
+        import torch
+
+        spread = torch.tensor(values, dtype=torch.float32)
+        return spread.to(self._weights[0].device)[:, None, None]
+
+
+def stepper(weights: list[Tensor], recipe: Recipe) -> Stepper:
+    """Return what takes the recipe's steps."""
+    if recipe.optimizer == "adam":
+        return _Adam(weights, recipe)
+    return (_Momentum if recipe.momentum else Stepper)(weights, recipe)

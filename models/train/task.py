@@ -1,0 +1,109 @@
+"""What a worker is told and what it says: a task that all orders share, orders, events."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models.train.blocks import write_block
+from leaveout.models.train.signature import Signature
+
+__all__ = ["Block", "Done", "Event", "Failed", "Order", "Probe", "Step", "Task", "Trained"]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Networks to train, numbered as in `leaveout.models.train.blocks`.
+
+    ``expected`` is what their parameters must be, None where the task itself fixes that.
+    """
+
+    networks: range
+    expected: Signature | None = None
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Train the network on all rows, with this seed, and give it back as ONNX.
+
+    ``turn`` tells the same order, given again, from the first.
+    """
+
+    seed: int
+    turn: int = 0
+
+
+Order = Block | Probe
+
+
+@dataclass(frozen=True)
+class Step:
+    """So much of the order is done, in [0, 1]."""
+
+    share: float
+
+
+@dataclass(frozen=True)
+class Done:
+    """The block is on disk."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What was trained, and is not on disk.
+
+    Attributes
+    ----------
+    parameters : ndarray of float32, shape (networks, parameters), or None
+        Of a block.
+    model : bytes
+        Of a probe.
+    """
+
+    parameters: NDArray[np.float32] | None = None
+    model: bytes = b""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The order cannot be done."""
+
+    message: str
+
+
+Event = Step | Done | Trained | Failed
+
+
+class Task(ABC):
+    """What all orders of a run share: the data, and how a network is trained."""
+
+    folder: str
+    """Where blocks go; empty if the parent alone can write there."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Do what is done once in a process."""
+
+    @abstractmethod
+    def do(self, order: Order, say: Callable[[Step], None]) -> Event:
+        """Do one order; ``say`` is told how far it is. The last event is returned."""
+
+    def kept(self, networks: range, parameters: NDArray[np.float32]) -> Event:
+        """Put a trained block where it belongs."""
+        if not self.folder:
+            return Trained(parameters)
+        try:
+            write_block(Path(self.folder), networks.start, networks.stop, parameters)
+        except OSError as error:
+            return Failed(f"{self.folder}: cannot be written: {error.strerror}")
+        return Done()
+
+
+def name_of(network: int) -> str:
+    """Return what messages call a network by its number."""
+    return f"the member without row {network - 1}" if network else "the network on all rows"
