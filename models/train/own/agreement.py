@@ -20,12 +20,13 @@ _TOLERANCE = 1e-3
 
 
 def refuse_infinite(model: onnx.ModelProto, name: str) -> None:
-    """Refuse a model with a parameter that is not finite, or is no float32; TrainingError."""
-    for parameter, value in read_parameters(model).items():
-        if value.dtype != np.float32:
+    """Refuse a model with a parameter that is not finite, or of float64; TrainingError."""
+    for item in model.graph.initializer:
+        if item.data_type == onnx.TensorProto.DOUBLE:
             raise TrainingError(
-                f"{name}: {parameter!r} is {value.dtype}: train in float32, as in module.float()"
+                f"{name}: {item.name!r} is float64: train in float32, as in module.float()"
             )
+    for parameter, value in read_parameters(model).items():
         if not np.isfinite(value).all():
             raise TrainingError(
                 f"{name}: {parameter!r} has weights that are not finite: training diverged; lower "

@@ -35,8 +35,7 @@ def model_of(result: Any, X: NDArray[np.float32], labels: int, name: str) -> byt
     X : ndarray of float32, shape (rows, features)
         Rows to try it on.
     labels : int
-        How many scores it must give; one that gives a single score for two labels, above 0 for
-        the second, gets the score 0 for the first.
+        How many scores it must give; one number will do for two labels.
     name : str
         What messages call the network.
 
@@ -49,9 +48,8 @@ def model_of(result: Any, X: NDArray[np.float32], labels: int, name: str) -> byt
     model = _model(result, points, labels, name)
     refuse_infinite(model, name)
     found = _scores(model, points[:2], name)
-    if labels == 2 and found.shape == (len(points[:2]), 1):
-        model = _with_two_scores(model, name)
-    elif found.shape != (len(points[:2]), labels):
+    one = labels == 2 and found.shape == (len(points[:2]), 1)
+    if not one and found.shape != (len(points[:2]), labels):
         raise TrainingError(
             f"{name} gives scores of shape {found.shape} for {len(points[:2])} rows, expected "
             f"({len(points[:2])}, {labels}), a score for each of the {labels} labels"
@@ -125,29 +123,3 @@ def _scores(model: onnx.ModelProto, points: NDArray[np.float32], name: str) -> N
             f"{' '.join(str(error).split())[:300]}"
         ) from None
     return np.concatenate(parts) if parts[0].ndim else np.asarray(parts)
-
-
-def _with_two_scores(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    """Put 0 before a single score: the second label where it is above 0, the first elsewhere."""
-    from onnx import helper, numpy_helper
-
-    graph = model.graph
-    (output,) = graph.output
-    last = next(node for node in graph.node if output.name in node.output)
-    if last.op_type in {"Sigmoid", "Softmax"}:
-        raise TrainingError(
-            f"{name} ends in {last.op_type}, one probability: leave that out and return the "
-            "score before it, which is above 0 for the second label, or two scores"
-        )
-    taken = {each for node in graph.node for each in (*node.input, *node.output)}
-    weight, scores = "two.weight", "two.scores"
-    while {weight, scores} & taken:
-        weight, scores = f"{weight}_", f"{scores}_"
-    value = numpy_helper.from_array(np.array([[0.0, 1.0]], dtype=np.float32), weight)
-    graph.node.append(helper.make_node("Constant", [], [weight], value=value))
-    graph.node.append(helper.make_node("MatMul", [output.name, weight], [scores]))
-    batch = output.type.tensor_type.shape.dim[0]
-    del graph.output[:]
-    size = batch.dim_value or batch.dim_param or None
-    graph.output.append(helper.make_tensor_value_info(scores, onnx.TensorProto.FLOAT, [size, 2]))
-    return model

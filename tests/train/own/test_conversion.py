@@ -150,15 +150,17 @@ def test_the_names_of_parameters_are_the_modules(torch):
         assert np.array_equal(network.parameters[name], value.numpy())
 
 
-def test_one_score_of_two_labels_gets_a_second(torch):
+@pytest.mark.parametrize("probability", [False, True])
+def test_one_score_of_two_labels_is_read_as_two(torch, probability):
     torch.manual_seed(0)
     nn = torch.nn
-    module = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 1))
+    scoring = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 1))
+    module = nn.Sequential(*scoring, nn.Sigmoid()) if probability else scoring
     points = RNG.normal(size=(200, 4)).astype(np.float32)
     network = network_from_bytes(model_of(module, points, 2, "it"), "it")
     found = network.runner().scores(points)
     with torch.no_grad():
-        expected = module(torch.from_numpy(points))[:, 0].numpy()
+        expected = scoring(torch.from_numpy(points))[:, 0].numpy()
     assert not found[:, 0].any()
     np.testing.assert_allclose(found[:, 1], expected, atol=1e-6)
     assert list(network.parameters) == ["0.weight", "0.bias", "2.weight", "2.bias"]

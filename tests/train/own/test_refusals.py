@@ -265,14 +265,6 @@ def test_modules_that_cannot_be_read(tmp_path, torch):
 
 
 @pytest.mark.usefixtures("here")
-def test_one_probability_is_no_score(tmp_path, torch):
-    nn = torch.nn
-    module = nn.Sequential(nn.Linear(3, 1), nn.Sigmoid())
-    said = refused(tmp_path, lambda X, y, seed: module, y=TWO)
-    assert "ends in Sigmoid, one probability: leave that out" in said
-
-
-@pytest.mark.usefixtures("here")
 def test_a_constant_that_changes_with_the_rows_is_no_parameter(tmp_path, torch):
     class Centred(torch.nn.Linear):
         centre: float = 0.0
