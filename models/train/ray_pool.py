@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from leaveout.children import importable
-from leaveout.cores import cores
 from leaveout.errors import TrainingError
 from leaveout.models.train.pool import ENVIRONMENT, Pool
 from leaveout.models.train.task import Event, Order, Task
+from leaveout.ray_cluster import imported, started
 
 __all__ = ["actors"]
 
@@ -29,21 +28,9 @@ def actors(task: Task, size: int) -> Iterator[Pool]:
     TrainingError
         If ray is not installed, or an actor dies.
     """
-    try:
-        import ray
-    except ImportError:
-        raise TrainingError("backend='ray' needs ray: pip install 'leaveout[ray]'") from None
-    own = not ray.is_initialized()
+    ray = imported(TrainingError("backend='ray' needs ray: pip install 'leaveout[ray]'"))
     variables = {**ENVIRONMENT, **importable()}
-    if own:
-        local = "RAY_ADDRESS" not in os.environ
-        ray.init(
-            num_cpus=max(cores(), size) if local else None,
-            include_dashboard=False if local else None,
-            log_to_driver=False,
-            configure_logging=False,
-            runtime_env={"env_vars": variables},
-        )
+    own = started(ray, size, variables)
     pool = _Actors(ray, task, size, variables)
     try:
         yield pool

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
 from concurrent.futures import Future
 from typing import Any
 
@@ -15,8 +13,10 @@ from leaveout.bab.native.workers.processes import later_names
 from leaveout.bab.native.workers.program import Setup
 from leaveout.bab.native.workers.serial import SerialThread
 from leaveout.bab.native.workers.worker import Worker
+from leaveout.children import importable
 from leaveout.cores import cores
 from leaveout.errors import LeaveoutError, SolverError
+from leaveout.ray_cluster import imported, started
 
 __all__ = ["RayExecutor"]
 
@@ -35,25 +35,12 @@ class RayExecutor:
     """
 
     def __init__(self) -> None:
-        try:
-            import ray
-        except ImportError:
-            raise SolverError("executor 'ray' needs ray: pip install 'leaveout[ray]'") from None
-        self._ray: Any = ray
+        self._ray = imported(SolverError("executor 'ray' needs ray: pip install 'leaveout[ray]'"))
 
     def pool(self, question: Question[Any], options: NativeOptions) -> _Actors:
         """See `Executor.pool`."""
         ray, size = self._ray, options.workers
-        own = not ray.is_initialized()
-        if own:
-            local = "RAY_ADDRESS" not in os.environ
-            ray.init(
-                num_cpus=max(cores(), size) if local else None,
-                include_dashboard=False if local else None,
-                log_to_driver=False,
-                configure_logging=False,
-                runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}},
-            )
+        own = started(ray, size, importable())
         total = int(ray.cluster_resources().get("CPU", 1))
         payload, threads = question.payload(), max(1, min(total, cores()) // size)
         setups = [Setup(payload, options, w, size, threads) for w in range(size)]
