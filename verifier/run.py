@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -19,6 +19,8 @@ from leaveout.specs import Spec
 from leaveout.specs.typing.params import Value
 from leaveout.verifier.engines import Context
 from leaveout.verifier.options import ENGINES, VerifyOptions
+from leaveout.verifier.points.given import GivenPoints
+from leaveout.verifier.points.given_answers import GivenAnswers
 from leaveout.verifier.points.idp import Decider, StatementProgress
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.read_spec import read_spec
@@ -54,6 +56,7 @@ def verify(
     allow_include: Sequence[Path | str] = (),
     say: Say | None = None,
     begun: float | None = None,
+    data: Any = None,
 ) -> Report:
     """Verify every statement of a specification.
 
@@ -83,6 +86,11 @@ def verify(
         Called with a line for whoever waits, such as that something is compiled.
     begun : float, optional
         When the time began to count, of `time.perf_counter`; by default now.
+    data : path, data frame or array_like, optional
+        Rows to count at the end: how many of the network's answers to them owe nothing to any one
+        record. A CSV in the units of the training table, an NPZ with ``X_test`` (or ``X``), a
+        frame of that table's columns, or numbers of shape (rows, features) as the network reads
+        them.
 
     Returns
     -------
@@ -103,6 +111,7 @@ def verify(
     )
     target = CertificateTarget(Path(certificate), engine) if certificate is not None else None
     features = usable_features(options)
+    given = None if data is None else GivenPoints.of(data)
     guarded = _bounds_target(bounds)
     reading = read_spec(spec, folder, params, [Path(each) for each in allow_include])
     checked, resolver = reading.checked, reading.resolver()
@@ -113,6 +122,7 @@ def verify(
     statements = Statements(context)
     if guarded is not None:
         guarded.begin(statements.leaks)
+    rows = None if given is None else GivenAnswers(statements.leaks, given)
     if file is not None:
         store = Checkpoints(file, VERSION)
         store.only(statements.resume(store))
@@ -143,6 +153,7 @@ def verify(
         results=tuple(results),
         notes=(*reading.notes, *resolver.notes, *decider.notes, *statements.notes),
         spec_sha256=reading.digest,
+        answers=() if rows is None else rows.records(results),
     )
 
 

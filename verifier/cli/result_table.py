@@ -39,6 +39,7 @@ def render(report: Report, console: Console) -> None:
     lines += [Text(line) for line in _scope(report)]
     lines += [Text(line) for result in report.results for line in _sentences(result)]
     lines += [Text(f"note: {note}") for note in report.notes]
+    lines += [Text(line) for line in _answers(report)]
     console.print(Group(*lines), soft_wrap=True)
 
 
@@ -87,6 +88,15 @@ def _alone(found: list[Checked]) -> Iterator[str]:
     for (name, path, members), own in known.items():
         which = "all" if len(own) == members else f"{runs(sorted(own))} of"
         yield f"{name} is claimed of {which} {members:,} members of family {path}"
+
+
+def _answers(report: Report) -> Iterator[str]:
+    """Say which answers to given rows owe nothing to any one record."""
+    for found in report.answers:
+        yield ""
+        yield found.words
+        yield from (f"  {each.words}" for each in found.labels if each.words)
+        yield from (f"  outside: {each}" for each in found.outside)
 
 
 def _scope(report: Report) -> list[str]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from leaveout.bab import Instance, Witness
 from leaveout.bab.native.groups import Group
 from leaveout.encoders import Box, Choices
-from leaveout.models import DataFacts, Family, Manifest
+from leaveout.models import Family, Manifest
 from leaveout.models.train.encoding import (
     Encoding,
     cell_text,
@@ -20,6 +20,7 @@ from leaveout.models.train.encoding import (
     nearest_record,
     records_of,
 )
+from leaveout.verifier.points.names import label_name, labelled, row_id, row_name
 from leaveout.verifier.report import (
     BoxRecord,
     CellRecord,
@@ -150,8 +151,9 @@ def groups_record(
 
 def _sentence(instance: Instance, witness: Witness, answer: int, pair: bool) -> str:
     facts = instance.family.manifest.data
-    own, other = _label(facts, witness.label), _label(facts, answer)
-    without = "in the other network" if pair else f"without row {witness.removed}"
+    own, other = (labelled(each, label_name(facts, each)) for each in (witness.label, answer))
+    row = row_name(witness.removed, row_id(facts, witness.removed))
+    without = "in the other network" if pair else f"without {row}"
     if answer == witness.label:
         change = f"is a tie, no longer {own}"
     else:
@@ -186,12 +188,6 @@ def _point(manifest: Manifest, x: NDArray[np.float32]) -> str:
 def _listed(parts: list[str], most: int) -> str:
     more = f" and {len(parts) - most} more" if len(parts) > most else ""
     return f"{', '.join(parts[:most])}{more}"
-
-
-def _label(facts: DataFacts | None, label: int) -> str:
-    if facts is not None and label < len(facts.labels) and facts.labels[label] != str(label):
-        return f"{facts.labels[label]!r}"
-    return f"label {label}"
 
 
 def counted_rows(family: Family) -> str | None:
