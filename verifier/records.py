@@ -41,12 +41,15 @@ class CellRecord(msgspec.Struct, frozen=True, kw_only=True):
     nearest : bool or None
         Whether no record has what the network reads there, and the value is the nearest that one
         has; None where that is not known.
+    unit : str
+        What the value is measured in; empty where that is not known.
     """
 
     name: str
     at: tuple[int, ...]
     value: float | str | None = None
     nearest: bool | None = None
+    unit: str = ""
 
 
 class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +74,10 @@ class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
         The input by the names the training data gave; empty where it gave none.
     other : bool
         Whether the member is another network, which lacks no row.
+    removed_id : str
+        What the training data calls the removed row; empty where rows have no names.
+    label_names : tuple of str
+        A name a label; empty where labels have none.
     """
 
     x: tuple[float, ...]
@@ -84,6 +91,8 @@ class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
     words: str
     cells: tuple[CellRecord, ...] = ()
     other: bool = False
+    removed_id: str = ""
+    label_names: tuple[str, ...] = ()
 
 
 class ExampleRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +115,8 @@ class ExampleRecord(msgspec.Struct, frozen=True, kw_only=True):
         The same in a sentence.
     facts : dict of str to number, text or tuple of int
         What shows a claim about values to be wrong, such as the parts an attack poisons.
+    removed_ids : dict of str to str
+        What the training data calls the removed rows, where they have names.
     """
 
     points: dict[str, tuple[float, ...]]
@@ -115,6 +126,7 @@ class ExampleRecord(msgspec.Struct, frozen=True, kw_only=True):
     removed: dict[str, int] = {}
     words: str = ""
     facts: dict[str, Fact] = {}
+    removed_ids: dict[str, str] = {}
 
 
 class CurveRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,6 +186,8 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True):
         Rows that members of it lack, each one; of a large group the first few.
     leak : bool
         Whether the worst leak or counter-example found is one of its members'.
+    ids : tuple of str
+        What the training data calls these rows; empty where they have no names.
     """
 
     parent: int
@@ -181,6 +195,7 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True):
     upper: float
     rows: tuple[int, ...]
     leak: bool = False
+    ids: tuple[str, ...] = ()
 
 
 class GroupsRecord(msgspec.Struct, frozen=True, kw_only=True):

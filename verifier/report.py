@@ -67,6 +67,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         No leak has a higher confidence.
     label : int or None
         None where the statement is about every label and no one label decides it.
+    label_name : str
+        What the training data calls it; empty where it does not.
     witness : WitnessRecord or None
     seconds : float
     engine : str
@@ -110,6 +112,14 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     facts: tuple[FactsRecord, ...] = ()
     traces: tuple[TraceRecord, ...] = ()
     groups: tuple[GroupsRecord, ...] = ()
+    label_name: str = ""
+
+    @property
+    def label_text(self) -> str:
+        """The label by number and name; empty where the result is of none."""
+        if self.label is None:
+            return ""
+        return f"{self.label} ({self.label_name})" if self.label_name else str(self.label)
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

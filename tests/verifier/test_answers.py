@@ -12,22 +12,15 @@ from hypothesis import strategies as st
 import leaveout
 from leaveout.encoders import Box, Choices
 from leaveout.models import (
-    DataFacts,
-    Family,
-    Manifest,
     load_family,
     load_network,
-    save_family_file,
 )
-from leaveout.models.onnx_file import network_from
 from leaveout.models.replay import with_parameters
-from leaveout.models.train.encoding import CategoryColumn, Encoding, NumberColumn
 from leaveout.verifier.cli.app import run
 from leaveout.verifier.points.answers import Answers, Known, State, states
 from leaveout.verifier.points.given import DataError
 
-from support import networks
-from support.cases import shaken
+from support.clinic import write_clinic
 from support.files import BOUND, write_question
 
 LEAK = "confidence(N, x) > b => label(M, x) == label(N, x)"
@@ -198,31 +191,8 @@ def test_two_questions_are_answered_one_by_one(tmp_path):
 
 @pytest.fixture(scope="module")
 def clinic(tmp_path_factory):
-    """Return a folder with a family of a table: age in years, and a ward of three."""
     folder = tmp_path_factory.mktemp("clinic")
-    rng = np.random.default_rng(5)
-    network = network_from(networks.dense(rng, (4, 4, 2)), "N")
-    encoding = Encoding(
-        "ill",
-        (NumberColumn("age", 20.0, 80.0, True), CategoryColumn("ward", ("a", "b", "c"))),
-    )
-    stacks = shaken(rng, network, 5, 0.05)
-    facts = DataFacts(
-        sha256="00",
-        rows=5,
-        minimum=(0.0,) * 4,
-        maximum=(1.0,) * 4,
-        features=encoding.features,
-        labels=("no", "yes"),
-        ids=("P-01", "P-02", "P-03", "P-04", "P-05"),
-        units={"age": "years"},
-    )
-    recipe = {"encoding": msgspec.to_builtins(encoding)}
-    manifest = Manifest(architecture=network.architecture, data=facts, recipe=recipe)
-    onnx.save(network.model, folder / "full.onnx")
-    save_family_file(folder / "family.npz", Family(stacks, np.arange(5), manifest))
-    box = "one_hot(box(0, 1), at = [1, 2, 3])"
-    (folder / "idp.spec").write_text(BOUND.replace("box(0, 1)", box))
+    write_clinic(folder)
     return folder
 
 

@@ -30,7 +30,7 @@ def render(report: Report, console: Console) -> None:
     for result in report.results:
         table.add_row(
             Text(result.name),
-            "all" if result.label is None else str(result.label),
+            Text(result.label_text or "all"),
             Text(result.verdict, style=_STYLE[result.verdict]),
             *ends(result.lower, result.upper),
             f"{result.seconds:.1f}",
@@ -128,7 +128,7 @@ def _counted(box: BoxRecord) -> str:
 
 
 def _sentences(result: Result) -> list[str]:
-    head = result.name if result.label is None else f"{result.name}, label {result.label}"
+    head = result.name if result.label is None else f"{result.name}, label {result.label_text}"
     lines = []
     # Of a proved guarantee the worst leak is below what was asked: no news.
     if result.witness is not None and (result.kind == "find" or result.verdict == "refuted"):

@@ -10,6 +10,7 @@ from leaveout.verifier.page.facts import facts
 from leaveout.verifier.page.markup import Child, Html, folded, joined, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.tables import Column, table
+from leaveout.verifier.points.names import row_name
 from leaveout.verifier.report import BoxRecord, CellRecord, ExampleRecord, Result, WitnessRecord
 
 __all__ = ["evidence"]
@@ -39,13 +40,15 @@ def _sentence(text: str) -> Html | None:
 
 def _witness(witness: WitnessRecord, box: BoxRecord) -> Html:
     rows: list[list[Child]] = [
-        [str(label), feature_text(own), feature_text(other)]
+        [_label(witness, label), feature_text(own), feature_text(other)]
         for label, (own, other) in enumerate(
             zip(witness.scores, witness.member_scores, strict=False)
         )
     ]
-    rows.append(["answer", f"label {witness.label}", f"label {witness.member_label}"])
-    member = f"member {witness.member} (lacks row {witness.removed})"
+    answers = (_label(witness, each) for each in (witness.label, witness.member_label))
+    rows.append(["answer", *(f"label {each}" for each in answers)])
+    removed = row_name(witness.removed, witness.removed_id)
+    member = f"member {witness.member} (lacks {removed})"
     member = "the other network" if witness.other else member
     scores = table(
         f"Scores at x of the network and of {'the other' if witness.other else 'the member'}",
@@ -58,6 +61,12 @@ def _witness(witness: WitnessRecord, box: BoxRecord) -> Html:
     if own is not None:
         read = folded("x as the network reads it", read)
     return joined(_sentence(witness.words), scores, own, read)
+
+
+def _label(witness: WitnessRecord, label: int) -> str:
+    names = witness.label_names
+    named = label < len(names) and names[label] != str(label)
+    return f"{label} ({names[label]})" if named else str(label)
 
 
 def _names(witness: WitnessRecord) -> dict[int, str]:
@@ -74,7 +83,8 @@ def _units(witness: WitnessRecord) -> Html | None:
         [cell.name, _value(cell), _read(cell, witness.x)] for cell in known[:_MOST]
     ]
     title = "x in the units of the data"
-    title += "" if witness.other else f"; the member lacks row {witness.removed}"
+    if not witness.other:
+        title += f"; the member lacks {row_name(witness.removed, witness.removed_id)}"
     columns = [Column("Column"), Column("Value", number=True)]
     columns.append(Column("As the network reads it", number=True))
     shown = table(title, columns, rows, seen=len(known) <= _OPEN)
@@ -84,7 +94,7 @@ def _units(witness: WitnessRecord) -> Html | None:
 def _value(cell: CellRecord) -> str:
     if cell.value is None:
         return "–"
-    text = cell_text(cell.value)
+    text = cell_text(cell.value) + (f" {cell.unit}" if cell.unit else "")
     unknown = cell.nearest is None and isinstance(cell.value, str)
     return f"nearest to {text}" if cell.nearest or unknown else text
 
@@ -95,7 +105,10 @@ def _read(cell: CellRecord, x: tuple[float, ...]) -> str:
 
 def _example(example: ExampleRecord, box: BoxRecord) -> Html:
     names = [f"{name}: member {at}" for name, at in example.members.items()]
-    names += [f"{name} lacks row {row}" for name, row in example.removed.items()]
+    names += [
+        f"{name} lacks {row_name(row, example.removed_ids.get(name, ''))}"
+        for name, row in example.removed.items()
+    ]
     return joined(
         _sentence(example.words),
         tag("p", "; ".join(names), ".") if names else None,

@@ -48,7 +48,7 @@ def why_outside(
     if not known:
         return ()
     box = known[0].box
-    said = []
+    said: list[str] = []
     for row in np.flatnonzero(found == State.OUTSIDE).tolist():
         why = leaves_box(x[row], box, manifest)
         if why and len(said) < _ROWS:

@@ -86,7 +86,7 @@ def _params(run: Run, written: Written) -> list[str]:
 def _result(page: Page, statement: Statement, result: Result, several: bool) -> Html:
     head: Child = None
     if several:
-        which = "All labels" if result.label is None else f"Label {result.label}"
+        which = "All labels" if result.label is None else f"Label {result.label_text}"
         head = tag("h4", verdict(result.verdict), which)
     found = _found(statement, result)
     reason = None
