@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
 from leaveout.exit_codes import ExitCode
 from leaveout.files import write_whole
+from leaveout.names import hint
+from leaveout.references import find_reference
 from leaveout.verifier.records import (
     AnswersRecord,
     AnswerState,
@@ -151,6 +154,76 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     def to_json(self) -> bytes:
         """Encode as JSON; every number is finite or null."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self.results)
+
+    def __bool__(self) -> bool:
+        # A report is one, whatever it holds.
+        return True
+
+    def __contains__(self, name: object) -> bool:
+        return any(name in (each.name, each) for each in self.results)
+
+    def __getitem__(self, name: str) -> tuple[Result, ...]:
+        """Return the results of a statement: one, or of ``per label`` one a label, in order.
+
+        Raises
+        ------
+        KeyError
+            If no statement has this name.
+        """
+        found = tuple(each for each in self.results if each.name == name)
+        if not found:
+            names = dict.fromkeys(each.name for each in self.results)
+            raise KeyError(
+                f"no statement is called {name!r}{hint(str(name), names)}; "
+                f"there {'is' if len(names) == 1 else 'are'} {', '.join(names) or 'none'}"
+            )
+        return found
+
+    def table(self) -> Any:
+        """Return a pandas DataFrame, a row a result.
+
+        Raises
+        ------
+        LeaveoutError
+            If pandas is not installed.
+        """
+        return _view("verifier.report_views:frame")(self)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the bounds, and the confidences of rows that were given, with matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to; of a new figure by default.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        LeaveoutError
+            If matplotlib is not installed, or no result has a bound.
+        """
+        return _view("verifier.report_views:chart")(self, ax)
+
+    def __repr__(self) -> str:
+        return str(_view("verifier.report_views:lines")(self))
+
+    def _repr_html_(self) -> str:
+        return str(_view("verifier.page.notebook:fragment")(self))
+
+
+def _view(reference: str) -> Callable[..., Any]:
+    """Return a way to show reports; it is imported only when it is used."""
+    return cast("Callable[..., Any]", find_reference(f"leaveout.{reference}"))
 
 
 def exit_code(report: Report) -> ExitCode:

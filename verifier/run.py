@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from msgspec import structs
 
@@ -36,6 +37,29 @@ if TYPE_CHECKING:
 __all__ = ["usable_features", "verify"]
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _watched(run: Callable[P, R]) -> Callable[P, R]:
+    """Let ``progress=True`` stand for a live line on standard error, or in a notebook."""
+
+    @functools.wraps(run)
+    def watched(*args: P.args, **given: P.kwargs) -> R:
+        if given.get("progress") is not True:
+            return run(*args, **given)
+        from leaveout.verifier.cli.progress import Display
+
+        with Display() as display:
+            given["progress"] = display.update
+            if given.get("say") is None:
+                given["say"] = display.say
+            return run(*args, **given)
+
+    return watched
+
+
+@_watched
 def verify(
     spec: Path | str | Spec,
     *,
@@ -46,7 +70,7 @@ def verify(
     variant: str = "LUCID",
     seed: int = 0,
     folder: Path | str | None = None,
-    progress: StatementProgress | None = None,
+    progress: StatementProgress | bool | None = None,
     certificate: Path | str | None = None,
     bounds: Path | str | None = None,
     resume: Path | str | None = None,
@@ -69,8 +93,9 @@ def verify(
     folder : path, optional
         What relative paths are relative to; by default the specification's folder, or the
         working directory for a tree.
-    progress : callable, optional
-        Called a few times a second with the statement's name and a `leaveout.bab.Progress`.
+    progress : callable or bool, optional
+        Called a few times a second with the statement's name and a `leaveout.bab.Progress`; True
+        for a live line on standard error or in a notebook.
     certificate : path, optional
         File to write what proves the bounds to, for ``leaveout check``; of the native engine.
     bounds : path, optional
@@ -109,16 +134,17 @@ def verify(
     options = VerifyOptions(
         solver, engine, time, workers, variant, seed, kept, file, executor, kernel
     )
+    told = progress if callable(progress) else None
     target = CertificateTarget(Path(certificate), engine) if certificate is not None else None
     features = usable_features(options)
     given = None if data is None else GivenPoints.of(data)
     guarded = _bounds_target(bounds)
     reading = read_spec(spec, folder, params, [Path(each) for each in allow_include])
     checked, resolver = reading.checked, reading.resolver()
-    decider = Decider(resolver, options, progress, target)
+    decider = Decider(resolver, options, told, target)
     if target is not None:
         target.begin(checked.source.name, reading.text)
-    context = Context(checked, resolver, reading.folder, options, decider, progress, target)
+    context = Context(checked, resolver, reading.folder, options, decider, told, target)
     statements = Statements(context)
     if guarded is not None:
         guarded.begin(statements.leaks)

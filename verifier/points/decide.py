@@ -327,7 +327,7 @@ def _words(
     labels: dict[str, int],
     removed: dict[str, int],
     ids: Mapping[str, str] = _NO_IDS,
-    named: _Named = _Named(None),  # noqa: B008 - it never changes
+    named: _Named = _Named(None),
 ) -> str:
     at = _digits([*points.values()])
     where = "; ".join(f"{name} = {named.point(values, at)}" for name, values in points.items())
