@@ -15,6 +15,7 @@ from leaveout.bab.native.files.checkpoint import Checkpoints
 from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.native.workers.executors import make_executor
 from leaveout.errors import SolverError
+from leaveout.references import find_reference
 from leaveout.solvers import Feature, find_solver
 from leaveout.specs import Spec
 from leaveout.specs.typing.params import Value
@@ -48,9 +49,8 @@ def _watched(run: Callable[P, R]) -> Callable[P, R]:
     def watched(*args: P.args, **given: P.kwargs) -> R:
         if given.get("progress") is not True:
             return run(*args, **given)
-        from leaveout.verifier.cli.progress import Display
-
-        with Display() as display:
+        make_display: Any = find_reference("leaveout.verifier.cli.progress:Display")
+        with make_display() as display:
             given["progress"] = display.update
             if given.get("say") is None:
                 given["say"] = display.say

@@ -81,15 +81,22 @@ class GivenPoints:
         return GivenPoints(_MEMORY, _MEMORY, table=table)
 
     @staticmethod
-    def open(text: str) -> GivenPoints:
-        """Read the value of ``--data``: an NPZ, or a CSV with a header.
+    def open(text: str, option: str = "--data ") -> GivenPoints:
+        """Read a file: an NPZ, or a CSV with a header.
+
+        Parameters
+        ----------
+        text : str
+            Its path.
+        option : str
+            What messages put before the path.
 
         Raises
         ------
         DataError
             If it cannot be read, or holds no points.
         """
-        path, place = Path(text), f"--data {text}"
+        path, place = Path(text), f"{option}{text}"
         try:
             with open_file(path, ARCHIVE) as stream:
                 start = stream.read(len(_ZIP))
@@ -100,14 +107,14 @@ class GivenPoints:
             try:
                 arrays = read_archive(path, DataError)
             except DataError as error:
-                raise DataError(f"--data {error}") from None
+                raise DataError(f"{option}{error}") from None
             return GivenPoints(path.name, place, arrays=_arrays(place, arrays))
         if path.suffix.lower() == ".npz":
             raise DataError(f"{place}: is no NPZ file; write it with numpy.savez")
         try:
             table = read_table(path)
         except LeaveoutError as error:
-            raise DataError(f"--data {error}") from None
+            raise DataError(f"{option}{error}") from None
         if not table.rows:
             raise DataError(f"{place}: there is no row below the header")
         return GivenPoints(path.name, place, table=table)
