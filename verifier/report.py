@@ -79,6 +79,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         None where no solver was used.
     reason : str or None
         Of "unknown": time, solver or numerical, and what happened.
+    advice : tuple of str
+        Of "unknown": what may help, a line each.
     box : BoxRecord
         Of several points the first one's.
     members : int
@@ -116,6 +118,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     traces: tuple[TraceRecord, ...] = ()
     groups: tuple[GroupsRecord, ...] = ()
     label_name: str = ""
+    advice: tuple[str, ...] = ()
 
     @property
     def label_text(self) -> str:

@@ -160,6 +160,7 @@ def verify(
         # Earlier statements rested on the same solver.
         results = statements.distrusted()
     results = [structs.replace(each, reason=clock.told(each.reason)) for each in results]
+    results = statements.advised(results)
     if features is not None and Feature.TOLERANCES not in features:
         decider.notes.append(
             f"solver {solver!r} takes no tolerances: its bounds are padded for {LOOSE:g}"

@@ -333,3 +333,8 @@ def test_the_last_lines_are_about_the_rows_and_the_results_hold_them(clinic, tmp
     assert found.words in shown
     assert all(f"  {each.words}" in shown for each in found.labels if each.words)
     assert found.states[2] == "outside"
+    page = tmp_path / "r.html"
+    assert run(["report", str(out), "-o", str(page)]) == 0
+    text = page.read_text()
+    assert f"<p>{found.words}.</p>" in text
+    assert "<li>line 4: age = 95 years is above 80 years</li>" in text

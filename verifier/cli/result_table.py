@@ -137,4 +137,5 @@ def _sentences(result: Result) -> list[str]:
         lines.append(f"{head}: {result.example.words}")
     if result.reason is not None:
         lines.append(f"{head}: unknown: {result.reason}")
+    lines += [f"{head}: to know more: {each}" for each in result.advice]
     return lines

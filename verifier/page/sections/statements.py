@@ -96,8 +96,12 @@ def _result(page: Page, statement: Statement, result: Result, several: bool) -> 
         reason = tag(
             "p", tag("strong", f"Why it is unknown ({kind}): "), f"{why}.", class_="reason"
         )
+    advice = [
+        tag("p", tag("strong", "To know more: "), f"{each}.", class_="reason")
+        for each in result.advice
+    ]
     shown = evidence(page, result), computed(result, page.functions)
-    body = joined(head, tag("p", found, class_="found"), reason, *shown)
+    body = joined(head, tag("p", found, class_="found"), reason, advice, *shown)
     return tag("div", body, class_="result")
 
 
