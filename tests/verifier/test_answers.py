@@ -239,6 +239,7 @@ def test_a_data_frame_an_array_and_files_give_the_same(clinic, tmp_path):
         ("ward,age,age\na,1,2\n", "two columns are named 'age'"),
         ("ward,age\na\n", "line 2: 1 cells, expected 2"),
         ("PK\x03\x04", "is damaged"),
+        ("ward;age\na;30\n", "column 'age' is missing; separate columns by commas"),
     ],
 )
 def test_tables_that_do_not_fit_are_refused_in_a_line_before_the_search(
@@ -271,6 +272,15 @@ def test_what_is_no_points_is_refused(clinic, data, said):
         leaveout.verify(clinic / "idp.spec", data=data)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("r.xlsx", b"PK\x03\x04z"), ("r.npy", b"\x93NUMPY"), ("r.json", b"{}\n")]
+)
+def test_files_of_other_kinds_are_told_what_is_expected(clinic, tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match="; a CSV or an NPZ is expected$"):
+        leaveout.verify(clinic / "idp.spec", data=tmp_path / name)
 
 
 def test_frames_that_do_not_fit_are_refused_by_row_and_column(clinic):

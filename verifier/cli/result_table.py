@@ -38,6 +38,7 @@ def render(report: Report, console: Console) -> None:
     lines: list[RenderableType] = [table, Text()]
     lines += [Text(line) for line in _scope(report)]
     lines += [Text(line) for result in report.results for line in _sentences(result)]
+    lines += [Text(line) for line in _advice(report)]
     lines += [Text(f"note: {note}") for note in report.notes]
     lines += [Text(line) for line in _answers(report)]
     console.print(Group(*lines), soft_wrap=True)
@@ -90,6 +91,16 @@ def _alone(found: list[Checked]) -> Iterator[str]:
         yield f"{name} is claimed of {which} {members:,} members of family {path}"
 
 
+def _advice(report: Report) -> list[str]:
+    """Say what may help where results are unknown; what goes for several labels once."""
+    said = [
+        f"{result.name}: to know more: {each}"
+        for result in report.results
+        for each in result.advice
+    ]
+    return list(dict.fromkeys(said))
+
+
 def _answers(report: Report) -> Iterator[str]:
     """Say which answers to given rows owe nothing to any one record."""
     for found in report.answers:
@@ -137,5 +148,4 @@ def _sentences(result: Result) -> list[str]:
         lines.append(f"{head}: {result.example.words}")
     if result.reason is not None:
         lines.append(f"{head}: unknown: {result.reason}")
-    lines += [f"{head}: to know more: {each}" for each in result.advice]
     return lines

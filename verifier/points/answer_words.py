@@ -48,7 +48,8 @@ def label_words(found: LabelAnswersRecord, *, boxes: int) -> str:
     """
     if not found.answers:
         return ""
-    parts = [f"{found.owe_nothing:,} of {found.answers:,} owe nothing"]
+    owe = "owes" if found.owe_nothing == 1 else "owe"
+    parts = [f"{found.owe_nothing:,} of {found.answers:,} {owe} nothing"]
     if found.not_above:
         limit = "the bounds of the sets of inputs"
         if boxes == 1:

@@ -17,12 +17,14 @@ from leaveout.models import Manifest
 from leaveout.models.archive import read_archive
 from leaveout.models.data_frame import frame_table, is_frame
 from leaveout.models.table import Table, number, read_table
-from leaveout.models.train.encoding import encode_rows, encoding_of
+from leaveout.models.train.encoding import Encoding, encode_rows, encoding_of
+from leaveout.names import hint
 
 __all__ = ["DataError", "GivenPoints"]
 
 _ZIP = b"PK"
 _PAIRS = (("X_test", "y_test"), ("X", "y"))
+_KINDS = {".csv", ".npz", ".txt"}
 _MEMORY = "data"
 """What messages call points that come from no file."""
 
@@ -107,16 +109,16 @@ class GivenPoints:
             try:
                 arrays = read_archive(path, DataError)
             except DataError as error:
-                raise DataError(f"{option}{error}") from None
+                raise DataError(f"{option}{error}{_expected(path)}") from None
             return GivenPoints(path.name, place, arrays=_arrays(place, arrays))
         if path.suffix.lower() == ".npz":
             raise DataError(f"{place}: is no NPZ file; write it with numpy.savez")
         try:
             table = read_table(path)
         except LeaveoutError as error:
-            raise DataError(f"{option}{error}") from None
+            raise DataError(f"{option}{error}{_expected(path)}") from None
         if not table.rows:
-            raise DataError(f"{place}: there is no row below the header")
+            raise DataError(f"{place}: there is no row below the header{_expected(path)}")
         return GivenPoints(path.name, place, table=table)
 
     def points(self, manifest: Manifest, inputs: int, source: str) -> NDArray[np.float32]:
@@ -186,6 +188,7 @@ class GivenPoints:
         rows = [dict(zip(header, row, strict=True)) for row in self.table.rows]
         places = [self.row_name(row) for row in range(len(rows))]
         if encoding is not None:
+            self._refuse_missing(encoding)
             try:
                 return encode_rows(encoding, rows, places)
             except LeaveoutError as error:
@@ -198,6 +201,15 @@ class GivenPoints:
                 f"give {instead} as the network reads them"
             )
         return self._plain(rows, features)
+
+    def _refuse_missing(self, encoding: Encoding) -> None:
+        assert self.table is not None
+        header = self.table.header
+        for column in encoding.columns:
+            if column.name not in header:
+                commas = len(header) == 1 and ";" in header[0]
+                cure = "; separate columns by commas" if commas else hint(column.name, header)
+                raise DataError(f"{self.place}: column {column.name!r} is missing{cure}")
 
     def _plain(
         self, rows: Sequence[dict[str, str]], features: Sequence[str]
@@ -213,6 +225,11 @@ class GivenPoints:
                     )
                 values[at, column] = value
         return _features(self.place, "the table", values)
+
+
+def _expected(path: Path) -> str:
+    """Return what kinds of files there are, to end a message about one of another kind."""
+    return "" if path.suffix.lower() in _KINDS else "; a CSV or an NPZ is expected"
 
 
 def _numbers_of(given: Any) -> NDArray[Any]:
