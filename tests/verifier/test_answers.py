@@ -279,7 +279,7 @@ def test_what_is_no_points_is_refused(clinic, data, said):
 )
 def test_files_of_other_kinds_are_told_what_is_expected(clinic, tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError, match="; a CSV or an NPZ is expected$"):
+    with pytest.raises(DataError, match=r"; a CSV or an NPZ is expected$"):
         leaveout.verify(clinic / "idp.spec", data=tmp_path / name)
 
 
