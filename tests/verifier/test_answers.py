@@ -162,6 +162,33 @@ def test_states_are_those_of_the_best_result_point_by_point(data):
         assert found[at] == best
 
 
+SHAPES = {
+    "one guarantee": "guarantee g: forall x in X, M in F: confidence(N, x) > 0.4 => SAME",
+    "a low one": "guarantee g: forall x in X, M in F: confidence(N, x) > 0.01 => SAME",
+    "without a premise": "guarantee g: forall x in X, M in F: SAME",
+    "of one label": "guarantee g: forall x in X, M in F: confidence(N, x, 1) > 0.4 => SAME",
+    "not per label": f"find b: least b such that forall x in X, M in F: {LEAK}",
+    "at least": "guarantee g: forall x in X, M in F: confidence(N, x) >= 0.4 => SAME",
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("engine", "seed"), [("native", 8), ("native", 5), ("lucid", 8)])
+def test_every_shape_of_a_statement_about_leaks_counts_soundly(tmp_path, shape, engine, seed):
+    claim = SHAPES[shape].replace("SAME", "label(M, x) == label(N, x)")
+    spec = write_question(tmp_path, seed, BOUND[: BOUND.index("find")] + claim + "\n")
+    x = points(tmp_path, 80)
+    report = leaveout.verify(spec, data=x, engine=engine, time=10)
+    (found,) = report.answers
+    _, changed = changes(tmp_path, x)
+    free = np.array([state == "owes nothing" for state in found.states])
+    assert not changed[free].any()
+    for at, state in enumerate(found.states):
+        for result in report.results:
+            if result.label in (None, found.answers[at]) and inside(x)[at]:
+                assert (state == "owes nothing") == (found.confidences[at] > result.upper)
+
+
 def test_records_without_a_member_are_said(tmp_path):
     spec = write_question(tmp_path, rows=2800)
     family = load_family(tmp_path / "family.npz", load_network(tmp_path / "full.onnx"))
@@ -233,7 +260,7 @@ def test_a_data_frame_an_array_and_files_give_the_same(clinic, tmp_path):
         ("", "is empty; expected a header line"),
         ("ward,age\n", "there is no row below the header"),
         ("ward,age\na,nan\n", "line 2, column 'age': 'nan' is not a finite number"),
-        ("ward,age\na,\n", "line 2, column 'age': '' is not a finite number"),
+        ("ward,age\na,\n", "line 2, column 'age': the value is missing"),
         ("ward,age\nz,30\n", "line 2, column 'ward': 'z' is not a category of the training data"),
         ("ward,aged\na,30\n", "column 'age' is missing (did you mean 'aged'?)"),
         ("ward,age,age\na,1,2\n", "two columns are named 'age'"),
@@ -283,13 +310,20 @@ def test_files_of_other_kinds_are_told_what_is_expected(clinic, tmp_path, name, 
         leaveout.verify(clinic / "idp.spec", data=tmp_path / name)
 
 
+def test_an_array_in_the_units_of_the_table_is_told_what_arrays_hold(clinic):
+    raw = np.array([[30.0, 1, 0, 0], [40.5, 0, 1, 0]])
+    (found,) = leaveout.verify(clinic / "idp.spec", data=raw).answers
+    assert set(found.states) == {"outside"}
+    assert found.outside[-1].endswith("give a CSV or a data frame")
+
+
 def test_frames_that_do_not_fit_are_refused_by_row_and_column(clinic):
     pandas = pytest.importorskip("pandas")
     good = pandas.DataFrame({"ward": ["a", "b"], "age": [30, 40]})
     twice = pandas.concat([good, good[["age"]]], axis=1)
     for frame, said in (
-        (good.assign(age=[1.0, np.nan]), "data, row 1, column 'age': '' is not a finite number"),
-        (good.assign(age=[1, None]), "data, row 1, column 'age': '' is not a finite number"),
+        (good.assign(age=[1.0, np.nan]), "data, row 1, column 'age': the value is missing"),
+        (good.assign(age=[1, None]), "data, row 1, column 'age': the value is missing"),
         (good.assign(ward=["a", "q"]), "data, row 1, column 'ward': 'q' is not a category"),
         (good.drop(columns="age"), "column 'age' is missing"),
         (good[:0], "the data frame has no row"),

@@ -203,6 +203,7 @@ class GivenPoints:
         return self._plain(rows, features)
 
     def _refuse_missing(self, encoding: Encoding) -> None:
+        """Refuse a table that lacks a column, or a value of one."""
         assert self.table is not None
         header = self.table.header
         for column in encoding.columns:
@@ -210,6 +211,12 @@ class GivenPoints:
                 commas = len(header) == 1 and ";" in header[0]
                 cure = "; separate columns by commas" if commas else hint(column.name, header)
                 raise DataError(f"{self.place}: column {column.name!r} is missing{cure}")
+            cells = self.table.column(column.name)
+            if "" in cells:
+                raise DataError(
+                    f"{self.at(cells.index(''))}, column {column.name!r}: the value is missing; fill "
+                    "it in, or drop the row"
+                )
 
     def _plain(
         self, rows: Sequence[dict[str, str]], features: Sequence[str]

@@ -11,11 +11,13 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from leaveout.bab import Instance
+from leaveout.models import Manifest
+from leaveout.models.train.encoding import encoding_of
 from leaveout.verifier.points.answer_words import head_words, label_words
 from leaveout.verifier.points.answers import Answers, Known, State, answers_of, as_box, states
 from leaveout.verifier.points.given import DataError, GivenPoints
 from leaveout.verifier.points.idp import Job
-from leaveout.verifier.points.names import label_name
+from leaveout.verifier.points.names import is_plain, label_name
 from leaveout.verifier.points.outside import why_outside
 from leaveout.verifier.records import AnswersRecord, AnswerState, LabelAnswersRecord
 from leaveout.verifier.report import Result
@@ -76,6 +78,17 @@ class GivenAnswers:
         """Return what the bounds of a run say of the rows, one a network and family."""
         return tuple(self._record(asked, results) for asked in self._asked)
 
+    def _in_other_units(self, found: NDArray[np.int64], manifest: Manifest) -> tuple[str, ...]:
+        """Say what an array should hold, where all of one lies outside."""
+        encoding = encoding_of(manifest)
+        other = encoding is not None and not is_plain(encoding)
+        if self._given.table is not None or not other or (found != State.OUTSIDE).any():
+            return ()
+        return (
+            "arrays are taken as the network reads them, columns scaled and words one-hot encoded; "
+            "for rows in the units of the table give a CSV or a data frame",
+        )
+
     def _record(self, asked: _Asked, results: Sequence[Result]) -> AnswersRecord:
         statements = tuple(dict.fromkeys(job.statement.statement.name for job in asked.jobs))
         own = [each for each in results if each.name in statements]
@@ -102,7 +115,10 @@ class GivenAnswers:
                 members=len(family),
                 rows=rows,
             ),
-            outside=why_outside(asked.x, found, known, family.manifest, self._given.row_name),
+            outside=(
+                *why_outside(asked.x, found, known, family.manifest, self._given.row_name),
+                *self._in_other_units(found, family.manifest),
+            ),
             labels=tuple(
                 _of_label(label, asked, found, known) for label in range(asked.instance.labels)
             ),

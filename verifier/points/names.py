@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from leaveout.models import DataFacts
+from leaveout.models.train.encoding import CategoryColumn, Encoding
 
-__all__ = ["label_name", "labelled", "row_id", "row_name", "unit_of"]
+__all__ = ["is_plain", "label_name", "labelled", "row_id", "row_name", "unit_of"]
+
+
+def is_plain(encoding: Encoding) -> bool:
+    """Whether columns are read as they are, as those of an array."""
+    return not any(isinstance(each, CategoryColumn) or each.scaled for each in encoding.columns)
 
 
 def row_id(facts: DataFacts | None, row: int) -> str:

@@ -20,7 +20,7 @@ from leaveout.models.train.encoding import (
     nearest_record,
     records_of,
 )
-from leaveout.verifier.points.names import label_name, labelled, row_id, row_name, unit_of
+from leaveout.verifier.points.names import is_plain, label_name, labelled, row_id, row_name, unit_of
 from leaveout.verifier.report import (
     BoxRecord,
     CellRecord,
@@ -208,9 +208,11 @@ def _listed(parts: list[str], most: int) -> str:
 
 def counted_rows(family: Family) -> str | None:
     """Say where in the table a row is; None where there was no table, or rows have names."""
-    facts = family.manifest.data
-    if encoding_of(family.manifest) is None or (facts is not None and facts.ids):
+    facts, encoding = family.manifest.data, encoding_of(family.manifest)
+    if encoding is None or (facts is not None and facts.ids):
         return None
+    if is_plain(encoding):
+        return "rows count from 0"
     return "rows count from 0 below the header: row k is line k + 2 of a table without blank lines"
 
 
