@@ -65,7 +65,7 @@ def _witness(witness: WitnessRecord, box: BoxRecord) -> Html:
 
 def _label(witness: WitnessRecord, label: int) -> str:
     names = witness.label_names
-    named = label < len(names) and names[label] != str(label)
+    named = 0 <= label < len(names) and names[label] != str(label)
     return f"{label} ({names[label]})" if named else str(label)
 
 

@@ -214,8 +214,8 @@ class GivenPoints:
             cells = self.table.column(column.name)
             if "" in cells:
                 raise DataError(
-                    f"{self.at(cells.index(''))}, column {column.name!r}: the value is missing; fill "
-                    "it in, or drop the row"
+                    f"{self.at(cells.index(''))}, column {column.name!r}: the value is missing; "
+                    "fill it in, or drop the row"
                 )
 
     def _plain(

@@ -27,7 +27,8 @@ def row_name(row: int, name: str = "") -> str:
 def label_name(facts: DataFacts | None, label: int) -> str:
     """Return the name of a label; empty where it is called by its number."""
     known = facts.labels if facts is not None else ()
-    return known[label] if label < len(known) and known[label] != str(label) else ""
+    named = 0 <= label < len(known) and known[label] != str(label)
+    return known[label] if named else ""
 
 
 def labelled(label: int, name: str = "") -> str:
