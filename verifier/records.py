@@ -117,6 +117,8 @@ class ExampleRecord(msgspec.Struct, frozen=True, kw_only=True):
         What shows a claim about values to be wrong, such as the parts an attack poisons.
     removed_ids : dict of str to str
         What the training data calls the removed rows, where they have names.
+    features, label_names : tuple of str
+        What it calls the features of points and the labels; empty where it does not.
     """
 
     points: dict[str, tuple[float, ...]]
@@ -127,6 +129,8 @@ class ExampleRecord(msgspec.Struct, frozen=True, kw_only=True):
     words: str = ""
     facts: dict[str, Fact] = {}
     removed_ids: dict[str, str] = {}
+    features: tuple[str, ...] = ()
+    label_names: tuple[str, ...] = ()
 
 
 class CurveRecord(msgspec.Struct, frozen=True, kw_only=True):

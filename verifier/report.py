@@ -120,6 +120,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     label_name: str = ""
     advice: tuple[str, ...] = ()
 
+    def called(self, label: int) -> str:
+        """Return what a label of one of its searches is called, by number and name."""
+        return self.label_text if label == self.label else str(label)
+
     @property
     def label_text(self) -> str:
         """The label by number and name; empty where the result is of none."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import leaveout
@@ -56,6 +58,14 @@ def test_a_counter_example_is_told_by_the_names_of_the_data(shaky):
     assert f"(M lacks {NAMES[row]} (row {row}))" in example.words
     assert " years, ward = " in example.words
     assert "(no) with scores" in example.words or "(yes) with scores" in example.words
+
+
+def test_the_page_names_features_and_labels_of_a_counter_example(shaky):
+    text = document(Page(load([str(shaky / "r.json")])))
+    own = text[text.index('id="statement-1-2"') :].partition("</article>")[0]
+    assert "0 (age)</th>" in own and "3 (ward=c)</th>" in own
+    assert re.search(r"<td[^>]*>label \d \((no|yes)\)</td>", own)
+    assert "label 0 (no)" in text[text.index('id="groups"') :]
 
 
 def test_the_page_has_the_names_too(shaky):

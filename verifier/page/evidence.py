@@ -63,8 +63,15 @@ def _witness(witness: WitnessRecord, box: BoxRecord) -> Html:
     return joined(_sentence(witness.words), scores, own, read)
 
 
-def _label(witness: WitnessRecord, label: int) -> str:
-    names = witness.label_names
+def _features(example: ExampleRecord) -> dict[int, str]:
+    """Return the names of features, where all points have as many."""
+    names = example.features
+    fit = all(len(point) == len(names) for point in example.points.values())
+    return dict(enumerate(names)) if fit else {}
+
+
+def _label(found: WitnessRecord | ExampleRecord, label: int) -> str:
+    names = found.label_names
     named = 0 <= label < len(names) and names[label] != str(label)
     return f"{label} ({names[label]})" if named else str(label)
 
@@ -113,7 +120,7 @@ def _example(example: ExampleRecord, box: BoxRecord) -> Html:
         _sentence(example.words),
         tag("p", "; ".join(names), ".") if names else None,
         _scores(example),
-        _points(example.points, box) if example.points else None,
+        _points(example.points, box, _features(example)) if example.points else None,
         facts(example.facts),
     )
 
@@ -124,7 +131,7 @@ def _scores(example: ExampleRecord) -> Html | None:
     labels = max(len(scores) for scores in example.scores.values())
     rows: list[list[Child]] = [
         [
-            str(label),
+            _label(example, label),
             *(
                 feature_text(scores[label]) if label < len(scores) else "–"
                 for scores in example.scores.values()
@@ -133,7 +140,8 @@ def _scores(example: ExampleRecord) -> Html | None:
         for label in range(min(labels, _MOST))
     ]
     answers = [example.labels.get(name) for name in example.scores]
-    rows.append(["answer", *("–" if each is None else f"label {each}" for each in answers)])
+    told = ("–" if each is None else f"label {_label(example, each)}" for each in answers)
+    rows.append(["answer", *told])
     columns = [Column("Label"), *(Column(name, number=True) for name in example.scores)]
     return table("Scores", columns, rows, seen=True)
 

@@ -268,6 +268,7 @@ class _Decision:
             points=points, scores=scores, labels=labels, members=members, removed=removed,
             words=_words(points, scores, labels, removed, ids, said),
             removed_ids={name: each for name, each in ids.items() if each},
+            features=said.features, label_names=said.labels,
         )  # fmt: skip
 
 
@@ -282,17 +283,25 @@ class _Named:
         # Of several families a name could mean another thing in each.
         return _Named(manifests[0] if len({id(each) for each in manifests}) == 1 else None)
 
+    @property
+    def features(self) -> tuple[str, ...]:
+        facts = self.manifest.data if self.manifest is not None else None
+        return facts.features if facts is not None else ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        facts = self.manifest.data if self.manifest is not None else None
+        return facts.labels if facts is not None else ()
+
     def label(self, label: int, labels: int) -> str:
         """Return a label of a network that has so many."""
-        facts = self.manifest.data if self.manifest is not None else None
-        known = facts is not None and len(facts.labels) == labels
-        name = label_name(facts, label) if known else ""
+        known = self.manifest is not None and len(self.labels) == labels
+        name = label_name(self.manifest.data, label) if self.manifest and known else ""
         return f"{label} ({name})" if name else str(label)
 
     def point(self, values: tuple[float, ...], digits: int) -> str:
         """Return a point in the units of the data where they are known."""
-        facts = self.manifest.data if self.manifest is not None else None
-        if self.manifest is None or facts is None or len(facts.features) != len(values):
+        if self.manifest is None or len(self.features) != len(values):
             return _row(values, digits)
         return point_words(self.manifest, np.asarray(values, np.float32))
 

@@ -8,7 +8,7 @@ from typing import Final
 from leaveout.verifier.amounts import bound, counted
 from leaveout.verifier.page.markup import Html, code, joined, tag
 from leaveout.verifier.page.model import Page
-from leaveout.verifier.report import GroupRecord, GroupsRecord
+from leaveout.verifier.report import GroupRecord, GroupsRecord, Result
 
 __all__ = ["groups"]
 
@@ -19,7 +19,7 @@ _FEW = 6
 def groups(page: Page) -> Html | None:
     """Return a tree a search, None where no search left one."""
     found = [
-        _tree(joined(code(statement.name), _label(tree), where), tree)
+        _tree(joined(code(statement.name), _label(result, tree), where), tree)
         for run in page.runs
         for where in [f" ({run.name})" if page.several else ""]
         for statement in run.statements
@@ -37,8 +37,8 @@ def groups(page: Page) -> Html | None:
     return joined(tag("p", said), tag("div", found, class_="plots"))
 
 
-def _label(tree: GroupsRecord) -> str:
-    return "" if tree.label is None else f", label {tree.label}"
+def _label(result: Result, tree: GroupsRecord) -> str:
+    return "" if tree.label is None else f", label {result.called(tree.label)}"
 
 
 @dataclass(frozen=True)
