@@ -33,7 +33,7 @@ def frame_table(frame: Any, source: str) -> Table:
     Raises
     ------
     TrainingError
-        If names of columns are missing or not distinct, or a cell is neither number nor word.
+        If names of columns are missing or not distinct.
     """
     names = list(frame.columns)
     header = [str(name).strip() for name in names]
@@ -42,10 +42,7 @@ def frame_table(frame: Any, source: str) -> Table:
             raise TrainingError(f"{source}: two columns are named {name!r}; rename one")
         if not name:
             raise TrainingError(f"{source}: column {place} has no name; give it one")
-    columns = [
-        [_cell(value, f"{source}, row {row}, column {name!r}") for row, value in enumerate(cells)]
-        for name, cells in zip(header, (_values(frame[name]) for name in names), strict=True)
-    ]
+    columns = [[_cell(value) for value in _values(frame[name])] for name in names]
     rows = [list(row) for row in zip(*columns, strict=True)]
     return Table(Path(source), header, rows, list(range(len(rows))), "row")
 
@@ -54,7 +51,7 @@ def _values(column: Any) -> list[Any]:
     return list(column.to_list() if hasattr(column, "to_list") else column)
 
 
-def _cell(value: Any, place: str) -> str:
+def _cell(value: Any) -> str:
     if value is None or str(value) in {"<NA>", "NaT"}:
         return ""
     if isinstance(value, str):
@@ -66,7 +63,5 @@ def _cell(value: Any, place: str) -> str:
     if isinstance(value, numbers.Real):
         # A missing number, as pandas has it.
         return "" if math.isnan(value) else repr(float(value))
-    raise TrainingError(
-        f"{place}: holds a {type(value).__name__}, expected a number or a word; convert the "
-        "column, or drop it"
-    )
+    # Such as a date, in a column that nothing may read.
+    return str(value)

@@ -65,7 +65,7 @@ def test_frames_that_do_not_fit_are_refused_by_row_and_column(guard):
         (frame(ward=["a", "b", "z", "c"]), "row 2, column 'ward': 'z' is not a category"),
         (frame().drop(columns="age"), "column 'age' is missing"),
         (frame().rename(columns={"note": "age"}), "two columns are named 'age'"),
-        (frame(age=[[1]] * 4), "row 0, column 'age': holds a list"),
+        (frame(age=[[1]] * 4), "row 0, column 'age': '[1]' is not a finite number"),
     ):
         with pytest.raises(GuardError) as caught:
             guard.answers(made)

@@ -94,25 +94,30 @@ class GivenAnswers:
         own = [each for each in results if each.name in statements]
         # One object a set of inputs.
         boxes = {each.box: as_box(each.box) for each in own}
-        known = [Known(each.label, each.upper, boxes[each.box]) for each in own]
+        # What rests on samples is no proof.
+        known = [
+            Known(each.label, each.upper if each.confidence is None else None, boxes[each.box])
+            for each in own
+        ]
         found = states(asked.answers, asked.x, known)
         network, family = asked.instance.network, asked.instance.family
         facts = family.manifest.data
-        rows = None if facts is None else max(facts.rows, len(family))
+        left_out = len(np.unique(family.removed))
+        rows = None if facts is None else max(facts.rows, left_out)
         several = f"{Path(network.source).name}: " if len(self._asked) > 1 else ""
         return AnswersRecord(
             data=self._given.name,
             network=network.source,
             family=family.source,
             statements=statements,
-            members=len(family),
+            members=left_out,
             rows=rows,
             words=several
             + head_words(
                 int((found == State.OWES_NOTHING).sum()),
                 len(found),
                 data=self._given.name,
-                members=len(family),
+                members=left_out,
                 rows=rows,
             ),
             outside=(
