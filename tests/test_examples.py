@@ -31,7 +31,7 @@ def test_the_demo_is_proved(report):
 
 def test_the_readme_shows_the_bounds_the_demo_finds(report):
     table = re.findall(
-        r"^(bound|confident) +(\d|all) +proved +([\d.]+) +([\d.]+)",
+        r"^(bound|confident) +(\d \(\w+\)|all) +proved +([\d.]+) +([\d.]+)",
         (ROOT / "README.md").read_text(),
         re.MULTILINE,
     )

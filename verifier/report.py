@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
 from leaveout.exit_codes import ExitCode
 from leaveout.files import write_whole
+from leaveout.names import hint
+from leaveout.references import find_reference
+from leaveout.verifier.records import (
+    AnswersRecord,
+    AnswerState,
+    BoxRecord,
+    CellRecord,
+    ChoicesRecord,
+    CurveRecord,
+    ExampleRecord,
+    Fact,
+    FactsRecord,
+    GroupRecord,
+    GroupsRecord,
+    LabelAnswersRecord,
+    TraceRecord,
+    WitnessRecord,
+)
 
 __all__ = [
+    "AnswerState",
+    "AnswersRecord",
     "BoxRecord",
     "CellRecord",
     "ChoicesRecord",
@@ -20,6 +41,7 @@ __all__ = [
     "FactsRecord",
     "GroupRecord",
     "GroupsRecord",
+    "LabelAnswersRecord",
     "Report",
     "Result",
     "TraceRecord",
@@ -30,223 +52,6 @@ __all__ = [
 ]
 
 Verdict = Literal["proved", "refuted", "unknown"]
-
-Fact = int | float | str | tuple[int, ...]
-
-
-class CellRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A column of the training data at a witness.
-
-    Attributes
-    ----------
-    name : str
-    at : tuple of int
-        The features the network reads it as.
-    value : float, str or None
-        In the data's own units; None where only the name is known.
-    nearest : bool or None
-        Whether no record has what the network reads there, and the value is the nearest that one
-        has; None where that is not known.
-    """
-
-    name: str
-    at: tuple[int, ...]
-    value: float | str | None = None
-    nearest: bool | None = None
-
-
-class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A leak, replayed through onnxruntime in float32.
-
-    Attributes
-    ----------
-    x : tuple of float
-        The input, as the network reads it.
-    member : int
-        Position of the member in the family.
-    removed : int
-        Row of the training point the member lacks.
-    confidence : float
-        N's confidence at x.
-    scores, member_scores : tuple of float
-    label, member_label : int
-        What N and the member answer; on a tie the first of the tied labels.
-    words : str
-        The same in a sentence.
-    cells : tuple of CellRecord
-        The input by the names the training data gave; empty where it gave none.
-    other : bool
-        Whether the member is another network, which lacks no row.
-    """
-
-    x: tuple[float, ...]
-    member: int
-    removed: int
-    confidence: float
-    scores: tuple[float, ...]
-    member_scores: tuple[float, ...]
-    label: int
-    member_label: int
-    words: str
-    cells: tuple[CellRecord, ...] = ()
-    other: bool = False
-
-
-class ExampleRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A counter-example to a claim that is not about leaks.
-
-    Of a claim about points it was replayed through onnxruntime in float32; of one about values of
-    functions there are words alone.
-
-    Attributes
-    ----------
-    points : dict of str to tuple of float
-        Each point that ``forall`` binds, by name.
-    scores : dict of str to tuple of float
-        Of each network at each point, as in ``N(x)``.
-    labels : dict of str to int
-        What they answer; on a tie the first of the tied labels.
-    members, removed : dict of str to int
-        Position of each member, and the row it lacks, by the name ``forall`` gives it.
-    words : str
-        The same in a sentence.
-    facts : dict of str to number, text or tuple of int
-        What shows a claim about values to be wrong, such as the parts an attack poisons.
-    """
-
-    points: dict[str, tuple[float, ...]]
-    scores: dict[str, tuple[float, ...]]
-    labels: dict[str, int]
-    members: dict[str, int] = {}
-    removed: dict[str, int] = {}
-    words: str = ""
-    facts: dict[str, Fact] = {}
-
-
-class CurveRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A number against how much of the training set changes.
-
-    Attributes
-    ----------
-    name : str
-        What it is of.
-    value, unit : str
-        What the number is, and what is counted.
-    at : tuple of int
-    lower, upper : tuple of float
-        Between which the number lies at each.
-    """
-
-    name: str
-    value: str
-    unit: str
-    at: tuple[int, ...]
-    lower: tuple[float, ...]
-    upper: tuple[float, ...]
-
-
-class TraceRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The bounds of one question while it was searched; of a long search some moments only.
-
-    Attributes
-    ----------
-    label : int or None
-        Of leaks, or of ``per label``.
-    seconds : tuple of float
-        Since the search began, ascending.
-    lower, upper : tuple of float
-        Known at each moment; the one never falls, the other never rises.
-    """
-
-    label: int | None
-    seconds: tuple[float, ...]
-    lower: tuple[float, ...]
-    upper: tuple[float, ...]
-
-
-class GroupRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A set of members whose networks are alike.
-
-    Attributes
-    ----------
-    parent : int
-        Position of the group it is a part of, earlier in the list; -1 for all members.
-    members : int
-        How many there are.
-    upper : float
-        No leak of any of them has a higher confidence, or no counter-example a higher value; where
-        the greatest number is sought, none has a lower one.
-    rows : tuple of int
-        Rows that members of it lack, each one; of a large group the first few.
-    leak : bool
-        Whether the worst leak or counter-example found is one of its members'.
-    """
-
-    parent: int
-    members: int
-    upper: float
-    rows: tuple[int, ...]
-    leak: bool = False
-
-
-class GroupsRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Which members a bound rests on: a tree of groups, the first holds all.
-
-    Attributes
-    ----------
-    label : int or None
-        Of leaks, and of ``per label``.
-    groups : tuple of GroupRecord
-    about : {"leaks", "least", "greatest"}
-        Leaks, or what number is sought.
-    """
-
-    label: int | None
-    groups: tuple[GroupRecord, ...]
-    about: Literal["leaks", "least", "greatest"] = "leaks"
-
-
-class FactsRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What the decider of a function found, for programs to read.
-
-    Attributes
-    ----------
-    name : str
-        The function.
-    facts : dict of str to number, text or tuple of int
-    """
-
-    name: str
-    facts: dict[str, Fact]
-
-
-class ChoicesRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Features that together take one of the listed rows.
-
-    Attributes
-    ----------
-    columns : tuple of int
-    values : tuple of tuple of float
-        A row each, a number a column.
-    """
-
-    columns: tuple[int, ...]
-    values: tuple[tuple[float, ...], ...]
-
-
-class BoxRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The set of inputs a result is about.
-
-    Attributes
-    ----------
-    lower, upper : tuple of float
-        A number a feature; of those that take listed values the least and greatest.
-    choices : tuple of ChoicesRecord
-    """
-
-    lower: tuple[float, ...]
-    upper: tuple[float, ...]
-    choices: tuple[ChoicesRecord, ...] = ()
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -265,6 +70,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         No leak has a higher confidence.
     label : int or None
         None where the statement is about every label and no one label decides it.
+    label_name : str
+        What the training data calls it; empty where it does not.
     witness : WitnessRecord or None
     seconds : float
     engine : str
@@ -272,6 +79,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         None where no solver was used.
     reason : str or None
         Of "unknown": time, solver or numerical, and what happened.
+    advice : tuple of str
+        Of "unknown": what may help, a line each.
     box : BoxRecord
         Of several points the first one's.
     members : int
@@ -308,6 +117,19 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     facts: tuple[FactsRecord, ...] = ()
     traces: tuple[TraceRecord, ...] = ()
     groups: tuple[GroupsRecord, ...] = ()
+    label_name: str = ""
+    advice: tuple[str, ...] = ()
+
+    def called(self, label: int) -> str:
+        """Return what a label of one of its searches is called, by number and name."""
+        return self.label_text if label == self.label else str(label)
+
+    @property
+    def label_text(self) -> str:
+        """The label by number and name; empty where the result is of none."""
+        if self.label is None:
+            return ""
+        return f"{self.label} ({self.label_name})" if self.label_name else str(self.label)
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -325,6 +147,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         What a reader of the results should know.
     spec_sha256 : str
         Of the file, in hexadecimal; empty for a specification built in Python.
+    answers : tuple of AnswersRecord
+        Of the rows that were given, one a network and family.
     """
 
     leaveout: str
@@ -332,10 +156,81 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     results: tuple[Result, ...]
     notes: tuple[str, ...] = ()
     spec_sha256: str = ""
+    answers: tuple[AnswersRecord, ...] = ()
 
     def to_json(self) -> bytes:
         """Encode as JSON; every number is finite or null."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self.results)
+
+    def __bool__(self) -> bool:
+        # A report is one, whatever it holds.
+        return True
+
+    def __contains__(self, name: object) -> bool:
+        return any(name in (each.name, each) for each in self.results)
+
+    def __getitem__(self, name: str) -> tuple[Result, ...]:
+        """Return the results of a statement: one, or of ``per label`` one a label, in order.
+
+        Raises
+        ------
+        KeyError
+            If no statement has this name.
+        """
+        found = tuple(each for each in self.results if each.name == name)
+        if not found:
+            names = dict.fromkeys(each.name for each in self.results)
+            raise KeyError(
+                f"no statement is called {name!r}{hint(str(name), names)}; "
+                f"there {'is' if len(names) == 1 else 'are'} {', '.join(names) or 'none'}"
+            )
+        return found
+
+    def table(self) -> Any:
+        """Return a pandas DataFrame, a row a result.
+
+        Raises
+        ------
+        LeaveoutError
+            If pandas is not installed.
+        """
+        return _view("verifier.report_views:frame")(self)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the bounds, and the confidences of rows that were given, with matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to; of a new figure by default.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        LeaveoutError
+            If matplotlib is not installed, or no result has a bound.
+        """
+        return _view("verifier.report_views:chart")(self, ax)
+
+    def __repr__(self) -> str:
+        return str(_view("verifier.report_views:lines")(self))
+
+    def _repr_html_(self) -> str:
+        return str(_view("verifier.page.notebook:fragment")(self))
+
+
+def _view(reference: str) -> Callable[..., Any]:
+    """Return a way to show reports; it is imported only when it is used."""
+    return cast("Callable[..., Any]", find_reference(f"leaveout.{reference}"))
 
 
 def exit_code(report: Report) -> ExitCode:

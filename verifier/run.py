@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from msgspec import structs
 
@@ -14,11 +15,14 @@ from leaveout.bab.native.files.checkpoint import Checkpoints
 from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.native.workers.executors import make_executor
 from leaveout.errors import SolverError
+from leaveout.references import find_reference
 from leaveout.solvers import Feature, find_solver
 from leaveout.specs import Spec
 from leaveout.specs.typing.params import Value
 from leaveout.verifier.engines import Context
 from leaveout.verifier.options import ENGINES, VerifyOptions
+from leaveout.verifier.points.given import GivenPoints
+from leaveout.verifier.points.given_answers import GivenAnswers
 from leaveout.verifier.points.idp import Decider, StatementProgress
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.read_spec import read_spec
@@ -34,6 +38,28 @@ if TYPE_CHECKING:
 __all__ = ["usable_features", "verify"]
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _watched(run: Callable[P, R]) -> Callable[P, R]:
+    """Let ``progress=True`` stand for a live line on standard error, or in a notebook."""
+
+    @functools.wraps(run)
+    def watched(*args: P.args, **given: P.kwargs) -> R:
+        if given.get("progress") is not True:
+            return run(*args, **given)
+        make_display: Any = find_reference("leaveout.verifier.cli.progress:Display")
+        with make_display() as display:
+            given["progress"] = display.update
+            if given.get("say") is None:
+                given["say"] = display.say
+            return run(*args, **given)
+
+    return watched
+
+
+@_watched
 def verify(
     spec: Path | str | Spec,
     *,
@@ -44,7 +70,7 @@ def verify(
     variant: str = "LUCID",
     seed: int = 0,
     folder: Path | str | None = None,
-    progress: StatementProgress | None = None,
+    progress: StatementProgress | bool | None = None,
     certificate: Path | str | None = None,
     bounds: Path | str | None = None,
     resume: Path | str | None = None,
@@ -54,6 +80,7 @@ def verify(
     allow_include: Sequence[Path | str] = (),
     say: Say | None = None,
     begun: float | None = None,
+    data: Any = None,
 ) -> Report:
     """Verify every statement of a specification.
 
@@ -66,8 +93,9 @@ def verify(
     folder : path, optional
         What relative paths are relative to; by default the specification's folder, or the
         working directory for a tree.
-    progress : callable, optional
-        Called a few times a second with the statement's name and a `leaveout.bab.Progress`.
+    progress : callable or bool, optional
+        Called a few times a second with the statement's name and a `leaveout.bab.Progress`; True
+        for a live line on standard error or in a notebook.
     certificate : path, optional
         File to write what proves the bounds to, for ``leaveout check``; of the native engine.
     bounds : path, optional
@@ -83,6 +111,11 @@ def verify(
         Called with a line for whoever waits, such as that something is compiled.
     begun : float, optional
         When the time began to count, of `time.perf_counter`; by default now.
+    data : path, data frame or array_like, optional
+        Rows to count at the end: how many of the network's answers to them owe nothing to any one
+        record. A CSV in the units of the training table, an NPZ with ``X_test`` (or ``X``), a
+        frame of that table's columns, or numbers of shape (rows, features) as the network reads
+        them.
 
     Returns
     -------
@@ -101,18 +134,21 @@ def verify(
     options = VerifyOptions(
         solver, engine, time, workers, variant, seed, kept, file, executor, kernel
     )
+    told = progress if callable(progress) else None
     target = CertificateTarget(Path(certificate), engine) if certificate is not None else None
     features = usable_features(options)
+    given = None if data is None else GivenPoints.of(data)
     guarded = _bounds_target(bounds)
     reading = read_spec(spec, folder, params, [Path(each) for each in allow_include])
     checked, resolver = reading.checked, reading.resolver()
-    decider = Decider(resolver, options, progress, target)
+    decider = Decider(resolver, options, told, target)
     if target is not None:
         target.begin(checked.source.name, reading.text)
-    context = Context(checked, resolver, reading.folder, options, decider, progress, target)
+    context = Context(checked, resolver, reading.folder, options, decider, told, target)
     statements = Statements(context)
     if guarded is not None:
         guarded.begin(statements.leaks)
+    rows = None if given is None else GivenAnswers(statements.leaks, given)
     if file is not None:
         store = Checkpoints(file, VERSION)
         store.only(statements.resume(store))
@@ -124,6 +160,7 @@ def verify(
         # Earlier statements rested on the same solver.
         results = statements.distrusted()
     results = [structs.replace(each, reason=clock.told(each.reason)) for each in results]
+    results = statements.advised(results)
     if features is not None and Feature.TOLERANCES not in features:
         decider.notes.append(
             f"solver {solver!r} takes no tolerances: its bounds are padded for {LOOSE:g}"
@@ -143,6 +180,7 @@ def verify(
         results=tuple(results),
         notes=(*reading.notes, *resolver.notes, *decider.notes, *statements.notes),
         spec_sha256=reading.digest,
+        answers=() if rows is None else rows.records(results),
     )
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
 from leaveout.specs import Find, Guarantee
 from leaveout.verifier.engines import Context, Engine, FormulaTask, LeakTask, Task, engines
+from leaveout.verifier.points.advice import Case, advice
 from leaveout.verifier.points.idp import Job
 from leaveout.verifier.report import Result
 from leaveout.verifier.time_sharing import Clock
@@ -86,6 +89,16 @@ class Statements:
         self._found = [task.decide(clock) for task in self.tasks]
         return [result for found in self._found for result in found]
 
+    def advised(self, results: list[Result]) -> list[Result]:
+        """Return results with what may help where one is unknown."""
+        cases = {task.statement.name: case for task in self.tasks if (case := _case(task))}
+        return [
+            structs.replace(each, advice=advice(each, cases[each.name]))
+            if each.name in cases
+            else each
+            for each in results
+        ]
+
     def distrusted(self) -> list[Result]:
         """Return the results with nothing proved of leaks: a solver they rest on erred."""
         ended = Clock.ended()
@@ -94,3 +107,15 @@ class Statements:
             for task, found in zip(self.tasks, self._found, strict=True)
             for result in (task.decide(ended) if isinstance(task, LeakTask) else found)
         ]
+
+
+def _case(task: Task) -> Case | None:
+    """Return what a statement about points is about; None for others."""
+    if isinstance(task, LeakTask):
+        instance, pair = task.job.instance, task.job.pair
+        return Case(instance.box, None if pair else instance.family.manifest, instance)
+    if isinstance(task, FormulaTask):
+        manifests = {id(each): each for asked in task.job.questions for _, each in asked.manifests}
+        one = next(iter(manifests.values())) if len(manifests) == 1 else None
+        return Case(task.job.boxes[0], one)
+    return None

@@ -15,7 +15,7 @@ from leaveout.models.replay import with_parameters
 from leaveout.verifier.cli.app import run
 from leaveout.verifier.page import Page, PageError, document, load
 from leaveout.verifier.page.confidences import confidences
-from leaveout.verifier.page.points import PointsFile
+from leaveout.verifier.points.given import DataError, GivenPoints
 from leaveout.verifier.report import write_json
 
 from support.files import BOUND, write_question
@@ -44,7 +44,7 @@ def question(tmp_path_factory):
 
 def found(folder, data):
     runs = load([str(folder / "r.json")])
-    answers, left_out = confidences(runs, PointsFile.open(str(data)))
+    answers, left_out = confidences(runs, GivenPoints.open(str(data)))
     assert left_out == ()
     return runs, answers
 
@@ -146,7 +146,7 @@ def test_a_param_that_the_run_set_is_set_here_too(tmp_path):
 )
 def test_arrays_that_are_no_points_are_refused_in_a_line(question, tmp_path, arrays, said):
     np.savez(tmp_path / "p.npz", **arrays)
-    with pytest.raises(PageError) as caught:
+    with pytest.raises(DataError) as caught:
         found(question, tmp_path / "p.npz")
     assert said in str(caught.value)
     assert str(caught.value).startswith(f"--data {tmp_path / 'p.npz'}: ")
@@ -166,7 +166,7 @@ def test_arrays_that_are_no_points_are_refused_in_a_line(question, tmp_path, arr
 def test_files_that_are_no_points_are_refused_in_a_line(question, tmp_path, name, text, said):
     if text is not None:
         (tmp_path / name).write_text(text)
-    with pytest.raises(PageError) as caught:
+    with pytest.raises(DataError) as caught:
         found(question, tmp_path / name)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -181,7 +181,7 @@ def test_a_table_that_does_not_fit_the_encoding_is_refused_with_its_place(tmp_pa
         ("malignant", "ill", "line 2, column 'diagnosis': 'ill' is no label"),
     ):
         (tmp_path / "p.csv").write_text("\n".join(lines).replace(old, new, 1))
-        with pytest.raises(PageError, match=re.escape(said)):
+        with pytest.raises(DataError, match=re.escape(said)):
             found(tmp_path, tmp_path / "p.csv")
 
 
@@ -201,7 +201,7 @@ def test_results_that_bound_no_confidence_have_nothing_to_hold_points_against(ma
     np.savez(made.folder / "p.npz", X=np.zeros((2, 3)))
     runs = load([str(made.file(made.result()))])
     with pytest.raises(PageError, match="none of the results bounds the confidence of leaks"):
-        confidences(runs, PointsFile.open(str(made.folder / "p.npz")))
+        confidences(runs, GivenPoints.open(str(made.folder / "p.npz")))
 
 
 def test_two_networks_say_nothing_of_training_points(tmp_path):
@@ -223,7 +223,7 @@ def test_two_networks_say_nothing_of_training_points(tmp_path):
     assert "the other network" in page and "lacks row" not in page
     np.savez(tmp_path / "p.npz", X=np.zeros((2, full.inputs)))
     with pytest.raises(PageError, match=r"none of the results bounds .* of a family"):
-        confidences(runs, PointsFile.open(str(tmp_path / "p.npz")))
+        confidences(runs, GivenPoints.open(str(tmp_path / "p.npz")))
 
 
 def test_a_network_that_is_not_there_is_said(made, capsys):

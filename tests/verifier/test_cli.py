@@ -31,7 +31,7 @@ def test_all_proved_is_0_and_the_table_says_what_was_proved(tmp_path):
     assert done.stderr == ""
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["name", "label", "verdict", "lower", "upper", "seconds"]
-    assert lines[1].split()[:3] == ["bound", "0", "proved"]
+    assert lines[1].split()[:5] == ["bound", "0", "(kind", "0)", "proved"]
     assert "over 2 members and every x in [0, 1]^3" in done.stdout
     assert "flips from 'kind 0' to 'kind 1'" in done.stdout
     results = json.loads((tmp_path / "r.json").read_text())["results"]

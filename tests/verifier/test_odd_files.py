@@ -45,7 +45,7 @@ from leaveout.verifier.checker.container import read_certificate
 from leaveout.verifier.guard.bounds import load_bounds
 from leaveout.verifier.guard.memory import Memory
 from leaveout.verifier.page.loading import load as load_results
-from leaveout.verifier.page.points import PointsFile
+from leaveout.verifier.points.given import GivenPoints
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pipes and devices are POSIX's")
 
@@ -69,7 +69,7 @@ READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "query": ("q.vnnlib", load_problem),
     "packed query": ("q.vnnlib.gz", load_problem),
     "results": ("r.json", lambda path: load_results([str(path)])),
-    "points": ("p.csv", lambda path: PointsFile.open(str(path))),
+    "points": ("p.csv", lambda path: GivenPoints.open(str(path))),
 }
 
 

@@ -37,9 +37,9 @@ def guard(
     rows: Annotated[
         Path | None,
         typer.Argument(
-            metavar="CSV",
-            help="Rows to answer, in the table's own units, a header first; '-' or nothing for "
-            "standard input.",
+            metavar="ROWS",
+            help="Rows to answer: a CSV in the table's own units, a header first, or an NPZ with "
+            "X_test (or X) as the network reads them; '-' or nothing for a CSV on standard input.",
             show_default=False,
         ),
     ] = None,
@@ -141,7 +141,7 @@ def guard(
     from leaveout.verifier.guard import Guard
 
     if rows is not None and (serve or account):
-        raise GuardError(f"{rows}: {'--serve' if serve else '--account'} takes no CSV")
+        raise GuardError(f"{rows}: {'--serve' if serve else '--account'} takes no rows")
     if account:
         epsilon = None
     elif epsilon is None:
@@ -177,9 +177,10 @@ def guard(
         refused = _answer(opened, rows, output)
     if refused:
         shown = ", ".join(map(str, refused[:_LISTED])) + ", ..." * (len(refused) > _LISTED)
+        unit = "row" if _is_archive(rows) else "line"
         sys.stderr.write(
             f"leaveout: {len(refused):,} row{'s' * (len(refused) != 1)} outside the verified "
-            f"inputs refused (line {shown}); nothing is proved of them\n"
+            f"inputs refused ({unit} {shown}); nothing is proved of them\n"
         )
         raise typer.Exit(_REFUSED)
 
@@ -187,18 +188,23 @@ def guard(
 def _answer(guard: Guard, rows: Path | None, output: Path | None) -> list[int]:
     """Write a label a row; return the lines of those refused."""
     from leaveout.verifier.cli.target import reader_may_leave
-    from leaveout.verifier.guard.rows import answered
+    from leaveout.verifier.guard.rows import answered, answered_arrays
 
     refused = []
     names = guard.names
     with ExitStack() as stack:
-        source, stream = stack.enter_context(_opened(rows))
-        batch = 1 if stream is sys.stdin else _BATCH
+        if rows is not None and _is_archive(rows):
+            batch = _BATCH
+            every = answered_arrays(guard, rows, batch)
+        else:
+            source, stream = stack.enter_context(_opened(rows))
+            batch = 1 if stream is sys.stdin else _BATCH
+            every = answered(guard, stream, source, batch)
         target = stack.enter_context(_target(output))
         stack.enter_context(reader_may_leave())
         writer = csv.writer(target, lineterminator="\n")
         writer.writerow(["label"])
-        for at, answer in enumerate(answered(guard, stream, source, batch), start=1):
+        for at, answer in enumerate(every, start=1):
             if answer.label is None:
                 refused.append(answer.line)
                 writer.writerow([""])
@@ -207,6 +213,13 @@ def _answer(guard: Guard, rows: Path | None, output: Path | None) -> list[int]:
             if at % batch == 0:
                 target.flush()
     return refused
+
+
+def _is_archive(rows: Path | None) -> bool:
+    """Whether rows are an NPZ; what cannot be read is said to be so where it is opened."""
+    from leaveout.models.archive import holds_archive
+
+    return rows is not None and rows.is_file() and holds_archive(rows, GuardError)
 
 
 def _refuse_to_replace(

@@ -64,9 +64,9 @@ def report(
     page = Page(runs)
     if data is not None:
         from leaveout.verifier.page.confidences import confidences
-        from leaveout.verifier.page.points import PointsFile
+        from leaveout.verifier.points.given import GivenPoints
 
-        page = Page(runs, *confidences(runs, PointsFile.open(data)), Path(data).name)
+        page = Page(runs, *confidences(runs, GivenPoints.open(data)), Path(data).name)
     target.write(document(page))
     with reader_may_leave():
         sys.stdout.write(f"{output}\n")

@@ -30,7 +30,7 @@ def render(report: Report, console: Console) -> None:
     for result in report.results:
         table.add_row(
             Text(result.name),
-            "all" if result.label is None else str(result.label),
+            Text(result.label_text or "all"),
             Text(result.verdict, style=_STYLE[result.verdict]),
             *ends(result.lower, result.upper),
             f"{result.seconds:.1f}",
@@ -38,7 +38,9 @@ def render(report: Report, console: Console) -> None:
     lines: list[RenderableType] = [table, Text()]
     lines += [Text(line) for line in _scope(report)]
     lines += [Text(line) for result in report.results for line in _sentences(result)]
+    lines += [Text(line) for line in _advice(report)]
     lines += [Text(f"note: {note}") for note in report.notes]
+    lines += [Text(line) for line in _answers(report)]
     console.print(Group(*lines), soft_wrap=True)
 
 
@@ -89,6 +91,25 @@ def _alone(found: list[Checked]) -> Iterator[str]:
         yield f"{name} is claimed of {which} {members:,} members of family {path}"
 
 
+def _advice(report: Report) -> list[str]:
+    """Say what may help where results are unknown; what goes for several labels once."""
+    said = [
+        f"{result.name}: to know more: {each}"
+        for result in report.results
+        for each in result.advice
+    ]
+    return list(dict.fromkeys(said))
+
+
+def _answers(report: Report) -> Iterator[str]:
+    """Say which answers to given rows owe nothing to any one record."""
+    for found in report.answers:
+        yield ""
+        yield found.words
+        yield from (f"  {each.words}" for each in found.labels if each.words)
+        yield from (f"  outside: {each}" for each in found.outside)
+
+
 def _scope(report: Report) -> list[str]:
     seen = []
     for result in report.results:
@@ -118,7 +139,7 @@ def _counted(box: BoxRecord) -> str:
 
 
 def _sentences(result: Result) -> list[str]:
-    head = result.name if result.label is None else f"{result.name}, label {result.label}"
+    head = result.name if result.label is None else f"{result.name}, label {result.label_text}"
     lines = []
     # Of a proved guarantee the worst leak is below what was asked: no news.
     if result.witness is not None and (result.kind == "find" or result.verdict == "refuted"):

@@ -88,6 +88,15 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Rows to count at the end: how many answers to them owe nothing to any one "
+            "record. A CSV in the units of the training data, or an NPZ with X_test (or X).",
+            show_default=False,
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -120,6 +129,9 @@ def verify(
 
     For example: leaveout verify examples/breast_cancer/breast_cancer.spec --json result.json
 
+    With --data rows.csv the last lines say how many of the network's answers to these rows owe
+    nothing to any one record, and why the rest may.
+
     With --set eps=0.2 a specification's 'param eps = 0.1' is 0.2 instead.
 
     Exit status: 0 all proved, 1 something refuted, 3 something unknown, 2 bad input.
@@ -138,7 +150,13 @@ def verify(
 
     params = read_settings(settings or [])
     if dry_run:
-        written = {"json": json, "certificate": certificate, "bounds": bounds, "resume": resume}
+        written = {
+            "json": json,
+            "certificate": certificate,
+            "bounds": bounds,
+            "resume": resume,
+            "data": data,
+        }
         for option, value in written.items():
             if value is not None:
                 raise SpecError(f"--dry-run solves nothing: leave --{option} out")
@@ -172,6 +190,7 @@ def verify(
             say=display.say,
             # The promise counts from the start of the program, not of the search.
             begun=perf_counter() - since_start(),
+            data=data,
         )
     if not target.is_stdout:
         console = Console()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from leaveout.bab.native.files.digests import box_digest
 from leaveout.encoders import Box
 from leaveout.errors import GuardError, TrainingError
+from leaveout.models.data_frame import frame_table, is_frame
 from leaveout.models.train.encoding import Encoding, encode_rows, encoding_of
 from leaveout.verifier.guard.access import MEMORY, Access, load_access
 from leaveout.verifier.guard.domain import Domain
@@ -28,6 +29,7 @@ from leaveout.verifier.guard.memory import (
 )
 from leaveout.verifier.guard.noise import noised, randomness
 from leaveout.verifier.guard.settings import GuardSettings
+from leaveout.verifier.points.outside import leaves_box
 
 __all__ = ["Guard", "Inspection"]
 
@@ -49,11 +51,15 @@ class Inspection:
     tiers : ndarray of int64, shape (n,)
         0 outside the box; 1 where the proved bound tells, 2 where members were asked and all
         agree, 3 for leaks.
+    outside : tuple of str
+        Of each input where it leaves the box, in the units of the data where these are known;
+        empty inside. It tells ranges of the training data, which asking tells slowly.
     """
 
     labels: NDArray[np.int64]
     leaks: NDArray[np.bool_]
     tiers: NDArray[np.int64]
+    outside: tuple[str, ...]
 
 
 class Guard:
@@ -176,20 +182,21 @@ class Guard:
         """How columns of a table become features; None if the networks read plain arrays."""
         return self._encoding
 
-    def encode(self, rows: Iterable[Mapping[str, str | float]]) -> NDArray[np.float32]:
+    def encode(self, rows: Any) -> NDArray[np.float32]:
         """Turn rows in a table's own units into inputs, shape (rows, inputs).
 
         Parameters
         ----------
-        rows : iterable of mapping
-            Column name to value; without an encoding, the features by name.
+        rows : iterable of mapping, or a data frame
+            Column name to value; without an encoding, the features by name. Further columns are
+            left out.
 
         Raises
         ------
         GuardError
             If a column is missing or a value cannot be encoded.
         """
-        table = list(rows) if isinstance(rows, Iterable) else [rows]
+        table = _records(rows)
         if not all(isinstance(row, Mapping) for row in table):
             raise GuardError("rows must be a list of mappings from column name to value")
         if self._encoding is None:
@@ -221,59 +228,67 @@ class Guard:
             raise GuardError(self._domain.refusal(point))
         return self._noised([point], [label])[0] if drawn else label
 
-    def labels(self, X: ArrayLike) -> NDArray[np.int64]:
+    def labels(self, X: Any) -> NDArray[np.int64]:
         """Answer inputs, each as `label` would, or none of them.
 
         Parameters
         ----------
-        X : array_like, shape (n, inputs)
+        X : array_like, shape (n, inputs), or a data frame
+            As the network reads them, or of the columns of the training table.
 
         Raises
         ------
         GuardError
             As of `label`, with the place of the first input that is refused.
         """
-        points = self._domain.points(X)
+        points = self._points(X)
         looks = self._looks(points)
         refused = next((at for at, look in enumerate(looks) if look[0] == REFUSED), None)
         if refused is not None:
             raise GuardError(f"input {refused}: {self._domain.refusal(points[refused])}")
         return self._answered(points, looks)
 
-    def answers(self, X: ArrayLike) -> NDArray[np.int64]:
+    def answers(self, X: Any) -> NDArray[np.int64]:
         """Answer inputs, with -1 for those outside the box that are refused.
 
         Parameters
         ----------
-        X : array_like, shape (n, inputs)
+        X : array_like, shape (n, inputs), or a data frame
+            As the network reads them, or of the columns of the training table.
 
         Raises
         ------
         GuardError
             If one is no input at all, or the memory cannot be used.
         """
-        points = self._domain.points(X)
+        points = self._points(X)
         return self._answered(points, self._looks(points))
 
-    def inspect(self, X: ArrayLike) -> Inspection:
+    def inspect(self, X: Any) -> Inspection:
         """Tell what is known of inputs, with no noise and no memory: not for who asks.
 
         Parameters
         ----------
-        X : array_like, shape (n, inputs)
+        X : array_like, shape (n, inputs), or a data frame
+            As the network reads them, or of the columns of the training table.
         """
-        points = self._domain.points(X)
-        labels, leaks, tiers = [], [], []
+        points = self._points(X)
+        labels, leaks, tiers, outside = [], [], [], []
         for point in points:
             finding = self._test.find(point) if self._domain.contains(point) else None
             labels.append(finding.label if finding else self._test.network_label(point))
             leaks.append(finding is not None and finding.leak)
             tiers.append(0 if finding is None else 3 if finding.leak else finding.tier)
+            family = self.access.instance.family
+            outside.append("" if finding else leaves_box(point, self.box, family.manifest))
         return Inspection(
-            np.asarray(labels, np.int64), np.asarray(leaks, bool), np.asarray(tiers, np.int64)
+            np.asarray(labels, np.int64),
+            np.asarray(leaks, bool),
+            np.asarray(tiers, np.int64),
+            tuple(outside),
         )
 
-    def rehearse(self, X: ArrayLike) -> None:
+    def rehearse(self, X: Any) -> None:
         """Do the most work that answering inputs can be, and give no answer.
 
         Every member is asked about each input, whatever is proved of it, and the memory writes to
@@ -281,14 +296,15 @@ class Guard:
 
         Parameters
         ----------
-        X : array_like, shape (n, inputs)
+        X : array_like, shape (n, inputs), or a data frame
+            As the network reads them, or of the columns of the training table.
 
         Raises
         ------
         GuardError
             If they are no inputs, or the memory cannot be used.
         """
-        for point in self._domain.points(X):
+        for point in self._points(X):
             self._domain.contains(point)
             self._test.ask_all(point)
         self._memory.rehearse()
@@ -311,6 +327,10 @@ class Guard:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _points(self, X: Any) -> NDArray[np.float32]:
+        """Return inputs as the network reads them, shape (n, inputs)."""
+        return self._domain.points(self.encode(X) if is_frame(X) else X)
 
     def _looks(self, points: NDArray[np.float32]) -> list[tuple[int, bool]]:
         self._refuse_if_closed()
@@ -390,3 +410,14 @@ class Guard:
         if self._closed is not None:
             # Were only some inputs refused, it would tell which ones leak.
             raise type(self._closed)(str(self._closed))
+
+
+def _records(rows: Any) -> list[Any]:
+    """Return rows as a list, of a data frame as mappings."""
+    if not is_frame(rows):
+        return list(rows) if isinstance(rows, Iterable) else [rows]
+    try:
+        table = frame_table(rows, "the data frame")
+    except TrainingError as error:
+        raise GuardError(str(error)) from None
+    return [dict(zip(table.header, row, strict=True)) for row in table.rows]

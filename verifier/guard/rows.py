@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TextIO
 
 import numpy as np
@@ -13,8 +14,9 @@ from numpy.typing import NDArray
 from leaveout.errors import GuardError
 from leaveout.names import hint
 from leaveout.verifier.guard.guard import Guard
+from leaveout.verifier.points.given import GivenPoints
 
-__all__ = ["Answer", "answered"]
+__all__ = ["Answer", "answered", "answered_arrays"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Answer:
     Attributes
     ----------
     line : int
-        Of the CSV, from 1.
+        Of the CSV, from 1; of arrays the row, from 0.
     label : int or None
         None where the row lies outside the verified inputs and is refused.
     """
@@ -67,6 +69,22 @@ def answered(guard: Guard, stream: TextIO, source: str, batch: int) -> Iterator[
             yield from _batch(guard, waiting, source)
             waiting = []
     yield from _batch(guard, waiting, source)
+
+
+def answered_arrays(guard: Guard, path: Path, batch: int) -> Iterator[Answer]:
+    """Answer the rows of an NPZ, ``X_test`` or ``X``, as the network reads them.
+
+    Raises
+    ------
+    LeaveoutError
+        If it holds no such rows; none was answered then.
+    """
+    given = GivenPoints.open(str(path), option="")
+    instance = guard.access.instance
+    x = given.points(instance.family.manifest, guard.inputs, instance.network.source)
+    for start in range(0, len(x), batch):
+        for at, label in enumerate(guard.answers(x[start : start + batch]).tolist(), start):
+            yield Answer(at, None if label < 0 else label)
 
 
 def _batch(guard: Guard, rows: list[_Row], source: str) -> Iterator[Answer]:

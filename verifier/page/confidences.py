@@ -8,24 +8,21 @@ from pathlib import Path
 
 import numpy as np
 
-from leaveout.encoders import Box, Choices
 from leaveout.errors import LeaveoutError
-from leaveout.models import Family, Network, confidence
-from leaveout.models.train.encoding import encoding_of
+from leaveout.models import Family, Network
 from leaveout.specs import expand
 from leaveout.specs.text.parse import parse, read
 from leaveout.specs.typing.params import Value, params, shown
 from leaveout.verifier.page.errors import PageError
 from leaveout.verifier.page.model import Confidences, Run
-from leaveout.verifier.page.points import PointsFile
+from leaveout.verifier.points.answers import answers_of, as_box
+from leaveout.verifier.points.given import DataError, GivenPoints
 from leaveout.verifier.points.leak_statements import IdpStatement, recognise
+from leaveout.verifier.points.names import label_name
 from leaveout.verifier.read_spec import Reading, read_spec
 from leaveout.verifier.report import BoxRecord, Result
 
 __all__ = ["confidences"]
-
-_CHUNK = 4096
-"""Points evaluated at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +36,7 @@ class _Question:
 
 
 def confidences(
-    runs: Sequence[Run], file: PointsFile
+    runs: Sequence[Run], given: GivenPoints
 ) -> tuple[tuple[Confidences, ...], tuple[str, ...]]:
     """Return how confidently networks answer points, one a label that a bound is known of.
 
@@ -48,7 +45,7 @@ def confidences(
     Parameters
     ----------
     runs : sequence of Run
-    file : PointsFile
+    given : GivenPoints
 
     Returns
     -------
@@ -62,18 +59,18 @@ def confidences(
         If no result bounds leaks, or of none the network can be read and takes these points.
     """
     found: list[Confidences] = []
-    refused: list[PageError] = []
+    refused: list[LeaveoutError] = []
     for run in runs:
         try:
             for question, results in _questions(run):
-                found += _answered(question, results, file)
-        except PageError as error:
+                found += _answered(question, results, given)
+        except (PageError, DataError) as error:
             refused.append(error)
     if not found and refused:
         raise refused[0]
     if not found:
         raise PageError(
-            f"--data {file.path}: none of the results bounds the confidence of leaks of a family, "
+            f"{given.place}: none of the results bounds the confidence of leaks of a family, "
             "so there is nothing to hold points against"
         )
     return tuple(found), tuple(str(error).removeprefix("--data").strip(": ") for error in refused)
@@ -140,55 +137,35 @@ def _unknown(run: Run, why: str) -> PageError:
 
 
 def _answered(
-    question: _Question, results: list[Result], file: PointsFile
+    question: _Question, results: list[Result], given: GivenPoints
 ) -> Iterable[Confidences]:
     """Yield the answers of one network, one a label that a bound is known of."""
     network, manifest = question.network, question.family.manifest
-    names = manifest.data.labels if manifest.data is not None else ()
-    points = file.points(encoding_of(manifest), names, network.source)
-    if points.x.shape[1] != network.inputs:
-        raise PageError(
-            f"--data {file.path}: a point has {points.x.shape[1]} features, {network.source} "
-            f"reads {network.inputs}"
-        )
-    runner = network.runner()
-    scores = np.concatenate(
-        [
-            runner.scores(points.x[start : start + _CHUNK]).astype(np.float64)
-            for start in range(0, len(points.x), _CHUNK)
-        ]
-    )
-    answers = scores.argmax(axis=1)
-    inside = _box(question.box).contains(points.x.astype(np.float64))
+    x = given.points(manifest, network.inputs, network.source)
+    y = given.labels(manifest)
+    found = answers_of(network, x)
+    inside = as_box(question.box).contains(x.astype(np.float64))
     for label in range(network.labels):
         known = [each for each in results if each.label in (None, label)]
         if not known:
             continue
         best = min(known, key=_upper)
-        own = answers == label
+        own = found.labels == label
         yield Confidences(
             run=question.run,
             network=Path(network.source).name,
             label=label,
-            name=names[label] if label < len(names) and names[label] != str(label) else "",
+            name=label_name(manifest.data, label),
             statement=best.name,
             upper=_upper(best),
             box=question.box,
-            points=len(points.x),
-            values=confidence(scores[own], label),
+            points=len(x),
+            values=found.confidences[own],
             inside=inside[own],
-            right=None if points.y is None else points.y[own] == label,
+            right=None if y is None else y[own] == label,
         )
 
 
 def _upper(result: Result) -> float:
     assert result.upper is not None
     return result.upper
-
-
-def _box(record: BoxRecord) -> Box:
-    choices = tuple(
-        Choices(np.asarray(each.columns, np.int64), np.asarray(each.values, np.float64))
-        for each in record.choices
-    )
-    return Box(np.asarray(record.lower), np.asarray(record.upper), choices)

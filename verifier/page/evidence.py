@@ -10,6 +10,7 @@ from leaveout.verifier.page.facts import facts
 from leaveout.verifier.page.markup import Child, Html, folded, joined, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.tables import Column, table
+from leaveout.verifier.points.names import row_name
 from leaveout.verifier.report import BoxRecord, CellRecord, ExampleRecord, Result, WitnessRecord
 
 __all__ = ["evidence"]
@@ -39,13 +40,15 @@ def _sentence(text: str) -> Html | None:
 
 def _witness(witness: WitnessRecord, box: BoxRecord) -> Html:
     rows: list[list[Child]] = [
-        [str(label), feature_text(own), feature_text(other)]
+        [_label(witness, label), feature_text(own), feature_text(other)]
         for label, (own, other) in enumerate(
             zip(witness.scores, witness.member_scores, strict=False)
         )
     ]
-    rows.append(["answer", f"label {witness.label}", f"label {witness.member_label}"])
-    member = f"member {witness.member} (lacks row {witness.removed})"
+    answers = (_label(witness, each) for each in (witness.label, witness.member_label))
+    rows.append(["answer", *(f"label {each}" for each in answers)])
+    removed = row_name(witness.removed, witness.removed_id)
+    member = f"member {witness.member} (lacks {removed})"
     member = "the other network" if witness.other else member
     scores = table(
         f"Scores at x of the network and of {'the other' if witness.other else 'the member'}",
@@ -58,6 +61,19 @@ def _witness(witness: WitnessRecord, box: BoxRecord) -> Html:
     if own is not None:
         read = folded("x as the network reads it", read)
     return joined(_sentence(witness.words), scores, own, read)
+
+
+def _features(example: ExampleRecord) -> dict[int, str]:
+    """Return the names of features, where all points have as many."""
+    names = example.features
+    fit = all(len(point) == len(names) for point in example.points.values())
+    return dict(enumerate(names)) if fit else {}
+
+
+def _label(found: WitnessRecord | ExampleRecord, label: int) -> str:
+    names = found.label_names
+    named = 0 <= label < len(names) and names[label] != str(label)
+    return f"{label} ({names[label]})" if named else str(label)
 
 
 def _names(witness: WitnessRecord) -> dict[int, str]:
@@ -74,7 +90,8 @@ def _units(witness: WitnessRecord) -> Html | None:
         [cell.name, _value(cell), _read(cell, witness.x)] for cell in known[:_MOST]
     ]
     title = "x in the units of the data"
-    title += "" if witness.other else f"; the member lacks row {witness.removed}"
+    if not witness.other:
+        title += f"; the member lacks {row_name(witness.removed, witness.removed_id)}"
     columns = [Column("Column"), Column("Value", number=True)]
     columns.append(Column("As the network reads it", number=True))
     shown = table(title, columns, rows, seen=len(known) <= _OPEN)
@@ -84,7 +101,7 @@ def _units(witness: WitnessRecord) -> Html | None:
 def _value(cell: CellRecord) -> str:
     if cell.value is None:
         return "–"
-    text = cell_text(cell.value)
+    text = cell_text(cell.value) + (f" {cell.unit}" if cell.unit else "")
     unknown = cell.nearest is None and isinstance(cell.value, str)
     return f"nearest to {text}" if cell.nearest or unknown else text
 
@@ -95,12 +112,15 @@ def _read(cell: CellRecord, x: tuple[float, ...]) -> str:
 
 def _example(example: ExampleRecord, box: BoxRecord) -> Html:
     names = [f"{name}: member {at}" for name, at in example.members.items()]
-    names += [f"{name} lacks row {row}" for name, row in example.removed.items()]
+    names += [
+        f"{name} lacks {row_name(row, example.removed_ids.get(name, ''))}"
+        for name, row in example.removed.items()
+    ]
     return joined(
         _sentence(example.words),
         tag("p", "; ".join(names), ".") if names else None,
         _scores(example),
-        _points(example.points, box) if example.points else None,
+        _points(example.points, box, _features(example)) if example.points else None,
         facts(example.facts),
     )
 
@@ -111,7 +131,7 @@ def _scores(example: ExampleRecord) -> Html | None:
     labels = max(len(scores) for scores in example.scores.values())
     rows: list[list[Child]] = [
         [
-            str(label),
+            _label(example, label),
             *(
                 feature_text(scores[label]) if label < len(scores) else "–"
                 for scores in example.scores.values()
@@ -120,7 +140,8 @@ def _scores(example: ExampleRecord) -> Html | None:
         for label in range(min(labels, _MOST))
     ]
     answers = [example.labels.get(name) for name in example.scores]
-    rows.append(["answer", *("–" if each is None else f"label {each}" for each in answers)])
+    told = ("–" if each is None else f"label {_label(example, each)}" for each in answers)
+    rows.append(["answer", *told])
     columns = [Column("Label"), *(Column(name, number=True) for name in example.scores)]
     return table("Scores", columns, rows, seen=True)
 

@@ -199,7 +199,7 @@ class Page:
 def label(result: Result) -> str:
     """Return what label a result is of; a dash where it is not about inputs at all."""
     if result.label is not None:
-        return str(result.label)
+        return result.label_text
     return "all" if result.box.lower else MISSING
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from msgspec import structs
@@ -18,11 +18,13 @@ from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.groups import Group
 from leaveout.bab.native.search import search_question
+from leaveout.models import Manifest
 from leaveout.specs import Guarantee
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.points.job import Asked, FormulaJob
+from leaveout.verifier.points.names import label_name, row_id, row_name
 from leaveout.verifier.points.proofs import CertificateTarget
-from leaveout.verifier.points.sentences import box_record, groups_record
+from leaveout.verifier.points.sentences import box_record, groups_record, point_words
 from leaveout.verifier.points.solved import Solved
 from leaveout.verifier.points.trace import Trace
 from leaveout.verifier.report import ExampleRecord, GroupsRecord, Result, TraceRecord
@@ -31,6 +33,11 @@ from leaveout.verifier.time_sharing import Clock, in_turn
 __all__ = ["decide_formula", "make_claims"]
 
 StatementProgress = Callable[[str, Progress], None]
+
+_NO_IDS: Mapping[str, str] = {}
+
+_SHOWN = 12
+"""Features and scores of a sentence."""
 
 _SAME = 1e-9
 """Bounds so close are equal, also where both are about 0."""
@@ -254,10 +261,49 @@ class _Decision:
             known.append((name, found.member, int(family.removed[found.member])))
         members = {name: index for name, index, _ in known}
         removed = {name: row for name, _, row in known}
+        manifests = dict(asked.manifests)
+        ids = {name: row_id(manifests[name].data, row) for name, row in removed.items()}
+        said = _Named.of(list(manifests.values()))
         return ExampleRecord(
             points=points, scores=scores, labels=labels, members=members, removed=removed,
-            words=_words(points, scores, labels, removed),
+            words=_words(points, scores, labels, removed, ids, said),
+            removed_ids={name: each for name, each in ids.items() if each},
+            features=said.features, label_names=said.labels,
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Named:
+    """Names of columns and labels, of a statement about networks trained on one data set."""
+
+    manifest: Manifest | None
+
+    @staticmethod
+    def of(manifests: list[Manifest]) -> _Named:
+        # Of several families a name could mean another thing in each.
+        return _Named(manifests[0] if len({id(each) for each in manifests}) == 1 else None)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        facts = self.manifest.data if self.manifest is not None else None
+        return facts.features if facts is not None else ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        facts = self.manifest.data if self.manifest is not None else None
+        return facts.labels if facts is not None else ()
+
+    def label(self, label: int, labels: int) -> str:
+        """Return a label of a network that has so many."""
+        known = self.manifest is not None and len(self.labels) == labels
+        name = label_name(self.manifest.data, label) if self.manifest and known else ""
+        return f"{label} ({name})" if name else str(label)
+
+    def point(self, values: tuple[float, ...], digits: int) -> str:
+        """Return a point in the units of the data where they are known."""
+        if self.manifest is None or len(self.features) != len(values):
+            return _row(values, digits)
+        return point_words(self.manifest, np.asarray(values, np.float32))
 
 
 def _unsearched(upper: float, *, closed: bool) -> SearchResult[Found]:
@@ -289,23 +335,27 @@ def _words(
     scores: dict[str, tuple[float, ...]],
     labels: dict[str, int],
     removed: dict[str, int],
+    ids: Mapping[str, str] = _NO_IDS,
+    named: _Named = _Named(None),
 ) -> str:
     at = _digits([*points.values()])
-    where = "; ".join(f"{name} = {_row(values, at)}" for name, values in points.items())
+    where = "; ".join(f"{name} = {named.point(values, at)}" for name, values in points.items())
     # As many digits as tell the label that wins from the others.
     at = max((_digits([(v,) for v in row]) for row in scores.values()), default=4)
     at = max(at, _digits([*scores.values()]))
     gives = ", ".join(
-        f"{name} answers {labels[name]} with scores {_row(values, at)}"
+        f"{name} answers {named.label(labels[name], len(values))} with scores {_row(values, at)}"
         for name, values in scores.items()
     )
-    without = "".join(f" ({name} lacks row {row})" for name, row in removed.items())
+    without = "".join(
+        f" ({name} lacks {row_name(row, ids.get(name, ''))})" for name, row in removed.items()
+    )
     return f"where {where}: {gives}{without}" if gives else f"where {where}"
 
 
 def _row(values: tuple[float, ...], digits: int) -> str:
-    shown = ", ".join(f"{value:.{digits}g}" for value in values[:12])
-    return f"({shown}{', ...' if len(values) > 12 else ''})"
+    shown = ", ".join(f"{value:.{digits}g}" for value in values[:_SHOWN])
+    return f"({shown}{', ...' if len(values) > _SHOWN else ''})"
 
 
 def _digits(rows: list[tuple[float, ...]]) -> int:

@@ -26,6 +26,7 @@ from leaveout.specs import Find
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.points.leak_statements import IdpStatement
+from leaveout.verifier.points.names import label_name
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.points.sentences import (
     box_record,
@@ -367,9 +368,15 @@ class Decider:
             reason=reasons[0] if reasons else None,
             box=box_record(job.instance.box),
             members=len(job.instance.family),
+            label_name=_label_name(job, found),
             traces=tuple(self._traces[each] for each in found if each in self._traces),
             groups=tuple(self._groups[each] for each in found if each in self._groups),
         )
+
+
+def _label_name(job: Job, found: list[EngineResult]) -> str:
+    facts = job.instance.family.manifest.data
+    return label_name(facts, found[0].label) if len(found) == 1 else ""
 
 
 def _asked(statement: IdpStatement) -> str:

@@ -14,7 +14,7 @@ from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Condition, Form, Query
 from leaveout.encoders.query import Case as QueryCase
 from leaveout.errors import LeaveoutError
-from leaveout.models import Family, Members, Network
+from leaveout.models import Family, Manifest, Members, Network
 from leaveout.models.replay import with_parameters
 from leaveout.specs import Binder, Call, Expression, Find, ForAll, Guarantee, Name, Node
 from leaveout.specs.text.tree import children
@@ -48,6 +48,8 @@ class Asked:
         Name and family of those that the query asks about at once.
     sources : tuple of Source
         Of each application of the query.
+    manifests : tuple of (str, Manifest)
+        Name of each member or family, and what is known of the data it was trained on.
     """
 
     query: Query
@@ -56,6 +58,7 @@ class Asked:
     members: tuple[tuple[str, int, int], ...] = ()
     shared: tuple[tuple[str, Family], ...] = ()
     sources: tuple[Source, ...] = ()
+    manifests: tuple[tuple[str, Manifest], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -185,6 +188,7 @@ class _Loader:
         whole = self._asked(boxes, {name: of.any for name, of in families.items()}, label)
         if not families:
             return [whole]
+        manifests = tuple((name, of.family.manifest) for name, of in families.items())
         applied = [source.family is not None for source in whole.sources]
         if len(families) == 1 and sum(applied) == 1:
             ((name, of),) = families.items()
@@ -194,13 +198,14 @@ class _Loader:
             )
             members = (Members(of.network.graph, of.family),)
             query = replace(whole.query, applications=applications, families=members)
-            return [replace(whole, query=query, shared=((name, of.family),))]
+            return [replace(whole, query=query, shared=((name, of.family),), manifests=manifests)]
         found = []
         for chosen in itertools.product(*(range(len(of.family)) for of in families.values())):
             picked = list(zip(families, families.values(), chosen, strict=True))
             networks = {name: of.member(index) for name, of, index in picked}
             own = tuple((name, index, int(of.family.removed[index])) for name, of, index in picked)
-            found.append(replace(self._asked(boxes, networks, label), members=own))
+            asked = self._asked(boxes, networks, label)
+            found.append(replace(asked, members=own, manifests=manifests))
         return found
 
     @property

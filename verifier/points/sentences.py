@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from leaveout.bab import Instance, Witness
 from leaveout.bab.native.groups import Group
 from leaveout.encoders import Box, Choices
-from leaveout.models import DataFacts, Family, Manifest
+from leaveout.models import Family, Manifest
 from leaveout.models.train.encoding import (
     Encoding,
     cell_text,
@@ -21,6 +21,7 @@ from leaveout.models.train.encoding import (
     records_of,
 )
 from leaveout.models.train.job import OWN
+from leaveout.verifier.points.names import is_plain, label_name, labelled, row_id, row_name, unit_of
 from leaveout.verifier.report import (
     BoxRecord,
     CellRecord,
@@ -36,6 +37,7 @@ __all__ = [
     "counted_rows",
     "groups_record",
     "outside_box",
+    "point_words",
     "record",
     "without_member",
 ]
@@ -62,6 +64,7 @@ def box_record(box: Box) -> BoxRecord:
 def record(instance: Instance, witness: Witness, pair: bool) -> WitnessRecord:
     """Return a witness as the report keeps it; ``pair`` if the member is another network."""
     answer = int(np.argmax(witness.member_scores))
+    facts = instance.family.manifest.data
     return WitnessRecord(
         x=tuple(float(v) for v in witness.x),
         member=witness.member,
@@ -74,6 +77,8 @@ def record(instance: Instance, witness: Witness, pair: bool) -> WitnessRecord:
         words=_sentence(instance, witness, answer, pair),
         cells=cells_of(instance.family.manifest, witness.x),
         other=pair,
+        removed_id="" if pair else row_id(facts, witness.removed),
+        label_names=facts.labels if facts is not None else (),
     )
 
 
@@ -90,7 +95,7 @@ def cells_of(manifest: Manifest, x: NDArray[np.float32]) -> tuple[CellRecord, ..
     tuple of CellRecord
         Empty where the training data gave no names.
     """
-    encoding = encoding_of(manifest)
+    encoding, facts = encoding_of(manifest), manifest.data
     if encoding is not None:
         values, wrong = nearest_record(encoding, x)
         cells, first = [], 0
@@ -98,13 +103,18 @@ def cells_of(manifest: Manifest, x: NDArray[np.float32]) -> tuple[CellRecord, ..
             last = first + len(column.features)
             at = tuple(range(first, last))
             name = column.name
-            cells.append(CellRecord(name=name, at=at, value=values[name], nearest=name in wrong))
+            unit = unit_of(facts, name)
+            cells.append(
+                CellRecord(name=name, at=at, value=values[name], nearest=name in wrong, unit=unit)
+            )
             first = last
         return tuple(cells)
-    facts = manifest.data
     if facts is None or len(facts.features) != len(x):
         return ()
-    return tuple(CellRecord(name=name, at=(at,)) for at, name in enumerate(facts.features))
+    return tuple(
+        CellRecord(name=name, at=(at,), unit=unit_of(facts, name))
+        for at, name in enumerate(facts.features)
+    )
 
 
 def groups_record(
@@ -128,6 +138,12 @@ def groups_record(
         Of `GroupsRecord`.
     """
     removed, sign = family.removed, -1.0 if about == "greatest" else 1.0
+    facts = family.manifest.data
+
+    def listed(group: Group) -> list[int]:
+        rows: list[int] = np.sort(removed[group.members])[:_ROWS].tolist()
+        return rows
+
     # Of groups without any counter-example; a higher bound holds as well.
     finite = [each.upper for each in groups if math.isfinite(each.upper)]
     least = min(finite, default=math.inf)
@@ -141,8 +157,9 @@ def groups_record(
                 parent=each.parent,
                 members=len(each.members),
                 upper=sign * max(each.upper, least) + 0.0,
-                rows=tuple(np.sort(removed[each.members])[:_ROWS].tolist()),
+                rows=tuple(listed(each)),
                 leak=worst in each.members,
+                ids=tuple(filter(None, (row_id(facts, row) for row in listed(each)))),
             )
             for each in groups
         ),
@@ -151,19 +168,20 @@ def groups_record(
 
 def _sentence(instance: Instance, witness: Witness, answer: int, pair: bool) -> str:
     facts = instance.family.manifest.data
-    own, other = _label(facts, witness.label), _label(facts, answer)
-    without = "in the other network" if pair else f"without row {witness.removed}"
+    own, other = (labelled(each, label_name(facts, each)) for each in (witness.label, answer))
+    row = row_name(witness.removed, row_id(facts, witness.removed))
+    without = "in the other network" if pair else f"without {row}"
     if answer == witness.label:
         change = f"is a tie, no longer {own}"
     else:
         change = f"flips from {own} to {other}"
     return (
         f"{without} the answer at x {change}, confidence {witness.confidence:.4g}, "
-        f"where x is {_point(instance.family.manifest, witness.x)}"
+        f"where x is {point_words(instance.family.manifest, witness.x)}"
     )
 
 
-def _point(manifest: Manifest, x: NDArray[np.float32]) -> str:
+def point_words(manifest: Manifest, x: NDArray[np.float32]) -> str:
     """Show x in the data's own units where they are known, by number otherwise.
 
     Where no record can be x, what is shown is the nearest record, and is said to be.
@@ -172,7 +190,7 @@ def _point(manifest: Manifest, x: NDArray[np.float32]) -> str:
     parts = []
     for cell in cells:
         value = feature_text(x[cell.at[0]]) if cell.value is None else cell_text(cell.value)
-        parts.append(f"{cell.name} = {value}")
+        parts.append(f"{cell.name} = {value}{f' {cell.unit}' if cell.unit else ''}")
     if not parts:
         parts = [feature_text(v) for v in x]
     shown = f"({_listed(parts, _SHOWN)})"
@@ -189,18 +207,15 @@ def _listed(parts: list[str], most: int) -> str:
     return f"{', '.join(parts[:most])}{more}"
 
 
-def _label(facts: DataFacts | None, label: int) -> str:
-    if facts is not None and label < len(facts.labels) and facts.labels[label] != str(label):
-        return f"{facts.labels[label]!r}"
-    return f"label {label}"
-
-
 def counted_rows(family: Family) -> str | None:
-    """Say where in the table a row is; None where the training data was none."""
-    if encoding_of(family.manifest) is None:
+    """Say where in the table a row is; None where there was no table, or rows have names."""
+    facts, encoding = family.manifest.data, encoding_of(family.manifest)
+    if encoding is None or (facts is not None and facts.ids):
         return None
     if family.manifest.recipe.get("network") == OWN:
         return "rows count from 0, in the order of the data that was trained on"
+    if is_plain(encoding):
+        return "rows count from 0"
     return "rows count from 0 below the header: row k is line k + 2 of a table without blank lines"
 
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from leaveout.verifier.page.markup import Html
 from leaveout.verifier.page.model import Page
+from leaveout.verifier.page.sections.answers import answers
 from leaveout.verifier.page.sections.bounds_over_time import courses
 from leaveout.verifier.page.sections.confidences import histograms
 from leaveout.verifier.page.sections.curves import curves
@@ -42,6 +43,7 @@ class Section:
 
 SECTIONS = (
     Section("glance", "At a glance", glance),
+    Section("answers", "What your answers owe", answers),
     Section("confidences", "Your points against the bounds", histograms),
     Section("curves", "Curves", curves),
     Section("statements", "Statement by statement", statements),

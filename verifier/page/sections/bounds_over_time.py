@@ -7,7 +7,7 @@ from leaveout.verifier.page.markup import Html, code, folded, joined, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.plot import Axis, framed, key, linear, logarithmic, plot, staircase
 from leaveout.verifier.page.tables import Column, table
-from leaveout.verifier.report import TraceRecord
+from leaveout.verifier.report import Result, TraceRecord
 
 __all__ = ["course", "courses"]
 
@@ -22,7 +22,7 @@ _HIGH = 5.0
 def courses(page: Page) -> Html | None:
     """Return a chart a search, None where no search left its course."""
     found = [
-        _chart(_named(statement.name, trace, run.name if page.several else ""), trace)
+        _chart(_named(result, trace, run.name if page.several else ""), trace)
         for run in page.runs
         for statement in run.statements
         for result in statement.results
@@ -37,10 +37,10 @@ def courses(page: Page) -> Html | None:
     return joined(tag("p", said), tag("div", found, class_="plots"))
 
 
-def _named(name: str, trace: TraceRecord, file: str) -> Html:
+def _named(result: Result, trace: TraceRecord, file: str) -> Html:
     where = f" ({file})" if file else ""
-    label = "" if trace.label is None else f", label {trace.label}"
-    return joined(code(name), f"{label}{where}")
+    label = "" if trace.label is None else f", label {result.called(trace.label)}"
+    return joined(code(result.name), f"{label}{where}")
 
 
 def course(trace: TraceRecord) -> Html:

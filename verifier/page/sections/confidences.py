@@ -22,6 +22,7 @@ from leaveout.verifier.page.plot import (
     upright,
 )
 from leaveout.verifier.page.tables import Column, table
+from leaveout.verifier.points.answers import owe_nothing
 
 __all__ = ["histogram", "histograms"]
 
@@ -91,7 +92,7 @@ def _name(page: Page, each: Confidences) -> str:
 
 def _parts(each: Confidences) -> tuple[int, int, int]:
     """Return how many points lie above the bound, at or below it, and outside the inputs."""
-    above = int(np.count_nonzero(each.inside & (each.values > each.upper)))
+    above = int(np.count_nonzero(owe_nothing(each.values, each.inside, each.upper)))
     inside = int(np.count_nonzero(each.inside))
     return above, inside - above, len(each.values) - inside
 

@@ -8,7 +8,7 @@ from typing import Final
 from leaveout.verifier.amounts import bound, counted
 from leaveout.verifier.page.markup import Html, code, joined, tag
 from leaveout.verifier.page.model import Page
-from leaveout.verifier.report import GroupRecord, GroupsRecord
+from leaveout.verifier.report import GroupRecord, GroupsRecord, Result
 
 __all__ = ["groups"]
 
@@ -19,7 +19,7 @@ _FEW = 6
 def groups(page: Page) -> Html | None:
     """Return a tree a search, None where no search left one."""
     found = [
-        _tree(joined(code(statement.name), _label(tree), where), tree)
+        _tree(joined(code(statement.name), _label(result, tree), where), tree)
         for run in page.runs
         for where in [f" ({run.name})" if page.several else ""]
         for statement in run.statements
@@ -37,8 +37,8 @@ def groups(page: Page) -> Html | None:
     return joined(tag("p", said), tag("div", found, class_="plots"))
 
 
-def _label(tree: GroupsRecord) -> str:
-    return "" if tree.label is None else f", label {tree.label}"
+def _label(result: Result, tree: GroupsRecord) -> str:
+    return "" if tree.label is None else f", label {result.called(tree.label)}"
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,8 @@ def _summary(scale: _Scale) -> str:
     rest = max((scale.badness(group) for group in leaves if not scale.reaches(group)), default=None)
     if rest is None or many == whole:
         return f"Any of {counted(whole, 'member')} may {may} {scale.told(scale.most)}."
-    rows = sorted(row for group in high for row in group.rows)
-    named = f" ({_rows(tuple(rows))})" if len(rows) == many and many <= _FEW else ""
+    rows = sorted(row for group in high for row in _named(group))
+    named = f" ({_rows(rows)})" if len(rows) == many and many <= _FEW else ""
     return (
         f"{counted(many, 'member')} of {whole:,}{named} may {may} "
         f"{scale.told(scale.most)}, no other one {beyond} {scale.told(rest)}."
@@ -140,7 +140,7 @@ def _group(group: GroupRecord, scale: _Scale, leaf: bool) -> Html:
     told = counted(group.members, "member")
     listed = leaf and len(group.rows) == group.members <= _FEW
     if listed:
-        told = _rows(group.rows)
+        told = _rows(_named(group))
     least = scale.tree.about == "greatest"
     said = "worst leak" if scale.tree.about == "leaks" else "worst found"
     worst = tag("span", said, class_="mark") if group.leak and leaf else None
@@ -155,5 +155,12 @@ def _group(group: GroupRecord, scale: _Scale, leaf: bool) -> Html:
     )
 
 
-def _rows(rows: tuple[int, ...]) -> str:
-    return f"row{'s' * (len(rows) != 1)} {', '.join(map(str, rows))}"
+def _named(group: GroupRecord) -> list[tuple[int, str]]:
+    """Return the rows that are listed, each with its name, empty where it has none."""
+    names = group.ids if len(group.ids) == len(group.rows) else ("",) * len(group.rows)
+    return list(zip(group.rows, names, strict=True))
+
+
+def _rows(rows: list[tuple[int, str]]) -> str:
+    told = ", ".join(f"{row} ({name})" if name else str(row) for row, name in rows)
+    return f"row{'s' * (len(rows) != 1)} {told}"

@@ -86,7 +86,7 @@ def _params(run: Run, written: Written) -> list[str]:
 def _result(page: Page, statement: Statement, result: Result, several: bool) -> Html:
     head: Child = None
     if several:
-        which = "All labels" if result.label is None else f"Label {result.label}"
+        which = "All labels" if result.label is None else f"Label {result.label_text}"
         head = tag("h4", verdict(result.verdict), which)
     found = _found(statement, result)
     reason = None
@@ -96,8 +96,12 @@ def _result(page: Page, statement: Statement, result: Result, several: bool) -> 
         reason = tag(
             "p", tag("strong", f"Why it is unknown ({kind}): "), f"{why}.", class_="reason"
         )
+    advice = [
+        tag("p", tag("strong", "To know more: "), f"{each}.", class_="reason")
+        for each in result.advice
+    ]
     shown = evidence(page, result), computed(result, page.functions)
-    body = joined(head, tag("p", found, class_="found"), reason, *shown)
+    body = joined(head, tag("p", found, class_="found"), reason, advice, *shown)
     return tag("div", body, class_="result")
 
 

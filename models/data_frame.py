@@ -1,0 +1,67 @@
+"""Data frames, of pandas or any library whose columns have names, as tables."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leaveout.errors import TrainingError
+from leaveout.models.table import Table
+
+__all__ = ["frame_table", "is_frame"]
+
+
+def is_frame(given: object) -> bool:
+    """Whether what a program holds has columns with names."""
+    return hasattr(given, "columns") and hasattr(given, "__getitem__")
+
+
+def frame_table(frame: Any, source: str) -> Table:
+    """Return a data frame as a table, every cell a text from which the same value is read.
+
+    Parameters
+    ----------
+    frame : data frame
+        Of pandas, polars or others: ``frame.columns``, and ``frame[column]`` to iterate over.
+    source : str
+        What messages call it.
+
+    Raises
+    ------
+    TrainingError
+        If names of columns are missing or not distinct.
+    """
+    names = list(frame.columns)
+    header = [str(name).strip() for name in names]
+    for place, name in enumerate(header):
+        if name in header[:place]:
+            raise TrainingError(f"{source}: two columns are named {name!r}; rename one")
+        if not name:
+            raise TrainingError(f"{source}: column {place} has no name; give it one")
+    columns = [[_cell(value) for value in _values(frame[name])] for name in names]
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    return Table(Path(source), header, rows, list(range(len(rows))), "row")
+
+
+def _values(column: Any) -> list[Any]:
+    return list(column.to_list() if hasattr(column, "to_list") else column)
+
+
+def _cell(value: Any) -> str:
+    if value is None or str(value) in {"<NA>", "NaT"}:
+        return ""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value))
+    if isinstance(value, numbers.Integral):
+        return str(int(value))
+    if isinstance(value, numbers.Real):
+        # A missing number, as pandas has it.
+        return "" if math.isnan(value) else repr(float(value))
+    # Such as a date, in a column that nothing may read.
+    return str(value)

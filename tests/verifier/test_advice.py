@@ -1,0 +1,142 @@
+"""What may help where a result is unknown: it is true of the case; of others nothing is said."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import leaveout
+from leaveout.bab import make_instance
+from leaveout.encoders import Box, Choices
+from leaveout.models import load_family, load_network
+from leaveout.verifier.page import Page, document, load
+from leaveout.verifier.points.advice import Case, advice
+from leaveout.verifier.report import BoxRecord, Result, TraceRecord, write_json
+
+from support.clinic import write_clinic
+
+
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("clinic")
+    write_clinic(folder)
+    network = load_network(folder / "full.onnx")
+    return network, load_family(folder / "family.npz", network)
+
+
+def box(low=0.0, high=1.0, choices=()):
+    return Box(np.full(4, low), np.full(4, high), choices)
+
+
+def unknown(*traces, **given):
+    usual = {
+        "name": "bound",
+        "kind": "find",
+        "verdict": "unknown",
+        "lower": 0.0,
+        "upper": 1.0,
+        "label": 0,
+        "witness": None,
+        "seconds": 8.0,
+        "engine": "native",
+        "solver": None,
+        "reason": "time: 8 s are over",
+        "box": BoxRecord(lower=(), upper=()),
+        "members": 5,
+        "traces": traces,
+    }
+    return Result(**(usual | given))
+
+
+def trace(*moments):
+    seconds, lower, upper = zip(*moments, strict=True)
+    return TraceRecord(label=0, seconds=seconds, lower=lower, upper=upper)
+
+
+def said(result, case):
+    return "\n".join(advice(result, case))
+
+
+def test_of_what_is_known_nothing_is_said(clinic):
+    _, family = clinic
+    for verdict in ("proved", "refuted"):
+        assert advice(unknown(verdict=verdict), Case(box(), family.manifest)) == ()
+
+
+def test_a_bare_box_over_one_hot_columns_is_named(clinic):
+    _, family = clinic
+    bare = said(unknown(), Case(box(), family.manifest))
+    assert "column 'ward' takes one category in each record" in bare
+    assert "one_hot(X, at = [1, 2, 3])" in bare
+    assert "column 'age' takes whole numbers in the training data" in bare
+    ward = Choices(np.array([1, 2, 3]), np.eye(3))
+    age = Choices(np.array([0]), np.linspace(0, 1, 61).astype(np.float32)[:, None].astype(float))
+    listed = said(unknown(), Case(box(choices=(ward,)), family.manifest))
+    assert "one_hot" not in listed and "integers" in listed
+    assert "integers" not in said(unknown(), Case(box(choices=(ward, age)), family.manifest))
+    assert "one_hot" not in said(unknown(), Case(box(), None))
+
+
+def test_what_one_hot_advice_says_makes_the_set_smaller(tmp_path):
+    (bare, listed) = (
+        leaveout.verify(write_clinic(tmp_path, box=each, spread=0.3), time=60)["bound"]
+        for each in ("box(0, 1)", "one_hot(box(0, 1), at = [1, 2, 3])")
+    )
+    for wide, narrow in zip(bare, listed, strict=True):
+        assert narrow.lower <= wide.upper
+
+
+def test_a_box_wider_than_the_data_is_named_by_its_columns(clinic):
+    _, family = clinic
+    ward = Choices(np.array([1, 2, 3]), np.eye(3))
+    wide = Box(np.array([-1.0, 0, 0, 0]), np.array([2.0, 1, 1, 1]), (ward,))
+    assert "is wider than the training data in age:" in said(unknown(), Case(wide, family.manifest))
+    own = Case(box(choices=(ward,)), family.manifest)
+    assert "wider than" not in said(unknown(), own)
+
+
+@pytest.mark.parametrize(
+    ("moments", "words"),
+    [
+        ([(0, 0.0, 4.0), (4, 0.5, 2.5), (8, 0.5, 1.5)], "in the last 4 s .* from 2 to 1 apart"),
+        ([(0, 0.0, 4.0), (3, 0.5, 2.5), (8, 0.5, 2.5)], "in the last 5 s .* neither bound moved"),
+        ([(1, 0.0, 4.0), (8, 0.5, 2.5)], "in the last 7 s .* from 4 to 2 apart"),
+    ],
+)
+def test_of_time_what_the_second_half_of_the_search_did_is_said(moments, words):
+    assert re.search(words, said(unknown(trace(*moments)), Case(box())))
+
+
+def test_of_other_reasons_nothing_is_said_of_time():
+    assert "--time" not in said(unknown(reason="numerical: close"), Case(box()))
+    assert "had no time" in said(unknown(), Case(box()))
+    assert "drop --engine" in said(unknown(engine="lucid"), Case(box()))
+
+
+def test_neurons_without_a_phase_are_counted(clinic):
+    network, family = clinic
+    instance = make_instance(network, family, box())
+    found = said(unknown(), Case(box(), family.manifest, instance))
+    rng = np.random.default_rng(0)
+    layer = network.stack.layers[0]
+    values = rng.random((20_000, 4)) @ np.asarray(layer.weights[0])[0].T + layer.bias[0]
+    seen = int(((values.min(axis=0) < 0) & (values.max(axis=0) > 0)).sum())
+    free = int(re.search(r"(\d+) of 4 neurons have no fixed phase", found).group(1))
+    assert free >= seen
+
+
+def test_it_is_shown_wherever_the_reason_is(tmp_path, capsys):
+    from leaveout.verifier.cli.app import run
+
+    spec = write_clinic(tmp_path, box="box(0, 1)", spread=0.4)
+    assert run(["verify", str(spec), "--time", "0.01", "--json", str(tmp_path / "r.json")]) == 3
+    out = capsys.readouterr().out
+    assert "to know more: column 'ward' takes one category" in out
+    (loaded,) = load([str(tmp_path / "r.json")])
+    assert any(each.advice for each in loaded.report.results)
+    assert "To know more: " in document(Page((loaded,)))
+    assert "to know more: " in loaded.report._repr_html_()
+    write_json(loaded.report, tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "r.json").read_bytes()

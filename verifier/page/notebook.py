@@ -1,0 +1,46 @@
+"""Results in a notebook: a table, and what is said below it, in the markup of the page."""
+
+from __future__ import annotations
+
+from leaveout.verifier.amounts import MISSING, duration, ends
+from leaveout.verifier.page.markup import Child, code, joined, tag
+from leaveout.verifier.page.model import label
+from leaveout.verifier.page.tables import Column, table
+from leaveout.verifier.report import Report, Result
+
+__all__ = ["fragment"]
+
+
+def fragment(report: Report) -> str:
+    """Return the results of a run as a piece of HTML, without styles of its own."""
+    columns = [Column("Statement"), Column("Label"), Column("Verdict")]
+    columns += [Column(name, number=True) for name in ("Lower", "Upper", "Time")]
+    rows: list[list[Child]] = [
+        [
+            code(result.name),
+            label(result),
+            result.verdict,
+            *ends(result.lower, result.upper, MISSING),
+            duration(result.seconds),
+        ]
+        for result in report.results
+    ]
+    said = [line for result in report.results for line in _said(result)]
+    for answers in report.answers:
+        said += [answers.words, *(each.words for each in answers.labels if each.words)]
+    return joined(
+        table("Verdicts and bounds", columns, rows),
+        tag("ul", [tag("li", line) for line in said]) if said else None,
+        tag("ul", [tag("li", note) for note in report.notes], class_="notes")
+        if report.notes
+        else None,
+    )
+
+
+def _said(result: Result) -> list[str]:
+    head = result.name + (f", label {result.label_text}" if result.label_text else "")
+    shown = [each.words for each in (result.witness, result.example) if each is not None]
+    quiet = result.kind == "guarantee" and result.verdict == "proved"
+    reasons = [] if result.reason is None else [f"unknown: {result.reason}"]
+    reasons += [f"to know more: {each}" for each in result.advice]
+    return [f"{head}: {each}" for each in (*(() if quiet else shown), *reasons)]

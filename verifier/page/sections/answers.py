@@ -1,0 +1,39 @@
+"""How many answers to the rows of a run owe nothing to any one record."""
+
+from __future__ import annotations
+
+from leaveout.verifier.amounts import bound
+from leaveout.verifier.page.markup import Child, Html, joined, tag
+from leaveout.verifier.page.model import Page
+from leaveout.verifier.page.tables import Column, table
+from leaveout.verifier.report import AnswersRecord
+
+__all__ = ["answers"]
+
+_COLUMNS = ("Answers", "Bound", "owe nothing", "not above the bound", "bound unknown", "outside")
+
+
+def answers(page: Page) -> Html | None:
+    """Return a sentence and a table for each network that rows were given to; None without any."""
+    found = [each for run in page.runs for each in run.report.answers]
+    return joined(_shown(each) for each in found) if found else None
+
+
+def _shown(found: AnswersRecord) -> Html:
+    rows: list[list[Child]] = [
+        [
+            f"{each.label} ({each.name})" if each.name else str(each.label),
+            f"{each.answers:,}",
+            bound(each.upper, up=True),
+            *(f"{n:,}" for n in (each.owe_nothing, each.not_above, each.unknown, each.outside)),
+        ]
+        for each in found.labels
+    ]
+    columns = [Column("Label"), *(Column(title, number=True) for title in _COLUMNS)]
+    outside = [tag("li", each) for each in found.outside]
+    return joined(
+        tag("p", f"{found.words}."),
+        table(f"Answers to {found.data}", columns, rows),
+        tag("p", "Outside the set of inputs, where nothing is proved:") if outside else None,
+        tag("ul", outside) if outside else None,
+    )

@@ -1,0 +1,182 @@
+"""What may help where a result is unknown: only what is known to be true of the case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from leaveout.bab import Instance
+from leaveout.encoders import Box
+from leaveout.models import Manifest
+from leaveout.models.train.encoding import CategoryColumn, encoding_of, listable
+from leaveout.verifier.amounts import percent
+from leaveout.verifier.report import Result, TraceRecord
+
+__all__ = ["Case", "advice"]
+
+_NAMED = 3
+"""Columns of a line."""
+_WIDER = 1.05
+"""How much wider than the data a range is that is worth a word."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What a result is about.
+
+    Attributes
+    ----------
+    box : Box
+        The set of inputs.
+    manifest : Manifest or None
+        Of the family; None where there is none, or several.
+    instance : Instance or None
+        Of leaks.
+    """
+
+    box: Box
+    manifest: Manifest | None = None
+    instance: Instance | None = None
+
+
+def advice(result: Result, case: Case) -> tuple[str, ...]:
+    """Return what may help to decide a result that is unknown, a line each.
+
+    Parameters
+    ----------
+    result : Result
+    case : Case
+    """
+    if result.verdict != "unknown":
+        return ()
+    said = [*_smaller(case), *_time(result), *_engine(result)]
+    if case.instance is not None:
+        said += _widest(case.instance)
+    return tuple(said)
+
+
+def _smaller(case: Case) -> Iterator[str]:
+    """Say where the set of inputs holds what no record can be."""
+    if case.manifest is None:
+        return
+    encoding, facts = encoding_of(case.manifest), case.manifest.data
+    free = set(np.flatnonzero(case.box.lower < case.box.upper).tolist())
+    free -= set(case.box.discrete.tolist())
+    first, whole = 0, []
+    words: list[tuple[str, list[int]]] = []
+    numbers = [] if encoding is None else list(encoding.columns)
+    for column in numbers:
+        at = list(range(first, first + len(column.features)))
+        first += len(at)
+        if not free.issuperset(at):
+            continue
+        if isinstance(column, CategoryColumn):
+            words += [(column.name, at)] if len(at) > 1 else []
+        elif column.whole and listable(column) and column.minimum < column.maximum:
+            whole.append(column.name)
+    if words:
+        name, at = words[0]
+        yield (
+            f"{_columns([each for each, _ in words])} one category in each record, but any numbers "
+            f"in this set of inputs: one_hot(X, at = {at}) leaves the records of {name!r} alone, "
+            "which is a smaller question"
+        )
+    if whole:
+        yield (
+            f"{_columns(whole)} whole numbers in the training data, but any in this set of inputs: "
+            "integers(X, at = ...) leaves the whole ones"
+        )
+    if facts is not None and len(facts.minimum) == case.box.dimension:
+        data = np.asarray(facts.maximum) - np.asarray(facts.minimum)
+        own = case.box.upper - case.box.lower
+        categories = {each for _, at in words for each in at}
+        wider = [i for i in np.flatnonzero(own > _WIDER * data).tolist() if i in free - categories]
+        if wider:
+            yield (
+                f"the set of inputs is wider than the training data in "
+                f"{_counted(wider, case.manifest)}: a box of the data's own ranges is smaller"
+            )
+
+
+def _time(result: Result) -> Iterator[str]:
+    """Say what the search did in its second half, which is all that is known of the next."""
+    if not (result.reason or "").startswith("time"):
+        return
+    courses = [each for each in result.traces if each.seconds[-1] > 0]
+    if not courses:
+        yield "its search had no time: give --time more seconds, or ask for less in one run"
+        return
+    course = max(courses, key=lambda each: each.upper[-1])
+    half, before, after = _halves(course)
+    if after >= before:
+        yield (
+            f"in the last {half:.3g} s of the search neither bound moved: a smaller set of inputs "
+            "may help more than time"
+        )
+        return
+    yield (
+        f"in the last {half:.3g} s of the search the bounds came from {before:.4g} to {after:.4g} "
+        "apart: more --time may bring them closer, and --resume FILE keeps what was found for the "
+        "next run"
+    )
+
+
+def _halves(course: TraceRecord) -> tuple[float, float, float]:
+    """Return how long the second half was, and how far bounds were apart before and after it."""
+    end = course.seconds[-1]
+    at = max(i for i, second in enumerate(course.seconds) if second <= end / 2 or i == 0)
+    gaps = [high - low for low, high in zip(course.lower, course.upper, strict=True)]
+    return end - course.seconds[at], gaps[at], gaps[-1]
+
+
+def _engine(result: Result) -> Iterator[str]:
+    if result.engine == "lucid":
+        yield "the default engine, native, decides the same claim without a solver: drop --engine"
+
+
+def _widest(instance: Instance) -> Iterator[str]:
+    """Say what is wide: neurons without a fixed phase, and the inputs that move most."""
+    hidden = instance.bounds[:-1]
+    if not hidden:
+        return
+    free = sum(int(((each.lower < 0) & (each.upper > 0)).sum()) for each in hidden)
+    total = sum(each.lower.size for each in hidden)
+    yield from _inputs(instance, f"{free:,} of {total:,} neurons have no fixed phase over the set")
+
+
+def _inputs(instance: Instance, head: str) -> Iterator[str]:
+    first = instance.network.stack.layers[0].weights.get(0)
+    width = instance.box.upper - instance.box.lower
+    moved = None if first is None else np.abs(np.asarray(first)[0]).sum(axis=0) * width
+    if moved is None or not moved.sum() > 0 or len(moved) < 2:
+        yield head
+        return
+    most = np.argsort(-moved, kind="stable")[:_NAMED]
+    manifest = instance.family.manifest
+    told = ", ".join(
+        f"{_name(int(i), manifest)} ({percent(round(moved[i] / moved.sum(), 2))})" for i in most
+    )
+    more = f"; most of what moves the first layer comes from {told}: narrow these first"
+    yield head + (more if moved[most].sum() > 0.5 * moved.sum() else "")
+
+
+def _columns(names: Iterable[str]) -> str:
+    listed = list(names)
+    shown = ", ".join(map(repr, listed[:_NAMED]))
+    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
+    if len(listed) == 1:
+        return f"column {shown} takes"
+    return f"columns {shown}{more} take"
+
+
+def _counted(features: list[int], manifest: Manifest) -> str:
+    shown = ", ".join(_name(each, manifest) for each in features[:_NAMED])
+    return f"{shown}{f' and {len(features) - _NAMED} more' if len(features) > _NAMED else ''}"
+
+
+def _name(at: int, manifest: Manifest) -> str:
+    facts = manifest.data
+    known = facts is not None and at < len(facts.features)
+    return facts.features[at] if facts is not None and known else f"feature {at}"

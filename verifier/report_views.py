@@ -1,0 +1,107 @@
+"""Reports for who works with them in Python: one line a result, a data frame, a chart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from leaveout.errors import LeaveoutError
+from leaveout.references import find_reference
+from leaveout.verifier.amounts import span
+from leaveout.verifier.report import AnswersRecord, Report, Result
+
+__all__ = ["chart", "frame", "lines"]
+
+_SPREAD = 0.25
+"""How far points of a label lie from its line, of the distance between lines."""
+
+
+def lines(report: Report) -> str:
+    """Return a line a result, then one a network and family that rows were given to."""
+    told = [_line(each) for each in report.results]
+    return "\n".join([*told, *(each.words for each in report.answers)]) or "no results"
+
+
+def _line(result: Result) -> str:
+    known = result.lower is not None or result.upper is not None
+    amount = f", {span(result.lower, result.upper)}" if known else ""
+    return f"{_head(result)}: {result.verdict}{amount}"
+
+
+def _head(result: Result) -> str:
+    return result.name + (f", label {result.label_text}" if result.label_text else "")
+
+
+def frame(report: Report) -> Any:
+    """Return a pandas DataFrame of the results.
+
+    Raises
+    ------
+    LeaveoutError
+        If pandas is not installed.
+    """
+    columns = ("name", "kind", "label", "label_name", "verdict", "lower", "upper", "seconds")
+    rows = [
+        {**{name: getattr(each, name) for name in columns}, "reason": each.reason}
+        for each in report.results
+    ]
+    made: Any = _needed("pandas:DataFrame", "pandas", "a table of results")
+    return made(rows, columns=[*columns, "reason"])
+
+
+def chart(report: Report, ax: Any = None) -> Any:
+    """Draw the bounds of each result, and the confidences of given rows, into matplotlib axes.
+
+    Raises
+    ------
+    LeaveoutError
+        If matplotlib is not installed, or no result has a bound.
+    """
+    shown = [each for each in report.results if each.lower is not None or each.upper is not None]
+    if not shown:
+        raise LeaveoutError("no result has a bound to draw; report.results holds what there is")
+    if ax is None:
+        subplots: Any = _needed("matplotlib.pyplot:subplots", "matplotlib", "a chart of results")
+        _, ax = subplots(figsize=(7.0, 1.2 + 0.6 * len(shown)), layout="constrained")
+    for place, result in enumerate(shown):
+        low = result.lower if result.lower is not None else result.upper
+        high = result.upper if result.upper is not None else result.lower
+        ax.plot([low, high], [place, place], color="C0", linewidth=5, solid_capstyle="butt")
+        ax.plot([high], [place], marker="|", markersize=18, color="C0")
+        for answers in report.answers:
+            if result.name in answers.statements:
+                _points(ax, place, result, answers)
+    ax.set_yticks(range(len(shown)), [_head(each) for each in shown])
+    ax.set_ylim(len(shown) - 0.5, -0.5)
+    given = " and confidences of the rows" if report.answers else ""
+    ax.set_xlabel(f"lower and upper bound{given}")
+    return ax
+
+
+def _points(ax: Any, place: int, result: Result, answers: AnswersRecord) -> None:
+    every = zip(answers.answers, answers.confidences, answers.states, strict=True)
+    own = [
+        (confidence, state)
+        for label, confidence, state in every
+        if result.label in (None, label) and confidence is not None
+    ]
+    # Spread the same way each time, so that many at one place are seen.
+    shifts = np.random.default_rng(0).uniform(-_SPREAD, _SPREAD, len(own))
+    colours = {"owes nothing": "C2", "not above": "C1", "unknown": "C7", "outside": "C3"}
+    ax.scatter(
+        [confidence for confidence, _ in own],
+        place + shifts,
+        s=8,
+        alpha=0.6,
+        c=[colours[state] for _, state in own],
+    )
+
+
+def _needed(reference: str, library: str, what: str) -> object:
+    try:
+        return find_reference(reference)
+    except ImportError:
+        raise LeaveoutError(
+            f"{what} needs {library}: pip install {library}; report.results holds the same numbers"
+        ) from None
