@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Perceptron
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures
+from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, StandardScaler
 
 import leaveout
 from leaveout.errors import TrainingError
@@ -81,7 +81,7 @@ def adding(*steps):
     return lambda X, y, seed: make_pipeline(*steps).fit(X, y)
 
 
-NAN = np.where(X[4, 1] == X, np.nan, X)
+NAN = np.where(X == X[4, 1], np.nan, X)
 
 
 @pytest.mark.parametrize(
@@ -174,9 +174,7 @@ def test_a_member_of_another_architecture_is_named(tmp_path):
 @pytest.mark.usefixtures("here")
 def test_without_ray_one_line_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
-    assert (
-        refused(tmp_path, backend="ray") == "backend='ray' needs ray: pip install 'leaveout[ray]'"
-    )
+    assert refused(tmp_path, backend="ray") == "backend='ray' needs ray: pip install 'leaveout[ray]'"
 
 
 def frame(**columns):
