@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -14,11 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from leaveout.bab.native.files.digests import box_digest
 from leaveout.encoders import Box
 from leaveout.errors import GuardError, TrainingError
-from leaveout.models.data_frame import frame_table, is_frame
+from leaveout.models.data_frame import is_frame
 from leaveout.models.train.encoding import Encoding, encode_rows, encoding_of
 from leaveout.verifier.guard.access import MEMORY, Access, load_access
 from leaveout.verifier.guard.domain import Domain
-from leaveout.verifier.guard.inputs import key_of, plain_rows
+from leaveout.verifier.guard.inputs import key_of, listed, plain_rows
+from leaveout.verifier.guard.inspection import Inspection
 from leaveout.verifier.guard.leaks import LeakTest
 from leaveout.verifier.guard.memory import (
     Account,
@@ -35,31 +36,6 @@ __all__ = ["Guard", "Inspection"]
 
 REFUSED = -1
 """Stands for a label where an input is refused."""
-
-
-@dataclass(frozen=True, eq=False)
-class Inspection:
-    """What a guard knows of inputs. For the owner of the data only: it is what a guard hides.
-
-    Attributes
-    ----------
-    labels : ndarray of int64, shape (n,)
-        That N answers.
-    leaks : ndarray of bool, shape (n,)
-        Whether some member answers otherwise, or ties; False outside the box, where it is not
-        known.
-    tiers : ndarray of int64, shape (n,)
-        0 outside the box; 1 where the proved bound tells, 2 where members were asked and all
-        agree, 3 for leaks.
-    outside : tuple of str
-        Of each input where it leaves the box, in the units of the data where these are known;
-        empty inside. It tells ranges of the training data, which asking tells slowly.
-    """
-
-    labels: NDArray[np.int64]
-    leaks: NDArray[np.bool_]
-    tiers: NDArray[np.int64]
-    outside: tuple[str, ...]
 
 
 class Guard:
@@ -196,7 +172,7 @@ class Guard:
         GuardError
             If a column is missing or a value cannot be encoded.
         """
-        table = _records(rows)
+        table = listed(rows)
         if not all(isinstance(row, Mapping) for row in table):
             raise GuardError("rows must be a list of mappings from column name to value")
         if self._encoding is None:
@@ -410,14 +386,3 @@ class Guard:
         if self._closed is not None:
             # Were only some inputs refused, it would tell which ones leak.
             raise type(self._closed)(str(self._closed))
-
-
-def _records(rows: Any) -> list[Any]:
-    """Return rows as a list, of a data frame as mappings."""
-    if not is_frame(rows):
-        return list(rows) if isinstance(rows, Iterable) else [rows]
-    try:
-        table = frame_table(rows, "the data frame")
-    except TrainingError as error:
-        raise GuardError(str(error)) from None
-    return [dict(zip(table.header, row, strict=True)) for row in table.rows]

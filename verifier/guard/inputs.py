@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from leaveout.errors import GuardError
+from leaveout.errors import GuardError, TrainingError
+from leaveout.models.data_frame import frame_table, is_frame
 from leaveout.models.table import number
 from leaveout.names import hint
 
-__all__ = ["key_of", "plain_rows", "read_numbers"]
+__all__ = ["key_of", "listed", "plain_rows", "read_numbers"]
 
 
 def read_numbers(given: ArrayLike, what: str) -> NDArray[np.float32]:
@@ -40,6 +42,17 @@ def read_numbers(given: ArrayLike, what: str) -> NDArray[np.float32]:
         raise GuardError(f"{what} must be numbers, got {array.dtype}")
     with np.errstate(over="ignore"):  # what does not fit is found to be infinite
         return np.asarray(array, dtype=np.float32, order="C")
+
+
+def listed(rows: Any) -> list[Any]:
+    """Return rows as a list, of a data frame as mappings."""
+    if not is_frame(rows):
+        return list(rows) if isinstance(rows, Iterable) else [rows]
+    try:
+        table = frame_table(rows, "the data frame")
+    except TrainingError as error:
+        raise GuardError(str(error)) from None
+    return [dict(zip(table.header, row, strict=True)) for row in table.rows]
 
 
 def plain_rows(
