@@ -12,7 +12,7 @@ import numpy as np
 from leaveout.errors import TrainingError
 from leaveout.models.table import Table
 
-__all__ = ["frame_table", "is_frame"]
+__all__ = ["cell", "frame_table", "header_of", "is_frame", "values_of"]
 
 
 def is_frame(given: object) -> bool:
@@ -35,23 +35,30 @@ def frame_table(frame: Any, source: str) -> Table:
     TrainingError
         If names of columns are missing or not distinct.
     """
-    names = list(frame.columns)
-    header = [str(name).strip() for name in names]
+    header = header_of(frame, source)
+    columns = [[_shown(value) for value in values_of(frame[name])] for name in frame.columns]
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    return Table(Path(source), header, rows, list(range(len(rows))), "row")
+
+
+def header_of(frame: Any, source: Path | str) -> list[str]:
+    """Return the names of the columns; TrainingError as `frame_table` raises."""
+    header = [str(name).strip() for name in frame.columns]
     for place, name in enumerate(header):
         if name in header[:place]:
             raise TrainingError(f"{source}: two columns are named {name!r}; rename one")
         if not name:
             raise TrainingError(f"{source}: column {place} has no name; give it one")
-    columns = [[_cell(value) for value in _values(frame[name])] for name in names]
-    rows = [list(row) for row in zip(*columns, strict=True)]
-    return Table(Path(source), header, rows, list(range(len(rows))), "row")
+    return header
 
 
-def _values(column: Any) -> list[Any]:
+def values_of(column: Any) -> list[Any]:
+    """Return the values of a column, or of anything that can be iterated over."""
     return list(column.to_list() if hasattr(column, "to_list") else column)
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str | None:
+    """Write a value as a table has it; None where it is neither a number nor a word."""
     if value is None or str(value) in {"<NA>", "NaT"}:
         return ""
     if isinstance(value, str):
@@ -63,5 +70,10 @@ def _cell(value: Any) -> str:
     if isinstance(value, numbers.Real):
         # A missing number, as pandas has it.
         return "" if math.isnan(value) else repr(float(value))
-    # Such as a date, in a column that nothing may read.
-    return str(value)
+    return None
+
+
+def _shown(value: Any) -> str:
+    """Write a value, also one such as a date, in a column that nothing may read."""
+    text = cell(value)
+    return str(value) if text is None else text

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import numbers
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import numpy as np
 
 from leaveout.errors import TrainingError
 from leaveout.models.arrays import rows_and_labels
+from leaveout.models.data_frame import cell, header_of, is_frame, values_of
 from leaveout.models.table import Table
 from leaveout.models.train.csv_data import labels_of, table_data
 from leaveout.models.train.data import TrainingData
@@ -42,8 +41,7 @@ def training_data(
     TrainingError
         With the row and the column of what cannot be used.
     """
-    columns = getattr(X, "columns", None)
-    if columns is not None:
+    if is_frame(X):
         if features is not None:
             raise TrainingError(
                 f"{_SOURCE}: features are the columns of the data frame: drop features, or rename "
@@ -54,7 +52,7 @@ def training_data(
                 f"{_SOURCE}: one_hot is of arrays: leave the column of words in the data frame, it "
                 "is encoded"
             )
-        return _frame_data(X, [str(name).strip() for name in columns], y, units, ids)
+        return _frame_data(X, header_of(X, _SOURCE), y, units, ids)
     return _array_data(X, y, features, units, ids, one_hot)
 
 
@@ -65,15 +63,10 @@ def _frame_data(
     units: Mapping[str, str] | None,
     ids: Sequence[Any] | str | None,
 ) -> TrainingData:
-    for place, name in enumerate(header):
-        if name in header[:place]:
-            raise TrainingError(f"{_SOURCE}: X has two columns named {name!r}; rename one")
-        if not name:
-            raise TrainingError(f"{_SOURCE}: column {place} of X has no name; give it one")
     if not header:
         raise TrainingError(f"{_SOURCE}: X has no columns; expected a feature a column")
     cells = [
-        [_cell(value, row, name) for row, value in enumerate(_values(X[column]))]
+        [_cell(value, row, name) for row, value in enumerate(values_of(X[column]))]
         for name, column in zip(header, X.columns, strict=True)
     ]
     identity: str | None = None
@@ -167,11 +160,6 @@ def _other(name: str, header: Sequence[str]) -> str:
     return name
 
 
-def _values(column: Any) -> list[Any]:
-    values = column.to_list() if hasattr(column, "to_list") else list(column)
-    return list(values)
-
-
 def _names(ids: Sequence[Any] | str, rows: int) -> list[str]:
     names = [str(each).strip() for each in ids]
     if len(names) != rows:
@@ -180,18 +168,9 @@ def _names(ids: Sequence[Any] | str, rows: int) -> list[str]:
 
 
 def _cell(value: Any, row: int, column: str) -> str:
-    """Write a cell as a table has it; what is read from it is the same number."""
-    if value is None or str(value) in {"<NA>", "NaT"}:
-        return ""
-    if isinstance(value, str):
-        return value.strip()
-    if isinstance(value, (bool, np.bool_)):
-        return str(bool(value))
-    if isinstance(value, numbers.Integral):
-        return str(int(value))
-    if isinstance(value, numbers.Real):
-        # A missing number, as pandas has it.
-        return "" if math.isnan(value) else repr(float(value))
+    text = cell(value)
+    if text is not None:
+        return text
     raise TrainingError(
         f"{_SOURCE}, row {row}, column {column!r}: holds a {type(value).__name__}, expected a "
         "number or a word; convert the column, or drop it"
@@ -200,7 +179,7 @@ def _cell(value: Any, row: int, column: str) -> str:
 
 def _label_cells(y: Any) -> list[str]:
     """Return labels as a table has them; whole numbers among floats are whole numbers."""
-    values = np.asarray(_values(y) if hasattr(y, "to_list") else y)
+    values = np.asarray(values_of(y) if hasattr(y, "to_list") else y)
     if values.ndim != 1:
         raise TrainingError(
             f"{_SOURCE}: y has shape {values.shape}, expected (rows,), a label a row"
