@@ -109,8 +109,14 @@ def load_network(path: Path | str) -> Network:
 
 def network_from(model: onnx.ModelProto, source: str) -> Network:
     """Wrap a model that is already in memory; nothing is replayed."""
-    model, notes = prepared(model, source)
-    return Network(source, model, read_graph(model, source, notes))
+    found = prepared(model, source)
+    graph = read_graph(found.model, source, found.notes)
+    if found.columns not in {0, graph.labels}:
+        raise ModelError(
+            f"{source}: its outputs are {found.columns} of the {graph.labels} columns of its "
+            "scores; export all of them, or the scores themselves"
+        )
+    return Network(source, found.model, graph)
 
 
 def network_from_bytes(content: bytes, source: str, beside: Path | None = None) -> Network:
@@ -137,7 +143,10 @@ def network_from_bytes(content: bytes, source: str, beside: Path | None = None) 
         onnx.checker.check_model(model)
     except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
         line = (str(error).strip().splitlines() or ["damaged"])[0]
-        raise ModelError(f"{source}: not a valid ONNX model: {line}") from None
+        raise ModelError(
+            f"{source}: not a valid ONNX model: {line}; export one, as torch.onnx.export does (a "
+            "checkpoint of torch is none), and copy it whole"
+        ) from None
     network = network_from(model, source)
     check_against_onnxruntime(network)
     return network

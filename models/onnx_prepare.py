@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -20,7 +21,26 @@ _LABELS = (
 )
 
 
-def prepared(model: onnx.ModelProto, where: str) -> tuple[onnx.ModelProto, tuple[str, ...]]:
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A model to be read, and what is known of it.
+
+    Attributes
+    ----------
+    model : onnx.ModelProto
+    notes : tuple of str
+        What a user should know.
+    columns : int
+        How many scores it must give, those being the outputs of the file one by one; 0 where they
+        are not.
+    """
+
+    model: onnx.ModelProto
+    notes: tuple[str, ...] = ()
+    columns: int = 0
+
+
+def prepared(model: onnx.ModelProto, where: str) -> Prepared:
     """Return the model that is read, which computes the same scores, and notes on it.
 
     Labels and dictionaries of probabilities, as skl2onnx writes beside the scores, are left out.
@@ -39,10 +59,10 @@ def prepared(model: onnx.ModelProto, where: str) -> tuple[onnx.ModelProto, tuple
     ModelError
         If it cannot be told which output holds the scores.
     """
-    scores, note = _scores(model, where)
+    scores, note, columns = _scores(model, where)
     halves = _halves(model)
     if not (scores or halves or any(map(is_linear, model.graph.node))):
-        return model, ()
+        return Prepared(model)
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     if scores:
@@ -55,15 +75,18 @@ def prepared(model: onnx.ModelProto, where: str) -> tuple[onnx.ModelProto, tuple
     for item in stale:
         copy.graph.value_info.remove(item)
     write_out(copy, where)
-    return copy, (note,) if note else ()
+    return Prepared(copy, (note,) if note else (), columns)
 
 
 def _is(node: onnx.NodeProto | None, kind: str, domain: str = "") -> bool:
     return node is not None and node.op_type == kind and node.domain == domain
 
 
-def _scores(model: onnx.ModelProto, where: str) -> tuple[str, str]:
-    """Return the tensor to read instead of the outputs, and a note; empty where they are read."""
+def _scores(model: onnx.ModelProto, where: str) -> tuple[str, str, int]:
+    """Return the tensor to read instead of the outputs, a note, and how many columns they are.
+
+    Empty where the outputs are read, and 0 where they are no columns.
+    """
     graph = model.graph
     made = {name: node for node in graph.node for name in node.output}
     found, dropped = {}, []
@@ -78,6 +101,7 @@ def _scores(model: onnx.ModelProto, where: str) -> tuple[str, str]:
             found[_source(made, item.name)] = item.name
         elif len(graph.output) > 1:
             dropped.append(item.name)
+    columns = len(found)
     whole = _whole(model, made, [*found])
     if whole:
         dropped += found.values()
@@ -89,10 +113,11 @@ def _scores(model: onnx.ModelProto, where: str) -> tuple[str, str]:
             "them with onnx.utils.extract_model"
         )
     if not found or not dropped:
-        return "", ""
+        return "", "", 0
     (scores,) = found
     names = " and ".join(repr(name) for name in dropped)
-    return _of_one_probability(model, made, scores), _LABELS.format(names=names)
+    note = _LABELS.format(names=names)
+    return _of_one_probability(model, made, scores), note, columns if whole else 0
 
 
 def _whole(model: onnx.ModelProto, made: dict[str, onnx.NodeProto], outputs: list[str]) -> str:

@@ -94,10 +94,14 @@ def only_input(
         )
     item = inputs[0]
     if item.type.tensor_type.elem_type != onnx.TensorProto.FLOAT:
-        raise ModelError(
-            f"{where}: input {item.name!r} is not float32; export a float32 model (in torch "
-            "model.float(), in skl2onnx to_onnx(model, X[:1].astype('float32')))"
+        kind = onnx.TensorProto.DataType.Name(item.type.tensor_type.elem_type).lower()
+        cure = (
+            "export a float32 model (in torch model.float(), in skl2onnx "
+            "to_onnx(model, X[:1].astype('float32')))"
+            if kind in {"double", "float16", "bfloat16"}
+            else "give categories one-hot encoded to a dense layer, in place of an embedding"
         )
+        raise ModelError(f"{where}: input {item.name!r} is {kind}, expected float32: {cure}")
     if len(dimensions(item)) == 1 and (dimensions(item)[0] or 0) > 0:
         return item.name, (dimensions(item)[0] or 0,), None
     batch, *rest = dimensions(item) or [None]

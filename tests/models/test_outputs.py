@@ -301,3 +301,18 @@ def test_what_may_mean_something_else_without_a_batch_axis_is_refused(nodes):
     constants = {**CONSTANTS, "rows": np.ones((2, 3), F32)}
     with pytest.raises(ModelError, match="export the model with a batch axis"):
         network_from(bare(nodes, constants), "net.onnx")
+
+
+def test_some_columns_of_the_scores_are_not_the_scores():
+    wide = np.asarray([[1.0, -1.0, 0.0], [2.0, 0.5, 0.0], [-0.5, 1.0, 0.0]], np.float32)
+    nodes = [
+        node("MatMul", ["x", "W"], ["z"]),
+        node("Slice", ["z", "nil", "one", "one"], ["y"]),
+        node("Slice", ["z", "one", "two", "one"], ["q"]),
+    ]
+    places = {"nil": [0], "one": [1], "two": [2]}
+    constants = {"W": wide, **{name: np.asarray(value) for name, value in places.items()}}
+    model = networks.model(nodes, constants, ["n", 3], ["n", 1])
+    model.graph.output.append(helper.make_tensor_value_info("q", TensorProto.FLOAT, ["n", 1]))
+    with pytest.raises(ModelError, match="outputs are 2 of the 3 columns of its scores"):
+        network_from(model, "net.onnx")

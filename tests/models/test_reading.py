@@ -176,7 +176,7 @@ def test_a_double_precision_input_is_refused():
         [helper.make_tensor_value_info("y", TensorProto.DOUBLE, ["n", 2])],
         [numpy_helper.from_array(W.astype(np.float64), "W")],
     )
-    with pytest.raises(ModelError, match="not float32"):
+    with pytest.raises(ModelError, match="is double, expected float32: export a float32 model"):
         network_from(helper.make_model(graph), "net.onnx")
 
 

@@ -256,3 +256,12 @@ def test_parameters_that_are_computed_with_are_refused_with_what_to_do():
     model = networks.model(nodes, {"g": F32([2.0]), "v": W}, ["n", 3], ["n", 2])
     with pytest.raises(ModelError, match=r"computes on the parameter 'g' alone, .*; fold it into"):
         network_from(model, "net.onnx")
+
+
+def test_numbers_that_are_here_and_said_to_be_elsewhere_too_are_refused(apart):
+    model = onnx.load(apart)
+    entry = model.graph.initializer[0].external_data.add()
+    entry.key, entry.value = "location", "net.onnx.data"
+    onnx.save(model, apart)
+    with pytest.raises(ModelError, match="is kept in another file"):
+        load_network(apart)

@@ -39,3 +39,15 @@ def test_the_start_is_what_the_system_tells_or_about(monkeypatch):
     for unknown in (None, 4.0, 1e6):
         monkeypatch.setattr(clock, "_told", lambda unknown=unknown: unknown)
         assert clock.since_start() == pytest.approx(5.3)
+
+
+def test_the_help_is_no_error_to_one_who_reads_its_first_line_alone(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "leaveout", "verify", "--help"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+    )
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(timeout=60) == 0

@@ -112,7 +112,7 @@ def _empty_family(folder: Path) -> None:
 
 HEAD = BOUND[: BOUND.index("find")]
 CLAIM = "guarantee g: forall x in X: score(N, x, 0) <= 1e6\n"
-SIGMOID = networks.model([helper.make_node("Sigmoid", ["x"], ["y"])], {}, ["n", 3], ["n", 3])
+TANH = networks.model([helper.make_node("Tanh", ["x"], ["y"])], {}, ["n", 3], ["n", 3])
 NAN = networks.model(
     [helper.make_node("MatMul", ["x", "W"], ["y"])],
     {"W": np.full((3, 2), np.nan, np.float32)},
@@ -124,7 +124,11 @@ BAD_INPUT = {
     "missing network": (_spec("full.onnx", "fool.onnx"), [], "fool.onnx: no such file"),
     "missing family": (_spec("family.npz", "famly.npz"), [], "famly.npz: no such file"),
     "not ONNX": (_not_onnx, [], "full.onnx: not a valid ONNX model"),
-    "unsupported operator": (_network(SIGMOID), [], "(Sigmoid): not supported; supported"),
+    "unsupported operator": (
+        _network(TANH),
+        [],
+        "(Tanh): not supported: it is no piecewise linear",
+    ),
     "NaN weights": (_network(NAN), [], "initialiser 'W' holds NaN"),
     "member of another shape": (
         _family(**{"layers.0.weight": np.zeros((2, 9, 3), np.float32)}),

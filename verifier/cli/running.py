@@ -14,6 +14,7 @@ from leaveout.exit_codes import ExitCode
 __all__ = ["run_application"]
 
 _ASKED = "_LEAVEOUT_COMPLETE"
+_HELP = frozenset({"-h", "--help"})
 _TOLD = frozenset({"--install-completion", "--show-completion"})
 
 
@@ -38,10 +39,15 @@ def run_application(application: typer.Typer, arguments: Sequence[str] | None = 
             sys.stderr.write(f"leaveout: {message}; see {name} --help\n")
         return ExitCode.BAD_INPUT
     except SystemExit as error:
-        if not _completes(sys.argv[1:] if arguments is None else arguments):
+        given = sys.argv[1:] if arguments is None else arguments
+        if _completes(given):
+            # How the shell's questions end; nothing is decided then.
+            return int(error.code or 0)
+        if given and _HELP.isdisjoint(given):
             raise
-        # How the shell's questions end; nothing is decided then.
-        return int(error.code or 0)
+        # How rich ends where whoever reads the help has left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     return int(code or 0)
 
 

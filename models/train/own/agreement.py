@@ -13,7 +13,7 @@ from leaveout.errors import TrainingError
 from leaveout.models.onnx_values import read_parameters
 from leaveout.models.replay import session
 
-__all__ = ["refuse_disagreement", "refuse_infinite"]
+__all__ = ["not_finite", "refuse_disagreement", "refuse_infinite"]
 
 _TOLERANCE = 1e-3
 """Of the largest score: above float32 rounding of any network small enough, below a misreading."""
@@ -28,10 +28,15 @@ def refuse_infinite(model: onnx.ModelProto, name: str) -> None:
             )
     for parameter, value in read_parameters(model).items():
         if not np.isfinite(value).all():
-            raise TrainingError(
-                f"{name}: {parameter!r} has weights that are not finite: training diverged; lower "
-                "its learning rate, or scale the features"
-            )
+            raise not_finite(parameter, name)
+
+
+def not_finite(parameter: str, name: str) -> TrainingError:
+    """Return the error that training diverged."""
+    return TrainingError(
+        f"{name}: {parameter!r} has weights that are not finite: training diverged; lower its "
+        "learning rate, or scale the features"
+    )
 
 
 def refuse_disagreement(

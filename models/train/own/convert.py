@@ -22,7 +22,11 @@ _RETURN = (
     "return the trained torch module, an ONNX model (ModelProto, bytes or path) or a fitted "
     "scikit-learn estimator"
 )
-_SAMPLES = 64
+_SAMPLES = 10_000
+"""Rows that an export is held against: what is decided by the data may be met by few."""
+
+_CUTS = frozenset({"Clip", "HardSigmoid"})
+"""Operators that make a share of a number, with one half where the number is not 0."""
 
 
 def model_of(result: Any, X: NDArray[np.float32], labels: int, name: str) -> bytes:
@@ -49,6 +53,12 @@ def model_of(result: Any, X: NDArray[np.float32], labels: int, name: str) -> byt
     refuse_infinite(model, name)
     found = _scores(model, points[:2], name)
     one = labels == 2 and found.shape == (len(points[:2]), 1)
+    last = model.graph.output[0].name
+    if one and any(last in node.output and node.op_type in _CUTS for node in model.graph.node):
+        raise TrainingError(
+            f"{name} ends in one number that is cut off: leave that out and return the number "
+            "before it, which is above 0 for the second label, or two scores"
+        )
     if not one and found.shape != (len(points[:2]), labels):
         raise TrainingError(
             f"{name} gives scores of shape {found.shape} for {len(points[:2])} rows, expected "

@@ -7,8 +7,9 @@ import math
 import time
 import warnings as python_warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -142,18 +143,18 @@ def leave_one_out(
         data = training_data(X, y, features=features, units=units, ids=ids, one_hot=one_hot)
         members = _checked(data, seed, members, workers, target)
         task = FitTask(packed, data.X, data.y, len(data.labels), int(seed))
-        size = min(workers or cores(), members + 3)
-        with (
-            progress_bar(on_progress) as told,
-            _opener(backend)(_with_folder(task, target, backend), size) as pool,
-        ):
+        opened, size = _opener(backend), min(int(workers or cores()), members + 1)
+        with progress_bar(on_progress) as told:
             tell = told or (lambda progress: None)
             if not (target / PARTIAL).exists():
                 tell(TrainingProgress(0, members + 1, 0))
-            job, retrained = _tried(pool, task, data, target, members)
+            # In one process, one after the other: what a training leaves there the next may find.
+            with opened(task, 1) as pool:
+                job, retrained = _tried(pool, task, data, target, members)
             known.append(job)
             complete = is_complete(job)
-            found = [] if complete else _train(job, pool, size, retrained, tell)
+            task = _with_folder(task, target, backend)
+            found = [] if complete else _train(job, partial(opened, task), size, retrained, tell)
         report = report_of(job, started, complete)
     except KeyboardInterrupt:
         raise TrainingInterruptedError(farewell(known[0] if known else None)) from None
@@ -168,7 +169,7 @@ def leave_one_out(
 
 def _train(
     job: Job,
-    pool: Pool,
+    opened: Callable[[int], AbstractContextManager[Pool]],
     workers: int,
     retrained: NDArray[np.float32],
     tell: OnProgress,
@@ -177,7 +178,7 @@ def _train(
     found: list[str] = []
     train_family(
         job,
-        lambda size: nullcontext(pool),
+        opened,
         block=max(1, -(-job.networks // _FILES)),
         workers=workers,
         expected=True,
@@ -199,8 +200,9 @@ def _checked(
     """Refuse settings out of range; return how many members there are to be."""
     rows = len(data.X)
     for name, count in (("members", members), ("workers", workers)):
-        if count is not None and count < 1:
-            raise TrainingError(f"{name}={count}: expected a whole number of at least 1, or None")
+        whole = isinstance(count, Integral) and not isinstance(count, bool)
+        if count is not None and not (whole and count >= 1):
+            raise TrainingError(f"{name}={count!r}: expected a whole number of at least 1, or None")
     if members is not None and members > rows:
         raise TrainingError(f"members={members}: the data has {rows} rows; leave out at most all")
     if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= seed < 2**32 - 1:
@@ -208,7 +210,7 @@ def _checked(
     if target.exists() and not target.is_dir():
         raise TrainingError(f"{target}: is a file; choose another folder")
     refuse_lone_labels(data, members or rows)
-    return members or rows
+    return rows if members is None else int(members)
 
 
 def _opener(backend: str) -> Opened:
@@ -224,7 +226,7 @@ def _opener(backend: str) -> Opened:
 def _tried(
     pool: Pool, task: FitTask, data: TrainingData, target: Path, members: int
 ) -> tuple[Job, NDArray[np.float32]]:
-    """Train on all rows, twice, and with another seed.
+    """Train on all rows, with another seed, and as at first, which must give the same again.
 
     Returns
     -------
@@ -232,7 +234,7 @@ def _tried(
     retrained : ndarray of float32, shape (parameters,)
         The network of another seed.
     """
-    orders = [Probe(task.seed), Probe(task.seed, 1), Probe(task.seed + 1)]
+    orders = [Probe(task.seed), Probe(task.seed + 1), Probe(task.seed, 1)]
     models: dict[Order, bytes] = {}
     for order, said in pool.work(orders):
         if isinstance(said, Failed):
@@ -242,9 +244,9 @@ def _tried(
     job = _job(data, target, task.seed, members, models[orders[0]])
     whole, shapes = job.first, job.signature.shapes
     assert whole is not None
-    again, retrained = (
+    retrained, again = (
         _flat(job.signature, models[order], name)
-        for order, name in zip(orders[1:], ("trained again", "with another seed"), strict=True)
+        for order, name in zip(orders[1:], ("with another seed", "trained again"), strict=True)
     )
     names = [name for name, shape in shapes.items() for _ in range(math.prod(shape))]
     refuse_irreproducible(whole, again, names)

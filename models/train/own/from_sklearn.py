@@ -9,6 +9,7 @@ import onnx
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
+from leaveout.models.replay import session
 from leaveout.models.train.own.agreement import refuse_disagreement
 
 __all__ = ["estimator_model"]
@@ -19,6 +20,8 @@ _KINDS = (
     "MLPClassifier (activation relu or identity), linear classifiers such as LogisticRegression, "
     "and pipelines of StandardScaler or MinMaxScaler before one of them"
 )
+_CLEAR = 1e-3
+"""Of the largest score: by how much one is to be above the others to be a label for sure."""
 _OPSET = 17
 _IR_VERSION = 8
 
@@ -75,7 +78,24 @@ def estimator_model(
         refuse_disagreement(
             model, points, lambda: estimator.predict_proba(points), name, of=_softmax
         )
+    _refuse_own_labels(estimator, model, points, name)
     return model
+
+
+def _refuse_own_labels(
+    estimator: Any, model: onnx.ModelProto, points: NDArray[np.float32], name: str
+) -> None:
+    """Refuse an estimator that labels rows by something else than its greatest score."""
+    scores = session(model, name).run(None, {"x": points})[0].astype(np.float64)
+    above = np.sort(scores, axis=1)
+    clear = above[:, -1] - above[:, -2] > _CLEAR * (1 + np.abs(above).max(axis=1))
+    own = np.asarray(estimator.predict(points))
+    wrong = clear & (own != scores.argmax(axis=1))
+    if wrong.any():
+        raise TrainingError(
+            f"{name}: {type(estimator).__name__} labels row {int(wrong.argmax())} otherwise than "
+            "its scores do: return an estimator whose predict is scikit-learn's own"
+        )
 
 
 def _decision(estimator: Any, points: Array, labels: int) -> Array:

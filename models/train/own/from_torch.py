@@ -14,7 +14,7 @@ import onnx
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError, cause
-from leaveout.models.train.own.agreement import refuse_disagreement
+from leaveout.models.train.own.agreement import not_finite, refuse_disagreement
 
 __all__ = ["module_model"]
 
@@ -74,6 +74,10 @@ def module_model(module: Any, points: NDArray[np.float32], name: str) -> onnx.Mo
         raise TrainingError(
             f"{name}: the module returns a {type(expected).__name__}, expected one tensor of scores"
         )
+    weights = {key: value for key, value in module.state_dict().items() if torch.is_tensor(value)}
+    for key, value in weights.items():
+        if not bool(torch.isfinite(value).all()):
+            raise not_finite(key, name)
     if not torch.equal(expected, again):
         raise TrainingError(
             f"{name}: the module gives other scores each time: it draws random numbers also in "

@@ -86,6 +86,13 @@ def _frame_data(
         raise TrainingError(
             f"{_SOURCE}: X has {len(cells[0])} rows and y {len(labels)}; expected as many"
         )
+    index: Any = getattr(X, "index", None)
+    other: Any = getattr(y, "index", None)
+    if index is not None and hasattr(other, "equals") and not other.equals(index):
+        raise TrainingError(
+            f"{_SOURCE}: X and y have different indexes, and rows go by position: give "
+            "y.loc[X.index], or y.to_numpy() if they are in the same order"
+        )
     rows = [list(row) for row in zip(*cells, labels, strict=True)]
     table = Table(_SOURCE, [*header, label], rows, list(range(len(rows))), "row")
     return table_data(table, label, identity, units)

@@ -136,6 +136,9 @@ def test_a_training_that_is_none(tmp_path, fit, said):
         ({"seed": 0.5}, "seed=0.5: expected a whole number"),
         ({"members": 13}, "members=13: the data has 12 rows; leave out at most all"),
         ({"members": 0}, "members=0: expected a whole number of at least 1"),
+        ({"members": 2.0}, "members=2.0: expected a whole number of at least 1"),
+        ({"members": "3"}, "members='3': expected a whole number of at least 1"),
+        ({"members": True}, "members=True: expected a whole number of at least 1"),
         ({"backend": "dask"}, "backend='dask': expected 'processes' or 'ray'"),
         ({"features": ["a", "b"]}, "features holds 2 names, X has 3 columns"),
         ({"features": ["a", "b", "a"]}, "features names two columns 'a'; rename one"),
@@ -210,6 +213,13 @@ def test_data_frames_that_cannot_be_used(tmp_path, columns, settings, said):
 
 
 @pytest.mark.usefixtures("here")
+def test_rows_and_labels_in_another_order(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    said = refused(tmp_path, X=frame(), y=pandas.Series(Y)[::-1])
+    assert "X and y have different indexes, and rows go by position" in said
+
+
+@pytest.mark.usefixtures("here")
 def test_an_empty_data_frame(tmp_path):
     pandas = pytest.importorskip("pandas")
     assert "X has no columns" in refused(tmp_path, X=pandas.DataFrame())
@@ -240,6 +250,8 @@ def modules(torch):
         def forward(self, x):
             return super().forward(x) * (1 if x[0, 0] > x[0, 1] else -1)
 
+    diverged = nn.Linear(3, 3)
+    diverged.weight.data[1, 2] = float("nan")
     dropout = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.Linear(4, 3))
     return [
         (dropout, "Dropout '1' is in training mode: call module.eval() before"),
@@ -252,6 +264,7 @@ def modules(torch):
         (Beside(3, 3), "a row's scores depend on the rows beside it"),
         (Deciding(3, 3), "a row's scores depend on the rows beside it"),
         (Flat(3, 3), "expected (2, 3)"),
+        (diverged, "'weight' has weights that are not finite: training diverged"),
         (nn.Sequential(nn.Linear(3, 3), nn.Tanh()), "Tanh"),
         (nn.Linear, "fit returned a type"),
     ]
@@ -279,3 +292,53 @@ def test_a_constant_that_changes_with_the_rows_is_no_parameter(tmp_path, torch):
 
     said = refused(tmp_path, fit)
     assert "the member without row 0 has not the architecture of the network on all rows" in said
+
+
+@pytest.mark.usefixtures("here")
+def test_what_one_training_leaves_behind_is_no_matter_of_the_next(tmp_path, monkeypatch):
+    module = tmp_path / "keeps_state.py"
+    module.write_text(
+        "import numpy as np\n"
+        "from sklearn.linear_model import LogisticRegression\n"
+        "rng = np.random.default_rng(0)\n"
+        "def fit(X, y, seed):\n"
+        "    moved = X + rng.normal(size=X.shape).astype(np.float32)\n"
+        "    return LogisticRegression(max_iter=50).fit(moved, y)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import keeps_state
+
+    for workers in (1, 2):
+        with pytest.raises(TrainingError, match="two different networks from the same rows"):
+            leaveout.leave_one_out(keeps_state.fit, X, Y, out=tmp_path / "out", workers=workers)
+
+
+class Cautious(LogisticRegression):
+    """Labels rows by a threshold of its own."""
+
+    def predict(self, X):
+        return (self.decision_function(X) > 10).astype(int)
+
+
+@pytest.mark.usefixtures("here")
+def test_an_estimator_with_labels_of_its_own(tmp_path):
+    said = refused(tmp_path, lambda X, y, seed: Cautious(C=100).fit(X, y), y=(X[:, 0] > 0.5) * 1)
+    assert "Cautious labels row" in said
+
+
+@pytest.mark.usefixtures("here")
+def test_one_number_that_is_cut_off(tmp_path, torch):
+    module = torch.nn.Sequential(torch.nn.Linear(3, 1), torch.nn.Hardsigmoid())
+    said = refused(tmp_path, lambda X, y, seed: module, y=TWO)
+    assert "ends in one number that is cut off" in said
+
+
+@pytest.mark.usefixtures("here")
+def test_a_module_that_decides_by_the_data_late(tmp_path, torch):
+    class Branching(torch.nn.Linear):
+        def forward(self, x):
+            return super().forward(x) * (-1 if x.max() > 5 else 1)
+
+    rows = np.concatenate([np.tile(X, (10, 1)), [[9, 9, 9]]]).astype(np.float32)
+    said = refused(tmp_path, lambda X, y, seed: Branching(3, 3), X=rows, y=np.arange(121) % 3)
+    assert "gives other scores than the model itself" in said or "rows beside it" in said
