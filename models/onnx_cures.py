@@ -10,7 +10,10 @@ _SMOOTH = (
     "it is no piecewise linear function, and those alone are read; train with ReLU, LeakyReLU or "
     "Hardsigmoid instead"
 )
-_NORMAL = "it divides by what it computes of the data; train with batch normalisation instead"
+_NORMAL = (
+    "it divides by what it computes of the data; train with batch normalisation instead (and a "
+    "transformer is not read: dense layers or convolutions are)"
+)
 _ATTENTION = "it multiplies data with data; train with dense layers, convolutions and ReLU instead"
 _RECURRENT = (
     "recurrent networks are not read; train a dense or convolutional one on a window of the series"
@@ -20,6 +23,15 @@ _TREES = "it is no network; train MLPClassifier, or DareForestClassifier where y
 _JUMPS = "it jumps; train with ReLU instead"
 _RESIZE = "images are not scaled inside a network; scale the data before it"
 _FLOW = "a model without branches and loops is read; export one case of it"
+_NORM = (
+    "a norm of weights is folded into them before exporting: remove_parametrizations of "
+    "torch.nn.utils.parametrize; one of the data is not read, scale that before the network"
+)
+_SPREAD = (
+    "data is not spread over an axis; repeat it by a first layer, or, of a mean that is taken off, "
+    "standardise the data before the network"
+)
+_SERIES = "the scores are one tensor; export them, [batch, labels]"
 _TABLE = "data that picks places is not read; encode categories as one-hot columns"
 
 _BY_KIND: Mapping[str, str] = {
@@ -37,6 +49,10 @@ _BY_KIND: Mapping[str, str] = {
     "Round Sign ThresholdedRelu TopK Where Xor",
     _RESIZE: "Resize Upsample GridSample",
     _FLOW: "If Loop",
+    _NORM: "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare",
+    _SPREAD: "Expand Tile",
+    _SERIES: "ConcatFromSequence Optional SequenceAt SequenceConstruct SequenceEmpty "
+    "SequenceInsert SplitToSequence",
     _TABLE: "Embedding GatherElements GatherND OneHot ScatterElements ScatterND",
 }
 _CURES = {name: text for text, names in _BY_KIND.items() for name in names.split()}

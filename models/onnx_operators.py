@@ -49,7 +49,8 @@ def _sum(sign: int) -> Callable[[Use], Operator]:
             if use.shapes[left] != use.shapes[right]:
                 raise UnsupportedError(
                     f"it joins tensors of shapes {use.shapes[left]} and {use.shapes[right]}; "
-                    "a residual connection needs equal shapes"
+                    "a residual connection needs equal shapes (a mean that is taken off: "
+                    "standardise the data before the network)"
                 )
             return Join(sign)
         return Shift(right, 1, sign) if use.variables == (left,) else Shift(left, sign, 1)

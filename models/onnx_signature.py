@@ -45,7 +45,8 @@ def opset_of(model: onnx.ModelProto, where: str) -> int:
         versions = " and ".join(str(version) for version in sorted(found)) or "none"
         raise ModelError(
             f"{where}: the model's opset is {versions}; supported are {OPSETS[0]} to {OPSETS[-1]}: "
-            "export it anew with one of them, or use onnx.version_converter"
+            "export it anew with one of them (opset_version=17 in torch.onnx.export), or convert "
+            "an older one by onnx.version_converter"
         )
     if model.functions:
         raise ModelError(

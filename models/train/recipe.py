@@ -88,8 +88,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
             raise TrainingError(f"--lr {self.learning_rate}: expected a number above 0, as in 0.1")
         if not 0 <= self.weight_decay * self.learning_rate < 1:
             raise TrainingError(
-                f"--weight-decay {self.weight_decay}: expected a number of at least 0 and, "
-                "times --lr, below 1, as in 1e-5"
+                f"--weight-decay {self.weight_decay} and --lr {self.learning_rate}: expected "
+                "numbers of at least 0 whose product is below 1, as in 1e-5 and 0.1"
             )
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise TrainingError(f"--dropout {self.dropout}: expected a number in [0, 1), as in 0.1")

@@ -162,7 +162,10 @@ def decoded(data: bytes, name: str) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise SpecError(f"{name}: is not UTF-8 text (byte {error.start})") from None
+        raise SpecError(
+            f"{name}: is not UTF-8 text (byte {error.start}), as a specification is; networks and "
+            "tables are named in one"
+        ) from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

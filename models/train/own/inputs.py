@@ -106,6 +106,8 @@ def _array_data(
     ids: Sequence[Any] | str | None,
     one_hot: Mapping[str, Sequence[str]] | None,
 ) -> TrainingData:
+    if hasattr(X, "toarray"):
+        raise TrainingError(f"{_SOURCE}: 'X' is a sparse matrix: give X.toarray()")
     values = np.asarray(X)
     if values.dtype.kind in "OUS":
         raise TrainingError(
