@@ -10,7 +10,7 @@ from docs.pages import blocks, of_kind, pages
 from docs.scenes import names, write_files
 
 # Blocks that train networks.
-TORCH = {"docs/train.md", "docs/api/train.md"}
+TORCH = {"docs/own-model.md", "docs/train.md", "docs/api/train.md"}
 
 PAGES = [page for page in pages() if any(block.kind == "python" for block in blocks(page))]
 
