@@ -64,7 +64,10 @@ TELLING = frozenset(
 )
 """Operators that say what kind of network it is; none of them computes on constants."""
 
-_OTHER = "simplify the model before exporting it, or say it in operators that are read (docs/own-model.md)"
+_OTHER = (
+    "simplify the model before exporting it, or say it in operators that are read "
+    "(docs/own-model.md)"
+)
 
 
 def cure(operator: str, known: Iterable[str] | str) -> str:
