@@ -10,7 +10,7 @@ from leaveout.verifier.report import AnswersRecord
 
 __all__ = ["answers"]
 
-_COLUMNS = ("Answers", "Bound", "owe nothing", "not above the bound", "bound unknown", "outside")
+_COLUMNS = ("Answers", "Bound", "Owe nothing", "Not above the bound", "Bound unknown", "Outside")
 
 
 def answers(page: Page) -> Html | None:
