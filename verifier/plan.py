@@ -8,7 +8,7 @@ from pathlib import Path
 
 from leaveout.specs import Find, Spec
 from leaveout.specs.typing.params import Value
-from leaveout.verifier.engines import Context, FormulaTask, LeakTask, Task
+from leaveout.verifier.engines import ForestTask, FormulaTask, LeakTask
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.points.idp import Decider, Job
 from leaveout.verifier.points.job import FormulaJob
@@ -16,6 +16,7 @@ from leaveout.verifier.read_spec import read_spec
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.run import usable_features
 from leaveout.verifier.statements import Statements
+from leaveout.verifier.tasks import Context, Task
 
 __all__ = ["Plan", "Planned", "PlannedFormula", "PlannedValue", "plan"]
 

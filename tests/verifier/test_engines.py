@@ -9,7 +9,8 @@ import pytest
 from leaveout.errors import LeaveoutError
 from leaveout.models import load_network
 from leaveout.specs import check, parse
-from leaveout.verifier.engines import Context, engines
+from leaveout.verifier.engines import engines
+from leaveout.verifier.tasks import Context
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.points.idp import Decider
 from leaveout.verifier.resolve_names import Resolver
