@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
 from leaveout.errors import LeaveoutError
-from leaveout.specs import CheckedSpec, Find, Guarantee
-from leaveout.verifier.options import VerifyOptions
+from leaveout.specs import Call, CheckedSpec
+from leaveout.specs.types import FOREST, FORESTS
 from leaveout.verifier.points.decide import decide_formula, make_claims
-from leaveout.verifier.points.forest_leaks import ForestDecider, ForestJob, forest_named
 from leaveout.verifier.points.idp import Decider, Job
 from leaveout.verifier.points.job import Asked, FormulaJob, load_formula, why_no_formula
-from leaveout.verifier.points.leak_statements import FORESTS, IdpStatement, recognise
-from leaveout.verifier.points.proofs import CertificateTarget
+from leaveout.verifier.points.leak_statements import FORESTS as FOREST_LEAKS
+from leaveout.verifier.points.leak_statements import IdpStatement, recognise
 from leaveout.verifier.report import Result
-from leaveout.verifier.tasks import Context, Engine, Statement, Task
+from leaveout.verifier.tasks import Context, Engine, Statement
 from leaveout.verifier.time_sharing import Clock
 from leaveout.verifier.unused_options import Kind
 from leaveout.verifier.values.decider import ValueDecider, is_solved, is_value_claim
+from leaveout.verifier.values.reachable import reachable
 from leaveout.verifier.warm_up import kernels_of_values
 
+if TYPE_CHECKING:
+    from leaveout.verifier.points.forest_leaks import ForestDecider, ForestJob
+
 __all__ = ["ForestTask", "FormulaTask", "LeakTask", "ValueTask", "engines"]
+
 
 @dataclass(frozen=True, eq=False)
 class LeakTask:
@@ -91,26 +94,35 @@ class ForestLeaks:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._decider = ForestDecider(context.resolver, context.options, context.progress)
+        self._made: ForestDecider | None = None
 
     @property
     def notes(self) -> list[str]:
         """See `Engine.notes`."""
-        return self._decider.notes
+        return [] if self._made is None else self._made.notes
+
+    @property
+    def _decider(self) -> ForestDecider:
+        """What decides; its libraries are loaded once there is a forest."""
+        if self._made is None:
+            from leaveout.verifier.points.forest_leaks import ForestDecider
+
+            context = self._context
+            self._made = ForestDecider(context.resolver, context.options, context.progress)
+        return self._made
 
     def accepts(self, statement: Statement) -> LeaveoutError | None:
         """See `Engine.accepts`: what names a forest no other engine decides."""
-        named = forest_named(statement, self._context.checked)
-        if named is None:
+        if not _names_forest(statement, self._context.checked):
             return self._context.resolver.fail(statement.claim, "this claim is about no forest")
-        leak = recognise(statement, self._context.resolver, FORESTS)
+        leak = recognise(statement, self._context.resolver, FOREST_LEAKS)
         if not isinstance(leak, IdpStatement):
             raise leak
         return None
 
     def load(self, statement: Statement) -> ForestTask:
         """See `Engine.load`."""
-        leak = recognise(statement, self._context.resolver, FORESTS)
+        leak = recognise(statement, self._context.resolver, FOREST_LEAKS)
         assert isinstance(leak, IdpStatement)
         return ForestTask(self._decider.load(leak), self._decider)
 
@@ -273,6 +285,13 @@ class Values:
             kernels_of_values(statement, self._checked),
             self._decider,
         )
+
+
+def _names_forest(statement: Statement, spec: CheckedSpec) -> bool:
+    return any(
+        isinstance(node, Call) and spec.type_of(node) in (FOREST, FORESTS)
+        for node in reachable(statement.claim, spec)
+    )
 
 
 class _Maker(Protocol):

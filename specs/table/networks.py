@@ -47,8 +47,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "confidence",
         (_MODEL, _POINT, Parameter("label", (NUMBER,), optional=True)),
         NUMBER,
-        "The score of a label, by default one with the highest score, minus the best other score; of "
-        "a forest scores are mean shares of labels.",
+        "The score of a label, by default one with the highest score, minus the best other "
+        "score; of a forest scores are mean shares of labels.",
         "confidence(N, x) > 0.5",
         _whole_label,
         words=_confidence_in_words,

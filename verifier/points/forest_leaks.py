@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leaveout.bab import Progress, SearchResult
+from leaveout.bab import Progress, ProgressCallback, SearchResult
 from leaveout.bab.forests import ForestWitness, search_forests
+from leaveout.cores import cores
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box
-from leaveout.errors import ForestError, LeaveoutError
+from leaveout.errors import ForestError
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.family import ForestFamily
 from leaveout.models.forest.leave_one_out import leave_one_out
 from leaveout.models.forest.scored import ScoredForest
-from leaveout.specs import Call, CheckedSpec, Expression, Find, Guarantee
-from leaveout.specs.types import FOREST, FORESTS
+from leaveout.specs import Call, Find
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.points.forest_words import ForestNames, outside_inputs, witness_record
 from leaveout.verifier.points.inputs import InputReader
@@ -29,23 +29,14 @@ from leaveout.verifier.points.trace import Trace
 from leaveout.verifier.report import Result, TraceRecord
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.time_sharing import Clock
-from leaveout.verifier.values.reachable import reachable
 
-__all__ = ["ForestDecider", "ForestJob", "forest_named"]
+__all__ = ["ForestDecider", "ForestJob"]
 
 ENGINE = "forests"
 """What the results of these statements name as their engine."""
 
 _EVERYTHING = 1.0
 """No confidence of a forest is greater."""
-
-
-def forest_named(statement: Guarantee | Find, spec: CheckedSpec) -> Expression | None:
-    """Return what of a statement is a forest, or a family of forests; None where nothing is."""
-    for node in reachable(statement.claim, spec):
-        if isinstance(node, Expression) and spec.type_of(node) in (FOREST, FORESTS):
-            return node
-    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +92,6 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
     ) -> None:
         self._resolver, self._options, self._progress = resolver, options, progress
         self._families: dict[int, ForestFamily] = {}
-        self._known: dict[tuple[int, int | None, str, int], SearchResult[ForestWitness]] = {}
         self._traces: dict[SearchResult[ForestWitness], TraceRecord] = {}
         self.notes: list[str] = []
 
@@ -182,8 +172,9 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
         except ForestError as error:
             raise self._resolver.fail(job.statement.family, str(error)) from None
         found = search_forests(
-            job.whole, others, job.box, label, floor=floor, decide=decide, seconds=deadline.limit,
-            gap=self._options.gap, threads=self._options.workers, tries=job.forest.ensemble().X,
+            job.whole, others, job.box, label, floor=floor, decide=decide,
+            seconds=deadline.limit, gap=self._options.gap,
+            threads=self._options.workers or cores(), tries=job.forest.ensemble().X,
             progress=report,
         )  # fmt: skip
         course = trace.record(found)
@@ -191,9 +182,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             self._traces[found] = course
         return found
 
-    def unsearched(
-        self, job: ForestJob, label: int, detail: str
-    ) -> SearchResult[ForestWitness]:
+    def unsearched(self, job: ForestJob, label: int, detail: str) -> SearchResult[ForestWitness]:
         """See `LeakDecider.unsearched`."""
         everyone = np.full(job.members, _EVERYTHING)
         return SearchResult(label, 0.0, _EVERYTHING, None, False, "time", detail, everyone, 0, 0.0)
@@ -221,7 +210,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
         )
 
     def _others(
-        self, job: ForestJob, label: int, deadline: Deadline, report: StatementReport
+        self, job: ForestJob, label: int, deadline: Deadline, report: ProgressCallback
     ) -> ForestFamily | ScoredForest:
         """Return the forests that are compared with; the family is made once.
 
@@ -243,9 +232,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             seconds = time.perf_counter() - started
             report(Progress(label, 0.0, _EVERYTHING, of - done, done, seconds, deadline.limit))
 
-        made = leave_one_out(
-            job.forest.ensemble(), threads=self._options.workers, progress=tell
-        )
+        made = leave_one_out(job.forest.ensemble(), threads=self._options.workers, progress=tell)
         self._families[id(job.forest)] = made
         return made
 

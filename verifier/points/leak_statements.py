@@ -124,9 +124,7 @@ class _OtherShapeError(Exception):
 
 
 class _Reader:
-    def __init__(
-        self, statement: Guarantee | Find, resolver: Resolver, decides: Decides
-    ) -> None:
+    def __init__(self, statement: Guarantee | Find, resolver: Resolver, decides: Decides) -> None:
         self.statement, self.resolver, self.decides = statement, resolver, decides
         self.domains: dict[str, Expression] = {}
 
