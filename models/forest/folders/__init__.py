@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from leaveout.models.forest.folders.changes import Addition, Deletion, add_rows, delete_rows
+from leaveout.models.forest.folders.changes import (
+    Addition,
+    Deletion,
+    add_rows,
+    delete_rows,
+    rows_of_table,
+)
 from leaveout.models.forest.folders.columns import ForestColumns, load_columns
 from leaveout.models.forest.folders.folder import COLUMNS, FOREST, SPEC, ForestFolder
 from leaveout.models.forest.folders.training import ForestReport, train_forest
@@ -19,5 +25,6 @@ __all__ = [
     "add_rows",
     "delete_rows",
     "load_columns",
+    "rows_of_table",
     "train_forest",
 ]
