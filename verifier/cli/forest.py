@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -77,19 +76,22 @@ def train(
         ),
     ] = None,
     trees: Annotated[
-        int, typer.Option(help="How many; of more of them, each row moves the mean less.")
+        int, typer.Option(help="How many; of more of them, each row moves the mean less.", min=1)
     ] = 50,
     depth: Annotated[
         int,
         typer.Option(
             help="Deepest level of a leaf. Try less before more: leaves of a shallow forest hold "
             "many rows, so it owes less to any one of them, often at no loss of accuracy.",
+            min=1,
         ),
     ] = 10,
     thresholds: Annotated[
-        int, typer.Option(help="Thresholds that are sampled for each column of a node.")
+        int, typer.Option(help="Thresholds that are sampled for each column of a node.", min=1)
     ] = 10,
-    seed: Annotated[int, typer.Option(help="Of everything random; written into the file.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Of everything random; written into the file.", min=0)
+    ] = 0,
     test_share: Annotated[
         float,
         typer.Option(
@@ -213,7 +215,7 @@ def add(
 def _compile() -> None:
     from leaveout.verifier.warm_up import warm
 
-    warm(["trees"], lambda said: sys.stderr.write(f"leaveout: {said}\n"))
+    warm(["trees"], lambda said: typer.echo(f"leaveout: {said}", err=True))
 
 
 def _trained(report: ForestReport) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,6 +170,9 @@ def _numbers(folder: ForestFolder, rows: Sequence[str]) -> list[int]:
     """Return the names that the forest has for rows."""
     if not rows:
         raise ForestError("say which rows to delete")
+    twice = next((row for row, count in Counter(rows).items() if count > 1), None)
+    if twice is not None:
+        raise ForestError(f"row {twice!r} is named twice")
     ids = folder.columns.ids
     held = {str(row): row for row in folder.forest.rows_.tolist()}
     known = {ids[row]: row for row in held.values() if row in ids} or held
