@@ -213,6 +213,13 @@ def test_two_programs_do_not_change_a_folder_at_once(tmp_path):
     assert delete_rows(folder, ["P-3"]).left == 23
 
 
+def test_what_was_made_of_the_forest_before_is_removed(tmp_path):
+    folder = train(tmp_path)
+    (folder / "family.npz").write_bytes(b"all deletions")
+    delete_rows(folder, ["P-3"])
+    assert sorted(each.name for each in folder.iterdir()) == sorted(FILES)
+
+
 def test_a_specification_of_the_users_own_is_kept(tmp_path):
     folder = train(tmp_path)
     own = folder / "forest.spec"

@@ -76,7 +76,8 @@ def train(
         ),
     ] = None,
     trees: Annotated[
-        int, typer.Option(help="How many; of more of them, each row moves the mean less.", min=1)
+        int,
+        typer.Option(help="How many; the more there are, the less a row moves their mean.", min=1),
     ] = 50,
     depth: Annotated[
         int,
@@ -87,7 +88,7 @@ def train(
         ),
     ] = 10,
     thresholds: Annotated[
-        int, typer.Option(help="Thresholds that are sampled for each column of a node.", min=1)
+        int, typer.Option(help="How many are sampled for each column of a node.", min=1)
     ] = 10,
     seed: Annotated[
         int, typer.Option(help="Of everything random; written into the file.", min=0)

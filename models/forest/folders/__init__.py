@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leaveout.models.forest.columns import COLUMNS, FOREST, SPEC, ForestColumns, load_columns
 from leaveout.models.forest.folders.changes import (
     Addition,
     Deletion,
@@ -9,8 +10,7 @@ from leaveout.models.forest.folders.changes import (
     delete_rows,
     rows_of_table,
 )
-from leaveout.models.forest.folders.columns import ForestColumns, load_columns
-from leaveout.models.forest.folders.folder import COLUMNS, FOREST, SPEC, ForestFolder
+from leaveout.models.forest.folders.folder import ForestFolder
 from leaveout.models.forest.folders.training import ForestReport, train_forest
 
 __all__ = [

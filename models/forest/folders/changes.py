@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
 from leaveout.models.forest.classifier import DareForestClassifier
-from leaveout.models.forest.folders.columns import ForestColumns
+from leaveout.models.forest.columns import SPEC, ForestColumns
 from leaveout.models.forest.folders.data import label_values
-from leaveout.models.forest.folders.folder import SPEC, ForestFolder, changing
+from leaveout.models.forest.folders.folder import ForestFolder, changing
 from leaveout.models.table import Table, read_table
 from leaveout.models.train.csv_data import refuse_empty_cells, row_ids
 from leaveout.names import hint

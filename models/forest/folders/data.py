@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.models.archive import holds_archive
-from leaveout.models.forest.folders.columns import ForestColumns
+from leaveout.models.forest.columns import ForestColumns
 from leaveout.models.table import read_table
 from leaveout.models.train.csv_data import read_columns
 from leaveout.models.train.npz_data import read_arrays

@@ -15,16 +15,23 @@ from numpy.typing import NDArray
 from leaveout.errors import ForestError
 from leaveout.files import SETTINGS, lock, read_whole, written_whole
 from leaveout.models.family import DataFacts
+from leaveout.models.family_file import FAMILY
 from leaveout.models.forest.classifier import DareForestClassifier
-from leaveout.models.forest.folders.columns import ForestColumns, columns_bytes, load_columns
+from leaveout.models.forest.columns import (
+    COLUMNS,
+    FOREST,
+    SPEC,
+    ForestColumns,
+    columns_bytes,
+    load_columns,
+)
 from leaveout.models.train.encoding import CategoryColumn
 from leaveout.models.train.export import inputs_text
 
-__all__ = ["COLUMNS", "FOREST", "SPEC", "ForestFolder", "changing"]
+__all__ = ["ForestFolder", "changing"]
 
-FOREST = "forest.npz"
-COLUMNS = "forest.json"
-SPEC = "forest.spec"
+_MADE = (FAMILY,)
+"""What others keep here that is made of the forest alone, and of the rows it held."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,10 +103,13 @@ class ForestFolder:
     def write(self, before: str | None = None) -> bool:
         """Write the three files, the forest first; before that, none is replaced.
 
+        What was made of a forest that was there before, such as its deletions, is removed.
+
         Parameters
         ----------
         before : str or None
             The specification that was written last: another one is the user's own, and kept.
+            None where there was no forest.
 
         Returns
         -------
@@ -114,6 +124,8 @@ class ForestFolder:
         forest, columns, spec = self.files
         kept = before is not None and _text(spec) not in {None, before}
         try:
+            for name in _MADE if before is not None else ():
+                (self.directory / name).unlink(missing_ok=True)
             with written_whole(columns) as stream:
                 stream.write(columns_bytes(self.columns))
                 if kept:

@@ -11,8 +11,9 @@ import numpy as np
 
 from leaveout.errors import ForestError
 from leaveout.models.forest.classifier import DareForestClassifier
+from leaveout.models.forest.columns import FOREST
 from leaveout.models.forest.folders.data import ForestData, read_forest_data
-from leaveout.models.forest.folders.folder import FOREST, ForestFolder
+from leaveout.models.forest.folders.folder import ForestFolder
 
 __all__ = ["ForestReport", "train_forest"]
 

@@ -23,7 +23,11 @@ from leaveout.models.train.encoding import (
     number_column,
 )
 
-__all__ = ["ForestColumns", "columns_bytes", "load_columns"]
+__all__ = ["COLUMNS", "FOREST", "SPEC", "ForestColumns", "columns_bytes", "load_columns"]
+
+FOREST = "forest.npz"
+COLUMNS = "forest.json"
+SPEC = "forest.spec"
 
 _FORMAT = "leaveout forest columns"
 _VERSION = 1
