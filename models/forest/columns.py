@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
 from leaveout.files import RESULTS, read_whole, why_unread
-from leaveout.models.train.encoding import Encoding, encode_values
+from leaveout.models.train.encoding import (
+    CategoryColumn,
+    Encoding,
+    NumberColumn,
+    encode_values,
+    number_column,
+)
 
 __all__ = ["COLUMNS", "FOREST", "SPEC", "ForestColumns", "columns_bytes", "load_columns"]
 
@@ -41,6 +47,8 @@ class ForestColumns(msgspec.Struct, frozen=True, kw_only=True):
         float64. Ranges are those of the rows held. None for plain arrays.
     units : dict of str to str
         What numbers are measured in, by columns.
+    identity : str or None
+        The column that names rows.
     ids : dict of int to str
         By the names of rows in the forest, what the table calls them; empty where it does not.
     """
@@ -48,6 +56,7 @@ class ForestColumns(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     encoding: Encoding | None = None
     units: dict[str, str] = msgspec.field(default_factory=dict)
+    identity: str | None = None
     ids: dict[int, str] = msgspec.field(default_factory=dict)
 
     @property
@@ -79,6 +88,29 @@ class ForestColumns(msgspec.Struct, frozen=True, kw_only=True):
         if self.encoding is None:
             raise ForestError(f"{self.source}: plain arrays: rows have no columns to be read by")
         return encode_values(self.encoding, rows, places)
+
+    def held(self, names: NDArray[np.int64], X: NDArray[np.float64]) -> ForestColumns:
+        """Return these columns as of the rows that a forest holds: their names, their ranges.
+
+        Categories stay: they are features of the forest.
+
+        Parameters
+        ----------
+        names : ndarray of int64, shape (rows,)
+        X : ndarray of float64, shape (rows, features)
+        """
+        ids = {row: self.ids[row] for row in names.tolist() if row in self.ids}
+        if self.encoding is None:
+            return msgspec.structs.replace(self, ids=ids)
+        columns: list[NumberColumn | CategoryColumn] = []
+        first = 0
+        for column in self.encoding.columns:
+            if isinstance(column, NumberColumn):
+                column = number_column(column.name, X[:, first], column.scaled)
+            columns.append(column)
+            first += len(column.features)
+        encoding = msgspec.structs.replace(self.encoding, columns=tuple(columns))
+        return msgspec.structs.replace(self, ids=ids, encoding=encoding)
 
     def name_of(self, row: int) -> str:
         """Return what people call a row: the table's own name of it, else its number."""

@@ -27,6 +27,7 @@ __all__ = [
     "feature_text",
     "listable",
     "nearest_record",
+    "number_column",
     "records_of",
 ]
 
@@ -34,6 +35,7 @@ MOST_WHOLE = 1_000_000
 """Most whole numbers of a column that are listed one by one."""
 _FARTHEST = 2**50
 """Up to which they are."""
+_EVERY_WHOLE = 2**53
 _ENOUGH = 17
 """Digits that tell any float64 from the next."""
 _PLAIN = (1e-6, 1e16)
@@ -81,6 +83,14 @@ class Encoding(msgspec.Struct, frozen=True):
     def features(self) -> tuple[str, ...]:
         """Names of all features, in order."""
         return tuple(name for column in self.columns for name in column.features)
+
+
+def number_column(name: str, values: NDArray[np.float64], scaled: bool) -> NumberColumn:
+    """Return the column of these finite numbers, of which there is at least one."""
+    low, high = float(values.min()), float(values.max())
+    # Further from 0, float64 holds no other numbers.
+    whole = max(-low, high) <= _EVERY_WHOLE and bool((np.floor(values) == values).all())
+    return NumberColumn(name, low, high, whole, scaled)
 
 
 def encoding_of(manifest: Manifest) -> Encoding | None:
