@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic, Literal, Self, TypeVar
@@ -77,7 +78,7 @@ EngineResult = SearchResult[Witness]
 
 def agree(lower: float, upper: float, gap: float) -> bool:
     """Whether two bounds agree to a relative gap."""
-    return upper <= 0 or upper - lower <= gap * upper
+    return upper <= 0 or upper - lower <= gap * upper < math.inf
 
 
 @dataclass(frozen=True)

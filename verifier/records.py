@@ -53,12 +53,12 @@ class CellRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A leak, replayed through onnxruntime in float32.
+    """A leak, replayed: by networks through onnxruntime in float32, by forests in float64.
 
     Attributes
     ----------
     x : tuple of float
-        The input, as the network reads it.
+        The input, as the model reads it.
     member : int
         Position of the member in the family.
     removed : int
@@ -78,6 +78,7 @@ class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
         What the training data calls the removed row; empty where rows have no names.
     label_names : tuple of str
         A name a label; empty where labels have none.
+    model : {"network", "forest"}
     """
 
     x: tuple[float, ...]
@@ -93,6 +94,7 @@ class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
     other: bool = False
     removed_id: str = ""
     label_names: tuple[str, ...] = ()
+    model: Literal["network", "forest"] = "network"
 
 
 class ExampleRecord(msgspec.Struct, frozen=True, kw_only=True):

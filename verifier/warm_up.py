@@ -123,6 +123,19 @@ def _forest() -> None:
             _decide(f'let T = forest("t.npz") guarantee g: {claim}', Path(name))
 
 
+def _forest_leaks() -> None:
+    """Find what each of a few rows can change."""
+    from leaveout.bab.forests import search_forests
+    from leaveout.encoders import Box
+    from leaveout.models.forest import DareForestClassifier
+    from leaveout.models.forest.leave_one_out import leave_one_out
+
+    X = np.arange(24.0).reshape(12, 2)
+    forest = DareForestClassifier(2, k=2, max_depth=3, random_state=0).fit(X, np.arange(12) % 2)
+    family = leave_one_out(forest.ensemble(), threads=1)
+    search_forests(family.whole, family, Box(X.min(axis=0), X.max(axis=0)), 0, tries=X)
+
+
 def _decide(text: str, folder: Path) -> None:
     from leaveout.specs import parse
     from leaveout.verifier.read_spec import read_spec
@@ -148,5 +161,6 @@ KERNELS: Mapping[str, Callable[[], object]] = {
     "collective_accuracy": _votes("collective_accuracy(dpa(V), edits = 1) >= 0.1"),
     "trees": _trees,
     "forest": _forest,
+    "forest_leaks": _forest_leaks,
 }
 """What uses each group of compiled functions, on the smallest question there is."""

@@ -100,7 +100,9 @@ def search_forests(
     """
     start = time.perf_counter()
     question = question or Question.of(whole, others, box)
-    search = _Search(question, label, floor if decide else None, gap, Deadline.after(seconds, start))
+    search = _Search(
+        question, label, floor if decide else None, gap, Deadline.after(seconds, start)
+    )
     if known is not None:
         search.add(known.x, known.member)
     return search.run(start, threads, tries, progress)
@@ -169,9 +171,7 @@ class _Search:
             self._wait(work, start, tell)
             budget = min(budget, np.iinfo(np.int64).max // _GROWTH) * _GROWTH
 
-    def _wait(
-        self, work: list[Future[None]], start: float, tell: ProgressCallback | None
-    ) -> None:
+    def _wait(self, work: list[Future[None]], start: float, tell: ProgressCallback | None) -> None:
         """Wait for threads, watch the clock, and report."""
         told = time.perf_counter()
         left: set[Future[None]] = set(work)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from leaveout.models.train.encoding import cell_text, feature_text
 from leaveout.verifier.amounts import counted, plain
@@ -39,8 +39,9 @@ def _sentence(text: str) -> Html | None:
 
 
 def _witness(witness: WitnessRecord, box: BoxRecord) -> Html:
+    model, text = witness.model, _writer(witness)
     rows: list[list[Child]] = [
-        [_label(witness, label), feature_text(own), feature_text(other)]
+        [_label(witness, label), text(own), text(other)]
         for label, (own, other) in enumerate(
             zip(witness.scores, witness.member_scores, strict=False)
         )
@@ -49,17 +50,18 @@ def _witness(witness: WitnessRecord, box: BoxRecord) -> Html:
     rows.append(["answer", *(f"label {each}" for each in answers)])
     removed = row_name(witness.removed, witness.removed_id)
     member = f"member {witness.member} (lacks {removed})"
-    member = "the other network" if witness.other else member
+    member = f"the other {model}" if witness.other else member
+    whole = f"{model} {model[0].upper()}"
     scores = table(
-        f"Scores at x of the network and of {'the other' if witness.other else 'the member'}",
-        [Column("Label"), Column("network N", number=True), Column(member, number=True)],
+        f"Scores at x of the {model} and of {'the other' if witness.other else 'the member'}",
+        [Column("Label"), Column(whole, number=True), Column(member, number=True)],
         rows,
         seen=True,
     )
     own = _units(witness)
-    read = _points({"x": witness.x}, box, _names(witness))
+    read = _points({"x": witness.x}, box, _names(witness), text)
     if own is not None:
-        read = folded("x as the network reads it", read)
+        read = folded(f"x as the {model} reads it", read)
     return joined(_sentence(witness.words), scores, own, read)
 
 
@@ -83,17 +85,19 @@ def _names(witness: WitnessRecord) -> dict[int, str]:
 
 def _units(witness: WitnessRecord) -> Html | None:
     """Return x in the data's own units, beside the numbers that the network reads."""
-    known = [cell for cell in witness.cells if cell.value is not None]
+    known, width = [cell for cell in witness.cells if cell.value is not None], len(witness.x)
     if not known:
         return None
+    text = _writer(witness)
     rows: list[list[Child]] = [
-        [cell.name, _value(cell), _read(cell, witness.x)] for cell in known[:_MOST]
+        [cell.name, _value(cell), ", ".join(text(witness.x[at]) for at in cell.at if at < width)]
+        for cell in known[:_MOST]
     ]
     title = "x in the units of the data"
     if not witness.other:
         title += f"; the member lacks {row_name(witness.removed, witness.removed_id)}"
     columns = [Column("Column"), Column("Value", number=True)]
-    columns.append(Column("As the network reads it", number=True))
+    columns.append(Column(f"As the {witness.model} reads it", number=True))
     shown = table(title, columns, rows, seen=len(known) <= _OPEN)
     return shown if len(known) <= _OPEN else folded(title, shown)
 
@@ -106,8 +110,9 @@ def _value(cell: CellRecord) -> str:
     return f"nearest to {text}" if cell.nearest or unknown else text
 
 
-def _read(cell: CellRecord, x: tuple[float, ...]) -> str:
-    return ", ".join(feature_text(x[at]) for at in cell.at if at < len(x))
+def _writer(witness: WitnessRecord) -> Callable[[float], str]:
+    """Return what writes numbers as the model reads and gives them: float32, or float64."""
+    return cell_text if witness.model == "forest" else feature_text
 
 
 def _example(example: ExampleRecord, box: BoxRecord) -> Html:
@@ -147,11 +152,12 @@ def _scores(example: ExampleRecord) -> Html | None:
 
 
 def _points(
-    points: dict[str, tuple[float, ...]], box: BoxRecord, named: Mapping[int, str] = _NAMELESS
-) -> Html:
+    points: dict[str, tuple[float, ...]], box: BoxRecord, named: Mapping[int, str] = _NAMELESS,
+    text: Callable[[float], str] = feature_text,
+) -> Html:  # fmt: skip
     """Return the features of points, folded where they are many."""
     count = max((len(point) for point in points.values()), default=0)
-    rows = [_feature(points, box, at, named) for at in range(min(count, _MOST))]
+    rows = [_feature(points, box, at, named, text) for at in range(min(count, _MOST))]
     columns = [Column("Feature"), *(Column(name, number=True) for name in points)]
     columns += [Column("least", number=True), Column("greatest", number=True)]
     name = " and ".join(points)
@@ -164,10 +170,11 @@ def _points(
 
 
 def _feature(
-    points: dict[str, tuple[float, ...]], box: BoxRecord, at: int, named: Mapping[int, str]
-) -> list[Child]:
+    points: dict[str, tuple[float, ...]], box: BoxRecord, at: int, named: Mapping[int, str],
+    text: Callable[[float], str],
+) -> list[Child]:  # fmt: skip
     cells: list[Child] = [f"{at} ({named[at]})" if at in named else str(at)]
-    cells += [feature_text(point[at]) if at < len(point) else "–" for point in points.values()]
+    cells += [text(point[at]) if at < len(point) else "–" for point in points.values()]
     ends: Sequence[tuple[float, ...]] = (box.lower, box.upper)
     cells += [plain(end[at]) if at < len(end) else "–" for end in ends]
     return cells

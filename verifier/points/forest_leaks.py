@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from leaveout.bab import Progress, ProgressCallback, SearchResult
-from leaveout.bab.forests import ForestWitness, search_forests
+from leaveout.bab.forests import ForestWitness, Question, search_forests
 from leaveout.cores import cores
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box
@@ -55,6 +55,8 @@ class ForestJob:
     labels : tuple of int
         The labels it is about, by their position in ``whole.classes``.
     names : ForestNames
+    key : tuple of str
+        Forest, others and inputs as written, names followed: what they are for all statements.
     """
 
     statement: IdpStatement
@@ -64,6 +66,7 @@ class ForestJob:
     box: Box
     labels: tuple[int, ...]
     names: ForestNames
+    key: tuple[str, ...]
 
     @property
     def members(self) -> int:
@@ -92,6 +95,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
     ) -> None:
         self._resolver, self._options, self._progress = resolver, options, progress
         self._families: dict[int, ForestFamily] = {}
+        self._questions: dict[tuple[str, ...], Question] = {}
         self._traces: dict[SearchResult[ForestWitness], TraceRecord] = {}
         self.notes: list[str] = []
 
@@ -132,7 +136,11 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
                     f"the forest has the labels 0 to {len(labels) - 1}: {names.every_label}",
                 )
             labels = range(statement.label, statement.label + 1)
-        return ForestJob(statement, forest, whole, other, box, tuple(labels), names)
+        key = tuple(
+            str(resolver.value(part))
+            for part in (statement.network, statement.family, statement.box)
+        )
+        return ForestJob(statement, forest, whole, other, box, tuple(labels), names, key)
 
     def _refuse_other_family(self, statement: IdpStatement) -> None:
         """Refuse a family of another forest than the one whose confidence is asked about."""
@@ -166,16 +174,16 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
                 self._progress(name, progress)
 
         try:
-            others = self._others(job, label, deadline, report)
+            question = self._question(job, label, deadline, report)
         except TimeoutError:
             return self.unsearched(job, label, "the deletion of every row was not found in time")
         except ForestError as error:
             raise self._resolver.fail(job.statement.family, str(error)) from None
         found = search_forests(
-            job.whole, others, job.box, label, floor=floor, decide=decide,
+            question.whole, question.others, job.box, label, floor=floor, decide=decide,
             seconds=deadline.limit, gap=self._options.gap,
             threads=self._options.workers or cores(), tries=job.forest.ensemble().X,
-            progress=report,
+            progress=report, question=question,
         )  # fmt: skip
         course = trace.record(found)
         if course is not None:
@@ -209,18 +217,24 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             traces=tuple(self._traces[each] for each in found if each in self._traces),
         )
 
-    def _others(
+    def _question(
         self, job: ForestJob, label: int, deadline: Deadline, report: ProgressCallback
-    ) -> ForestFamily | ScoredForest:
-        """Return the forests that are compared with; the family is made once.
+    ) -> Question:
+        """Return what all labels and statements of the same forests and inputs share.
 
         Raises
         ------
         TimeoutError
-            If the time is over before it is made.
+            If the time is over before the family is made.
         """
-        if job.other is not None:
-            return job.other
+        if job.key not in self._questions:
+            others = job.other or self._family(job, label, deadline, report)
+            self._questions[job.key] = Question.of(job.whole, others, job.box)
+        return self._questions[job.key]
+
+    def _family(
+        self, job: ForestJob, label: int, deadline: Deadline, report: ProgressCallback
+    ) -> ForestFamily:
         made = self._families.get(id(job.forest))
         if made is not None:
             return made

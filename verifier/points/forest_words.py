@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from leaveout.bab.forests import ForestWitness
 from leaveout.encoders import Box
 from leaveout.models.forest import DareForestClassifier
-from leaveout.models.forest.columns import ForestColumns, load_columns
+from leaveout.models.forest.columns import COLUMNS, ForestColumns, load_columns
 from leaveout.models.forest.scored import ScoredForest
 from leaveout.models.train.encoding import CategoryColumn, cell_text, decode_row
 from leaveout.verifier.points.names import labelled, row_name
@@ -20,9 +20,6 @@ from leaveout.verifier.report import CellRecord, WitnessRecord
 __all__ = ["ForestNames", "outside_inputs", "witness_record"]
 
 Floats = NDArray[np.float64]
-
-COLUMNS = "forest.json"
-"""What the file of names is called, beside the forest."""
 
 _SHOWN = 12
 
@@ -125,6 +122,7 @@ def witness_record(names: ForestNames, witness: ForestWitness, *, pair: bool) ->
         other=pair,
         removed_id="" if pair else row,
         label_names=names.labels if any(map(names.label_name, range(len(names.labels)))) else (),
+        model="forest",
     )
 
 

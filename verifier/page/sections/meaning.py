@@ -9,6 +9,14 @@ from leaveout.verifier.page.model import Page
 __all__ = ["meaning"]
 
 
+_LEAKS = {
+    "network": "An input whose label has a confidence above 0 in the network and at most 0 in a "
+    "member: leaving one point out changes the answer, or makes it a tie.",
+    "forest": "An input to which a forest and a member answer another label each: leaving one "
+    "point out changes the answer.",
+}
+
+
 def meaning(page: Page) -> Html:
     """Return the words that this page uses and what they mean."""
     results = [result for run in page.runs for result in run.report.results]
@@ -24,15 +32,15 @@ def meaning(page: Page) -> Html:
         ),
         ("lower, upper", "The number lies between them, ends included. Both are rounded outwards."),
     ]
-    if any(result.witness is not None for result in results):
+    models = {result.witness.model for result in results if result.witness is not None}
+    if models:
+        kinds = " or ".join(sorted(models, reverse=True))
         words += [
-            ("member", "A network retrained without one training point."),
+            ("member", f"A {kinds} retrained without one training point."),
             ("confidence", "The score of a label minus the best other score."),
-            (
-                "leak",
-                "An input whose label has a confidence above 0 in the network and at most 0 in a "
-                "member: leaving one point out changes the answer, or makes it a tie.",
-            ),
         ]
+        if "forest" in models:
+            words += [("score", "Of a forest: the mean share of a label in its trees' leaves.")]
+        words += [("leak", " ".join(_LEAKS[model] for model in sorted(models, reverse=True)))]
     rows = [joined(tag("dt", word), tag("dd", text)) for word, text in words]
     return tag("dl", rows, class_="facts")
