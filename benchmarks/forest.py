@@ -5,7 +5,8 @@
 ``--data`` holds ``adult.data`` and ``adult.test`` (with a header line),
 ``online_shoppers_intention.csv`` and ``credit_lucid23.npz``; synthetic sets need no file. dare-rf
 (Brophy and Lowd, ICML 2021) is asked by an interpreter that has it, DynFrs (Wang et al., ICLR
-2025) through a driver that is compiled around its ``DynFrs.h``. Each program runs alone, on one
+2025) through a driver that is compiled around its ``DynFrs.h``; it splits nodes of at least 10 rows
+whatever ``--least`` says, as its own command line does. Each program runs alone, on one
 thread, in a process of its own, on the same rows, and deletes the same ones.
 
 Printed are, in processor time: training; the mean and the 99th percentile of single deletions, each
@@ -91,7 +92,7 @@ def _measured(
             stored: dict[str, Any] = json.loads(kept.read_text())
             return stored
     found = run_program(program, folder, arguments.minutes)
-    if "missing" not in found:
+    if "fit" in found:
         shares = np.array(found.pop("shares"))
         found["auc"], found["accuracy"] = score(shares, split.y_test)
         found["not_numbers"] = int(np.count_nonzero(np.isnan(shares)))
@@ -120,7 +121,8 @@ def measure(name: str, split: Split, arguments: argparse.Namespace) -> None:
         ):  # fmt: skip
             found = _measured(program, name, split, folder, arguments)
             if "missing" in found:
-                notes.append(f"{program.title}: left out, {found['missing']}")
+                notes.append(f"{program.title}: {found['missing']}")
+            if "fit" not in found:
                 continue
             if program.title == "dare-rf":
                 base = found

@@ -1,5 +1,8 @@
 """One program on one data set, in a process of its own, which prints what it measured as JSON.
 
+A line after training, after single deletions and after the batch: each has what the one before it
+has, and more.
+
     python benchmarks/forest_driver.py PROGRAM FOLDER SETTINGS
 
 PROGRAM is ``ours``, ``sklearn`` or ``dare``; the interpreter must have that library and numpy, and
@@ -162,8 +165,14 @@ def forget_peak() -> None:
         Path("/proc/self/clear_refs").write_text("5")
 
 
-def measure(program: Any, folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return what the program took."""
+def tell(found: dict[str, Any]) -> None:
+    """Print what was measured so far."""
+    sys.stdout.write(json.dumps(found) + "\n")
+    sys.stdout.flush()
+
+
+def measure(program: Any, folder: Path, settings: dict[str, Any]) -> None:
+    """Print what the program takes."""
     arrays = {path.stem: np.load(path) for path in folder.glob("*.npy")}
     X, y, X_test = arrays["X"], arrays["y"], arrays["X_test"]
     program.warm()
@@ -175,9 +184,11 @@ def measure(program: Any, folder: Path, settings: dict[str, Any]) -> dict[str, A
     found["peak"] = resident("VmHWM") - before
     found["own"] = program.own()
     program.shares(X_test).astype(np.float64).tofile(folder / "shares.f8")
+    tell(found)
     if not hasattr(program, "delete"):
-        return found
+        return
     found["times"] = _single(program, arrays, settings)
+    tell(found)
     if not settings["worst"]:
         probe = X_test[arrays["probe"]]
         # What earlier deletions put off is paid before.
@@ -189,7 +200,7 @@ def measure(program: Any, folder: Path, settings: dict[str, Any]) -> dict[str, A
     found["peak"] = resident("VmHWM") - before
     if settings["check"] and hasattr(program, "check"):
         found["check"] = program.check()
-    return found
+    tell(found)
 
 
 def _single(program: Any, arrays: dict[str, Any], settings: dict[str, Any]) -> list[float]:
@@ -221,10 +232,9 @@ def main() -> None:
     try:
         program = PROGRAMS[name](settings)
     except (ImportError, LookupError) as error:
-        found = {"missing": str(error)}
+        tell({"missing": str(error)})
     else:
-        found = measure(program, folder, settings)
-    sys.stdout.write(json.dumps(found) + "\n")
+        measure(program, folder, settings)
 
 
 if __name__ == "__main__":

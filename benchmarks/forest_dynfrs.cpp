@@ -1,4 +1,4 @@
-// DynFrs on one data set, as forest_driver.py measures the other programs; prints one JSON object.
+// DynFrs on one data set, as forest_driver.py measures the other programs; prints JSON objects.
 //
 //     g++ -std=c++17 -O3 -I FOLDER_OF_DynFrs.h benchmarks/forest_dynfrs.cpp -o driver
 //     driver FOLDER TREES K_OF_TREES DEPTH SPLITS LEAST LAZY SECONDS
@@ -88,15 +88,26 @@ int main(int argc, char **argv) {
     const double fit = processor() - start;
     const long long held = resident() - before;
 
-    std::vector<double> shares, answer;
+    std::vector<double> shares, answer, times;
+    double batched = -1;
+    const auto tell = [&] {
+        std::cout << "{\"fit\": " << fit << ", \"held\": " << held
+                  << ", \"peak\": " << resident("VmHWM:") - before << ", \"own\": null";
+        if (batched >= 0) std::cout << ", \"batch\": " << batched;
+        if (!times.empty()) std::cout << ", \"times\": [";
+        for (size_t i = 0; i < times.size(); ++i) std::cout << (i ? ", " : "") << times[i];
+        std::cout << (times.empty() ? "}" : "]}") << std::endl;
+    };
+
     for (const auto &x : X_test) {
         forest.qry(x, answer);
         shares.push_back(answer[1]);
     }
     std::ofstream out(folder + "shares.f8", std::ios::binary);
     out.write(reinterpret_cast<char *>(shares.data()), shares.size() * sizeof(double));
+    out.close();
+    tell();
 
-    std::vector<double> times;
     const double end = processor() + seconds;
     for (size_t i = 0; i < single.size() && processor() < end; ++i) {
         start = processor();
@@ -106,16 +117,13 @@ int main(int argc, char **argv) {
         // Outside the time, as in its own stream of requests.
         forest.clean_up();
     }
+    tell();
 
     for (int i : probe) forest.qry(X_test[i], answer);
     start = processor();
     forest.del(batch);
     for (int i : probe) forest.qry(X_test[i], answer);
-    const double took = processor() - start;
-
-    std::cout << "{\"fit\": " << fit << ", \"held\": " << held << ", \"peak\": " << resident("VmHWM:") - before
-              << ", \"own\": null, \"batch\": " << took << ", \"times\": [";
-    for (size_t i = 0; i < times.size(); ++i) std::cout << (i ? ", " : "") << times[i];
-    std::cout << "]}\n";
+    batched = processor() - start;
+    tell();
     return 0;
 }

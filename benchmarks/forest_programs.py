@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ from sklearn.metrics import roc_auc_score
 __all__ = ["Program", "programs_of", "run_program", "score"]
 
 _HERE = Path(__file__).parent
+_OWN = {"least": 10}
+"""What DynFrs is always run with: its command line cannot say so, and with less it may crash when
+a batch empties a node."""
 _DYNFRS = ("trees", "held_by", "depth", "k", "least", "lazy", "seconds")
 
 
@@ -89,7 +93,7 @@ def programs_of(
         binary = _compiled(dynfrs, work)
         for q in shares:
             for lazy in (1, 0):
-                told = {**usual, "held_by": math.ceil(q * usual["trees"]), "lazy": lazy}
+                told = {**usual, **_OWN, "held_by": math.ceil(q * usual["trees"]), "lazy": lazy}
                 title = f"DynFrs q={q:g} {'lazy' if lazy else 'eager'}"
                 yield Program(title, (str(binary),), told, _DYNFRS)
     if "sklearn" in wanted and not usual["worst"]:
@@ -113,22 +117,29 @@ def _compiled(source: Path, work: Path) -> Path:
 
 
 def run_program(program: Program, folder: Path, minutes: float) -> dict[str, Any]:
-    """Return what a program measured, or ``missing``: why it did not."""
+    """Return what a program measured, and where it did not end in ``missing`` why."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-    try:
-        done = subprocess.run(
-            program.words(folder), capture_output=True, text=True, check=False,
-            timeout=60 * minutes, env={**os.environ, **threads},
-        )  # fmt: skip
-    except FileNotFoundError as error:
-        return {"missing": f"{error.filename}: not there"}
-    except subprocess.TimeoutExpired:
-        return {"missing": f"not done within {minutes:g} minutes"}
-    if done.returncode:
-        said = done.stderr.strip().splitlines() or [""]
-        return {"missing": f"it ended with {done.returncode}: {said[-1]}"}
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    if "missing" not in found:
+    words, why = program.words(folder), ""
+    with TemporaryFile("w+") as told, TemporaryFile("w+") as failed:
+        try:
+            code = subprocess.call(
+                words, stdout=told, stderr=failed, timeout=60 * minutes,
+                env={**os.environ, **threads},
+            )  # fmt: skip
+        except FileNotFoundError as error:
+            return {"missing": f"{error.filename}: not there"}
+        except subprocess.TimeoutExpired:
+            why = f"not done within {minutes:g} minutes"
+        else:
+            failed.seek(0)
+            said = failed.read().strip().splitlines() or [""]
+            why = f"it ended with {code}: {said[-1]}" if code else ""
+        told.seek(0)
+        lines = [line for line in told.read().splitlines() if line.endswith("}")]
+    found: dict[str, Any] = json.loads(lines[-1]) if lines else {}
+    if why:
+        found["missing"] = why
+    if "fit" in found:
         found["shares"] = np.fromfile(folder / "shares.f8").tolist()
     return found
 
