@@ -1,206 +1,185 @@
-"""How fast DaRE forests forget: the tables of Brophy and Lowd (ICML 2021), on this machine.
+"""How fast forests forget, beside the programs of the field, in one run on this machine.
 
-    python benchmarks/forest.py --data FOLDER [--only adult] [--trees 50] [--rows 0]
+    python benchmarks/forest.py --data FOLDER [--dare-rf PYTHON] [--dynfrs FOLDER] [--sets adult]
 
-FOLDER holds ``adult.data`` and ``adult.test`` (with a header line) and
-``online_shoppers_intention.csv``; the synthetic set needs no file. For each set: the time to fit
-and to delete one row, chosen at random or as the costliest of 1,000; how many deletions fit into
-one naive retraining; memory by part; and the test error, with random layers, without them, and of
-scikit-learn's random forest.
+``--data`` holds ``adult.data`` and ``adult.test`` (with a header line),
+``online_shoppers_intention.csv`` and ``credit_lucid23.npz``; synthetic sets need no file. dare-rf
+(Brophy and Lowd, ICML 2021) is asked by an interpreter that has it, DynFrs (Wang et al., ICLR
+2025) through a driver that is compiled around its ``DynFrs.h``; it splits nodes of at least 10 rows
+whatever ``--least`` says, as its own command line does. Each program runs alone, on one
+thread, in a process of its own, on the same rows, and deletes the same ones.
+
+Printed are, in processor time: training; the mean and the 99th percentile of single deletions, each
+with the prediction of one test row after it; a batch of 1 % with the prediction of 1,000 test rows
+after it; each of the two as dare-rf's over it; memory, as the peak of the process over what it
+held before training, and as the program counts it itself; AUC and accuracy on test rows.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
+import json
 import platform
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.datasets import make_classification
-from sklearn.ensemble import RandomForestClassifier
 
 from leaveout.cores import cores
-from leaveout.deadline import Deadline
-from leaveout.models.forest import DareForestClassifier, first_difference
 
-Floats = NDArray[np.float64]
+from forest_data import SETS, Split, write_split
+from forest_programs import Program, programs_of, run_program, score
 
-_ADULT_WORDS = (
-    "workclass", "education", "marital-status", "occupation", "relationship", "race", "sex",
-    "native-country",
+_NEEDS = {
+    "adult": "adult.data", "shoppers": "online_shoppers_intention.csv",
+    "credit": "credit_lucid23.npz",
+}  # fmt: skip
+_HEAD = (
+    "program", "fit", "delete, mean", "p99", "dare-rf / it", "1 % at once", "dare-rf / it", "peak",
+    "own count", "AUC", "accuracy", "deleted",
 )  # fmt: skip
-_SHOPPERS_WORDS = (
-    "Month", "OperatingSystems", "Browser", "Region", "TrafficType", "VisitorType", "Weekend",
-)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Split:
-    """A data set: rows to train on and rows to test on."""
-
-    name: str
-    X: Floats
-    y: NDArray[np.int64]
-    X_test: Floats
-    y_test: NDArray[np.int64]
-
-
-def _read(path: Path) -> dict[str, list[str]]:
-    with path.open(newline="") as file:
-        rows = [[cell.strip() for cell in row] for row in csv.reader(file)]
-    head = rows[0]
-    body = [row for row in rows[1:] if len(row) == len(head)]
-    return {name: [row[i] for row in body] for i, name in enumerate(head)}
+def _seconds(value: float | None) -> str:
+    """Return a time in three digits, with its unit."""
+    if value is None:
+        return ""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{1e6 * value:.3g} us"
 
 
-def _encoded(columns: dict[str, list[str]], label: str, words: tuple[str, ...]) -> Floats:
-    """Return numbers as they are, and words as one column a category."""
-    out: list[list[float]] = []
-    for name, cells in columns.items():
-        if name == label:
-            continue
-        if name in words:
-            out += [[float(cell == word) for cell in cells] for word in sorted(set(cells))]
-        else:
-            out.append([float(cell) for cell in cells])
-    return np.array(out).T
+def _megabytes(value: float | None) -> str:
+    return "" if value is None else f"{value / 1e6:.0f} MB"
 
 
-def adult(folder: Path) -> Split:
-    """Return Adult in the paper's encoding: 107 attributes, ``education-num`` left out."""
-    train, test = _read(folder / "adult.data"), _read(folder / "adult.test")
-    both = {name: train[name] + test[name] for name in train if name != "education-num"}
-    X = _encoded(both, "Y", _ADULT_WORDS)
-    y = np.array([cell.startswith(">") for cell in both["Y"]], np.int64)
-    n = len(train["Y"])
-    return Split("adult", X[:n], y[:n], X[n:], y[n:])
+def _line(title: str, found: dict[str, Any], base: dict[str, Any] | None) -> list[str]:
+    """Return a program's cells of the table."""
+    mean = p99 = None
+    if found.get("times"):
+        mean, p99 = float(np.mean(found["times"])), float(np.quantile(found["times"], 0.99))
+    base = base or {}
+    over = np.mean(base["times"]) / mean if mean and base.get("times") else None
+    batch, whole = found.get("batch"), base.get("batch")
+    return [
+        title, _seconds(found["fit"]), _seconds(mean), _seconds(p99),
+        f"{over:.3g}" if over else "", _seconds(batch),
+        f"{whole / batch:.3g}" if batch and whole else "", _megabytes(found["peak"]),
+        _megabytes(found["own"]), f"{found['auc']:.4f}", f"{100 * found['accuracy']:.2f} %",
+        str(len(found["times"])) if mean else "",
+    ]  # fmt: skip
 
 
-def shoppers(folder: Path) -> Split:
-    """Return online shoppers, numbered categories one-hot too; four fifths to train on."""
-    columns = _read(folder / "online_shoppers_intention.csv")
-    X = _encoded(columns, "Revenue", _SHOPPERS_WORDS)
-    return _parted("shoppers", X, np.array([cell == "TRUE" for cell in columns["Revenue"]]))
+def _table(rows: list[list[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for number, row in enumerate(rows):
+        yield "| " + " | ".join(map(str.ljust, row, widths)) + " |"
+        if not number:
+            yield "|" + "|".join("-" * (width + 2) for width in widths) + "|"
 
 
-def synthetic(rows: int) -> Split:
-    """Return the paper's kind of synthetic set: 40 attributes, 5 informative, 5 redundant."""
-    X, y = make_classification(
-        rows * 5 // 4, 40, n_informative=5, n_redundant=5, n_clusters_per_class=2, flip_y=0.05,
-        random_state=1,
-    )  # fmt: skip
-    return _parted("synthetic", X, y)
+def _measured(
+    program: Program, name: str, split: Split, folder: Path, arguments: argparse.Namespace
+) -> dict[str, Any]:
+    """Return what a program took, kept from an earlier run or measured now."""
+    kept = None
+    if arguments.keep is not None:
+        kept = program.kept(arguments.keep, f"{name}-{len(split.X)}")
+        if kept.exists() and not (arguments.fresh and program.title.startswith("ours")):
+            stored: dict[str, Any] = json.loads(kept.read_text())
+            return stored
+    found = run_program(program, folder, arguments.minutes)
+    if "fit" in found:
+        shares = np.array(found.pop("shares"))
+        found["auc"], found["accuracy"] = score(shares, split.y_test)
+        found["not_numbers"] = int(np.count_nonzero(np.isnan(shares)))
+        if kept is not None:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(json.dumps(found))
+    return found
 
 
-def _parted(name: str, X: Floats, y: NDArray[np.generic]) -> Split:
-    order = np.random.default_rng(0).permutation(len(X))
-    n = len(X) * 4 // 5
-    train, test, labels = order[:n], order[n:], y.astype(np.int64)
-    return Split(name, X[train], labels[train], X[test], labels[test])
-
-
-def _clock(jobs: int) -> Callable[[], float]:
-    """Return the clock: one thread's own time, which others on the machine do not lengthen."""
-    return time.thread_time if jobs == 1 else time.perf_counter
-
-
-def _delete_times(
-    forest: DareForestClassifier, deletions: int, seconds: float, candidates: int
-) -> list[float]:
-    """Delete rows until there are enough, or time is up; return the seconds each took."""
-    rng, times = np.random.default_rng(7), []
-    clock = _clock(forest.n_jobs)
-    end = Deadline.after(seconds)
-    while len(times) < deletions and not end.over:
-        rows = forest.rows_
-        drawn = rng.choice(rows, min(candidates, len(rows)), replace=False)
-        row = max(drawn, key=lambda r: forest.deletion_cost(int(r))) if candidates > 1 else drawn[0]
-        start = clock()
-        forest.delete(int(row))
-        times.append(clock() - start)
-    return times
-
-
-def measure(split: Split, arguments: argparse.Namespace, d_rmax: int) -> None:
-    """Print one forest's lines of the table."""
-    settings = {
-        "max_depth": arguments.depth, "k": arguments.k, "d_rmax": d_rmax, "random_state": 1,
-        "n_jobs": arguments.jobs,
+def measure(name: str, split: Split, arguments: argparse.Namespace) -> None:
+    """Print the table of one data set."""
+    print(f"\n{name}: {split.X.shape[0]:,} x {split.X.shape[1]}, {100 * split.y.mean():.1f} % "
+          f"positive, {len(split.X_test):,} to test on\n", flush=True)  # fmt: skip
+    usual = {
+        "trees": arguments.trees, "depth": arguments.depth, "k": arguments.k,
+        "least": arguments.least, "seconds": arguments.seconds, "deletions": arguments.deletions,
+        "random_depth": 0, "worst": arguments.worst, "check": arguments.check,
     }  # fmt: skip
-    forest = DareForestClassifier(arguments.trees, **settings)
-    clock = _clock(arguments.jobs)
-    start = clock()
-    forest.fit(split.X, split.y)
-    fit = clock() - start
-    error = 1.0 - forest.score(split.X_test, split.y_test)
-    memory = "  ".join(f"{part} {size / 1e6:.1f}" for part, size in forest.memory().items())
-    total = sum(forest.memory().values()) / 1e6
-    print(f"  d_rmax {d_rmax}: fit {fit:.2f} s, test error {100 * error:.2f} %")
-    print(f"    memory {total:.1f} MB: {memory}")
-    for adversary, candidates in (("random", 1), ("worst of 1000", 1000)):
-        forest.fit(split.X, split.y)
-        times = _delete_times(forest, arguments.deletions, arguments.seconds, candidates)
-        mean, (p50, p99) = float(np.mean(times)), np.quantile(times, (0.5, 0.99))
-        print(
-            f"    {adversary}: {len(times)} deletions, mean {1e3 * mean:.2f} ms, p50 "
-            f"{1e3 * p50:.2f}, p99 {1e3 * p99:.2f}; {fit / mean:.0f} times naive retraining"
-        )
-        if arguments.check:
-            found = first_difference(forest, forest.retrained())
-            print(f"    equal to the forest trained on what is left: {found or 'yes'}")
+    rows, notes, base = [list(_HEAD)], [], None
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        write_split(split, folder, arguments.deletions)
+        for program in programs_of(
+            usual, arguments.programs, arguments.random_depths, arguments.q, arguments.dare_rf,
+            arguments.dynfrs, folder,
+        ):  # fmt: skip
+            found = _measured(program, name, split, folder, arguments)
+            if "missing" in found:
+                notes.append(f"{program.title}: {found['missing']}")
+            if "fit" not in found:
+                continue
+            if program.title == "dare-rf":
+                base = found
+            rows.append(_line(program.title, found, base))
+            if "check" in found:
+                notes.append(f"{program.title}: equal to the forest trained on what is left: "
+                             f"{found['check']}")  # fmt: skip
+            if found["not_numbers"]:
+                notes.append(f"{program.title}: {found['not_numbers']} predictions are no numbers")
+    for line in [*_table(rows), *notes]:
+        print(line, flush=True)
 
 
-def _splits(arguments: argparse.Namespace) -> Iterator[Split]:
-    for name in arguments.only:
-        if name == "synthetic":
-            split = synthetic(arguments.rows or 20_000)
-        elif arguments.data is None:
-            print(f"{name}: left out, no --data FOLDER")
-            continue
-        else:
-            split = adult(arguments.data) if name == "adult" else shoppers(arguments.data)
-        n = arguments.rows or len(split.X)
-        yield Split(name, split.X[:n], split.y[:n], split.X_test, split.y_test)
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, help="folder of the data files")
+    parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
+    every = ["ours", "sklearn", "dare", "dynfrs"]
+    parser.add_argument("--programs", nargs="+", choices=every, default=every)
+    parser.add_argument("--dare-rf", metavar="PYTHON", help="an interpreter that has dare-rf")
+    parser.add_argument("--dynfrs", type=Path, metavar="FOLDER", help="where DynFrs.h is")
+    parser.add_argument("--rows", type=int, default=0, help="train on at most so many; 0: all")
+    parser.add_argument("--trees", type=int, default=50)
+    parser.add_argument("--depth", type=int, default=20)
+    parser.add_argument("--k", type=int, default=5, help="thresholds an attribute")
+    parser.add_argument("--least", type=int, default=2, help="rows a node needs to be split")
+    parser.add_argument("--q", type=float, nargs="+", default=[1.0, 0.2, 0.1],
+                        help="shares of the trees that hold a row")  # fmt: skip
+    parser.add_argument("--random-depths", type=int, nargs="+", default=[0])
+    parser.add_argument("--deletions", type=int, default=1000, help="single ones, at most")
+    parser.add_argument("--seconds", type=float, default=60.0,
+                        help="of single deletions, at most")  # fmt: skip
+    parser.add_argument("--minutes", type=float, default=30.0, help="a program, at most")
+    parser.add_argument("--worst", type=int, default=0, metavar="ROWS",
+                        help="delete of so many random rows the costliest; no batch")  # fmt: skip
+    parser.add_argument("--check", action="store_true", help="compare with retraining at the end")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER",
+                        help="keep results here, and read those that are there")  # fmt: skip
+    parser.add_argument("--fresh", action="store_true", help="measure ours even where it is kept")
+    return parser.parse_args()
 
 
 def main() -> None:
     """Measure what the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="folder of the data files")
-    sets = ["adult", "shoppers", "synthetic"]
-    parser.add_argument("--only", nargs="+", choices=sets, default=sets)
-    parser.add_argument("--rows", type=int, default=0, help="train on at most so many; 0: all")
-    parser.add_argument("--trees", type=int, default=50)
-    parser.add_argument("--depth", type=int, default=20)
-    parser.add_argument("--k", type=int, default=5)
-    parser.add_argument("--random-depths", type=int, nargs="+", default=[0, 10])
-    parser.add_argument("--deletions", type=int, default=500, help="at most, for each adversary")
-    parser.add_argument("--seconds", type=float, default=20.0, help="at most, for each adversary")
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--check", action="store_true", help="compare with retraining at the end")
-    arguments = parser.parse_args()
-    print(f"{platform.machine()}, {cores()} cores, Python {platform.python_version()}")
-    print(f"{arguments.trees} trees, depth {arguments.depth}, k {arguments.k}, "
-          f"{arguments.jobs} thread(s); times are of the "
-          f"{'processor' if arguments.jobs == 1 else 'clock'}")  # fmt: skip
-    DareForestClassifier(1).fit([[0.0, 0.5], [1.0, 0.2], [0.0, 0.1]], [0, 1, 0]).delete(0)
-    for split in _splits(arguments):
-        print(f"{split.name}: {split.X.shape[0]} x {split.X.shape[1]}, "
-              f"{100 * split.y.mean():.1f} % positive")  # fmt: skip
-        clock = _clock(arguments.jobs)
-        start = clock()
-        theirs = RandomForestClassifier(
-            arguments.trees, max_depth=arguments.depth, random_state=1, n_jobs=arguments.jobs
-        ).fit(split.X, split.y)
-        took, error = clock() - start, 1.0 - theirs.score(split.X_test, split.y_test)
-        print(f"  scikit-learn's random forest: fit {took:.2f} s, test error {100 * error:.2f} %")
-        for d_rmax in arguments.random_depths:
-            measure(split, arguments, d_rmax)
+    arguments = _arguments()
+    print(f"{platform.machine()}, {cores()} cores, Python {platform.python_version()}; processor "
+          "time, one thread")  # fmt: skip
+    print(f"{arguments.trees} trees, depth {arguments.depth}, k {arguments.k}, nodes of "
+          f"{arguments.least} rows are split; deletions with the next prediction")  # fmt: skip
+    for name in arguments.sets:
+        needed = _NEEDS.get(name)
+        if needed and not (arguments.data and (arguments.data / needed).is_file()):
+            print(f"\n{name}: left out, no {needed} in --data FOLDER")
+            continue
+        split = SETS[name](arguments.data)
+        n = arguments.rows or len(split.X)
+        measure(name, Split(split.X[:n], split.y[:n], split.X_test, split.y_test), arguments)
 
 
 if __name__ == "__main__":

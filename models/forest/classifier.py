@@ -188,8 +188,10 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Return whether two fitted forests hold the same rows and are the same, bit for bit."""
         return self.difference(other) is None
 
-    def difference(self, other: DareForestClassifier) -> str | None:
+    def difference(self, other: object) -> str | None:
         """Return the first difference of two fitted forests in a sentence, or None."""
+        if not isinstance(other, DareForestClassifier):
+            return f"the one is an exact forest, the other a {type(other).__name__}"
         return ensemble_difference(self.ensemble(), other.ensemble())
 
     def ensemble(self) -> Ensemble:

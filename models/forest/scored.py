@@ -5,7 +5,7 @@ This form is what a search over inputs needs, of whatever kind the forest is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from leaveout.models.forest.plain import Ensemble
 
-__all__ = ["ScoredForest", "ScoredTree"]
+__all__ = ["ScoredForest", "ScoredTree", "leaves_of", "rounded"]
 
 Floats = NDArray[np.float64]
 
@@ -68,6 +68,22 @@ class ScoredForest:
         )
         return cls(trees, ensemble.classes, rounds_inputs=False)
 
+    def unrounded(self) -> Self:
+        """Return a forest that answers every float64 input alike and rounds none.
+
+        Its thresholds are the greatest float64 values that would be rounded to at most the old
+        ones.
+        """
+        if not self.rounds_inputs:
+            return self
+        trees = tuple(
+            replace(
+                tree, threshold=np.where(tree.feature < 0, 0.0, _before_rounding(tree.threshold))
+            )
+            for tree in self.trees
+        )
+        return replace(self, trees=trees, rounds_inputs=False)
+
     def probabilities(self, X: Floats) -> Floats:
         """Return the shares of labels at inputs, as the forest itself computes them.
 
@@ -95,6 +111,23 @@ def rounded(X: Floats) -> Floats:
     """Return the values nearest in float32, ties to even; infinite beyond its range."""
     with np.errstate(over="ignore"):
         return X.astype(np.float32).astype(np.float64)
+
+
+def _before_rounding(threshold: Floats) -> Floats:
+    """Return the greatest float64 values that are rounded to at most the thresholds.
+
+    Values are rounded to the nearest in float32, half way to the even one. So the greatest is half
+    way between the last float32 value that is at most the threshold and the next, or just below.
+    """
+    with np.errstate(over="ignore"):
+        last = threshold.astype(np.float32)
+        last = np.where(last > threshold, np.nextafter(last, np.float32(-np.inf)), last)
+        ends = [each.astype(np.float64) for each in (last, np.nextafter(last, np.float32(np.inf)))]
+    # Beyond float32's range the next value is counted as if there were one.
+    low, high = (np.clip(each, -(2.0**128), 2.0**128) for each in ends)
+    half = (low + high) / 2
+    found: Floats = np.where(rounded(half) <= threshold, half, np.nextafter(half, -np.inf))
+    return np.where(np.isposinf(threshold), threshold, found)
 
 
 def leaves_of(tree: ScoredTree, X: Floats) -> NDArray[np.int64]:

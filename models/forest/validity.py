@@ -8,8 +8,9 @@ import numpy as np
 
 from leaveout.models.forest.layout import SMALL
 from leaveout.models.forest.plain import Ensemble, PlainTree, Settings
+from leaveout.models.forest.scored import ScoredTree
 
-__all__ = ["LARGEST", "problem_of"]
+__all__ = ["LARGEST", "in_preorder", "problem_of"]
 
 LARGEST = 2.0**1000
 """Values must be smaller, so that no difference of two overflows."""
@@ -71,7 +72,7 @@ def _tree_problems(ensemble: Ensemble, tree: PlainTree) -> Iterator[str]:
         yield "a threshold is not a number"
     elif np.any(tree.feature < -1) or np.any(tree.feature >= ensemble.X.shape[1]):
         yield "a node splits on an attribute there is not"
-    elif not _preorder(tree):
+    elif not in_preorder(tree):
         yield "its nodes are not in preorder"
     elif np.any(tree.counts < 0) or np.any(tree.counts.sum(axis=1, dtype=np.int64) < 1):
         yield "a node holds no rows"
@@ -90,7 +91,7 @@ def _tree_problems(ensemble: Ensemble, tree: PlainTree) -> Iterator[str]:
         yield from _cache_problems(ensemble, tree)
 
 
-def _preorder(tree: PlainTree) -> bool:
+def in_preorder(tree: PlainTree | ScoredTree) -> bool:
     """Return whether children come behind their parents, the left one next, none left over."""
     waiting: list[int] = []
     left, right, inner = tree.left.tolist(), tree.right.tolist(), (tree.feature >= 0).tolist()

@@ -59,7 +59,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "forest",
         _PATH,
         FOREST,
-        "A forest that can unlearn, as its classifier saved it.",
+        "A forest as it was saved: one that can unlearn, or one of scikit-learn, which only "
+        "answers.",
         'let T = forest("forest.npz")',
         reads=True,
         decider="leaveout.verifier.values.subjects.forest:forest",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 from leaveout.errors import LeaveoutError
-from leaveout.models.forest import DareForestClassifier
+from leaveout.models.forest import DareForestClassifier, from_sklearn
 from leaveout.verifier.run import verify
 
 
@@ -119,3 +121,49 @@ def test_a_forest_of_other_settings_than_it_was_trained_with_is_refuted(folder, 
     other = DareForestClassifier.load(folder / "smaller.npz")
     monkeypatch.setattr(DareForestClassifier, "retrained", lambda self, rows=(): other)
     assert result(folder, "caches_sound(T)").verdict == "refuted"
+
+
+@pytest.mark.parametrize("make", [RandomForestClassifier, ExtraTreesClassifier])
+def test_forests_of_scikit_learn_are_compared(tmp_path, make):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = np.array(["no", "yes"])[(X.sum(axis=1) > 0).astype(int)]
+    one, other = (make(3, max_depth=3, random_state=seed).fit(X, y) for seed in range(2))
+    from_sklearn(one).save(tmp_path / "forest.npz")
+    from_sklearn(other).save(tmp_path / "smaller.npz")
+    assert result(tmp_path, "same_function(T, T, box(-1, 1))").verdict == "proved"
+    assert result(tmp_path, "T == T").verdict == "proved"
+    found = result(tmp_path, "T == U")
+    assert found.verdict == "refuted"
+    assert "tree 0, node" in found.example.words
+    found = result(tmp_path, "same_function(T, U, box(-1, 1))")
+    assert found.verdict == "refuted"
+    x = np.array(eval(found.example.facts["x"]))
+    labels = [each.predict(x[None])[0] for each in (one, other)]
+    assert labels == [found.example.facts["one"], found.example.facts["other"]]
+
+
+def test_an_exact_forest_is_compared_with_one_of_scikit_learn(tmp_path):
+    X, y = np.array([[0.0], [0.25], [0.75], [1.0]]), np.array([0, 0, 1, 1])
+    DareForestClassifier(2, k=3, random_state=0).fit(X, y).save(tmp_path / "forest.npz")
+    from_sklearn(DecisionTreeClassifier().fit(X, y)).save(tmp_path / "smaller.npz")
+    assert result(tmp_path, "same_function(T, U, box(0, 0.5))").verdict == "proved"
+    found = result(tmp_path, "same_function(T, U, box(0.5, 1))")
+    # Both split at 0.5, but what is next above it is 0.5 in float32.
+    assert found.verdict == "refuted"
+    assert 0.5 < float(found.example.facts["x"].strip("()")) <= 0.5 + 2.0**-25
+    assert result(tmp_path, "same_function(T, U, box(0.5000001, 1))").verdict == "proved"
+    assert result(tmp_path, "T == U").verdict == "refuted"
+    assert result(tmp_path, "U == T").verdict == "refuted"
+
+
+@pytest.mark.parametrize("claim", ["caches_sound(T)", DELETIONS])
+def test_a_forest_of_scikit_learn_forgets_nothing(tmp_path, claim):
+    X, y = np.arange(8.0).reshape(4, 2), [0, 1, 0, 1]
+    from_sklearn(RandomForestClassifier(2).fit(X, y)).save(tmp_path / "forest.npz")
+    from_sklearn(RandomForestClassifier(2).fit(X, y)).save(tmp_path / "smaller.npz")
+    (tmp_path / "deletions.csv").write_text("row\n3\n")
+    with pytest.raises(LeaveoutError, match="train a DareForestClassifier") as caught:
+        result(tmp_path, claim)
+    assert "RandomForestClassifier" in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1 or str(caught.value).count("^")

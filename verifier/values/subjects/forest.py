@@ -12,7 +12,14 @@ from leaveout.bab.forests import Answers, compare_answers, leaves_within
 from leaveout.encoders import Box
 from leaveout.errors import ForestError
 from leaveout.files import TABLE, opened_text
-from leaveout.models.forest import DareForestClassifier
+from leaveout.models.forest import (
+    DareForestClassifier,
+    Forest,
+    ScoredForest,
+    SklearnForest,
+    exact_forest,
+    read_forest,
+)
 from leaveout.models.forest import caches_sound as first_unsound
 from leaveout.specs.deciders import Arguments, Decided
 from leaveout.verifier.values.subjects.solving import proving_solver
@@ -22,9 +29,9 @@ __all__ = ["caches_sound", "forest", "points", "retrain", "same_function", "unle
 _COLUMN = "row"
 
 
-def forest(given: Arguments) -> DareForestClassifier:
-    """Read a forest."""
-    return DareForestClassifier.load(given.path("path"))
+def forest(given: Arguments) -> Forest:
+    """Read a forest, exact or of scikit-learn."""
+    return read_forest(given.path("path"))
 
 
 def points(given: Arguments) -> list[tuple[int, ...]]:
@@ -105,7 +112,9 @@ def caches_sound(given: Arguments) -> Decided:
 
 def same_function(given: Arguments) -> Decided:
     """Look for an input of a box that two forests give different labels."""
-    one, other, box = _forest(given, "forest"), _forest(given, "other"), given["inputs"]
+    one, other, box = given["forest"], given["other"], given["inputs"]
+    assert isinstance(one, Forest)
+    assert isinstance(other, Forest)
     assert isinstance(box, Box)
     if one.n_features_in_ != other.n_features_in_:
         raise ForestError(
@@ -142,25 +151,27 @@ def same_function(given: Arguments) -> Decided:
     return Decided("unknown", found.reason)
 
 
-def _outside(one: DareForestClassifier, other: DareForestClassifier, box: Box) -> str:
+def _outside(one: Forest, other: Forest, box: Box) -> str:
     """Say how many of the forests' rows a claim about a box leaves out."""
-    rows = np.concatenate([each.ensemble().X for each in (one, other)])
+    exact = [each for each in (one, other) if isinstance(each, DareForestClassifier)]
+    if not exact:
+        return ""
+    rows = np.concatenate([each.ensemble().X for each in exact])
     left = int(np.count_nonzero(~box.contains(rows)))
     if not left:
         return ""
-    return f"{left:,} of the {len(rows):,} rows of the two forests lie outside the set of inputs"
+    whose = "two forests" if len(exact) == 2 else "exact forest"
+    return f"{left:,} of the {len(rows):,} rows of the {whose} lie outside the set of inputs"
 
 
 _TRIES = 4096
 """Inputs that are tried before a solver is asked."""
 
 
-def _tried(
-    one: DareForestClassifier, other: DareForestClassifier, box: Box, seed: int
-) -> Decided | None:
+def _tried(one: Forest, other: Forest, box: Box, seed: int) -> Decided | None:
     """Ask both forests about random cells of the box that their thresholds make."""
     rng = np.random.default_rng(seed)
-    trees = [tree for each in (one, other) for tree in each.ensemble().trees]
+    trees = [tree for each in (one, other) for tree in _scored(each).trees]
     x = np.empty((_TRIES, len(box.lower)))
     for at in range(x.shape[1]):
         cuts = np.unique(np.concatenate([t.threshold[t.feature == at] for t in trees]))
@@ -172,9 +183,7 @@ def _tried(
     return _apart(one, other, x[differ[0]]) if len(differ) else None
 
 
-def _apart(
-    one: DareForestClassifier, other: DareForestClassifier, x: NDArray[np.float64]
-) -> Decided | None:
+def _apart(one: Forest, other: Forest, x: NDArray[np.float64]) -> Decided | None:
     """Return the refutation by an input, None if both forests answer it alike."""
     labels = [each.predict(x[None]).tolist()[0] for each in (one, other)]
     if labels[0] == labels[1]:
@@ -187,23 +196,29 @@ def _apart(
     )
 
 
-def _answers(each: DareForestClassifier, classes: list[object], box: Box) -> Answers:
-    ensemble = each.ensemble()
+def _scored(each: Forest) -> ScoredForest:
+    """Return a forest that answers every float64 input alike and rounds none."""
+    if isinstance(each, SklearnForest):
+        return each.scored.unrounded()
+    return ScoredForest.of(each.ensemble())
+
+
+def _answers(each: Forest, classes: list[object], box: Box) -> Answers:
+    scored = _scored(each)
     place = {label: column for column, label in enumerate(classes)}
-    columns = [place[label] for label in ensemble.classes.tolist()]
+    columns = [place[label] for label in scored.classes.tolist()]
     found = []
-    for tree in ensemble.trees:
+    for tree in scored.trees:
         shares = np.zeros((len(tree.feature), len(classes)))
-        shares[:, columns] = tree.probabilities
+        shares[:, columns] = tree.shares
         arrays = tree.feature, tree.threshold, tree.left, tree.right
         found.append(leaves_within(*arrays, shares, box.lower, box.upper))
     return tuple(found)
 
 
 def _forest(given: Arguments, name: str) -> DareForestClassifier:
-    value = given[name]
-    assert isinstance(value, DareForestClassifier)
-    return value
+    """Return a forest that knows its rows."""
+    return exact_forest(given[name])
 
 
 def _rows(given: Arguments) -> tuple[int, ...]:

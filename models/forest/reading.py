@@ -1,0 +1,47 @@
+"""Forest files of either kind, and which forests know their rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from leaveout.errors import ForestError
+from leaveout.models.forest.classifier import DareForestClassifier
+from leaveout.models.forest.from_sklearn import SklearnForest
+from leaveout.models.forest.scored_file import holds_scored
+
+__all__ = ["Forest", "exact_forest", "read_forest"]
+
+Forest = DareForestClassifier | SklearnForest
+"""Both answer; the first alone knows its rows, and forgets them."""
+
+
+def read_forest(path: Path | str) -> Forest:
+    """Read a forest file, of whichever kind it is.
+
+    Raises
+    ------
+    ForestError
+        If it cannot be read, is damaged or of another version.
+    """
+    if holds_scored(Path(path)):
+        return SklearnForest.load(path)
+    return DareForestClassifier.load(path)
+
+
+def exact_forest(forest: object) -> DareForestClassifier:
+    """Return a forest from which rows can be deleted, as it is.
+
+    Raises
+    ------
+    ForestError
+        If it was read from scikit-learn.
+    """
+    if isinstance(forest, SklearnForest):
+        raise ForestError(
+            f"the forest was read from scikit-learn's {forest.kind}, which keeps no rows, so none "
+            "can be deleted and what each changes is not known; train a DareForestClassifier on "
+            "the same rows"
+        )
+    if not isinstance(forest, DareForestClassifier):
+        raise ForestError(f"a {type(forest).__name__} is no DareForestClassifier")
+    return forest

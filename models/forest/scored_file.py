@@ -1,0 +1,125 @@
+"""Files of forests that only answer: one ``.npz`` of plain arrays, with a manifest in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import ForestError
+from leaveout.models.archive import (
+    MANIFEST,
+    expect_arrays,
+    holds_arrays,
+    manifest_array,
+    read_archive,
+    read_manifest,
+    write_archive,
+)
+from leaveout.models.forest.scored import ScoredForest, ScoredTree
+from leaveout.models.forest.validity import in_preorder
+
+__all__ = ["holds_scored", "read_scored", "write_scored"]
+
+_VERSION = 1
+_PARTS = tuple(field.name for field in fields(ScoredTree))
+_TYPES = {"feature": "<i4", "threshold": "<f8", "left": "<i4", "right": "<i4", "shares": "<f8"}
+_NAMES = ("classes", "sizes", *_PARTS, MANIFEST)
+
+
+class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is no array; ``features`` is how many a row has."""
+
+    version: int
+    kind: str
+    features: int
+    rounds_inputs: bool
+
+
+def holds_scored(path: Path) -> bool:
+    """Whether a file is one of a forest that only answers."""
+    return holds_arrays(path, (*_PARTS, MANIFEST))
+
+
+def write_scored(forest: ScoredForest, path: Path, *, features: int, kind: str) -> None:
+    """Write a file, whole or not at all; the same forest gives the same bytes.
+
+    Parameters
+    ----------
+    forest : ScoredForest
+    path : Path
+    features : int
+        How many a row has.
+    kind : str
+        The class of the estimator that was read.
+
+    Raises
+    ------
+    ForestError
+        If the labels are neither numbers nor text, or the file cannot be written.
+    """
+    classes = forest.classes
+    if classes.dtype.kind == "O" and all(isinstance(label, str) for label in classes):
+        classes = classes.astype(np.str_)
+    if classes.dtype.kind not in "biufU":
+        raise ForestError(f"{path}: labels must be numbers or text to be saved")
+    arrays: dict[str, NDArray[Any]] = {
+        "classes": classes,
+        "sizes": np.array([len(tree.feature) for tree in forest.trees], np.int64),
+    }
+    for part in _PARTS:
+        arrays[part] = np.concatenate([getattr(tree, part) for tree in forest.trees])
+    arrays[MANIFEST] = manifest_array(_Manifest(_VERSION, kind, features, forest.rounds_inputs))
+    write_archive(path, arrays, ForestError, compressed=True)
+
+
+def read_scored(path: Path) -> tuple[ScoredForest, int, str]:
+    """Return the forest of a file, how many features a row has, and of which class it was read.
+
+    Its structure is checked in full.
+
+    Raises
+    ------
+    ForestError
+        If it cannot be read, is damaged, is of another version, or contradicts itself.
+    """
+    arrays = read_archive(path, ForestError)
+    expect_arrays(path, arrays, ForestError, _NAMES, ())
+    manifest = read_manifest(path, arrays[MANIFEST], _Manifest, ForestError, _VERSION)
+    for problem in _problems(arrays, manifest):
+        raise ForestError(f"{path}: not a forest: {problem}; write it again")
+    ends = np.cumsum(arrays["sizes"])[:-1]
+    parts = [np.split(arrays[part], ends) for part in _PARTS]
+    trees = tuple(ScoredTree(*each) for each in zip(*parts, strict=True))
+    for i, tree in enumerate(trees):
+        if not in_preorder(tree):
+            raise ForestError(f"{path}: not a forest: tree {i}: its nodes are not in preorder")
+    forest = ScoredForest(trees, arrays["classes"], manifest.rounds_inputs)
+    return forest, manifest.features, manifest.kind
+
+
+def _problems(arrays: dict[str, NDArray[Any]], manifest: _Manifest) -> Iterator[str]:
+    sizes, classes = arrays["sizes"], arrays["classes"]
+    for name, kind in _TYPES.items():
+        if arrays[name].dtype != np.dtype(kind) or arrays[name].ndim != 1 + (name == "shares"):
+            yield f"the array {name!r} has another type"
+    nodes = len(arrays["feature"])
+    if sizes.dtype != np.int64 or sizes.ndim != 1 or not len(sizes) or np.any(sizes < 1):
+        yield "'sizes' does not count the nodes of each tree"
+    elif any(len(arrays[name]) != nodes for name in _PARTS) or int(sizes.sum()) != nodes:
+        yield "its arrays are not equally long"
+    elif classes.ndim != 1 or classes.dtype.kind not in "biufU" or not len(classes):
+        yield "the labels are neither numbers nor text"
+    elif np.any(classes[1:] <= classes[:-1]) or arrays["shares"].shape[1] != len(classes):
+        yield "the labels do not ascend, or each has no share"
+    elif not 1 <= manifest.features < 2**31:
+        yield f"its rows have {manifest.features} features"
+    elif np.any(arrays["feature"] < -1) or np.any(arrays["feature"] >= manifest.features):
+        yield "a node splits on a feature there is not"
+    elif not all(np.all(np.isfinite(arrays[name])) for name in ("threshold", "shares")):
+        yield "a threshold or a share is no number"
