@@ -54,7 +54,10 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     random_state : int, RandomState or None
         The seed; anything but a whole number draws one when fitted.
     n_jobs : int or None
-        Threads over trees; no result depends on it. -1: all cores.
+        Threads over trees; no result depends on it. -1: all cores; -2: all but one; and so on.
+    q : float
+        The share of the trees that hold a row, in (0, 1]: each is in ceil(q n_estimators) of them,
+        which a hash of its values and label chooses. Less makes deletions faster.
 
     Attributes
     ----------
@@ -77,6 +80,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         min_samples_split: int = 2,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        q: float = 1.0,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_depth = max_depth
@@ -87,6 +91,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.min_samples_split = min_samples_split
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.q = q
 
     # A forest trained on the same rows is equal, but it can be changed: no hash.
     __hash__ = None  # type: ignore[assignment]
@@ -225,7 +230,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             settings.trees, max_depth=settings.depth, k=settings.thresholds,
             d_rmax=settings.random_depth, max_features=settings.attributes,
             criterion=settings.criterion, min_samples_split=settings.least,
-            random_state=settings.seed,
+            random_state=settings.seed, q=settings.share,
         )  # fmt: skip
         forest.n_features_in_ = ensemble.X.shape[1]
         forest.state_ = ForestState(ensemble)
@@ -260,6 +265,11 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if ensemble is not None:
             self.state_ = ForestState(ensemble, threads(self.n_jobs))
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "state_")
 
@@ -268,8 +278,9 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     ) -> tuple[NDArray[np.float64], NDArray[Any]]:
         """Return rows and labels as arrays that can be trained on."""
         values, labels = validate_data(
-            self, X, y, dtype=np.float64, reset=first, ensure_min_samples=1
-        )
+            self, X, y, dtype=np.float64, reset=first, ensure_min_samples=1,
+            ensure_all_finite="allow-nan",
+        )  # fmt: skip
         check_classification_targets(labels)
         if np.any(np.abs(values) >= LARGEST):
             raise ForestError("a value is too large: values must be below 2^1000 in size")
@@ -279,7 +290,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Return shares of labels, and the labels, of one moment."""
         state = self._state()
         values: NDArray[np.float64] = validate_data(
-            self, X, dtype=np.float64, order="C", reset=False
+            self, X, dtype=np.float64, order="C", reset=False, ensure_all_finite="allow-nan"
         )
         # Kernels would be compiled once more for arrays that cannot be written.
         return state.shares(np.require(values, requirements="W"))

@@ -15,7 +15,7 @@ from leaveout.models.forest.subtrees import grow
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.views import borrow, tree_at
 
-__all__ = ["Place", "pack", "revise"]
+__all__ = ["Place", "pack", "revise", "vote"]
 
 
 class Place(NamedTuple):
@@ -46,7 +46,7 @@ class Place(NamedTuple):
     words: int
 
 
-def _compile(edition: int) -> tuple[Any, Any]:
+def _compile(edition: int) -> tuple[Any, Any, Any]:
     @kernel
     def revise(
         work: Work, trees: NDArray[np.int64], rows: NDArray[np.int32], by: int, start: Place,
@@ -86,11 +86,14 @@ def _compile(edition: int) -> tuple[Any, Any]:
                 if done == len(rows):
                     break
                 row = rows[done]
+                place = tree.where[row]
+                if by <= 0 and place < 0:
+                    done += 1
+                    continue
                 if by != 0:
                     words = len(scratch.record) * records_on_path(table, tree, row)
                     if tree.used[1] + words > len(tree.arena):
                         return Place(i, done, -1, 0, key, 0, words)
-                place = tree.where[row]
                 if by > 0:
                     insert(table, tree, row, tree.nodes[0].span)
                 else:
@@ -153,7 +156,26 @@ def _compile(edition: int) -> tuple[Any, Any]:
         out.used[0], out.used[1] = used, words
         return moved
 
-    return revise, pack
+    @kernel
+    def vote(trees: NDArray[np.int64], X: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+        """Add, tree by tree, each row's shares of labels in the leaf it falls into."""
+        _ = edition
+        for i in range(len(trees)):
+            tree = tree_at(trees[i])
+            nodes, counts = tree.nodes, tree.counts
+            labels = counts.shape[1]
+            for j in range(len(X)):
+                node = 0
+                while nodes[node].feature >= 0:
+                    right = X[j, nodes[node].feature] > nodes[node].threshold
+                    node = nodes[node].right if right else nodes[node].left
+                n = 0
+                for c in range(labels):
+                    n += counts[node, c]
+                for c in range(labels):
+                    out[j, c] += counts[node, c] / n if n > 0 else 1.0 / labels
+
+    return revise, pack, vote
 
 
-revise, pack = _compile(stamp())
+revise, pack, vote = _compile(stamp())

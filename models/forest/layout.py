@@ -72,9 +72,10 @@ class Tree(NamedTuple):
         thresholds, and for each threshold the counts below it (binary attribute), or the codes of
         the two adjacent values and the counts at most the first, at the first, at the second.
     rows : ndarray of int32
-        Slots of the table, those of a node side by side; -1 where one was deleted.
-    where : ndarray of int32
-        Where in ``rows`` each slot lies; -1 if it is deleted.
+        Slots of the table that the tree holds, those of a node side by side; -1 where one was
+        deleted.
+    where : ndarray of int32, shape (slots,)
+        Where in ``rows`` each slot lies; -1 if the tree does not hold it.
     used : ndarray of int64, shape (2,)
         Nodes and words of the arena in use.
     """

@@ -198,7 +198,8 @@ def insert(table: Table, tree: Tree, row: int, end: int) -> None:
     rows[place] = row
     tree.where[row] = place
     for other in range(tree.used[0]):
-        if nodes[other].start >= place:
+        # Only a root without rows begins where its first row is put.
+        if nodes[other].start >= place and other != node:
             nodes[other].start += 1
 
 

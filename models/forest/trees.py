@@ -73,14 +73,11 @@ def slack(used: int) -> int:
     return used // 2 + 64
 
 
-def grow(work: Work, labels: int, index: int) -> Tree:
-    """Return the tree of all rows of a table, in arrays with a little room."""
+def grow(work: Work, labels: int, index: int, live: NDArray[np.int32]) -> Tree:
+    """Return the tree of some rows of a table, in arrays with a little room."""
     table = work.table
-    rows = len(table.labels)
-    live = np.flatnonzero(table.labels >= 0).astype(np.int32)
-    places, where = np.full(rows, -1, np.int32), np.full(rows, -1, np.int32)
-    places[: len(live)] = live
-    tree = _empty(1, 0, labels, places, where)
+    where = np.full(len(table.labels), -1, np.int32)
+    tree = _empty(1, 0, labels, live.copy(), where)
     tree.nodes["feature"], tree.nodes["start"], tree.nodes["span"] = -1, 0, len(live)
     tree.counts[0] = np.bincount(table.labels[live], minlength=labels)
     tree.used[0] = 1
