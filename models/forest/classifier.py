@@ -58,6 +58,9 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     q : float
         The share of the trees that hold a row, in (0, 1]: each is in ceil(q n_estimators) of them,
         which a hash of its values and label chooses. Less makes deletions faster.
+    lazy : bool
+        Whether what a deletion or an addition makes otherwise is grown when a prediction comes to
+        it, or `settle` is called, and not at once; no result depends on it.
 
     Attributes
     ----------
@@ -81,6 +84,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         q: float = 1.0,
+        lazy: bool = False,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_depth = max_depth
@@ -92,6 +96,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.q = q
+        self.lazy = lazy
 
     # A forest trained on the same rows is equal, but it can be changed: no hash.
     __hash__ = None  # type: ignore[assignment]
@@ -166,7 +171,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def unlearned(self, rows: Rows) -> Self:
         """Return a copy from which rows have been deleted, named by position as of ``delete``."""
-        return self._with(ForestState(self._state().plain(), threads(self.n_jobs))).delete(rows)
+        return self._with(ForestState(self._state().plain())).delete(rows)
 
     def retrained(self, rows: Rows = ()) -> Self:
         """Return a forest trained from scratch on the rows held but some; names are kept."""
@@ -188,6 +193,15 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         shares, classes = self._shares(X)
         labels: NDArray[Any] = classes[np.argmax(shares, axis=1)]
         return labels
+
+    def settle(self) -> Self:
+        """Grow whatever ``lazy`` left to be grown; nothing that can be asked of the forest changes.
+
+        It can be called by a thread in the background: it lets predictions and changes take their
+        turns, and an interruption leaves what is grown by then.
+        """
+        self._state().settle()
+        return self
 
     def equals(self, other: DareForestClassifier) -> bool:
         """Return whether two fitted forests hold the same rows and are the same, bit for bit."""
@@ -263,7 +277,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         ensemble = state.pop("state_", None)
         super().__setstate__(state)
         if ensemble is not None:
-            self.state_ = ForestState(ensemble, threads(self.n_jobs))
+            self.state_ = ForestState(ensemble)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -297,7 +311,10 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _state(self) -> ForestState:
         check_is_fitted(self)
-        return self.state_
+        state = self.state_
+        # What no result depends on takes effect at once; the rest when the forest is next fitted.
+        state.jobs, state.lazy = threads(self.n_jobs), bool(self.lazy)
+        return state
 
     def _with(self, state: ForestState) -> Self:
         """Return a copy of this estimator with another forest."""

@@ -212,7 +212,7 @@ def tree_from(table: Table, rules: Rules, plain: PlainTree, slack: int) -> Tree:
             raise KeyError(int(attribute))
         codes[mine] = places
     depths = plain.depths
-    used = np.array([size, 0], np.int64)
+    used = np.array([size, 0, 0], np.int64)
     tree = Tree(nodes, counts, np.empty(0, np.int32), plain.rows.copy(), where, used)
     cached = Cached(plain.cached_node, plain.cached_attribute, codes, plain.cached_counts)
     words = int(reroll(table, tree, rules.random_depth, depths, cached))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
@@ -21,7 +22,7 @@ from leaveout.models.forest.holdings import (
     remaining,
     slots_of,
 )
-from leaveout.models.forest.kernels import vote
+from leaveout.models.forest.kernels import UNLIMITED, vote
 from leaveout.models.forest.layout import Tree, Work, scratch_for
 from leaveout.models.forest.plain import Ensemble, Settings, plain_tree, tree_from
 from leaveout.models.forest.records import recode
@@ -36,6 +37,12 @@ Floats = NDArray[np.float64]
 T = TypeVar("T")
 
 _NO_SLOTS = np.empty(0, np.int64)
+_BRIEF = 16
+"""Fewer rows are taken out of all trees in less time than threads take to start."""
+_SLICE = 2**16
+"""About how many rows are looked at, once a level, while nobody else looks at the forest."""
+_PAUSE = 0.0005
+"""Seconds in which others may take their turns."""
 
 
 class ForestState:
@@ -51,6 +58,8 @@ class ForestState:
         If it has no trees they are grown.
     jobs : int
         Threads over trees; no result depends on it.
+    lazy : bool
+        Whether what changes make necessary is grown when it is asked; no result depends on it.
 
     Notes
     -----
@@ -58,15 +67,16 @@ class ForestState:
     in place; where one of them ended early, whoever comes next grows the trees again from the rows.
     """
 
-    def __init__(self, ensemble: Ensemble, jobs: int = 1) -> None:
+    def __init__(self, ensemble: Ensemble, jobs: int = 1, lazy: bool = False) -> None:
         self.settings: Settings = ensemble.settings
         self.rules = ensemble.settings.rules
         self.jobs = jobs
+        self.lazy = lazy
         self._turns = Turns()
         self._is_broken = False
         self._held = self._take(ensemble)
 
-    def _take(self, ensemble: Ensemble) -> Held:
+    def _take(self, ensemble: Ensemble, lazy: bool = False) -> Held:
         """Return the rows of an ensemble, and its trees or new ones."""
         table = encode(ensemble.X, ensemble.y)
         index, chosen = index_of(
@@ -77,7 +87,7 @@ class ForestState:
             threading.local(),
         )  # fmt: skip
         if not ensemble.trees:
-            return held._replace(trees=self._grow(held, chosen))
+            return held._replace(trees=self._grow(held, chosen, lazy))
         return held._replace(
             trees=Trees(
                 tree_from(table, self.rules, tree, trees.slack(len(tree.feature)))
@@ -94,27 +104,66 @@ class ForestState:
             held.local.work = found
         return found
 
-    def _grow(self, held: Held, chosen: Bits | None) -> Trees:
+    def _grow(self, held: Held, chosen: Bits | None, lazy: bool) -> Trees:
         def grow(i: int) -> Tree:
             live = in_tree(chosen, len(held.table.labels), i)
-            return trees.grow(self._work(held), labels=len(held.classes), index=i, live=live)
+            work, labels = self._work(held), len(held.classes)
+            return trees.root(work, labels, live) if lazy else trees.grow(work, labels, i, live)
 
-        every = range(self.settings.trees)
-        if self.jobs == 1:
-            return Trees([grow(i) for i in every])
+        return Trees(self._each(grow, range(self.settings.trees), lazy))
+
+    def _each(self, what: Callable[[int], T], of: Iterable[int], briefly: bool = False) -> list[T]:
+        """Return what a function returns of each of some trees, in threads unless it is brief."""
+        if self.jobs == 1 or briefly:
+            return [what(i) for i in of]
         with ThreadPoolExecutor(self.jobs) as pool:
-            return Trees(pool.map(grow, every))
+            return list(pool.map(what, of))
 
-    def _revise(self, held: Held, slots: NDArray[np.int32], by: int) -> None:
-        def revise(begin: int, end: int) -> None:
-            trees.revise(self._work(held), held.trees, slots, by=by, begin=begin, end=end)
+    def _forget(self, held: Held, slots: NDArray[np.int32]) -> None:
+        """Take rows out of all trees."""
+        lazy, count = self.lazy, len(held.trees)
 
-        count = len(held.trees)
-        if self.jobs == 1:
-            revise(0, count)
-            return
-        with ThreadPoolExecutor(self.jobs) as pool:
-            list(pool.map(revise, range(count), range(1, count + 1)))
+        def forget(begin: int, end: int) -> None:
+            trees.forget(self._work(held), held.trees, slots, begin, end, lazy)
+
+        if self.jobs == 1 or (lazy and len(slots) < _BRIEF):
+            forget(0, count)
+        else:
+            self._each(lambda i: forget(i, i + 1), range(count))
+
+    def settle(self) -> None:
+        """Grow whatever is pending.
+
+        Others take their turns in between. An interruption leaves what is grown by then.
+        """
+        while True:
+            with self._turns.changes:
+                self._mend()
+                if not self._settle_some(_SLICE):
+                    return
+            # Whoever waits for a lock gets it only if this thread does not.
+            time.sleep(_PAUSE)
+
+    def _settle_some(self, budget: int) -> bool:
+        """Grow some of what is pending, as one who changes; return whether there is more."""
+        held = self._held
+        found = trees.is_pending(held.trees)[: self.jobs]
+
+        def settle(i: int) -> tuple[bool, Tree | None]:
+            return trees.settle(self._work(held), held.trees, i, budget)
+
+        if not found:
+            return False
+        made = self._turns.change(lambda: self._each(settle, found))
+        self._replace(held, {i: tree for i, (_, tree) in zip(found, made, strict=True) if tree})
+        return True
+
+    def _replace(self, held: Held, new: dict[int, Tree]) -> Held:
+        """Hold trees in greater arrays, which are otherwise the same, in place of some."""
+        if new:
+            # By one assignment, so that an interruption comes before it or after it.
+            self._held = held._replace(trees=held.trees.replaced(new))
+        return self._held
 
     def _look(self, at: Callable[[Held], T]) -> T:
         """Return what a function makes of what is held, which meanwhile does not change."""
@@ -130,7 +179,7 @@ class ForestState:
         if not self._is_broken:
             return
         # In other arrays: threads of the deletion may still be at work on the old ones.
-        held = self._take(self._remaining(self._held, _NO_SLOTS))
+        held = self._take(self._remaining(self._held, _NO_SLOTS), self.lazy)
 
         def mend() -> None:
             self._held = held
@@ -184,19 +233,19 @@ class ForestState:
             left = totals - np.bincount(held.table.labels[slots], minlength=len(held.classes))
             # The forest is a function of the rows left, so both ways lead to the same one.
             if not left.all() or len(slots) > _few(rows):
-                self._held = self._take(self._remaining(held, places))
+                self._held = self._take(self._remaining(held, places), self.lazy)
                 return
             slots = leaving(held.by_name.copies, slots)
 
             def forget() -> None:
                 self._is_broken = True
-                self._revise(held, slots.astype(np.int32), -1)
+                self._forget(held, slots.astype(np.int32))
                 release(held.table, held.by_name, places, slots)
                 self._is_broken = False
 
             self._turns.change(forget)
             if 2 * (rows - len(slots)) < len(held.names):
-                self._held = self._take(self._plain(held))
+                self._held = self._take(self._whole())
 
     def learn(self, X: Floats, labels: NDArray[np.generic]) -> NDArray[np.int64]:
         """Add rows, finite ``X`` of shape (rows, attributes); return their names."""
@@ -220,7 +269,8 @@ class ForestState:
                 Ensemble(
                     self.settings, classes, np.concatenate((here.names, names)),
                     np.concatenate((here.X, X)), y.astype(np.int32), (), int(names[-1]) + 1,
-                )
+                ),
+                self.lazy,
             )  # fmt: skip
             return names
 
@@ -247,9 +297,12 @@ class ForestState:
             ),
             threading.local(),
         )  # fmt: skip
-        work = self._work(joined)
-        for i, mine in enumerate(new):
-            trees.revise(work, joined.trees, mine, by=1, begin=i, end=i + 1)
+        lazy = self.lazy
+
+        def learn(i: int) -> None:
+            trees.learn(self._work(joined), joined.trees, new[i], i, lazy)
+
+        self._each(learn, range(len(new)))
         return joined
 
     def cost(self, name: int) -> int:
@@ -260,6 +313,8 @@ class ForestState:
         """
         with self._turns.changes:
             self._mend()
+            while self._settle_some(UNLIMITED):
+                pass
             held = self._held
             slot = int(leaving(held.by_name.copies, slots_of(held, [name])[1])[0])
 
@@ -280,18 +335,40 @@ class ForestState:
             If rows have another number of values than those held.
         """
 
-        def shares(held: Held) -> tuple[Floats, NDArray[np.generic]]:
+        def shares(held: Held) -> tuple[Floats, NDArray[np.generic]] | None:
             if X.shape[1] != len(held.table.kind):
                 raise _other_width(X, held)
             out = np.zeros((len(X), len(held.classes)))
-            vote(held.trees.addresses, X, out)
+            if not vote(held.trees.addresses, X, out):
+                return None
             return out / len(held.trees), held.classes
 
-        return self._look(shares)
+        found = self._look(shares)
+        if found is not None:
+            return found
+        with self._turns.changes:
+            self._mend()
+            while found is None:
+                found = shares(self._ask(self._held, X))
+            return found
+
+    def _ask(self, held: Held, X: Floats) -> Held:
+        """Grow what inputs come to, or make room for it, as one who changes."""
+        work = self._work(held)
+        return self._replace(held, self._turns.change(lambda: trees.ask(work, held.trees, X)))
 
     def plain(self) -> Ensemble:
         """Return everything in plain form."""
-        return self._look(self._plain)
+        self.settle()
+        with self._turns.changes:
+            self._mend()
+            return self._whole()
+
+    def _whole(self) -> Ensemble:
+        """Return everything in plain form, as one who changes."""
+        while self._settle_some(UNLIMITED):
+            pass
+        return self._turns.look(lambda: self._plain(self._held))
 
     def _plain(self, held: Held) -> Ensemble:
         rows = self._remaining(held, _NO_SLOTS)

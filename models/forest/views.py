@@ -53,7 +53,7 @@ def tree_at(at: NDArray[np.int64]) -> Tree:
         carray(_pointer(at[2]), (at[8],), np.int32),
         carray(_pointer(at[3]), (at[9],), np.int32),
         carray(_pointer(at[4]), (at[10],), np.int32),
-        carray(_pointer(at[5]), (2,), np.int64),
+        carray(_pointer(at[5]), (3,), np.int64),
     )
 
 

@@ -1,4 +1,4 @@
-"""Each row is in its share of the trees, copies are told apart by rank, and empty trees are said."""
+"""Each row is in its share of the trees; copies are told apart by rank."""
 
 from __future__ import annotations
 

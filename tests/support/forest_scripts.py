@@ -51,6 +51,7 @@ def random_forest(rng, p, **settings):
         "min_samples_split": int(rng.choice([2, 2, 5])),
         "random_state": int(rng.integers(2**32)),
         "q": float(rng.choice([1.0, 1.0, 0.1, 0.3, 0.5])),
+        "lazy": bool(rng.integers(2)),
     }
     return DareForestClassifier(**(chosen | settings))
 
