@@ -6,6 +6,7 @@ Written apart from the kernels, over whole columns, so that a mistake there is n
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from leaveout.models.forest.difference import path_of
 from leaveout.models.forest.layout import SMALL
 from leaveout.models.forest.plain import Ensemble, PlainTree
+from leaveout.models.forest.shares import label_key
 
 __all__ = ["first_unsound"]
 
@@ -20,21 +22,57 @@ __all__ = ["first_unsound"]
 def first_unsound(ensemble: Ensemble) -> str | None:
     """Return the first cached statistic that the rows contradict, in words, or None.
 
-    Checked are the rows of each leaf, the counts of each node, and of each cached threshold that
-    its two values are adjacent in the node, its three counts, and that it is valid; of a random
-    node the least and the greatest value. That nodes cache what they should is checked too; that
-    the *right* thresholds were drawn is what a comparison with a new forest shows.
+    Checked are the rows each tree holds, the rows of each leaf, the counts of each node, and of
+    each cached threshold that its two values are adjacent in the node, its three counts, and that
+    it is valid; of a random node the least and the greatest value. That nodes cache what they
+    should is checked too; that the *right* thresholds were drawn is what a comparison with a new
+    forest shows.
     """
+    X = np.where(np.isnan(ensemble.X), -np.inf, ensemble.X + 0.0)
+    holders = _holders(ensemble, X)
     for i, tree in enumerate(ensemble.trees):
-        for problem in _problems(ensemble, tree):
+        for problem in _problems(replace(ensemble, X=X), tree, holders[:, i]):
             return f"tree {i}, {problem}"
     return None
 
 
-def _problems(ensemble: Ensemble, tree: PlainTree) -> Iterator[str]:
-    labels, everything = len(ensemble.classes), np.arange(len(ensemble.names))
+def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return 64 bits that look like chance for each number."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def _holders(ensemble: Ensemble, X: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return whether each tree holds each row, shape (rows, trees)."""
+    settings, rows = ensemble.settings, len(X)
+    if settings.trees_a_row == settings.trees:
+        return np.ones((rows, settings.trees), bool)
+    step = np.array([0x9E3779B97F4A7C15], np.uint64)
+    seed = _mixed(np.array([settings.seed], np.uint64) + step)
+    labels = np.array([label_key(label) for label in ensemble.classes.tolist()], np.uint64)
+    hashed = _mixed(_mixed(seed ^ np.uint64(0xE7037ED1A0B428DB)) ^ labels[ensemble.y])
+    for column in X.T:
+        hashed = _mixed((hashed ^ np.ascontiguousarray(column).view(np.uint64)) + step)
+    _, content = np.unique(np.column_stack((X, ensemble.y)), axis=0, return_inverse=True)
+    order = np.argsort(content.ravel(), kind="stable")
+    begins = np.searchsorted(content.ravel()[order], content.ravel())
+    rank = np.empty(rows, np.int64)
+    rank[order] = np.arange(rows)
+    own = _mixed(hashed + (rank - begins + 1).astype(np.uint64) * step)
+    trees = np.arange(1, settings.trees + 1, dtype=np.uint64) * step
+    held = np.zeros((rows, settings.trees), bool)
+    for begin in range(0, rows, 4096):
+        part = slice(begin, begin + 4096)
+        first = np.argsort(_mixed(own[part, None] + trees), axis=1)[:, : settings.trees_a_row]
+        np.put_along_axis(held[part], first, True, axis=1)
+    return held
+
+
+def _problems(ensemble: Ensemble, tree: PlainTree, holds: NDArray[np.bool_]) -> Iterator[str]:
+    labels, everything = len(ensemble.classes), np.flatnonzero(holds)
     if not np.array_equal(np.sort(tree.rows), everything):
-        yield "the leaves do not list every row once"
+        yield "the leaves do not list every row it holds once"
         return
     starts = np.searchsorted(tree.cached_node, np.arange(len(tree.feature) + 1))
     depths = tree.depths

@@ -13,7 +13,7 @@ from leaveout.models.forest.subtrees import by_label
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.thresholds import sample
 
-__all__ = ["keep_up", "shift"]
+__all__ = ["keep_up", "shift", "stays_out", "valid", "varies"]
 
 
 @subroutine
@@ -113,7 +113,8 @@ def _same_attributes(
 
 
 @subroutine
-def _varies(arena: Any, at: int, counts: Any) -> bool:
+def varies(arena: Any, at: int, counts: Any) -> bool:
+    """Return whether a two-valued attribute has both values in a node."""
     low, n = 0, 0
     for c in range(len(counts)):
         low += arena[at + c]
@@ -122,7 +123,7 @@ def _varies(arena: Any, at: int, counts: Any) -> bool:
 
 
 @subroutine
-def _valid(arena: Any, first: int, second: int, labels: int) -> bool:
+def valid(arena: Any, first: int, second: int, labels: int) -> bool:
     """Return whether two groups of rows are not empty and not all of one label."""
     a, b, several, last = 0, 0, 0, -1
     for c in range(labels):
@@ -176,7 +177,7 @@ def _code_before(table: Table, tree: Tree, node: int, g: int, code: int) -> int:
 
 
 @subroutine
-def _stays_out(
+def stays_out(
     table: Table, tree: Tree, node: int, g: int, code: int, key: np.uint64, record: int,
     k: int, labels: int,
 ) -> bool:  # fmt: skip
@@ -238,7 +239,7 @@ def keep_up(
         kind = table.kind[attribute]
         at += 2
         if kind >= 0:
-            if not _varies(arena, at, counts):
+            if not varies(arena, at, counts):
                 return False
             at += labels
             continue
@@ -250,10 +251,10 @@ def keep_up(
             pair = at + i * width
             if code == arena[pair] or code == arena[pair + 1]:
                 beside = True
-                same = same and _valid(arena, pair + 2 + labels, pair + 2 + 2 * labels, labels)
+                same = same and valid(arena, pair + 2 + labels, pair + 2 + 2 * labels, labels)
         # With fewer than k all valid thresholds are kept, and no deletion makes another one.
         if not beside and many == rules.thresholds:
-            same = _stays_out(table, tree, node, g, code, own, at, many, labels)
+            same = stays_out(table, tree, node, g, code, own, at, many, labels)
         if not same:
             # After a deletion, sampling one attribute is no faster than deciding the node.
             if by < 0:

@@ -54,7 +54,13 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     random_state : int, RandomState or None
         The seed; anything but a whole number draws one when fitted.
     n_jobs : int or None
-        Threads over trees; no result depends on it. -1: all cores.
+        Threads over trees; no result depends on it. -1: all cores; -2: all but one; and so on.
+    q : float
+        The share of the trees that hold a row, in (0, 1]: each is in ceil(q n_estimators) of them,
+        which a hash of its values and label chooses. Less makes deletions faster.
+    lazy : bool
+        Whether what a deletion or an addition makes otherwise is grown when a prediction comes to
+        it, or `settle` is called, and not at once; no result depends on it.
 
     Attributes
     ----------
@@ -77,6 +83,8 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         min_samples_split: int = 2,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        q: float = 1.0,
+        lazy: bool = False,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_depth = max_depth
@@ -87,6 +95,8 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.min_samples_split = min_samples_split
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.q = q
+        self.lazy = lazy
 
     # A forest trained on the same rows is equal, but it can be changed: no hash.
     __hash__ = None  # type: ignore[assignment]
@@ -161,7 +171,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def unlearned(self, rows: Rows) -> Self:
         """Return a copy from which rows have been deleted, named by position as of ``delete``."""
-        return self._with(ForestState(self._state().plain(), threads(self.n_jobs))).delete(rows)
+        return self._with(ForestState(self._state().plain())).delete(rows)
 
     def retrained(self, rows: Rows = ()) -> Self:
         """Return a forest trained from scratch on the rows held but some; names are kept."""
@@ -183,6 +193,15 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         shares, classes = self._shares(X)
         labels: NDArray[Any] = classes[np.argmax(shares, axis=1)]
         return labels
+
+    def settle(self) -> Self:
+        """Grow whatever ``lazy`` left to be grown; nothing that can be asked of the forest changes.
+
+        It can be called by a thread in the background: it lets predictions and changes take their
+        turns, and an interruption leaves what is grown by then.
+        """
+        self._state().settle()
+        return self
 
     def equals(self, other: DareForestClassifier) -> bool:
         """Return whether two fitted forests hold the same rows and are the same, bit for bit."""
@@ -227,7 +246,7 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             settings.trees, max_depth=settings.depth, k=settings.thresholds,
             d_rmax=settings.random_depth, max_features=settings.attributes,
             criterion=settings.criterion, min_samples_split=settings.least,
-            random_state=settings.seed,
+            random_state=settings.seed, q=settings.share,
         )  # fmt: skip
         forest.n_features_in_ = ensemble.X.shape[1]
         forest.state_ = ForestState(ensemble)
@@ -260,7 +279,12 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         ensemble = state.pop("state_", None)
         super().__setstate__(state)
         if ensemble is not None:
-            self.state_ = ForestState(ensemble, threads(self.n_jobs))
+            self.state_ = ForestState(ensemble)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "state_")
@@ -270,8 +294,9 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     ) -> tuple[NDArray[np.float64], NDArray[Any]]:
         """Return rows and labels as arrays that can be trained on."""
         values, labels = validate_data(
-            self, X, y, dtype=np.float64, reset=first, ensure_min_samples=1
-        )
+            self, X, y, dtype=np.float64, reset=first, ensure_min_samples=1,
+            ensure_all_finite="allow-nan",
+        )  # fmt: skip
         check_classification_targets(labels)
         if np.any(np.abs(values) >= LARGEST):
             raise ForestError("a value is too large: values must be below 2^1000 in size")
@@ -281,14 +306,17 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Return shares of labels, and the labels, of one moment."""
         state = self._state()
         values: NDArray[np.float64] = validate_data(
-            self, X, dtype=np.float64, order="C", reset=False
+            self, X, dtype=np.float64, order="C", reset=False, ensure_all_finite="allow-nan"
         )
         # Kernels would be compiled once more for arrays that cannot be written.
         return state.shares(np.require(values, requirements="W"))
 
     def _state(self) -> ForestState:
         check_is_fitted(self)
-        return self.state_
+        state = self.state_
+        # What no result depends on takes effect at once; the rest when the forest is next fitted.
+        state.jobs, state.lazy = threads(self.n_jobs), bool(self.lazy)
+        return state
 
     def _with(self, state: ForestState) -> Self:
         """Return a copy of this estimator with another forest."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from leaveout.models.forest.plain import Ensemble, PlainTree
+from leaveout.models.forest.table import internal
 
 __all__ = ["ensemble_difference", "path_of"]
 
@@ -26,7 +27,7 @@ def ensemble_difference(a: Ensemble, b: Ensemble) -> str | None:
     if not _equal(a.names, b.names):
         row = int(np.setxor1d(a.names, b.names)[0])
         return f"row {row} is held by the {'one' if row in a.names else 'other'} only"
-    for what, first, second in (("label", a.y, b.y), ("values", a.X, b.X)):
+    for what, first, second in (("label", a.y, b.y), ("values", internal(a.X), internal(b.X))):
         if not _equal(first, second):
             unlike = first != second
             row = int(np.flatnonzero(unlike if unlike.ndim == 1 else unlike.any(axis=-1))[0])

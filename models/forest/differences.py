@@ -64,18 +64,18 @@ def _moved(tree: Tree, scratch: Scratch, depth: int) -> tuple[int, int]:
 
 
 @subroutine
-def _is_pure_but_for(counts: Any, label: int) -> bool:
-    """Return whether a leaf holds rows of one label only: losing one then changes no share."""
+def _answers_alike(counts: Any, label: int) -> bool:
+    """Return whether a leaf that lost a row of a label holds rows of that label, and no others."""
     others = 0
     for c in range(len(counts)):
         others += counts[c] if c != label else 0
-    return others == 0
+    return others == 0 and counts[label] > 0
 
 
 @subroutine
 def _write(
     tree: Tree, spare: Tree, scratch: Scratch, out: Differences, first: int, last: int,
-    grown: int, leaf: int,
+    grown: int, leaf: int, gone: int,
 ) -> int:  # fmt: skip
     """Write what stands in for the path from level ``first`` on; return its first node.
 
@@ -86,7 +86,10 @@ def _write(
     grown : int
         Nodes of the spare tree, which stands at that level; 0: none does.
     leaf : int
-        The leaf that is at that level with another answer; -1: none is.
+        The leaf that is at that level with another answer; -1: none is. One without rows gives
+        all labels the same, as if it held a row of each.
+    gone : int
+        The label that the forest has no more; -1: none.
     """
     nodes, labels = tree.nodes, tree.counts.shape[1]
     root = at = int(out.used[1])
@@ -110,8 +113,11 @@ def _write(
     at += grown
     if leaf >= 0:
         out.feature[at], out.threshold[at], out.left[at], out.right[at] = -1, 0.0, -1, -1
+        held = 0
         for c in range(labels):
-            out.counts[at, c] = tree.counts[leaf, c]
+            held += tree.counts[leaf, c]
+        for c in range(labels):
+            out.counts[at, c] = tree.counts[leaf, c] if held > 0 else c != gone
         at += 1
     out.used[1] = at
     return root
@@ -121,7 +127,7 @@ def _compile(edition: int) -> Any:
     @kernel
     def find_differences(
         work: Work, address: NDArray[np.int64], index: int, rows: NDArray[np.int32], begin: int,
-        spare: Tree, out: Differences,
+        only: NDArray[np.bool_], spare: Tree, out: Differences,
     ) -> tuple[int, int, int]:  # fmt: skip
         """List what each deletion changes of a tree, until all are or room runs out.
 
@@ -136,6 +142,8 @@ def _compile(edition: int) -> Any:
             Slots; one that the tree does not hold changes nothing.
         begin : int
             The first of them that is not done.
+        only : ndarray of bool, shape (rows,)
+            Whether a row is the only one of its label in the forest.
         spare : Tree
             Where subtrees are grown.
         out : Differences
@@ -169,12 +177,12 @@ def _compile(edition: int) -> Any:
                 here = tree.nodes[end]
                 by_label(table, tree.rows, here.start, here.span, spare.counts[0], spare.rows)
                 spare.nodes[0].start, spare.nodes[0].span = 0, n
-                spare.used[0], spare.used[1] = 1, 0
-                fits = grow(table, rules, spare, scratch, 0, depth, key)
+                spare.used[0], spare.used[1], spare.used[2] = 1, 0, 0
+                fits = grow(table, rules, spare, scratch, 0, depth, key, True)
                 size = spare.used[0] if fits else 0
             why, leaf = (DONE if fits else SPARE), -1
             first, last = _moved(tree, scratch, depth)
-            if grown < 0 and not _is_pure_but_for(tree.counts[end], table.labels[row]):
+            if grown < 0 and not _answers_alike(tree.counts[end], table.labels[row]):
                 leaf = end
             if size > 0 or leaf >= 0:
                 first, last = (depth if first < 0 else first), depth
@@ -184,7 +192,10 @@ def _compile(edition: int) -> Any:
                     why = SHORT
                 else:
                     out.member[change], out.node[change] = i, scratch.path[first]
-                    out.root[change] = _write(tree, spare, scratch, out, first, last, size, leaf)
+                    gone = table.labels[row] if only[i] else -1
+                    out.root[change] = _write(
+                        tree, spare, scratch, out, first, last, size, leaf, gone
+                    )
                     out.used[0] += 1
             restore(table, rules, tree, scratch, row, depth)
             tree.rows[place], tree.where[row] = row, place

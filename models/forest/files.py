@@ -28,7 +28,9 @@ from leaveout.models.npz import refuse_bombs, refusing_damage
 __all__ = ["load_ensemble", "save_ensemble"]
 
 _FORMAT = "leaveout forest"
-_VERSION = 1
+_VERSION = 2
+_READ = (1, 2)
+"""A file of version 1 says nothing of the share of trees that hold a row: all do."""
 _MANIFEST = "manifest.json"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _PARTS = tuple(field.name for field in fields(PlainTree))
@@ -158,10 +160,10 @@ def _manifest(path: Path, text: bytes) -> _Manifest:
         head = msgspec.json.decode(text)
         if not isinstance(head, dict) or head.get("format") != _FORMAT:
             raise ForestError(f"{path}: not a forest file: its manifest says otherwise")
-        if head.get("version") != _VERSION:
+        if head.get("version") not in _READ:
             raise ForestError(
                 f"{path}: version {head.get('version')!r} of the format; this program reads "
-                f"version {_VERSION}"
+                f"versions {' and '.join(map(str, _READ))}"
             )
         manifest = msgspec.json.decode(text, type=_Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -172,16 +174,23 @@ def _manifest(path: Path, text: bytes) -> _Manifest:
 
 
 def _divide(path: Path, arrays: dict[str, NDArray[Any]], manifest: _Manifest) -> Ensemble:
-    rows = len(arrays["names"])
     sizes = manifest.sizes
     if any(not 0 <= count < 2**40 for size in sizes for count in size):
         raise ForestError(f"{path}: the manifest does not divide the arrays into trees")
     nodes = np.concatenate(([0], np.cumsum([size[0] for size in sizes], dtype=np.int64)))
     cached = np.concatenate(([0], np.cumsum([size[1] for size in sizes], dtype=np.int64)))
-    ends = {"cached": cached, "rows": rows * np.arange(len(sizes) + 1)}
+    counts = arrays["counts"].astype(np.int64).sum(axis=1)
+    if len(sizes) != manifest.settings.trees or nodes[-1] != len(counts) or 0 in np.diff(nodes):
+        raise ForestError(f"{path}: the manifest does not divide the arrays into trees")
+    # A tree's nodes begin with its root, which counts its rows.
+    held = counts[nodes[:-1]]
+    if manifest.settings.share == 1.0:
+        held = np.full(len(sizes), len(arrays["names"]))
+    rows = np.concatenate(([0], np.cumsum(held)))
+    ends = {"cached": cached, "rows": rows}
     bounds = {part: ends.get(part.split("_")[0], nodes) for part in _PARTS}
     short = [part for part in _PARTS if len(arrays[part]) != bounds[part][-1]]
-    if short or len(sizes) != manifest.settings.trees:
+    if short:
         raise ForestError(f"{path}: the manifest does not divide the arrays into trees")
     trees = tuple(
         PlainTree(**{p: arrays[p][bounds[p][i] : bounds[p][i + 1]] for p in _PARTS})

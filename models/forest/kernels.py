@@ -8,14 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models.forest.compiling import kernel, stamp
-from leaveout.models.forest.keys import root_key
-from leaveout.models.forest.layout import Rules, Tree, Work
+from leaveout.models.forest.keys import child_key, root_key
+from leaveout.models.forest.layout import PENDING, Rules, Tree, Work
+from leaveout.models.forest.leaving import Todo, leave
 from leaveout.models.forest.paths import insert, record_words, records_on_path, restore, walk
-from leaveout.models.forest.subtrees import grow
+from leaveout.models.forest.subtrees import grow, pend
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.views import borrow, tree_at
 
-__all__ = ["Place", "pack", "revise"]
+__all__ = ["UNLIMITED", "Place", "deepen", "forget", "pack", "pending", "revise", "vote"]
+
+
+WHOLE = 4096
+"""Subtrees of at most so many rows are grown in one go."""
+
+UNLIMITED = 2**62
 
 
 class Place(NamedTuple):
@@ -27,34 +34,27 @@ class Place(NamedTuple):
         The first that is not done with.
     done : int
         Rows it has been revised by.
-    node : int
-        What is still to be grown below, for the last of these rows; -1: nothing.
-    depth, key : int, uint64
-        Of that node: its level, and what chance is drawn from there.
     rows : int
-        How many it holds; of rows that are probed, how many would be regrown so far.
+        Of rows that are probed, how many would be regrown so far.
     words : int
-        What the tree's arena must have room for before the next row; 0: its room is unknown.
+        What the tree's arena must have room for before the next row.
     """
 
     tree: int
     done: int
-    node: int
-    depth: int
-    key: np.uint64
     rows: int
     words: int
 
 
-def _compile(edition: int) -> tuple[Any, Any]:
+def _compile(edition: int) -> tuple[Any, ...]:
     @kernel
     def revise(
         work: Work, trees: NDArray[np.int64], rows: NDArray[np.int32], by: int, start: Place,
         end: int,
     ) -> Place:  # fmt: skip
-        """Take rows out of trees (``by`` -1), in (1), or see what one costs (0), one by one.
+        """Take rows into trees (``by`` 1), or see what taking one out costs (0), one by one.
 
-        First what is left to be grown is. Nothing is written where rows are probed.
+        What would be split otherwise is pending then. Nothing is written where rows are probed.
 
         Parameters
         ----------
@@ -74,24 +74,19 @@ def _compile(edition: int) -> tuple[Any, Any]:
         """
         _ = edition
         table, rules, scratch = borrow(work)
-        done, node, depth, key, n = start.done, start.node, start.depth, start.key, start.rows
-        total = 0
+        done, cost = start.done, start.rows
         for i in range(start.tree, end):
             tree = tree_at(trees[i])
-            while True:
-                if node >= 0 and by != 0:
-                    if not grow(table, rules, tree, scratch, node, depth, key):
-                        return Place(i, done, node, depth, key, n, 0)
-                    node = -1
-                if done == len(rows):
-                    break
+            while done < len(rows):
                 row = rows[done]
-                if by != 0:
+                place = tree.where[row]
+                if by == 0 and place < 0:
+                    done += 1
+                    continue
+                if by > 0:
                     words = len(scratch.record) * records_on_path(table, tree, row)
                     if tree.used[1] + words > len(tree.arena):
-                        return Place(i, done, -1, 0, key, 0, words)
-                place = tree.where[row]
-                if by > 0:
+                        return Place(i, done, cost, words)
                     insert(table, tree, row, tree.nodes[0].span)
                 else:
                     tree.rows[place], tree.where[row] = -1, -1
@@ -101,17 +96,124 @@ def _compile(edition: int) -> tuple[Any, Any]:
                 if by == 0:
                     restore(table, rules, tree, scratch, row, depth)
                     tree.rows[place], tree.where[row] = row, place
-                    total += n if node >= 0 else 0
-                    node = -1
+                    cost += n if node >= 0 else 0
+                elif node >= 0:
+                    pend(tree, node)
                 done += 1
             done = 0
-        return Place(end, 0, -1, 0, key, total, 0)
+        return Place(end, 0, cost, 0)
 
     @kernel
-    def pack(table: Table, rules: Rules, tree: Tree, out: Tree, leaf: int) -> int:
-        """Copy the nodes reached from the root in preorder; return where node ``leaf`` went.
+    def forget(
+        work: Work, trees: NDArray[np.int64], rows: NDArray[np.int32], begin: int, end: int,
+        lazy: bool, todo: Todo,
+    ) -> int:  # fmt: skip
+        """Take rows out of the trees ``begin`` to ``end``; return how many nodes to grow
+        are listed.
 
-        What is below ``leaf`` is left out. If ``out`` has no nodes, only what is used is counted.
+        See `leave`.
+        """
+        _ = edition
+        table, rules, scratch = borrow(work)
+        gone, spare = np.empty(len(rows), np.int32), np.empty(len(rows), np.int32)
+        levels = len(scratch.path) + 2
+        stack, keys = np.empty((levels, 4), np.int64), np.empty(levels, np.uint64)
+        found = 0
+        for i in range(begin, end):
+            tree = tree_at(trees[i])
+            many = 0
+            for j in range(len(rows)):
+                place = tree.where[rows[j]]
+                if place >= 0:
+                    tree.rows[place], tree.where[rows[j]] = -1, -1
+                    gone[many] = rows[j]
+                    many += 1
+            if many:
+                found = leave(
+                    table, rules, tree, scratch, i, gone[:many], spare, stack, keys,
+                    root_key(work.seed, i), lazy, todo, found,
+                )  # fmt: skip
+        return found
+
+    @kernel
+    def deepen(
+        work: Work, trees: NDArray[np.int64], todo: Todo, X: NDArray[np.float64], start: int,
+        budget: int,
+    ) -> int:  # fmt: skip
+        """Grow pending nodes; return the first that is not grown, as -1 - it for lack of room.
+
+        Parameters
+        ----------
+        work : Work
+        trees : ndarray of int64, shape (trees, ADDRESS)
+        todo : Todo
+        X : ndarray of float64, shape (rows, attributes)
+            If there are rows, only what lies on their paths is grown.
+        start : int
+            Of ``todo``.
+        budget : int
+            About how many rows are looked at, and as often as that; subtrees of more than
+            ``WHOLE`` rows are then grown by a level only.
+        """
+        _ = edition
+        table, rules, scratch = borrow(work)
+        for t in range(start, len(todo.tree)):
+            if budget <= 0:
+                return t
+            tree = tree_at(trees[todo.tree[t]])
+            nodes = tree.nodes
+            whole = len(X) == 0 and (budget == UNLIMITED or todo.rows[t] <= WHOLE)
+            for j in range(max(len(X), 1)):
+                node, depth, key = todo.node[t], todo.depth[t], todo.key[t]
+                while True:
+                    while nodes[node].feature >= 0 and len(X):
+                        right = X[j, nodes[node].feature] > nodes[node].threshold
+                        node = nodes[node].right if right else nodes[node].left
+                        key = child_key(key, right)
+                        depth += 1
+                    if nodes[node].feature != PENDING:
+                        break
+                    if not grow(table, rules, tree, scratch, node, depth, key, whole):
+                        return -1 - t
+            if budget != UNLIMITED:
+                budget -= todo.rows[t] * (8 if whole else 1)
+        return len(todo.tree)
+
+    @kernel
+    def pending(trees: NDArray[np.int64], at: int, index: int, seed: int, todo: Todo) -> int:
+        """List pending nodes of a tree, as many as there is room for; return how many.
+
+        ``at`` is its place in ``trees``, ``index`` that in the forest.
+        """
+        _ = edition
+        tree = tree_at(trees[at])
+        nodes, room = tree.nodes, tree.used[0] + 1
+        stack, keys = np.empty((room, 2), np.int64), np.empty(room, np.uint64)
+        stack[0, 0], stack[0, 1], keys[0] = 0, 0, root_key(seed, index)
+        top, found = 1, 0
+        while top > 0:
+            top -= 1
+            node, depth, key = stack[top, 0], stack[top, 1], keys[top]
+            if nodes[node].feature == PENDING:
+                if found == len(todo.tree):
+                    return found
+                todo.tree[found], todo.node[found], todo.depth[found] = at, node, depth
+                todo.key[found], todo.rows[found] = key, nodes[node].span
+                found += 1
+            elif nodes[node].feature >= 0:
+                for right in range(1, -1, -1):
+                    stack[top, 0] = nodes[node].right if right else nodes[node].left
+                    stack[top, 1], keys[top] = depth + 1, child_key(key, right == 1)
+                    top += 1
+        if found == 0:
+            tree.used[2] = 0
+        return found
+
+    @kernel
+    def pack(table: Table, rules: Rules, tree: Tree, out: Tree) -> None:
+        """Copy the nodes reached from the root in preorder.
+
+        If ``out`` has no nodes, only what is used is counted.
         """
         _ = edition
         nodes, labels = tree.nodes, tree.counts.shape[1]
@@ -119,15 +221,13 @@ def _compile(edition: int) -> tuple[Any, Any]:
         # Of each node still to be copied: its number, its parent's new one, its level, its side.
         stack = np.empty((tree.used[0] + 1, 4), np.int64)
         stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, -1, 0, 0
-        top, used, words, moved = 1, 0, 0, -1
+        top, used, words = 1, 0, 0
         while top > 0:
             top -= 1
             node, parent, depth, right = stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3]
             here = used
             used += 1
-            if node == leaf:
-                moved = here
-            inner = nodes[node].feature >= 0 and node != leaf
+            inner = nodes[node].feature >= 0
             record = nodes[node].record if inner else -1
             length = record_words(table, rules, tree.arena, record, labels, depth)
             if not counting:
@@ -142,18 +242,40 @@ def _compile(edition: int) -> tuple[Any, Any]:
                 out.nodes[here].record = words if length else -1
                 for i in range(length):
                     out.arena[words + i] = tree.arena[record + i]
-                if not inner:
-                    out.nodes[here].feature = -1
             words += length
             if inner:
                 for side in range(1, -1, -1):
                     stack[top, 0] = nodes[node].right if side else nodes[node].left
                     stack[top, 1], stack[top, 2], stack[top, 3] = here, depth + 1, side
                     top += 1
-        out.used[0], out.used[1] = used, words
-        return moved
+        out.used[0], out.used[1], out.used[2] = used, words, tree.used[2]
 
-    return revise, pack
+    @kernel
+    def vote(trees: NDArray[np.int64], X: NDArray[np.float64], out: NDArray[np.float64]) -> bool:
+        """Add, tree by tree, each row's shares of labels in the leaf it falls into.
+
+        False where a row comes to a pending node.
+        """
+        _ = edition
+        for i in range(len(trees)):
+            tree = tree_at(trees[i])
+            nodes, counts = tree.nodes, tree.counts
+            labels = counts.shape[1]
+            for j in range(len(X)):
+                node = 0
+                while nodes[node].feature >= 0:
+                    right = X[j, nodes[node].feature] > nodes[node].threshold
+                    node = nodes[node].right if right else nodes[node].left
+                if nodes[node].feature == PENDING:
+                    return False
+                n = 0
+                for c in range(labels):
+                    n += counts[node, c]
+                for c in range(labels):
+                    out[j, c] += counts[node, c] / n if n > 0 else 1.0 / labels
+        return True
+
+    return revise, forget, deepen, pending, pack, vote
 
 
-revise, pack = _compile(stamp())
+revise, forget, deepen, pending, pack, vote = _compile(stamp())

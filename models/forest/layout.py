@@ -9,10 +9,25 @@ from numpy.typing import NDArray
 
 from leaveout.models.forest.table import Table
 
-__all__ = ["NODE", "SMALL", "Rules", "Scratch", "Tree", "Work", "record_length", "scratch_for"]
+__all__ = [
+    "LEAF",
+    "NODE",
+    "PENDING",
+    "SMALL",
+    "Rules",
+    "Scratch",
+    "Tree",
+    "Work",
+    "record_length",
+    "scratch_for",
+]
 
 SMALL = 64
 """Nodes of at most so many rows cache no thresholds: they are decided anew, which is as fast."""
+
+LEAF, PENDING = -1, -2
+"""What stands in place of an attribute in a leaf, and in a node of which only the rows and their
+counts are known: it is grown when it is asked."""
 
 NODE = np.dtype(
     [
@@ -26,8 +41,9 @@ NODE = np.dtype(
     ],
     align=True,
 )
-"""A node: attribute (-1 for a leaf), children, its part of ``Tree.rows``, where its cached
-statistics begin in ``Tree.arena`` (-1: none), and its threshold; at most the threshold is left."""
+"""A node: attribute (or ``LEAF`` or ``PENDING``), children, its part of ``Tree.rows``,
+where its cached statistics begin in ``Tree.arena`` (-1: none), and its threshold; at most the
+threshold is left."""
 
 
 class Rules(NamedTuple):
@@ -72,11 +88,12 @@ class Tree(NamedTuple):
         thresholds, and for each threshold the counts below it (binary attribute), or the codes of
         the two adjacent values and the counts at most the first, at the first, at the second.
     rows : ndarray of int32
-        Slots of the table, those of a node side by side; -1 where one was deleted.
-    where : ndarray of int32
-        Where in ``rows`` each slot lies; -1 if it is deleted.
-    used : ndarray of int64, shape (2,)
-        Nodes and words of the arena in use.
+        Slots of the table that the tree holds, those of a node side by side; -1 where one was
+        deleted.
+    where : ndarray of int32, shape (slots,)
+        Where in ``rows`` each slot lies; -1 if the tree does not hold it.
+    used : ndarray of int64, shape (3,)
+        Nodes and words of the arena in use; whether some nodes may be pending.
     """
 
     nodes: NDArray[Any]

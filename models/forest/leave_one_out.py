@@ -14,9 +14,11 @@ from leaveout.cores import cores
 from leaveout.errors import ForestError
 from leaveout.models.forest.differences import SHORT, SPARE, Differences, find_differences
 from leaveout.models.forest.family import Changes, ForestFamily
+from leaveout.models.forest.holdings import index_of
 from leaveout.models.forest.layout import NODE, Tree, Work, record_length, scratch_for
 from leaveout.models.forest.plain import Ensemble, tree_from
 from leaveout.models.forest.scored import ScoredForest
+from leaveout.models.forest.shares import leaving
 from leaveout.models.forest.table import Table, encode
 from leaveout.models.forest.views import address_of
 
@@ -65,7 +67,7 @@ def leave_one_out(
         raise ForestError(f"there is no row {absent[0]}: name rows that the forest holds")
     if len(ensemble.names) < 2:
         raise ForestError("the last row cannot be deleted: no forest is trained on none")
-    found = _Family(ensemble, places.astype(np.int32), Event())
+    found = _Family(ensemble, places, Event())
     done, total = 0, len(ensemble.trees)
     parts: dict[int, Differences] = {}
     with ThreadPoolExecutor(threads or cores()) as pool:
@@ -121,10 +123,16 @@ class _Family:
         Set: what is being found is not wanted any more.
     """
 
-    def __init__(self, ensemble: Ensemble, slots: NDArray[np.int32], stopped: Event) -> None:
-        self._ensemble, self._slots, self.stopped = ensemble, slots, stopped
+    def __init__(self, ensemble: Ensemble, places: NDArray[np.intp], stopped: Event) -> None:
+        self._ensemble, self.stopped = ensemble, stopped
         self._rules = ensemble.settings.rules
         self._table: Table = encode(ensemble.X, ensemble.y)
+        every = np.arange(len(ensemble.names))
+        index, _ = index_of(ensemble.settings, ensemble.classes, self._table, every)
+        # Each row on its own: of copies the one of the greatest rank leaves the trees.
+        one_by_one = [leaving(index.copies, places[i : i + 1]) for i in range(len(places))]
+        self._slots = np.concatenate(one_by_one).astype(np.int32)
+        self._only = index.totals[ensemble.y[places]] == 1
 
     def of_tree(self, index: int) -> Differences:
         """Return what deletions change of one tree."""
@@ -132,13 +140,17 @@ class _Family:
         tree = tree_from(table, rules, self._ensemble.trees[index], slack=0)
         work = Work(table, rules, scratch_for(table, rules, labels), self._ensemble.settings.seed)
         address = np.array(address_of(tree), np.int64)
+        if not len(tree.rows):
+            return self._of_empty(labels)
         most, words = 64, 1
         spare = _spare(most, labels, len(table.labels), record_length(rules, labels, most))
         out = _room(1024, 8192, labels)
         at = 0
         while at < len(self._slots) and not self.stopped.is_set():
             end = min(at + _AT_ONCE, len(self._slots))
-            at, why, n = find_differences(work, address, index, self._slots[:end], at, spare, out)
+            at, why, n = find_differences(
+                work, address, index, self._slots[:end], at, self._only, spare, out
+            )
             if why == SHORT:
                 out = _resized(out, 2 * len(out.node), 2 * len(out.feature))
             elif why == SPARE:
@@ -149,12 +161,22 @@ class _Family:
                 spare = _spare(most, labels, len(table.labels), max(room, len(spare.arena)))
         return _resized(out, *out.used.tolist())
 
+    def _of_empty(self, labels: int) -> Differences:
+        """Return what changes of a tree without rows: it knows one label less, if one goes."""
+        members = np.flatnonzero(self._only).astype(np.int32)
+        out = _room(len(members), len(members), labels)
+        out.member[:], out.node[:], out.root[:] = members, 0, np.arange(len(members))
+        out.feature[:], out.threshold[:], out.left[:], out.right[:] = -1, 0.0, -1, -1
+        out.counts[:] = np.arange(labels) != self._table.labels[self._slots[members], None]
+        out.used[:] = len(members)
+        return out
+
 
 def _spare(rows: int, labels: int, slots: int, words: int) -> Tree:
     nodes = 2 * rows + 1
     return Tree(
         np.empty(nodes, NODE), np.empty((nodes, labels), np.int32), np.empty(words, np.int32),
-        np.empty(slots, np.int32), np.empty(slots, np.int32), np.zeros(2, np.int64),
+        np.empty(slots, np.int32), np.empty(slots, np.int32), np.zeros(3, np.int64),
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -37,16 +37,23 @@ def settings_of(parameters: Mapping[str, Any], attributes: int) -> Settings:
         least=_whole("min_samples_split", parameters["min_samples_split"], 2),
         criterion=criterion,
         seed=_seed(parameters["random_state"]),
+        share=_share(parameters["q"]),
     )
 
 
 def threads(jobs: object) -> int:
-    """Return how many threads ``n_jobs`` asks for."""
+    """Return how many threads ``n_jobs`` asks for: -1 all cores, -2 all but one, and so on."""
     if jobs is None:
         return 1
-    if jobs == -1:
-        return cores()
+    if isinstance(jobs, Integral) and jobs < 0:
+        return max(1, cores() + 1 + int(jobs))
     return _whole("n_jobs", jobs, 1)
+
+
+def _share(value: object) -> float:
+    if isinstance(value, Real) and not isinstance(value, bool) and 0.0 < float(value) <= 1.0:
+        return float(value)
+    raise ForestError(f"q must be a share of the trees in (0, 1], not {value!r}")
 
 
 def _seed(state: Any) -> int:

@@ -9,16 +9,25 @@ import numpy as np
 from leaveout.models.forest.caches import keep_up, shift
 from leaveout.models.forest.compiling import subroutine
 from leaveout.models.forest.keys import attribute_key, child_key, draw_between
-from leaveout.models.forest.layout import SMALL, Rules, Scratch, Tree
+from leaveout.models.forest.layout import PENDING, SMALL, Rules, Scratch, Tree
 from leaveout.models.forest.splits import best_of, decide, is_leaf
 from leaveout.models.forest.subtrees import by_label, goes_right
 from leaveout.models.forest.table import Table
 
-__all__ = ["insert", "record_words", "records_on_path", "restore", "walk"]
+__all__ = [
+    "insert",
+    "record_words",
+    "records_on_path",
+    "restore",
+    "same_parts",
+    "store",
+    "total",
+    "walk",
+]
 
 
 @subroutine
-def _same_parts(table: Table, tree: Tree, node: int, attribute: int, threshold: float) -> bool:
+def same_parts(table: Table, tree: Tree, node: int, attribute: int, threshold: float) -> bool:
     """Return whether a split sends every row of a node to the child it is in."""
     for right in range(2):
         child = tree.nodes[node].right if right else tree.nodes[node].left
@@ -31,7 +40,8 @@ def _same_parts(table: Table, tree: Tree, node: int, attribute: int, threshold: 
 
 
 @subroutine
-def _total(counts: Any) -> int:
+def total(counts: Any) -> int:
+    """Return how many rows some counts by label are."""
     n = 0
     for c in range(len(counts)):
         n += counts[c]
@@ -47,7 +57,7 @@ def _random_after(
     kind = table.kind[here.feature]
     if kind >= 0:
         right = goes_right(table, row, here.feature, here.threshold)
-        rest = _total(tree.counts[here.right if right else here.left]) - 1
+        rest = total(tree.counts[here.right if right else here.left]) - 1
         return rest > 0, here.threshold
     if here.record < 0:
         return False, 0.0
@@ -71,7 +81,7 @@ def _random_after(
 
 
 @subroutine
-def _store(tree: Tree, scratch: Scratch, node: int, old: int) -> None:
+def store(tree: Tree, scratch: Scratch, node: int, old: int) -> None:
     """Keep the record just decided where the old one was, ``old`` words long, or at the end."""
     length, record = scratch.size[0], tree.nodes[node].record
     if length == 0:
@@ -128,12 +138,14 @@ def walk(
     while True:
         counts = tree.counts[node]
         counts[label] += by
-        n = _total(counts)
+        n = total(counts)
         scratch.path[depth] = node
         record = nodes[node].record
         cached = record >= 0 and depth >= rules.random_depth
         if cached:
             shift(table, arena, record, row, label, labels, by)
+        if nodes[node].feature == PENDING:
+            return -1, depth, n, key
         if nodes[node].feature < 0:
             return (-1 if by < 0 or is_leaf(counts, depth, rules) else node), depth, n, key
         if is_leaf(counts, depth, rules):
@@ -155,11 +167,11 @@ def walk(
                 return node, depth, n, key
             if not probing:
                 old = record_words(table, rules, arena, record, labels, depth)
-                _store(tree, scratch, node, old)
+                store(tree, scratch, node, old)
         elif n <= SMALL and not probing:
             nodes[node].record = -1
         if attribute != nodes[node].feature or threshold != nodes[node].threshold:
-            if not _same_parts(table, tree, node, attribute, threshold):
+            if not same_parts(table, tree, node, attribute, threshold):
                 return node, depth, n, key
             if not probing:
                 nodes[node].feature = attribute
@@ -201,7 +213,8 @@ def insert(table: Table, tree: Tree, row: int, end: int) -> None:
     rows[place] = row
     tree.where[row] = place
     for other in range(tree.used[0]):
-        if nodes[other].start >= place:
+        # Only a root without rows begins where its first row is put.
+        if nodes[other].start >= place and other != node:
             nodes[other].start += 1
 
 
@@ -211,7 +224,7 @@ def records_on_path(table: Table, tree: Tree, row: int) -> int:
     nodes = tree.nodes
     node, deep = 0, 0
     while nodes[node].feature >= 0:
-        deep += _total(tree.counts[node]) >= SMALL
+        deep += total(tree.counts[node]) >= SMALL
         right = goes_right(table, row, nodes[node].feature, nodes[node].threshold)
         node = nodes[node].right if right else nodes[node].left
     return deep

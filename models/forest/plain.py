@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from leaveout.models.forest.layout import NODE, Rules, Tree
 from leaveout.models.forest.records import Cached, reroll, unroll
+from leaveout.models.forest.shares import trees_a_row
 from leaveout.models.forest.table import Table
 
 __all__ = ["Ensemble", "PlainTree", "Settings", "plain_tree", "tree_from"]
@@ -38,6 +39,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ``gini`` or ``entropy``.
     seed : int
         Below 2^63.
+    share : float
+        q, the share of the trees that hold a row.
     """
 
     trees: int
@@ -48,6 +51,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     least: int
     criterion: str
     seed: int
+    share: float = 1.0
+
+    @property
+    def trees_a_row(self) -> int:
+        """How many trees hold a row."""
+        return trees_a_row(self.share, self.trees)
 
     @property
     def rules(self) -> Rules:
@@ -73,7 +82,7 @@ class PlainTree:
         Children; -1 for a leaf.
     counts : ndarray of int32, shape (nodes, labels)
         Rows of each label.
-    rows : ndarray of int32, shape (rows,)
+    rows : ndarray of int32, shape (rows of the tree,)
         The rows of the leaves, one leaf after another, ascending in each; numbered among the
         rows present.
     cached_node, cached_attribute : ndarray of int32, shape (cached,)
@@ -98,8 +107,13 @@ class PlainTree:
 
     @property
     def probabilities(self) -> NDArray[np.float64]:
-        """Shares of the labels in each node, shape (nodes, labels)."""
-        shares: NDArray[np.float64] = self.counts / self.counts.sum(axis=1, keepdims=True)
+        """Shares of the labels in each node, shape (nodes, labels).
+
+        Equal ones in a tree without rows, which is a leaf.
+        """
+        sizes = self.counts.sum(axis=1, keepdims=True)
+        shares: NDArray[np.float64] = self.counts / np.maximum(sizes, 1)
+        shares[sizes[:, 0] == 0] = 1.0 / self.counts.shape[1]
         return shares
 
     @property
@@ -186,7 +200,7 @@ def tree_from(table: Table, rules: Rules, plain: PlainTree, slack: int) -> Tree:
     nodes["start"][:size], nodes["span"][:size] = before, sizes
     counts = np.empty((size + slack, labels), np.int32)
     counts[:size] = plain.counts
-    where = np.empty(len(plain.rows), np.int32)
+    where = np.full(len(table.labels), -1, np.int32)
     where[plain.rows] = np.arange(len(plain.rows))
     codes = np.zeros(plain.cached_values.shape, np.int32)
     for g, attribute in enumerate(table.general_attribute):
@@ -198,7 +212,7 @@ def tree_from(table: Table, rules: Rules, plain: PlainTree, slack: int) -> Tree:
             raise KeyError(int(attribute))
         codes[mine] = places
     depths = plain.depths
-    used = np.array([size, 0], np.int64)
+    used = np.array([size, 0, 0], np.int64)
     tree = Tree(nodes, counts, np.empty(0, np.int32), plain.rows.copy(), where, used)
     cached = Cached(plain.cached_node, plain.cached_attribute, codes, plain.cached_counts)
     words = int(reroll(table, tree, rules.random_depth, depths, cached))

@@ -11,7 +11,7 @@ from leaveout.models.forest.compiling import kernel
 from leaveout.models.forest.layout import SMALL, Tree
 from leaveout.models.forest.table import Table
 
-__all__ = ["Cached", "recode", "reroll", "unroll", "vote"]
+__all__ = ["Cached", "recode", "reroll", "unroll"]
 
 
 class Cached(NamedTuple):
@@ -180,20 +180,3 @@ def recode(table: Table, tree: Tree, random_depth: int, new: NDArray[np.int32]) 
                 tree.arena[at] = new[start + tree.arena[at]]
                 tree.arena[at + 1] = new[start + tree.arena[at + 1]]
                 at += 2 + 3 * labels
-
-
-@kernel
-def vote(tree: Tree, X: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-    """Add each row's shares of labels in the leaf it falls into."""
-    nodes, counts = tree.nodes, tree.counts
-    labels = counts.shape[1]
-    for i in range(len(X)):
-        node = 0
-        while nodes[node].feature >= 0:
-            right = X[i, nodes[node].feature] > nodes[node].threshold
-            node = nodes[node].right if right else nodes[node].left
-        n = 0
-        for c in range(labels):
-            n += counts[node, c]
-        for c in range(labels):
-            out[i, c] += counts[node, c] / n

@@ -3,53 +3,46 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
 from leaveout.models.forest import trees
+from leaveout.models.forest.holdings import (
+    Held,
+    Names,
+    index_of,
+    release,
+    remaining,
+    slots_of,
+)
+from leaveout.models.forest.kernels import UNLIMITED, vote
 from leaveout.models.forest.layout import Tree, Work, scratch_for
 from leaveout.models.forest.plain import Ensemble, Settings, plain_tree, tree_from
-from leaveout.models.forest.records import recode, vote
-from leaveout.models.forest.table import Table, decode, encode, erase, extend, live_slots
+from leaveout.models.forest.records import recode
+from leaveout.models.forest.shares import Bits, in_tree, leaving
+from leaveout.models.forest.table import Table, encode, extend
 from leaveout.models.forest.trees import Trees
 from leaveout.models.forest.turns import Turns
 
 __all__ = ["ForestState"]
 
 Floats = NDArray[np.float64]
-Names = Sequence[int] | NDArray[np.int64]
 T = TypeVar("T")
 
 _NO_SLOTS = np.empty(0, np.int64)
-
-
-class _Held(NamedTuple):
-    """The rows of a forest, and its trees.
-
-    Attributes
-    ----------
-    classes : ndarray, shape (labels,)
-    names : ndarray of int64, shape (slots,)
-        Of the rows, deleted ones too.
-    next_name : int
-    table : Table
-    trees : Trees
-    local : threading.local
-        What each thread that changes trees on this table works on.
-    """
-
-    classes: NDArray[np.generic]
-    names: NDArray[np.int64]
-    next_name: int
-    table: Table
-    trees: Trees
-    local: threading.local
+_BRIEF = 16
+"""Fewer rows are taken out of all trees in less time than threads take to start."""
+_SLICE = 2**16
+"""About how many rows are looked at, once a level, while nobody else looks at the forest."""
+_PAUSE = 0.0005
+"""Seconds in which others may take their turns."""
 
 
 class ForestState:
@@ -65,6 +58,8 @@ class ForestState:
         If it has no trees they are grown.
     jobs : int
         Threads over trees; no result depends on it.
+    lazy : bool
+        Whether what changes make necessary is grown when it is asked; no result depends on it.
 
     Notes
     -----
@@ -72,23 +67,27 @@ class ForestState:
     in place; where one of them ended early, whoever comes next grows the trees again from the rows.
     """
 
-    def __init__(self, ensemble: Ensemble, jobs: int = 1) -> None:
+    def __init__(self, ensemble: Ensemble, jobs: int = 1, lazy: bool = False) -> None:
         self.settings: Settings = ensemble.settings
         self.rules = ensemble.settings.rules
         self.jobs = jobs
+        self.lazy = lazy
         self._turns = Turns()
         self._is_broken = False
         self._held = self._take(ensemble)
 
-    def _take(self, ensemble: Ensemble) -> _Held:
+    def _take(self, ensemble: Ensemble, lazy: bool = False) -> Held:
         """Return the rows of an ensemble, and its trees or new ones."""
         table = encode(ensemble.X, ensemble.y)
-        held = _Held(
-            ensemble.classes, ensemble.names.copy(), ensemble.next_name, table, Trees(()),
+        index, chosen = index_of(
+            self.settings, ensemble.classes, table, np.arange(len(ensemble.names))
+        )
+        held = Held(
+            ensemble.classes, ensemble.names.copy(), ensemble.next_name, table, index, Trees(()),
             threading.local(),
         )  # fmt: skip
         if not ensemble.trees:
-            return held._replace(trees=self._grow(held))
+            return held._replace(trees=self._grow(held, chosen, lazy))
         return held._replace(
             trees=Trees(
                 tree_from(table, self.rules, tree, trees.slack(len(tree.feature)))
@@ -96,7 +95,7 @@ class ForestState:
             )
         )
 
-    def _work(self, held: _Held) -> Work:
+    def _work(self, held: Held) -> Work:
         """Return what kernels work on in this thread."""
         found: Work | None = getattr(held.local, "work", None)
         if found is None:
@@ -105,28 +104,68 @@ class ForestState:
             held.local.work = found
         return found
 
-    def _grow(self, held: _Held) -> Trees:
+    def _grow(self, held: Held, chosen: Bits | None, lazy: bool) -> Trees:
         def grow(i: int) -> Tree:
-            return trees.grow(self._work(held), labels=len(held.classes), index=i)
+            live = in_tree(chosen, len(held.table.labels), i)
+            work, labels = self._work(held), len(held.classes)
+            return trees.root(work, labels, live) if lazy else trees.grow(work, labels, i, live)
 
-        every = range(self.settings.trees)
-        if self.jobs == 1:
-            return Trees([grow(i) for i in every])
+        return Trees(self._each(grow, range(self.settings.trees), lazy))
+
+    def _each(self, what: Callable[[int], T], of: Iterable[int], briefly: bool = False) -> list[T]:
+        """Return what a function returns of each of some trees, in threads unless it is brief."""
+        if self.jobs == 1 or briefly:
+            return [what(i) for i in of]
         with ThreadPoolExecutor(self.jobs) as pool:
-            return Trees(pool.map(grow, every))
+            return list(pool.map(what, of))
 
-    def _revise(self, held: _Held, slots: NDArray[np.int32], by: int) -> None:
-        def revise(begin: int, end: int) -> None:
-            trees.revise(self._work(held), held.trees, slots, by=by, begin=begin, end=end)
+    def _forget(self, held: Held, slots: NDArray[np.int32]) -> None:
+        """Take rows out of all trees."""
+        lazy, count = self.lazy, len(held.trees)
 
-        count = len(held.trees)
-        if self.jobs == 1:
-            revise(0, count)
-            return
-        with ThreadPoolExecutor(self.jobs) as pool:
-            list(pool.map(revise, range(count), range(1, count + 1)))
+        def forget(begin: int, end: int) -> None:
+            trees.forget(self._work(held), held.trees, slots, begin, end, lazy)
 
-    def _look(self, at: Callable[[_Held], T]) -> T:
+        if self.jobs == 1 or (lazy and len(slots) < _BRIEF):
+            forget(0, count)
+        else:
+            self._each(lambda i: forget(i, i + 1), range(count))
+
+    def settle(self) -> None:
+        """Grow whatever is pending.
+
+        Others take their turns in between. An interruption leaves what is grown by then.
+        """
+        while True:
+            with self._turns.changes:
+                self._mend()
+                if not self._settle_some(_SLICE):
+                    return
+            # Whoever waits for a lock gets it only if this thread does not.
+            time.sleep(_PAUSE)
+
+    def _settle_some(self, budget: int) -> bool:
+        """Grow some of what is pending, as one who changes; return whether there is more."""
+        held = self._held
+        found = trees.is_pending(held.trees)[: self.jobs]
+
+        def settle(i: int) -> tuple[bool, Tree | None]:
+            return trees.settle(self._work(held), held.trees, i, budget)
+
+        if not found:
+            return False
+        made = self._turns.change(lambda: self._each(settle, found))
+        self._replace(held, {i: tree for i, (_, tree) in zip(found, made, strict=True) if tree})
+        return True
+
+    def _replace(self, held: Held, new: dict[int, Tree]) -> Held:
+        """Hold trees in greater arrays, which are otherwise the same, in place of some."""
+        if new:
+            # By one assignment, so that an interruption comes before it or after it.
+            self._held = held._replace(trees=held.trees.replaced(new))
+        return self._held
+
+    def _look(self, at: Callable[[Held], T]) -> T:
         """Return what a function makes of what is held, which meanwhile does not change."""
         while True:
             found = self._turns.look(lambda: None if self._is_broken else (at(self._held),))
@@ -140,7 +179,7 @@ class ForestState:
         if not self._is_broken:
             return
         # In other arrays: threads of the deletion may still be at work on the old ones.
-        held = self._take(self._remaining(self._held, _NO_SLOTS))
+        held = self._take(self._remaining(self._held, _NO_SLOTS), self.lazy)
 
         def mend() -> None:
             self._held = held
@@ -160,7 +199,7 @@ class ForestState:
 
     def rows(self) -> NDArray[np.int64]:
         """Return the names of the rows held, ascending."""
-        return self._look(lambda held: held.names[live_slots(held.table)])
+        return self._look(lambda held: held.names[held.by_name.slots >= 0])
 
     def without(self, names: Names = ()) -> Ensemble:
         """Return the rows held but some, without trees, labels that no row has left out.
@@ -170,16 +209,10 @@ class ForestState:
         ForestError
             If a row is not there, or none is left.
         """
-        return self._look(lambda held: self._remaining(held, _slots(held, names)))
+        return self._look(lambda held: self._remaining(held, slots_of(held, names)[0]))
 
-    def _remaining(self, held: _Held, slots: NDArray[np.int64]) -> Ensemble:
-        keep = np.setdiff1d(live_slots(held.table), slots)
-        if not len(keep):
-            raise ForestError("the last row cannot be deleted: no forest is trained on none")
-        return _of_rows(
-            self.settings, held.classes, held.names[keep], decode(held.table, keep),
-            held.table.labels[keep], held.next_name,
-        )  # fmt: skip
+    def _remaining(self, held: Held, places: NDArray[np.int64]) -> Ensemble:
+        return remaining(self.settings, held, places)
 
     def forget(self, names: Names) -> None:
         """Delete rows; afterwards everything is as if they had never been there.
@@ -192,26 +225,27 @@ class ForestState:
         with self._turns.changes:
             self._mend()
             held = self._held
-            slots = _slots(held, names)
+            places, slots = slots_of(held, names)
             if not len(slots):
                 return
-            root = held.trees[0].counts[0]
-            rows = int(root.sum())
-            left = root - np.bincount(held.table.labels[slots], minlength=len(held.classes))
+            totals = held.by_name.totals
+            rows = int(totals.sum())
+            left = totals - np.bincount(held.table.labels[slots], minlength=len(held.classes))
             # The forest is a function of the rows left, so both ways lead to the same one.
             if not left.all() or len(slots) > _few(rows):
-                self._held = self._take(self._remaining(held, slots))
+                self._held = self._take(self._remaining(held, places), self.lazy)
                 return
+            slots = leaving(held.by_name.copies, slots)
 
             def forget() -> None:
                 self._is_broken = True
-                self._revise(held, slots.astype(np.int32), -1)
-                erase(held.table, slots)
+                self._forget(held, slots.astype(np.int32))
+                release(held.table, held.by_name, places, slots)
                 self._is_broken = False
 
             self._turns.change(forget)
             if 2 * (rows - len(slots)) < len(held.names):
-                self._held = self._take(self._plain(held))
+                self._held = self._take(self._whole())
 
     def learn(self, X: Floats, labels: NDArray[np.generic]) -> NDArray[np.int64]:
         """Add rows, finite ``X`` of shape (rows, attributes); return their names."""
@@ -221,7 +255,7 @@ class ForestState:
             if X.shape[1] != len(held.table.kind):
                 raise _other_width(X, held)
             names = np.arange(held.next_name, held.next_name + len(X), dtype=np.int64)
-            live = held.table.labels[live_slots(held.table)]
+            live = held.table.labels[held.by_name.slots[held.by_name.slots >= 0]]
             every = np.concatenate((held.classes[live], labels))
             classes, y = np.unique(every, return_inverse=True)
             more = None
@@ -235,30 +269,40 @@ class ForestState:
                 Ensemble(
                     self.settings, classes, np.concatenate((here.names, names)),
                     np.concatenate((here.X, X)), y.astype(np.int32), (), int(names[-1]) + 1,
-                )
+                ),
+                self.lazy,
             )  # fmt: skip
             return names
 
     def _join(
-        self, held: _Held, names: NDArray[np.int64], table: Table, moved: NDArray[np.int32]
-    ) -> _Held:
+        self, held: Held, names: NDArray[np.int64], table: Table, moved: NDArray[np.int32]
+    ) -> Held:
         """Return a forest with the last rows of a table, in arrays of its own."""
         packed = [trees.pack(held.table, self.rules, tree) for tree in held.trees]
         for tree in packed:
             recode(held.table, tree, self.rules.random_depth, moved)
-        room = np.full(len(names), -1, np.int32)
-        joined = _Held(
+        begin, end = len(held.table.labels), len(table.labels)
+        slots = np.concatenate((held.by_name.slots, np.arange(begin, end)))
+        index, chosen = index_of(self.settings, held.classes, table, slots)
+        new = [in_tree(chosen, end, i, begin) for i in range(len(packed))]
+        joined = Held(
             held.classes, np.concatenate((held.names, names)), held.next_name + len(names), table,
+            index,
             Trees(
                 tree._replace(
-                    rows=np.concatenate((tree.rows, room)), where=np.concatenate((tree.where, room))
+                    rows=np.concatenate((tree.rows, np.full(len(mine), -1, np.int32))),
+                    where=np.concatenate((tree.where, np.full(end - begin, -1, np.int32))),
                 )
-                for tree in packed
+                for tree, mine in zip(packed, new, strict=True)
             ),
             threading.local(),
         )  # fmt: skip
-        slots = np.arange(len(held.names), len(joined.names), dtype=np.int32)
-        self._revise(joined, slots, 1)
+        lazy = self.lazy
+
+        def learn(i: int) -> None:
+            trees.learn(self._work(joined), joined.trees, new[i], i, lazy)
+
+        self._each(learn, range(len(new)))
         return joined
 
     def cost(self, name: int) -> int:
@@ -269,8 +313,10 @@ class ForestState:
         """
         with self._turns.changes:
             self._mend()
+            while self._settle_some(UNLIMITED):
+                pass
             held = self._held
-            slot = int(_slots(held, [name])[0])
+            slot = int(leaving(held.by_name.copies, slots_of(held, [name])[1])[0])
 
             def cost() -> int:
                 self._is_broken = True
@@ -289,25 +335,45 @@ class ForestState:
             If rows have another number of values than those held.
         """
 
-        def shares(held: _Held) -> tuple[Floats, NDArray[np.generic]]:
+        def shares(held: Held) -> tuple[Floats, NDArray[np.generic]] | None:
             if X.shape[1] != len(held.table.kind):
                 raise _other_width(X, held)
             out = np.zeros((len(X), len(held.classes)))
-            for tree in held.trees:
-                vote(tree, X, out)
+            if not vote(held.trees.addresses, X, out):
+                return None
             return out / len(held.trees), held.classes
 
-        return self._look(shares)
+        found = self._look(shares)
+        if found is not None:
+            return found
+        with self._turns.changes:
+            self._mend()
+            while found is None:
+                found = shares(self._ask(self._held, X))
+            return found
+
+    def _ask(self, held: Held, X: Floats) -> Held:
+        """Grow what inputs come to, or make room for it, as one who changes."""
+        work = self._work(held)
+        return self._replace(held, self._turns.change(lambda: trees.ask(work, held.trees, X)))
 
     def plain(self) -> Ensemble:
         """Return everything in plain form."""
-        return self._look(self._plain)
+        self.settle()
+        with self._turns.changes:
+            self._mend()
+            return self._whole()
 
-    def _plain(self, held: _Held) -> Ensemble:
+    def _whole(self) -> Ensemble:
+        """Return everything in plain form, as one who changes."""
+        while self._settle_some(UNLIMITED):
+            pass
+        return self._turns.look(lambda: self._plain(self._held))
+
+    def _plain(self, held: Held) -> Ensemble:
         rows = self._remaining(held, _NO_SLOTS)
-        number = np.full(len(held.names), -1, np.int32)
-        live = live_slots(held.table)
-        number[live] = np.arange(len(live))
+        number = np.full(len(held.table.labels), -1, np.int32)
+        number[held.by_name.slots[held.by_name.slots >= 0]] = np.arange(len(rows.names))
         plain = tuple(
             plain_tree(held.table, self.rules, trees.pack(held.table, self.rules, tree), number)
             for tree in held.trees
@@ -319,47 +385,20 @@ class ForestState:
         return self._look(_sizes)
 
 
-def _sizes(held: _Held) -> dict[str, int]:
+def _sizes(held: Held) -> dict[str, int]:
     parts = {"structure": 0, "decision statistics": 0, "leaf lists": 0}
     for tree in held.trees:
         parts["structure"] += tree.nodes.nbytes
         parts["decision statistics"] += tree.counts.nbytes + tree.arena.nbytes
         parts["leaf lists"] += tree.rows.nbytes + tree.where.nbytes
     parts["data"] = held.names.nbytes + sum(part.nbytes for part in held.table)
+    parts["data"] += held.by_name.slots.nbytes + held.by_name.place.nbytes
+    parts["data"] += sum(part.nbytes for part in held.by_name.copies)
     parts["data"] -= held.table.level_bits.nbytes
     return parts
 
 
-def _slots(held: _Held, names: Names) -> NDArray[np.int64]:
-    """Return where some rows are.
-
-    Raises
-    ------
-    ForestError
-        If one was never there, was deleted, or is named twice.
-    """
-    wanted = np.asarray(names)
-    if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "iu"):
-        raise ForestError(f"rows are named by a list of whole numbers, not by {names!r}")
-    wanted = wanted.astype(np.int64)
-    if len(wanted) > 1:
-        values, times = np.unique(wanted, return_counts=True)
-        if np.any(times > 1):
-            raise ForestError(f"row {values[times > 1][0]} is named twice")
-    places = np.minimum(np.searchsorted(held.names, wanted), len(held.names) - 1)
-    there = held.names[places] == wanted
-    if not there.all():
-        name = int(wanted[~there][0])
-        if 0 <= name < held.next_name:
-            raise ForestError(f"row {name} was deleted before")
-        raise ForestError(f"there is no row {name}; rows are 0 to {held.next_name - 1}")
-    dead = held.table.labels[places] < 0
-    if dead.any():
-        raise ForestError(f"row {wanted[dead][0]} was deleted before")
-    return places
-
-
-def _other_width(X: Floats, held: _Held) -> ForestError:
+def _other_width(X: Floats, held: Held) -> ForestError:
     return ForestError(
         f"X has {X.shape[1]} features, and the forest was fitted with {len(held.table.kind)}"
     )
@@ -368,16 +407,3 @@ def _other_width(X: Floats, held: _Held) -> ForestError:
 def _few(rows: int) -> int:
     """Return how many rows are revised one by one; for more, a new forest is grown sooner."""
     return 16 + rows // 128
-
-
-def _of_rows(
-    settings: Settings, classes: NDArray[np.generic], names: NDArray[np.int64], X: Floats,
-    y: NDArray[np.int32], next_name: int,
-) -> Ensemble:  # fmt: skip
-    """Return rows as an ensemble without trees, labels numbered among those present."""
-    present, codes = np.unique(y, return_inverse=True)
-    classes = classes[present]
-    if classes.dtype.kind == "U":
-        # The longest label sets the width; one that is gone must not.
-        classes = np.array(classes.tolist())
-    return Ensemble(settings, classes, names, X, codes.astype(np.int32), (), next_name)

@@ -8,11 +8,11 @@ import numpy as np
 
 from leaveout.models.forest.compiling import subroutine
 from leaveout.models.forest.keys import child_key
-from leaveout.models.forest.layout import Rules, Scratch, Tree
+from leaveout.models.forest.layout import LEAF, PENDING, Rules, Scratch, Tree
 from leaveout.models.forest.splits import decide, is_leaf
 from leaveout.models.forest.table import Table
 
-__all__ = ["by_label", "goes_right", "grow"]
+__all__ = ["by_label", "close", "divide", "goes_right", "grow", "pend"]
 
 
 @subroutine
@@ -82,13 +82,98 @@ def _part(
 
 
 @subroutine
+def pend(tree: Tree, node: int) -> None:
+    """Leave a node to be grown from its rows when it is asked."""
+    nodes, rows = tree.nodes, tree.rows
+    nodes[node].feature, nodes[node].record = PENDING, -1
+    nodes[node].left, nodes[node].right = -1, -1
+    for i in range(nodes[node].start, nodes[node].start + nodes[node].span):
+        if rows[i] >= 0:
+            tree.where[rows[i]] = i
+    tree.used[2] = 1
+
+
+@subroutine
+def close(tree: Tree, node: int) -> None:
+    """Make a node a leaf."""
+    nodes, rows = tree.nodes, tree.rows
+    nodes[node].feature, nodes[node].record, nodes[node].threshold = LEAF, -1, 0.0
+    nodes[node].left, nodes[node].right = -1, -1
+    for i in range(nodes[node].start, nodes[node].start + nodes[node].span):
+        if rows[i] >= 0:
+            tree.where[rows[i]] = i
+
+
+@subroutine
+def _child(tree: Tree, rules: Rules, node: int, depth: int) -> bool:
+    """Make a new node, whose rows are counted, a leaf or pending; return whether it is pending."""
+    if is_leaf(tree.counts[node], depth, rules):
+        close(tree, node)
+        return False
+    pend(tree, node)
+    return True
+
+
+@subroutine
+def divide(
+    table: Table, rules: Rules, tree: Tree, node: int, depth: int, attribute: int, threshold: float,
+    spare: Any,
+) -> bool:  # fmt: skip
+    """Split a node as said, into children that are leaves or pending; False where there is no room.
+
+    Parameters
+    ----------
+    spare : ndarray of int32
+        Room for the rows of the node.
+    """
+    nodes, rows = tree.nodes, tree.rows
+    left = tree.used[0]
+    if left + 2 > len(nodes):
+        return False
+    tree.used[0] = left + 2
+    start, span = nodes[node].start, nodes[node].span
+    for c in range(tree.counts.shape[1]):
+        tree.counts[left, c] = 0
+        tree.counts[left + 1, c] = 0
+    stay, go = 0, 0
+    for i in range(start, start + span):
+        row = rows[i]
+        if row < 0:
+            continue
+        above = goes_right(table, row, attribute, threshold)
+        tree.counts[left + above, table.labels[row]] += 1
+        if above:
+            spare[go] = row
+            go += 1
+        else:
+            rows[start + stay] = row
+            stay += 1
+    for i in range(go):
+        rows[start + stay + i] = spare[i]
+    for i in range(start + stay + go, start + span):
+        rows[i] = -1
+    nodes[node].feature, nodes[node].threshold = attribute, threshold
+    nodes[node].left, nodes[node].right = left, left + 1
+    nodes[left].start, nodes[left].span = start, stay
+    nodes[left + 1].start, nodes[left + 1].span = start + stay, go
+    _child(tree, rules, left, depth + 1)
+    _child(tree, rules, left + 1, depth + 1)
+    return True
+
+
+@subroutine
 def grow(
-    table: Table, rules: Rules, tree: Tree, scratch: Scratch, node: int, depth: int, key: np.uint64
-) -> bool:
+    table: Table, rules: Rules, tree: Tree, scratch: Scratch, node: int, depth: int,
+    key: np.uint64, whole: bool,
+) -> bool:  # fmt: skip
     """Grow the subtree below a node from its rows; False where the arrays are too small.
 
-    Then it can be called again with the same node on greater arrays: only the order of the
-    node's rows has changed, and nothing depends on it.
+    Whatever is not grown by then is pending.
+
+    Parameters
+    ----------
+    whole : bool
+        Else the children are pending, unless they are leaves.
     """
     nodes, rows = tree.nodes, tree.rows
     root = nodes[node]
@@ -105,25 +190,21 @@ def grow(
         index, own = scratch.stack_node[top], scratch.stack_key[top]
         level = scratch.stack_depth[top]
         begin, counts = nodes[index].start, tree.counts[index]
-        n = 0
-        for c in range(len(counts)):
-            n += counts[c]
         attribute, threshold = -1, 0.0
         if not is_leaf(counts, level, rules):
             attribute, threshold = decide(table, rules, scratch, rows, begin, counts, own, level)
-        nodes[index].feature = attribute
-        nodes[index].threshold = threshold
-        nodes[index].record = -1
         if attribute < 0:
-            nodes[index].left = -1
-            nodes[index].right = -1
-            for i in range(begin, begin + n):
-                tree.where[rows[i]] = i
+            close(tree, index)
             continue
         length = scratch.size[0]
         left, arena_used = tree.used[0], tree.used[1]
         if left + 2 > len(nodes) or arena_used + length > len(tree.arena):
+            for i in range(top + 1):
+                pend(tree, scratch.stack_node[i])
             return False
+        nodes[index].feature = attribute
+        nodes[index].threshold = threshold
+        nodes[index].record = -1
         if length > 0:
             nodes[index].record = arena_used
             for i in range(length):
@@ -134,14 +215,20 @@ def grow(
             table, scratch, rows, begin, counts, attribute, threshold,
             tree.counts[left], tree.counts[left + 1],
         )  # fmt: skip
+        n = 0
+        for c in range(len(counts)):
+            n += counts[c]
         nodes[index].left = left
         nodes[index].right = left + 1
         nodes[left].start = begin
         nodes[left].span = stay
         nodes[left + 1].start = begin + stay
-        # Holes of the subtree's root stay with its last leaf.
+        # Holes of the subtree's root are of none of its leaves.
         nodes[left + 1].span = n - stay
         for right in range(1, -1, -1):
+            if not whole:
+                _child(tree, rules, left + right, level + 1)
+                continue
             scratch.stack_node[top] = left + right
             scratch.stack_key[top] = child_key(own, right == 1)
             scratch.stack_depth[top] = level + 1

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from leaveout.models.forest.compiling import kernel
 
-__all__ = ["Table", "decode", "encode", "erase", "extend", "live_slots"]
+__all__ = ["MISSING", "Table", "decode", "encode", "erase", "extend", "internal", "public"]
 
 
 class Table(NamedTuple):
@@ -61,11 +61,28 @@ class Table(NamedTuple):
     group: NDArray[np.int64]
 
 
+MISSING = -np.inf
+"""What stands for a missing value (NaN) inside: it is below all others."""
+
+
+def internal(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return values in an array of their own, each with one pattern of bits, NaN as ``MISSING``."""
+    # -0.0 and 0.0 are one value.
+    out = np.add(X, 0.0, order="C")
+    out[np.isnan(out)] = MISSING
+    return out
+
+
+def public(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return values with NaN for ``MISSING``, in the same array."""
+    X[X == MISSING] = np.nan
+    return X
+
+
 def encode(X: NDArray[np.float64], y: NDArray[np.int32]) -> Table:
-    """Return the table of rows ``X``, shape (rows, attributes), finite, labelled ``y``."""
+    """Return the table of rows ``X``, shape (rows, attributes), finite or NaN, labelled ``y``."""
     rows, attributes = X.shape
-    # -0.0 and 0.0 are one value, so they get one pattern of bits: in an array of its own.
-    columns = np.add(X.T, 0.0, order="C")
+    columns = internal(X.T)
     lows, highs = columns.min(axis=1), columns.max(axis=1)
     two = [bool(np.all((x == a) | (x == b))) for x, a, b in zip(columns, lows, highs, strict=True)]
     binary = np.flatnonzero(two)
@@ -101,7 +118,7 @@ def encode(X: NDArray[np.float64], y: NDArray[np.int32]) -> Table:
 
 
 def decode(table: Table, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the values of some rows, shape (slots, attributes)."""
+    """Return the values of some rows, shape (slots, attributes); missing ones as ``MISSING``."""
     X = np.empty((len(slots), len(table.kind)))
     for attribute, kind in enumerate(table.kind):
         if kind >= 0:
@@ -114,11 +131,6 @@ def decode(table: Table, slots: NDArray[np.int64]) -> NDArray[np.float64]:
     return X
 
 
-def live_slots(table: Table) -> NDArray[np.int64]:
-    """Return the slots whose rows are not deleted, ascending."""
-    return np.flatnonzero(table.labels >= 0)
-
-
 def extend(
     table: Table, X: NDArray[np.float64], y: NDArray[np.int32]
 ) -> tuple[Table, NDArray[np.int32]] | None:
@@ -126,7 +138,7 @@ def extend(
 
     None if an attribute of at most two values gets another one: then it is encoded otherwise.
     """
-    X = X + 0.0
+    X = internal(X)
     binary = np.flatnonzero(table.kind >= 0)
     known = (X[:, binary] == table.lows[binary]) | (X[:, binary] == table.highs[binary])
     if not known.all():
@@ -169,13 +181,14 @@ def extend(
 @kernel
 def erase(table: Table, slots: NDArray[np.int64]) -> None:
     """Overwrite the labels and the two-valued attributes of rows, and values none has any more."""
-    for slot in slots:
-        table.labels[slot] = -1
-        table.bits[slot] = 0
+    for i in range(len(slots)):
+        table.labels[slots[i]] = -1
+        for w in range(table.bits.shape[1]):
+            table.bits[slots[i], w] = 0
     for g in range(len(table.codes)):
         start = table.level_start[g]
-        for slot in slots:
-            code = table.codes[g, slot]
+        for j in range(len(slots)):
+            code = table.codes[g, slots[j]]
             i, end = table.group[start + g + code], table.group[start + g + code + 1]
             while i < end and table.labels[table.order[g, i]] < 0:
                 i += 1

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models.forest import kernels
-from leaveout.models.forest.kernels import Place
+from leaveout.models.forest.kernels import UNLIMITED, Place
 from leaveout.models.forest.keys import root_key
-from leaveout.models.forest.layout import NODE, Rules, Tree, Work, record_length
+from leaveout.models.forest.layout import NODE, PENDING, Rules, Tree, Work, record_length
+from leaveout.models.forest.leaving import Todo
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.views import ADDRESS, address_of
 
-__all__ = ["Trees", "cost_of", "grow", "pack", "revise", "slack"]
+__all__ = [
+    "Trees", "ask", "cost_of", "forget", "grow", "is_pending", "learn", "pack", "root", "settle",
+    "slack",
+]  # fmt: skip
 
-_NO_ROWS = np.empty(0, np.int32)
-_BEGIN = Place(tree=0, done=0, node=-1, depth=0, key=np.uint64(0), rows=0, words=0)
+_NO_INPUTS = np.empty((0, 0))
+_BEGIN = Place(tree=0, done=0, rows=0, words=0)
+_LISTED = 1024
 
 
 class Trees:
@@ -49,23 +54,40 @@ class Trees:
         self._trees[i] = tree
         self.addresses[i] = address_of(tree)
 
+    def replaced(self, new: Mapping[int, Tree]) -> Trees:
+        """Return these trees with some in place of others."""
+        return Trees(new.get(i, tree) for i, tree in enumerate(self._trees))
+
 
 def _empty(
     nodes: int, words: int, labels: int, rows: NDArray[np.int32], where: NDArray[np.int32]
 ) -> Tree:
     return Tree(
         np.empty(nodes, NODE), np.empty((nodes, labels), np.int32), np.empty(words, np.int32),
-        rows, where, np.zeros(2, np.int64),
+        rows, where, np.zeros(3, np.int64),
     )  # fmt: skip
 
 
-def _room(rules: Rules, rows: int, labels: int, attempt: int) -> tuple[int, int]:
-    """Return the most nodes a subtree of so many rows has, and words that may do for its records.
+def _room(rules: Rules, rows: int, labels: int) -> tuple[int, int]:
+    """Return the most nodes a tree of so many rows has, and words that may do for its records.
 
-    Where they do not, the next attempt has twice as many. What is never written takes no memory.
+    What is never written takes no memory.
     """
-    words = 4 * rows * rules.attributes + 2 * record_length(rules, labels, rows)
-    return 2 * rows + 1, words << attempt
+    return 2 * rows + 1, 4 * rows * rules.attributes + 2 * record_length(rules, labels, rows)
+
+
+def _todo(size: int) -> Todo:
+    """Return room for nodes to be grown."""
+    trees, nodes, depths, rows = (np.empty(size, np.int32) for _ in range(4))
+    return Todo(trees, nodes, depths, np.empty(size, np.uint64), rows)
+
+
+def _first(todo: Todo, found: int) -> Todo:
+    tree, node, depth, key, rows = todo
+    return Todo(tree[:found], node[:found], depth[:found], key[:found], rows[:found])
+
+
+_NOTHING = _todo(0)
 
 
 def slack(used: int) -> int:
@@ -73,74 +95,154 @@ def slack(used: int) -> int:
     return used // 2 + 64
 
 
-def grow(work: Work, labels: int, index: int) -> Tree:
-    """Return the tree of all rows of a table, in arrays with a little room."""
-    table = work.table
-    rows = len(table.labels)
-    live = np.flatnonzero(table.labels >= 0).astype(np.int32)
-    places, where = np.full(rows, -1, np.int32), np.full(rows, -1, np.int32)
-    places[: len(live)] = live
-    tree = _empty(1, 0, labels, places, where)
-    tree.nodes["feature"], tree.nodes["start"], tree.nodes["span"] = -1, 0, len(live)
-    tree.counts[0] = np.bincount(table.labels[live], minlength=labels)
-    tree.used[0] = 1
+def root(work: Work, labels: int, live: NDArray[np.int32]) -> Tree:
+    """Return the tree of some rows of a table with nothing grown."""
+    where = np.full(len(work.table.labels), -1, np.int32)
+    where[live] = np.arange(len(live), dtype=np.int32)
+    tree = _empty(1, 0, labels, live.copy(), where)
+    tree.nodes["feature"], tree.nodes["record"] = PENDING, -1
+    tree.nodes["left"], tree.nodes["right"] = -1, -1
+    tree.nodes["start"], tree.nodes["span"], tree.nodes["threshold"] = 0, len(live), 0.0
+    tree.counts[0] = np.bincount(work.table.labels[live], minlength=labels)
+    tree.used[0], tree.used[2] = 1, 1
+    return tree
+
+
+def grow(work: Work, labels: int, index: int, live: NDArray[np.int32]) -> Tree:
+    """Return the tree of some rows of a table, in arrays with a little room."""
+    room = _room(work.rules, len(live), labels)
+    tree = _move(work.table, work.rules, root(work, labels, live), room)
+    todo = _todo(1)
     with np.errstate(over="ignore"):
-        key = root_key(work.seed, index)
-    return _grow_on(work, tree, Place(0, 0, 0, 0, key, len(live), 0))
+        todo.key[0] = root_key(work.seed, index)
+    todo.node[0], todo.tree[0], todo.depth[0], todo.rows[0] = 0, 0, 0, len(live)
+    if kernels.deepen(work, Trees([tree]).addresses, todo, _NO_INPUTS, 0, UNLIMITED) < 0:
+        tree = _settled(work, tree, index)
+    tree.used[2] = 0
+    return pack(work.table, work.rules, tree)
 
 
-def _grow_on(work: Work, tree: Tree, at: Place) -> Tree:
-    """Return a tree in arrays that do, grown below a node, with a little room."""
-    labels, attempt, node = tree.counts.shape[1], 0, at.node
-    start = at._replace(tree=0, done=0, key=np.uint64(at.key))
+def _settled(work: Work, tree: Tree, index: int) -> Tree:
+    """Return a tree with nothing pending."""
+    trees = Trees([tree])
     while True:
-        room = _room(work.rules, at.rows, labels, attempt)
-        tree, node = _move(work.table, work.rules, tree, leaf=node, room=room)
-        start = start._replace(node=node)
-        trees = Trees([tree])
-        if kernels.revise(work, trees.addresses, _NO_ROWS, by=1, start=start, end=1).tree:
-            return pack(work.table, work.rules, tree)
-        attempt += 1
+        is_done, roomier = settle(work, trees, 0, UNLIMITED, index)
+        if is_done:
+            return trees[0]
+        if roomier is not None:
+            trees[0] = roomier
+
+
+def settle(
+    work: Work, trees: Trees, at: int, budget: int, index: int | None = None
+) -> tuple[bool, Tree | None]:
+    """Grow some of what is pending in a tree.
+
+    Parameters
+    ----------
+    at : int
+        Of ``trees``.
+    budget : int
+        About how many rows are looked at, and as often as that.
+    index : int, optional
+        Of the tree in the forest, if another.
+
+    Returns
+    -------
+    bool
+        Whether nothing is pending any more.
+    Tree or None
+        What must stand in the tree's place before anything more is grown.
+    """
+    todo = _todo(_LISTED)
+    own = at if index is None else index
+    found = int(kernels.pending(trees.addresses, at, own, work.seed, todo))
+    if not found:
+        return True, None
+    listed = _first(todo, found)
+    if kernels.deepen(work, trees.addresses, listed, _NO_INPUTS, 0, budget) < 0:
+        return False, _roomier(work, trees[at])
+    return False, None
+
+
+def is_pending(trees: Trees) -> list[int]:
+    """Return in which trees nodes may be pending."""
+    return [i for i, tree in enumerate(trees) if tree.used[2]]
+
+
+def ask(work: Work, trees: Trees, X: NDArray[np.float64]) -> dict[int, Tree]:
+    """Grow what is pending on the paths of inputs.
+
+    Returns
+    -------
+    dict of Tree
+        What must stand in the places of some trees before anything more is grown.
+    """
+    found = is_pending(trees)
+    todo = _todo(len(found))
+    with np.errstate(over="ignore"):
+        todo.key[:] = [root_key(work.seed, i) for i in found]
+    todo.tree[:], todo.node[:], todo.depth[:], todo.rows[:] = found, 0, 0, 0
+    stopped = int(kernels.deepen(work, trees.addresses, todo, X, 0, UNLIMITED))
+    if stopped >= 0:
+        return {}
+    at = found[-1 - stopped]
+    return {at: _roomier(work, trees[at])}
 
 
 def pack(table: Table, rules: Rules, tree: Tree) -> Tree:
     """Return a tree without the nodes it no longer reaches, with a little room."""
-    return _move(table, rules, tree, leaf=-1, room=(0, 0))[0]
+    return _move(table, rules, tree, (0, 0))
 
 
-def _move(
-    table: Table, rules: Rules, tree: Tree, leaf: int, room: tuple[int, int]
-) -> tuple[Tree, int]:
-    """Return the tree in new arrays with at least so much room, and where a node went."""
+def _roomier(work: Work, tree: Tree) -> Tree:
+    """Return a tree with room for a few nodes more."""
+    return _move(work.table, work.rules, tree, (0, 4 * len(work.scratch.record)))
+
+
+def _move(table: Table, rules: Rules, tree: Tree, room: tuple[int, int]) -> Tree:
+    """Return the tree in new arrays with at least so much room for nodes and words."""
     labels = tree.counts.shape[1]
     none = _empty(0, 0, labels, tree.rows, tree.where)
-    kernels.pack(table, rules, tree, out=none, leaf=leaf)
+    kernels.pack(table, rules, tree, none)
     nodes, words = int(none.used[0]), int(none.used[1])
     out = _empty(
         nodes + max(slack(nodes), room[0]), words + max(slack(words), room[1]), labels,
         tree.rows, tree.where,
     )  # fmt: skip
-    return out, int(kernels.pack(table, rules, tree, out=out, leaf=leaf))
+    kernels.pack(table, rules, tree, out)
+    return out
 
 
-def revise(
-    work: Work, trees: Trees, slots: NDArray[np.int32], by: int, begin: int, end: int
+def forget(
+    work: Work, trees: Trees, slots: NDArray[np.int32], begin: int, end: int, lazy: bool
 ) -> None:
-    """Take rows out of the trees ``begin`` to ``end`` (``by`` -1) or in (1).
+    """Take rows out of the trees ``begin`` to ``end``, all at once."""
+    if lazy:
+        kernels.forget(work, trees.addresses, slots, begin, end, True, _NOTHING)
+        return
+    todo = _todo(2 * len(slots) * (end - begin))
+    found = int(kernels.forget(work, trees.addresses, slots, begin, end, False, todo))
+    listed, at = _first(todo, found), 0
+    while at < found:
+        at = int(kernels.deepen(work, trees.addresses, listed, _NO_INPUTS, at, UNLIMITED))
+        if at < 0:
+            at = -1 - at
+            tree = int(listed.tree[at])
+            trees[tree] = _settled(work, trees[tree], tree)
+            at = int(np.searchsorted(listed.tree, tree, side="right"))
 
-    A tree that needs more room is moved to other arrays.
-    """
-    at = _BEGIN._replace(tree=begin)
+
+def learn(work: Work, trees: Trees, slots: NDArray[np.int32], at: int, lazy: bool) -> None:
+    """Take rows into a tree."""
+    place = _BEGIN._replace(tree=at)
     while True:
-        at = kernels.revise(work, trees.addresses, slots, by=by, start=at, end=end)
-        if at.tree == end:
-            return
-        tree = trees[at.tree]
-        if at.node >= 0:
-            trees[at.tree] = _grow_on(work, tree, at)
-        else:
-            trees[at.tree] = _move(work.table, work.rules, tree, leaf=-1, room=(0, at.words))[0]
-        at = at._replace(node=-1, key=_BEGIN.key)
+        place = kernels.revise(work, trees.addresses, slots, by=1, start=place, end=at + 1)
+        if place.tree > at:
+            break
+        trees[at] = _move(work.table, work.rules, trees[at], (0, place.words))
+    if not lazy and trees[at].used[2]:
+        trees[at] = _settled(work, trees[at], at)
 
 
 def cost_of(work: Work, trees: Trees, slot: int) -> int:

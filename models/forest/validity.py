@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.models.forest.layout import SMALL
 from leaveout.models.forest.plain import Ensemble, PlainTree, Settings
 from leaveout.models.forest.scored import ScoredTree
+from leaveout.models.forest.shares import content_keys, copies_of, in_tree, members
+from leaveout.models.forest.table import internal
 
 __all__ = ["LARGEST", "in_preorder", "problem_of"]
 
@@ -22,10 +25,23 @@ def problem_of(ensemble: Ensemble) -> str | None:
         return problem
     for problem in _row_problems(ensemble):
         return problem
+    chosen = holders(ensemble)
     for i, tree in enumerate(ensemble.trees):
-        for problem in _tree_problems(ensemble, tree):
+        for problem in _tree_problems(ensemble, tree, chosen[i]):
             return f"tree {i}: {problem}"
     return None
+
+
+def holders(ensemble: Ensemble) -> Sequence[NDArray[np.int64]]:
+    """Return which rows each tree should hold, ascending."""
+    settings, rows = ensemble.settings, len(ensemble.names)
+    if settings.trees_a_row == settings.trees:
+        return [np.arange(rows)] * settings.trees
+    X = internal(ensemble.X)
+    keys = content_keys(X, ensemble.y, ensemble.classes, settings.seed)
+    rank, _ = copies_of(keys, X, ensemble.y, np.arange(rows), rows)
+    chosen = members(keys, rank, settings.trees, settings.trees_a_row)
+    return [in_tree(chosen, rows, i).astype(np.int64) for i in range(settings.trees)]
 
 
 def _setting_problems(settings: Settings, attributes: int) -> Iterator[str]:
@@ -39,6 +55,8 @@ def _setting_problems(settings: Settings, attributes: int) -> Iterator[str]:
             yield f"the setting {name} is {value}, not in {least} to {most}"
     if settings.depth is not None and not 1 <= settings.depth <= largest:
         yield f"the setting depth is {settings.depth}"
+    if not 0.0 < settings.share <= 1.0:
+        yield f"the setting share is {settings.share}, not in (0, 1]"
     if settings.criterion not in ("gini", "entropy"):
         yield f"the setting criterion is {settings.criterion!r}"
 
@@ -51,8 +69,6 @@ def _row_problems(ensemble: Ensemble) -> Iterator[str]:
         yield "the next row's name is too large"
     elif names[0] < 0 or np.any(np.diff(names) <= 0) or names[-1] >= ensemble.next_name:
         yield "the rows' names do not ascend below the next one"
-    elif not np.all(np.isfinite(ensemble.X)):
-        yield "a value is not a number"
     elif np.any(np.abs(ensemble.X) >= LARGEST):
         yield "a value is too large"
     elif not np.array_equal(np.unique(y), np.arange(labels)):
@@ -61,34 +77,41 @@ def _row_problems(ensemble: Ensemble) -> Iterator[str]:
         yield "the labels are not distinct"
 
 
-def _tree_problems(ensemble: Ensemble, tree: PlainTree) -> Iterator[str]:
-    size, rows, labels = len(tree.feature), len(ensemble.names), len(ensemble.classes)
+def _tree_problems(ensemble: Ensemble, tree: PlainTree, held: NDArray[np.int64]) -> Iterator[str]:
+    size, labels = len(tree.feature), len(ensemble.classes)
     leaf = tree.feature < 0
     if not size or tree.counts.shape[1:] != (labels,) or tree.cached_values.shape[1:] != (2,):
         yield "its arrays have other shapes than a tree's"
     elif tree.cached_counts.shape[1:] != (3 * labels,):
         yield "its statistics have other shapes than a tree's"
-    elif not np.all(np.isfinite(tree.threshold)) or not np.all(np.isfinite(tree.cached_values)):
+    elif not _numbers(tree.threshold) or not _numbers(tree.cached_values):
         yield "a threshold is not a number"
     elif np.any(tree.feature < -1) or np.any(tree.feature >= ensemble.X.shape[1]):
         yield "a node splits on an attribute there is not"
     elif not in_preorder(tree):
         yield "its nodes are not in preorder"
-    elif np.any(tree.counts < 0) or np.any(tree.counts.sum(axis=1, dtype=np.int64) < 1):
+    elif np.any(tree.counts < 0) or (
+        np.any(tree.counts.sum(axis=1, dtype=np.int64) < 1) and (size > 1 or len(held))
+    ):
         yield "a node holds no rows"
-    elif not np.array_equal(np.sort(tree.rows), np.arange(rows)):
-        yield "its leaves do not list every row once"
+    elif not np.array_equal(np.sort(tree.rows), held):
+        yield "its leaves do not list every row it holds once"
     elif not np.array_equal(
         tree.counts[~leaf].astype(np.int64),
         tree.counts[tree.left[~leaf]].astype(np.int64) + tree.counts[tree.right[~leaf]],
     ):
         yield "a node does not count the rows of its children"
-    elif not np.array_equal(tree.counts[0], np.bincount(ensemble.y, minlength=labels)):
+    elif not np.array_equal(tree.counts[0], np.bincount(ensemble.y[held], minlength=labels)):
         yield "the root does not count every row"
-    elif not _leaves_list(ensemble, tree):
+    elif not _leaves_list(ensemble, tree, held):
         yield "a leaf lists rows that do not fall into it"
     else:
         yield from _cache_problems(ensemble, tree)
+
+
+def _numbers(values: NDArray[np.float64]) -> bool:
+    """Return whether all are finite, or minus infinity, which stands for what is missing."""
+    return bool(np.all(values < np.inf))
 
 
 def in_preorder(tree: PlainTree | ScoredTree) -> bool:
@@ -110,17 +133,17 @@ def in_preorder(tree: PlainTree | ScoredTree) -> bool:
     return not waiting
 
 
-def _leaves_list(ensemble: Ensemble, tree: PlainTree) -> bool:
+def _leaves_list(ensemble: Ensemble, tree: PlainTree, held: NDArray[np.int64]) -> bool:
     """Return whether each row is listed by the leaf it falls into, ascending."""
     leaf = np.flatnonzero(tree.feature < 0)
-    expected = np.empty(len(ensemble.names), np.int64)
+    expected = np.zeros(len(ensemble.names), np.int64)
     sizes = tree.counts[leaf].sum(axis=1)
-    if sizes.sum() != len(expected):
+    if sizes.sum() != len(held):
         return False
     expected[tree.rows] = np.repeat(leaf, sizes)
     node = np.zeros(len(expected), np.int64)
     while True:
-        moving = np.flatnonzero(tree.feature[node] >= 0)
+        moving = held[tree.feature[node[held]] >= 0]
         if not len(moving):
             break
         at = node[moving]
@@ -149,7 +172,7 @@ def _cache_problems(ensemble: Ensemble, tree: PlainTree) -> Iterator[str]:
         return
     for attribute in np.unique(attributes):
         mine = tree.cached_values[attributes == attribute]
-        values = np.unique(ensemble.X[:, attribute])
+        values = np.unique(internal(ensemble.X[:, attribute]))
         if not np.all(np.isin(mine, values)) or np.any(mine[:, 0] >= mine[:, 1]):
             yield f"a statistic of attribute {attribute} is of values that no two rows have"
             return
@@ -159,7 +182,7 @@ def _cache_problems(ensemble: Ensemble, tree: PlainTree) -> Iterator[str]:
     if len(np.unique(nodes[at_random])) != int(at_random.sum()):
         yield "a random node caches more than one range"
     new = np.concatenate(([True], (np.diff(nodes) != 0) | (np.diff(attributes) != 0)))
-    if np.any(~new[1:] & (np.diff(tree.cached_values[:, 0]) <= 0)):
+    if np.any(~new[1:] & (tree.cached_values[1:, 0] <= tree.cached_values[:-1, 0])):
         yield "a node's thresholds of an attribute do not ascend"
     runs = np.flatnonzero(new)
     lengths = np.diff(np.concatenate((runs, [len(nodes)])))

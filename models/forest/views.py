@@ -20,13 +20,15 @@ from leaveout.models.forest.table import Table
 
 __all__ = ["ADDRESS", "address_of", "borrow", "tree_at"]
 
-ADDRESS = 10
+ADDRESS = 11
 """Whole numbers that say where a tree is."""
 
 
 def address_of(tree: Tree) -> tuple[int, ...]:
-    """Return where the six arrays of a tree are, its room for nodes, labels, words and slots."""
-    sizes = (len(tree.nodes), tree.counts.shape[1], len(tree.arena), len(tree.rows))
+    """Return where a tree's arrays are, its room for nodes, labels, words, rows and slots."""
+    sizes = (
+        len(tree.nodes), tree.counts.shape[1], len(tree.arena), len(tree.rows), len(tree.where),
+    )  # fmt: skip
     return (*(part.ctypes.data for part in tree), *sizes)
 
 
@@ -50,8 +52,8 @@ def tree_at(at: NDArray[np.int64]) -> Tree:
         carray(_pointer(at[1]), (at[6], at[7]), np.int32),
         carray(_pointer(at[2]), (at[8],), np.int32),
         carray(_pointer(at[3]), (at[9],), np.int32),
-        carray(_pointer(at[4]), (at[9],), np.int32),
-        carray(_pointer(at[5]), (2,), np.int64),
+        carray(_pointer(at[4]), (at[10],), np.int32),
+        carray(_pointer(at[5]), (3,), np.int64),
     )
 
 

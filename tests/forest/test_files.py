@@ -95,7 +95,7 @@ def test_short_and_foreign_files_are_refused(saved, tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"version": 2}, "version 2 of the format; this program reads version 1"),
+        ({"version": 3}, "version 3 of the format; this program reads versions 1 and 2"),
         ({"format": "something"}, "its manifest says otherwise"),
         ({"sizes": []}, "does not divide the arrays"),
         ({"sizes": [[2**62, 2], [-3, 2**62]]}, "does not divide the arrays"),
@@ -123,7 +123,7 @@ def test_wrong_settings_are_refused(saved):
 @pytest.mark.parametrize(
     ("name", "place", "value", "said"),
     [
-        ("X", (0, 0), np.nan, "a value is not a number"),
+        ("X", (0, 0), np.inf, "a value is too large"),
         ("X", (0, 0), 1e305, "a value is too large"),
         ("threshold", 0, np.nan, "a threshold is not a number"),
         ("threshold", 0, 77.0, "a leaf lists rows that do not fall into it"),
@@ -132,7 +132,7 @@ def test_wrong_settings_are_refused(saved):
         ("right", 0, 10**6, "not in preorder"),
         ("left", 0, 0, "not in preorder"),
         ("counts", (0, 0), 3, "does not count the rows"),
-        ("rows", 0, 10**6, "do not list every row once"),
+        ("rows", 0, 10**6, "do not list every row it holds once"),
         ("names", 5, 0, "do not ascend"),
         ("y", 0, 2, "labels are not numbered"),
         ("classes", 0, "yes", "labels are not distinct"),

@@ -13,17 +13,23 @@ from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.leave_one_out import leave_one_out, leave_one_out_blocks
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 2**32), st.integers(2, 40), st.integers(2, 4), st.integers(0, 2))
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 2**32), st.integers(2, 40), st.integers(2, 4), st.integers(0, 2),
+    st.sampled_from((0.2, 0.5, 1.0)),
+)  # fmt: skip
 def test_every_member_is_the_forest_without_its_row(
-    seed: int, rows: int, labels: int, random: int
+    seed: int, rows: int, labels: int, random: int, share: float
 ) -> None:
     rng = np.random.default_rng(seed)
+    # Few values, so that some rows are copies of others.
     X = rng.integers(0, rng.integers(2, 8), (rows, 4)).astype(float)
     X[:, 0] = rng.integers(0, 2, rows)
+    X[:, 1:3] = X[:, 1:3].clip(0, 1) if seed % 3 else X[:, 1:3]
+    X[rng.random(X.shape) < 0.1 * (seed % 2)] = np.nan
     forest = DareForestClassifier(
         4, max_depth=[None, 2, 6][seed % 3], k=int(rng.integers(1, 6)), d_rmax=random,
-        criterion=["gini", "entropy"][seed % 2], random_state=seed % 1000,
+        criterion=["gini", "entropy"][seed % 2], random_state=seed % 1000, q=share,
     ).fit(X, rng.integers(0, labels, rows))  # fmt: skip
     family = leave_one_out(forest.ensemble(), threads=2)
     assert family.removed.tolist() == forest.rows_.tolist()

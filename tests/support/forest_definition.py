@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 import struct
+from fractions import Fraction
 
 import numpy as np
 
@@ -27,6 +29,8 @@ def priority(key, attribute):
 
 
 def drawn(key, low, high):
+    if low == -math.inf:
+        return low
     exponent = math.frexp(high - low)[1]
     side = math.ldexp(1.0, exponent)
     cell = math.floor(low / side)
@@ -41,6 +45,8 @@ def drawn(key, low, high):
 
 
 def middle(low, high):
+    if low == -math.inf:
+        return low
     t = low + (high - low) * 0.5
     return t if low <= t < high else low
 
@@ -120,9 +126,38 @@ def grown(X, y, labels, rules, key, depth=0):
     return (counts, j, t, *sides)
 
 
-def forest(X, y, labels, rules, seed, trees):
+def label_hash(label):
+    text = f"text {label}" if isinstance(label, str) else f"number {Fraction(label)}"
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def holders(X, y, classes, seed, trees, share):
+    """Of each row, in the order of names, the trees that hold it."""
+    many, copies, found = math.ceil(Fraction(repr(share)) * trees), {}, []
+    for x, c in zip(X, y, strict=True):
+        hashed = mixed(
+            mixed(mixed((seed + STEP) & MASK) ^ 0xE7037ED1A0B428DB) ^ label_hash(classes[c])
+        )
+        for value in x:
+            hashed = mixed(((hashed ^ bits(value)) + STEP) & MASK)
+        rank = copies.setdefault((*x, c), 0)
+        copies[(*x, c)] += 1
+        own = mixed((hashed + (rank + 1) * STEP) & MASK)
+        first = sorted(range(trees), key=lambda t: mixed((own + (t + 1) * STEP) & MASK))
+        found.append(set(range(trees)) if many == trees else set(first[:many]))
+    return found
+
+
+def forest(X, y, classes, rules, seed, trees, share):
     keys = [mixed((mixed((seed + STEP) & MASK) + (i + 1) * STEP) & MASK) for i in range(trees)]
-    return [grown(X, y, labels, rules, key) for key in keys]
+    held, found = holders(X, y, classes, seed, trees, share), []
+    for i, key in enumerate(keys):
+        mine = [r for r in range(len(X)) if i in held[r]]
+        rows, labels = [X[r] for r in mine], [y[r] for r in mine]
+        found.append(
+            grown(rows, labels, len(classes), rules, key) if mine else ([0] * len(classes),)
+        )
+    return found
 
 
 def nested(tree, node=0):
@@ -142,4 +177,6 @@ def defined(fitted, X, y):
         "criterion": fitted.criterion,
     }  # fmt: skip
     labels, codes = np.unique(y, return_inverse=True)
-    return forest(X.tolist(), codes.tolist(), len(labels), rules, fitted.seed_, fitted.n_estimators)
+    rows = np.where(np.isnan(X), -np.inf, X + 0.0).tolist()
+    seed, trees, share = fitted.seed_, fitted.n_estimators, float(fitted.q)
+    return forest(rows, codes.tolist(), labels.tolist(), rules, seed, trees, share)

@@ -12,7 +12,10 @@ SIZES = (2, 3, 8, 40, 130, 300)
 
 
 def random_data(rng, sizes=SIZES):
-    """Rows and labels: two-valued, constant, few-valued, distinct, rounded and huge attributes."""
+    """Rows and labels: two-valued, constant, few-valued, distinct, rounded and huge attributes.
+
+    Some values are missing, and some rows are copies of others.
+    """
     n, p = int(rng.choice(sizes)), int(rng.integers(1, 7))
     X = np.empty((n, p))
     columns = (
@@ -22,21 +25,24 @@ def random_data(rng, sizes=SIZES):
         lambda: rng.random(n),
         lambda: rng.normal(size=n).round(1),
         lambda: rng.integers(-n, n + 1, n) * 1e200,
+        lambda: np.where(rng.random(n) < 0.3, np.nan, rng.normal(size=n).round(1)),
+        lambda: np.where(rng.random(n) < 0.5, np.nan, 1.0),
     )
     for j in range(p):
         X[:, j] = columns[rng.integers(len(columns))]()
     if rng.random() < 0.3:
         X = X[rng.integers(0, n, n)]
-    y = rng.integers(0, int(rng.integers(1, 4)), n)
+    y = rng.integers(0, int(rng.integers(1, 5)), n)
     if rng.random() < 0.5:
-        y = (X[:, 0] + rng.normal(size=n) * 0.3 > np.median(X[:, 0])).astype(int)
+        first = np.nan_to_num(X[:, 0])
+        y = (first + rng.normal(size=n) * 0.3 > np.median(first)).astype(int)
     return X, y
 
 
 def random_forest(rng, p, **settings):
-    """An untrained forest of two trees with random settings."""
+    """An untrained forest of a few trees with random settings."""
     chosen = {
-        "n_estimators": 2,
+        "n_estimators": int(rng.integers(2, 5)),
         "max_depth": [None, 1, 3, 8, 20][rng.integers(5)],
         "k": int(rng.choice([1, 2, 5, 20])),
         "d_rmax": int(rng.choice([0, 0, 1, 3])),
@@ -44,6 +50,8 @@ def random_forest(rng, p, **settings):
         "criterion": ["gini", "entropy"][rng.integers(2)],
         "min_samples_split": int(rng.choice([2, 2, 5])),
         "random_state": int(rng.integers(2**32)),
+        "q": float(rng.choice([1.0, 1.0, 0.1, 0.3, 0.5])),
+        "lazy": bool(rng.integers(2)),
     }
     return DareForestClassifier(**(chosen | settings))
 

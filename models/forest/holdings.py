@@ -1,0 +1,187 @@
+"""The rows of a forest by name, and the trees that hold them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import ForestError
+from leaveout.models.forest.compiling import kernel
+from leaveout.models.forest.plain import Ensemble, Settings
+from leaveout.models.forest.shares import (
+    Bits,
+    Copies,
+    content_keys,
+    copies_of,
+    members,
+    no_copies,
+)
+from leaveout.models.forest.table import Table, decode, erase, public
+from leaveout.models.forest.trees import Trees
+
+__all__ = ["Held", "Index", "Names", "index_of", "release", "remaining", "slots_of"]
+
+Names = Sequence[int] | NDArray[np.int64]
+
+
+class Index(NamedTuple):
+    """Which slot of the table each name is.
+
+    Attributes
+    ----------
+    slots : ndarray of int64, shape (names,)
+        Of each name, in their order; -1: deleted.
+    place : ndarray of int64, shape (slots,)
+        The way back.
+    totals : ndarray of int64, shape (labels,)
+        Rows held of each label.
+    copies : Copies
+    """
+
+    slots: NDArray[np.int64]
+    place: NDArray[np.int64]
+    totals: NDArray[np.int64]
+    copies: Copies
+
+
+class Held(NamedTuple):
+    """The rows of a forest, and its trees.
+
+    Attributes
+    ----------
+    classes : ndarray, shape (labels,)
+    names : ndarray of int64, shape (names,)
+        Ascending; those of deleted rows too.
+    next_name : int
+    table : Table
+    by_name : Index
+    trees : Trees
+    local : threading.local
+        What each thread that changes trees on this table works on.
+    """
+
+    classes: NDArray[np.generic]
+    names: NDArray[np.int64]
+    next_name: int
+    table: Table
+    by_name: Index
+    trees: Trees
+    local: threading.local
+
+
+def index_of(
+    settings: Settings, classes: NDArray[np.generic], table: Table, slots: NDArray[np.int64]
+) -> tuple[Index, Bits | None]:
+    """Return the index of rows, and in which trees each slot is; None: in all.
+
+    Parameters
+    ----------
+    settings : Settings
+    classes : ndarray, shape (labels,)
+    table : Table
+    slots : ndarray of int64, shape (names,)
+        Of each name; -1: deleted.
+    """
+    room = len(table.labels)
+    live = slots[slots >= 0]
+    place = np.full(room, -1, np.int64)
+    place[live] = np.flatnonzero(slots >= 0)
+    y = table.labels[live]
+    totals = np.bincount(y, minlength=len(classes)).astype(np.int64)
+    if settings.trees_a_row == settings.trees:
+        return Index(slots, place, totals, no_copies()), None
+    X = decode(table, live)
+    keys = content_keys(X, y, classes, settings.seed)
+    rank, copies = copies_of(keys, X, y, live, room)
+    found = np.zeros((room, (settings.trees + 63) // 64), np.uint64)
+    found[live] = members(keys, rank, settings.trees, settings.trees_a_row)
+    return Index(slots, place, totals, copies), found
+
+
+@kernel
+def release(
+    table: Table, index: Index, places: NDArray[np.int64], slots: NDArray[np.int64]
+) -> None:
+    """Erase ``slots``, which the rows with names at ``places`` leave, and forget the names.
+
+    Of copies those that stay move up, in the order of their names.
+    """
+    group, start, ranked, size = index.copies
+    for i in range(len(places)):
+        index.slots[places[i]] = -1
+    for i in range(len(slots)):
+        slot = slots[i]
+        index.totals[table.labels[slot]] -= 1
+        g = group[slot] if len(group) else -1
+        if g < 0:
+            index.place[slot] = -1
+            continue
+        kept = 0
+        for rank in range(size[g]):
+            place = index.place[ranked[start[g] + rank]]
+            if index.slots[place] >= 0:
+                to = ranked[start[g] + kept]
+                index.slots[place], index.place[to] = to, place
+                kept += 1
+        for rank in range(kept, size[g]):
+            index.place[ranked[start[g] + rank]] = -1
+        size[g] = kept
+    erase(table, slots)
+
+
+def slots_of(held: Held, names: Names) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the places of some rows among the names, and their slots.
+
+    Raises
+    ------
+    ForestError
+        If one was never there, was deleted, or is named twice.
+    """
+    wanted = np.asarray(names)
+    if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "iu"):
+        raise ForestError(f"rows are named by a list of whole numbers, not by {names!r}")
+    wanted = wanted.astype(np.int64)
+    if len(wanted) > 1:
+        values, times = np.unique(wanted, return_counts=True)
+        if np.any(times > 1):
+            raise ForestError(f"row {values[times > 1][0]} is named twice")
+    places = np.minimum(np.searchsorted(held.names, wanted), len(held.names) - 1)
+    there = held.names[places] == wanted
+    if not there.all():
+        name = int(wanted[~there][0])
+        if 0 <= name < held.next_name:
+            raise ForestError(f"row {name} was deleted before")
+        raise ForestError(f"there is no row {name}; rows are 0 to {held.next_name - 1}")
+    slots = held.by_name.slots[places]
+    if np.any(slots < 0):
+        raise ForestError(f"row {wanted[slots < 0][0]} was deleted before")
+    return places, slots
+
+
+def remaining(settings: Settings, held: Held, places: NDArray[np.int64]) -> Ensemble:
+    """Return the rows held but those at some places, without trees.
+
+    Labels that no row has are left out.
+
+    Raises
+    ------
+    ForestError
+        If none is left.
+    """
+    keep = np.setdiff1d(np.flatnonzero(held.by_name.slots >= 0), places)
+    if not len(keep):
+        raise ForestError("the last row cannot be deleted: no forest is trained on none")
+    slots = held.by_name.slots[keep]
+    present, codes = np.unique(held.table.labels[slots], return_inverse=True)
+    classes = held.classes[present]
+    if classes.dtype.kind == "U":
+        # The longest label sets the width; one that is gone must not.
+        classes = np.array(classes.tolist())
+    X = public(decode(held.table, slots))
+    return Ensemble(
+        settings, classes, held.names[keep], X, codes.astype(np.int32), (), held.next_name
+    )

@@ -1,0 +1,280 @@
+"""Rows leave a tree together: each node on their paths is looked at once, from the root down."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models.forest.caches import shift, stays_out, valid, varies
+from leaveout.models.forest.compiling import subroutine
+from leaveout.models.forest.keys import attribute_key, child_key, draw_between
+from leaveout.models.forest.layout import PENDING, SMALL, Rules, Scratch, Tree
+from leaveout.models.forest.paths import record_words, same_parts, store, total
+from leaveout.models.forest.splits import best_of, decide, is_leaf
+from leaveout.models.forest.subtrees import by_label, close, divide, goes_right, pend
+from leaveout.models.forest.table import Table
+from leaveout.models.forest.thresholds import sample
+
+__all__ = ["Todo", "leave"]
+
+_MANY = 8
+"""Where more than one in so many rows of a node leaves it, its thresholds are sampled again."""
+
+
+class Todo(NamedTuple):
+    """Nodes to be grown.
+
+    Attributes
+    ----------
+    tree, node, depth : ndarray of int32
+    key : ndarray of uint64
+        What chance is drawn from there.
+    rows : ndarray of int32
+        How many rows it holds.
+    """
+
+    tree: NDArray[np.int32]
+    node: NDArray[np.int32]
+    depth: NDArray[np.int32]
+    key: NDArray[np.uint64]
+    rows: NDArray[np.int32]
+
+
+@subroutine
+def _random_without(
+    table: Table, tree: Tree, node: int, gone: Any, begin: int, end: int, key: np.uint64
+) -> tuple[bool, float]:
+    """Return whether a random node keeps its attribute without some rows, and its threshold."""
+    here = tree.nodes[node]
+    kind = table.kind[here.feature]
+    if kind >= 0:
+        left, right = total(tree.counts[here.left]), total(tree.counts[here.right])
+        for i in range(begin, end):
+            if goes_right(table, gone[i], here.feature, here.threshold):
+                right -= 1
+            else:
+                left -= 1
+        return left > 0 and right > 0, here.threshold
+    if here.record < 0:
+        return False, 0.0
+    g = -1 - kind
+    low, high = tree.arena[here.record], tree.arena[here.record + 1]
+    inside = True
+    for i in range(begin, end):
+        code = table.codes[g, gone[i]]
+        inside = inside and code != low and code != high
+    if inside:
+        return True, here.threshold
+    least, greatest = high, low
+    for i in range(here.start, here.start + here.span):
+        if tree.rows[i] >= 0:
+            other = table.codes[g, tree.rows[i]]
+            least, greatest = min(least, other), max(greatest, other)
+    if least >= greatest:
+        return False, 0.0
+    tree.arena[here.record], tree.arena[here.record + 1] = least, greatest
+    start = table.level_start[g]
+    own = attribute_key(key, here.feature)
+    return True, draw_between(own, table.levels[start + least], table.levels[start + greatest])
+
+
+@subroutine
+def _same_thresholds(
+    table: Table, tree: Tree, node: int, gone: Any, begin: int, end: int, g: int,
+    own: np.uint64, at: int, many: int, k: int, labels: int,
+) -> bool:  # fmt: skip
+    """Return whether an attribute has the thresholds from ``at`` on without some rows.
+
+    The rows are counted out of them. False may be said in vain.
+    """
+    width = 2 + 3 * labels
+    for i in range(begin, end):
+        code = table.codes[g, gone[i]]
+        beside = False
+        for j in range(many):
+            pair = at + j * width
+            if code == tree.arena[pair] or code == tree.arena[pair + 1]:
+                beside = True
+                if not valid(tree.arena, pair + 2 + labels, pair + 2 + 2 * labels, labels):
+                    return False
+        # With fewer than k all valid thresholds are kept, and no deletion makes another one.
+        out = beside or many < k
+        if not out and not stays_out(table, tree, node, g, code, own, at, k, labels):
+            return False
+    return True
+
+
+@subroutine
+def _keeps_up(
+    table: Table, rules: Rules, tree: Tree, scratch: Scratch, node: int, gone: Any, begin: int,
+    end: int, counts: Any, key: np.uint64,
+) -> bool:  # fmt: skip
+    """Bring a greedy node's record up to date without some rows; False if that is not possible.
+
+    Attributes whose thresholds may be others are sampled again. An attribute that became constant
+    makes room for another: then the node must be decided anew.
+    """
+    arena, record, labels = tree.arena, tree.nodes[node].record, len(counts)
+    width, k = 2 + 3 * labels, rules.thresholds
+    n = total(counts)
+    listed = False
+    at, to = record + 1, record + 1
+    for _ in range(arena[record]):
+        attribute, many = arena[at], arena[at + 1]
+        kind = table.kind[attribute]
+        size = labels if kind >= 0 else many * width
+        same = True
+        if kind >= 0:
+            if not varies(arena, at + 2, counts):
+                return False
+        else:
+            own = attribute_key(key, attribute)
+            same = (end - begin) * _MANY <= n and _same_thresholds(
+                table, tree, node, gone, begin, end, -1 - kind, own, at + 2, many, k, labels
+            )
+        found = many
+        if not same:
+            if not listed:
+                here = tree.nodes[node]
+                by_label(table, tree.rows, here.start, here.span, counts, scratch.live)
+                listed = True
+            own = attribute_key(key, attribute)
+            found = sample(table, scratch, scratch.live, 0, counts, -1 - kind, own, k)
+            # No deletion makes a threshold valid in place of none.
+            if found == 0 or found > many:
+                return False
+        arena[to], arena[to + 1] = attribute, found
+        if same:
+            for i in range(2, 2 + size):
+                arena[to + i] = arena[at + i]
+            to += 2 + size
+        else:
+            for i in range(found):
+                for c in range(width):
+                    arena[to + 2 + i * width + c] = scratch.chosen[i, c]
+            to += 2 + found * width
+        at += 2 + size
+    return True
+
+
+@subroutine
+def _list(tree: Tree, todo: Todo, found: int, index: int, node: int, depth: int, key: Any) -> int:
+    if tree.nodes[node].feature != PENDING or found >= len(todo.tree):
+        return found
+    todo.tree[found], todo.node[found], todo.depth[found] = index, node, depth
+    todo.key[found], todo.rows[found] = key, tree.nodes[node].span
+    return found + 1
+
+
+@subroutine
+def leave(
+    table: Table, rules: Rules, tree: Tree, scratch: Scratch, index: int, gone: Any, spare: Any,
+    stack: Any, keys: Any, root: np.uint64, lazy: bool, todo: Todo, found: int,
+) -> int:  # fmt: skip
+    """Take rows out of a tree; return how many nodes are to be grown by now.
+
+    Where a node would be split otherwise than it is, it is split so, and its children are pending;
+    the rows are not followed further. Where only the number of its threshold has moved, its
+    children stand.
+
+    Parameters
+    ----------
+    index : int
+        Of the tree.
+    gone : ndarray of int32
+        The rows, which have no place in ``tree.rows`` any more. Their order changes.
+    spare : ndarray of int32
+        As long.
+    stack : ndarray of int64, shape (levels, 4)
+        Room for nodes, their levels, and where their rows in ``gone`` begin and end.
+    keys : ndarray of uint64, shape (levels,)
+    root : uint64
+        The key of the root.
+    lazy : bool
+        Nodes that cache nothing become pending instead of being decided anew.
+    todo : Todo
+        Nodes that are pending now are listed from ``found`` on, as far as there is room.
+    """
+    nodes, labels = tree.nodes, tree.counts.shape[1]
+    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3], keys[0] = 0, 0, 0, len(gone), root
+    top = 1
+    while top > 0:
+        top -= 1
+        node, depth, begin, end = stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3]
+        key, counts = keys[top], tree.counts[node]
+        for i in range(begin, end):
+            counts[table.labels[gone[i]]] -= 1
+        feature, old = nodes[node].feature, nodes[node].threshold
+        if feature < 0:
+            continue
+        if is_leaf(counts, depth, rules):
+            close(tree, node)
+            continue
+        n, record = total(counts), nodes[node].record
+        old_words = record_words(table, rules, tree.arena, record, labels, depth)
+        cached = record >= 0 and depth >= rules.random_depth
+        known, attribute, threshold = False, feature, 0.0
+        waits = False
+        if lazy and n <= SMALL:
+            waits = True
+        elif depth < rules.random_depth:
+            known, threshold = _random_without(table, tree, node, gone, begin, end, key)
+        elif cached and n > SMALL:
+            for i in range(begin, end):
+                row = gone[i]
+                shift(table, tree.arena, record, row, table.labels[row], labels, -1)
+            known = _keeps_up(
+                table, rules, tree, scratch, node, gone, begin, end, counts, key
+            )  # fmt: skip
+            if known:
+                attribute, threshold = best_of(table, rules, tree.arena, record, counts)
+        if not known and not waits:
+            by_label(table, tree.rows, nodes[node].start, nodes[node].span, counts, scratch.live)
+            attribute, threshold = decide(
+                table, rules, scratch, scratch.live, 0, counts, key, depth
+            )
+            if attribute < 0:
+                close(tree, node)
+                continue
+            length = scratch.size[0]
+            waits = length > old_words and tree.used[1] + length > len(tree.arena)
+            if not waits:
+                store(tree, scratch, node, old_words)
+        elif n <= SMALL:
+            nodes[node].record = -1
+        if not waits and (attribute != feature or threshold != old):
+            if same_parts(table, tree, node, attribute, threshold):
+                nodes[node].feature, nodes[node].threshold = attribute, threshold
+            elif divide(table, rules, tree, node, depth, attribute, threshold, scratch.rows):
+                left, right = nodes[node].left, nodes[node].right
+                found = _list(tree, todo, found, index, left, depth + 1, child_key(key, False))
+                found = _list(tree, todo, found, index, right, depth + 1, child_key(key, True))
+                continue
+            else:
+                waits = True
+        if waits:
+            pend(tree, node)
+            found = _list(tree, todo, found, index, node, depth, key)
+            continue
+        stay, go = begin, 0
+        for i in range(begin, end):
+            row = gone[i]
+            if goes_right(table, row, feature, old):
+                spare[go] = row
+                go += 1
+            else:
+                gone[stay] = row
+                stay += 1
+        for i in range(go):
+            gone[stay + i] = spare[i]
+        for right in range(2):
+            first, last = (stay, end) if right else (begin, stay)
+            if first == last:
+                continue
+            stack[top, 0] = nodes[node].right if right else nodes[node].left
+            stack[top, 1], stack[top, 2], stack[top, 3] = depth + 1, first, last
+            keys[top] = child_key(key, right == 1)
+            top += 1
+    return found

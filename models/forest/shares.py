@@ -1,0 +1,202 @@
+"""Which trees hold a row: a keyed hash of its values, its label and its rank among its copies."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models.forest.compiling import kernel
+from leaveout.models.forest.keys import STEP, mix, share_key
+
+__all__ = [
+    "Bits",
+    "Copies",
+    "content_keys",
+    "copies_of",
+    "in_tree",
+    "label_key",
+    "leaving",
+    "members",
+    "no_copies",
+    "trees_a_row",
+]
+
+Bits = NDArray[np.uint64]
+
+
+class Copies(NamedTuple):
+    """Rows of equal values and equal label, where trees hold a share of the rows only.
+
+    Copies are the same but for their names. The one of rank r is in the trees that the hash of
+    (content, r) says, and the ranks held are always 0, 1, ..., so what leaves the trees with any
+    of them is the one of the greatest rank.
+
+    Attributes
+    ----------
+    group : ndarray of int32, shape (slots,) or (0,)
+        Which group of copies a slot is of; -1: it has no copy. Empty where every tree holds
+        every row.
+    start : ndarray of int64, shape (groups + 1,)
+        Where in ``slots`` a group begins.
+    slots : ndarray of int32
+        The slots of each group, by rank.
+    size : ndarray of int32, shape (groups,)
+        How many of a group are left.
+    """
+
+    group: NDArray[np.int32]
+    start: NDArray[np.int64]
+    slots: NDArray[np.int32]
+    size: NDArray[np.int32]
+
+
+def trees_a_row(share: float, trees: int) -> int:
+    """Return how many trees hold a row: the share, as the decimal it is written as, rounded up."""
+    return math.ceil(Fraction(repr(float(share))) * trees)
+
+
+def label_key(label: Any) -> int:
+    """Return a hash of a label that is the same for equal labels, whatever their types."""
+    text = f"text {label}" if isinstance(label, str) else f"number {Fraction(label)}"
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+@kernel
+def _content(X: NDArray[np.float64], y: NDArray[np.int32], own: Bits, seed: int) -> Bits:
+    bits = X.view(np.uint64)
+    key = share_key(seed)
+    out = np.empty(len(X), np.uint64)
+    for i in range(len(X)):
+        hashed = mix(key ^ own[y[i]])
+        for j in range(X.shape[1]):
+            hashed = mix((hashed ^ bits[i, j]) + STEP)
+        out[i] = hashed
+    return out
+
+
+def content_keys(
+    X: NDArray[np.float64], y: NDArray[np.int32], classes: NDArray[np.generic], seed: int
+) -> Bits:
+    """Return a keyed hash of each row's values and label.
+
+    Parameters
+    ----------
+    X : ndarray of float64, shape (rows, attributes)
+        Without negative zeros; what is missing is minus infinity.
+    y : ndarray of int32, shape (rows,)
+        Which of ``classes``.
+    classes : ndarray, shape (labels,)
+    seed : int
+    """
+    own = np.array([label_key(label) for label in classes.tolist()], np.uint64)
+    return _content(
+        np.require(X, requirements=("C", "W")), np.require(y, requirements=("C", "W")), own, seed
+    )
+
+
+def copies_of(
+    keys: Bits, X: NDArray[np.float64], y: NDArray[np.int32], slots: NDArray[np.int64], room: int
+) -> tuple[NDArray[np.int64], Copies]:
+    """Return each row's rank among its copies, and the copies.
+
+    Parameters
+    ----------
+    keys : ndarray of uint64, shape (rows,)
+        Hashes of the contents of the rows, which are in the order of their names.
+    X, y : ndarray
+        The contents, compared where hashes are equal.
+    slots : ndarray of int64, shape (rows,)
+        Where each row is.
+    room : int
+        How many slots there are.
+    """
+    order = np.argsort(keys, kind="stable")
+    same = keys[order[1:]] == keys[order[:-1]]
+    one, other = order[1:][same], order[:-1][same]
+    if np.any(y[one] != y[other]) or np.any(X[one] != X[other]):
+        _, content = np.unique(np.column_stack((X, y)), axis=0, return_inverse=True)
+        order = np.argsort(content.ravel(), kind="stable")
+        same = np.diff(content.ravel()[order]) == 0
+    first = np.concatenate(([True], ~same))
+    begins = np.flatnonzero(first)
+    sizes = np.diff(np.concatenate((begins, [len(order)])))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order)) - np.repeat(begins, sizes)
+    several = np.repeat(sizes > 1, sizes)
+    group = np.full(room, -1, np.int32)
+    mine = slots[order[several]]
+    group[mine] = np.repeat(np.arange(int((sizes > 1).sum())), sizes[sizes > 1])
+    start = np.concatenate(([0], np.cumsum(sizes[sizes > 1])))
+    return rank, Copies(group, start, mine.astype(np.int32), sizes[sizes > 1].astype(np.int32))
+
+
+def no_copies() -> Copies:
+    """Return what stands for copies where every tree holds every row."""
+    none = np.empty(0, np.int32)
+    return Copies(none, np.zeros(1, np.int64), none.copy(), none.copy())
+
+
+@kernel
+def _members(keys: Bits, rank: NDArray[np.int64], trees: int, wanted: int) -> Bits:
+    out = np.zeros((len(keys), (trees + 63) // 64), np.uint64)
+    priority = np.empty(wanted + 1, np.uint64)
+    chosen = np.empty(wanted + 1, np.int64)
+    for i in range(len(keys)):
+        own = mix(keys[i] + np.uint64(rank[i] + 1) * STEP)
+        found = 0
+        for tree in range(trees):
+            hashed = mix(own + np.uint64(tree + 1) * STEP)
+            if found == wanted and hashed > priority[found - 1]:
+                continue
+            at = found
+            while at > 0 and priority[at - 1] > hashed:
+                priority[at], chosen[at] = priority[at - 1], chosen[at - 1]
+                at -= 1
+            priority[at], chosen[at] = hashed, tree
+            found = min(found + 1, wanted)
+        for j in range(found):
+            out[i, chosen[j] >> 6] |= np.uint64(1) << np.uint64(chosen[j] & 63)
+    return out
+
+
+def members(keys: Bits, rank: NDArray[np.int64], trees: int, wanted: int) -> Bits:
+    """Return in which trees rows are, a bit a tree, shape (rows, words).
+
+    Each tree has a priority for a row, a hash of the row's content, its rank among its copies and
+    the tree; the row is in the ``wanted`` trees first by priority.
+    """
+    return np.asarray(_members(keys, rank, trees, wanted))
+
+
+def in_tree(chosen: Bits | None, slots: int, tree: int, begin: int = 0) -> NDArray[np.int32]:
+    """Return which slots from ``begin`` on a tree holds, ascending; all where none are chosen."""
+    if chosen is None:
+        return np.arange(begin, slots, dtype=np.int32)
+    mine = (chosen[begin:slots, tree // 64] >> np.uint64(tree % 64)) & np.uint64(1)
+    return (begin + np.flatnonzero(mine)).astype(np.int32)
+
+
+@kernel
+def leaving(copies: Copies, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return which slots are emptied when the rows in some are deleted."""
+    group, start, ranked, size = copies
+    out = slots.copy()
+    if len(group) == 0:
+        return out
+    if len(slots) == 1:
+        g = group[slots[0]]
+        if g >= 0:
+            out[0] = ranked[start[g] + size[g] - 1]
+        return out
+    left = size.copy()
+    for i in range(len(slots)):
+        g = group[slots[i]]
+        if g >= 0:
+            left[g] -= 1
+            out[i] = ranked[start[g] + left[g]]
+    return out
