@@ -313,7 +313,7 @@ def _forests(job: ForestJob, kind: str, resolver: Resolver) -> PlannedForests:
         forest=str(resolver.forest_file(statement.network)),
         other="" if job.other is None else str(resolver.forest_file(statement.family)),
         trees=len(job.whole.trees),
-        rows=len(job.forest.rows_),
+        rows=len(job.rows),
         inputs=job.box.dimension,
         asked=job.labels,
     )

@@ -20,7 +20,7 @@ from leaveout.specs.types import INPUTS, Type
 from leaveout.specs.typing.arguments import bind
 
 if TYPE_CHECKING:
-    from leaveout.models.forest import DareForestClassifier
+    from leaveout.models.forest import Forest
 
 __all__ = ["Resolver"]
 
@@ -45,7 +45,7 @@ class Resolver:
         self._folder = folder
         self._networks: dict[Path, Network] = {}
         self._families: dict[tuple[Path, str], Family] = {}
-        self._forests: dict[Path, DareForestClassifier] = {}
+        self._forests: dict[Path, Forest] = {}
         self.notes: list[str] = []
 
     def fail(self, node: Node, wrong: str, cure: str = "") -> LeaveoutError:
@@ -140,15 +140,15 @@ class Resolver:
                 raise self.fail(call, str(error)) from None
         return self._families[key]
 
-    def forest(self, node: Expression) -> DareForestClassifier:
+    def forest(self, node: Expression) -> Forest:
         """Load the forest an expression stands for."""
         # Its libraries are loaded once there is a forest.
-        from leaveout.models.forest import DareForestClassifier
+        from leaveout.models.forest import read_forest
 
         path = self.forest_file(node)
         if path not in self._forests:
             try:
-                self._forests[path] = DareForestClassifier.load(path)
+                self._forests[path] = read_forest(path)
             except ForestError as error:
                 raise self.fail(self.value(node), str(error)) from None
         return self._forests[path]

@@ -15,7 +15,8 @@ __all__ = ["begin", "bound", "narrow", "value"]
 @subroutine
 def begin(trees: Trees, member: int, room: Scratch) -> None:
     """Note which nodes a member changes."""
-    room.changed[:] = -1
+    for t in range(room.changed.shape[1]):
+        room.changed[0, t] = room.changed[1, t] = -1
     for i in range(trees.start[member], trees.start[member + 1]):
         room.changed[0, trees.tree[i]] = trees.node[i]
         room.changed[1, trees.tree[i]] = trees.instead[i]
@@ -63,7 +64,8 @@ def value(trees: Trees, at: Any, room: Scratch) -> float:
     best = np.zeros(2, np.int64)
     for side in range(2):
         means = room.means[side]
-        means[:] = 0.0
+        for d in range(labels):
+            means[d] = 0.0
         for t in range(at.shape[1]):
             leaf = trees.nodes[at[side, t], 2]
             for d in range(labels):
@@ -108,9 +110,11 @@ def bound(
         Whether it is that of a leak: the box is a single cell.
     """
     count, labels, c = at.shape[1], trees.shares.shape[1], trees.numbers[0]
-    room.worse[:] = False
     kinds = room.sums.shape[1]
-    room.sums[:] = 0.0
+    for d in range(labels):
+        room.worse[d] = False
+        for i in range(kinds):
+            room.sums[d, i] = 0.0
     is_open = False
     for t in range(count):
         a, b = settle(trees.nodes, box, at[0, t], at[1, t], room.changed[0, t], room.changed[1, t])
@@ -175,7 +179,8 @@ def _choose(trees: Trees, at: Any, rival: int, kind: int, split: Any, room: Scra
         first = at[0, t] if nodes[at[0, t], 0] >= 0 else at[1, t]
         f = nodes[first, 0]
         if f >= 0:
-            drops[f] = 0.0
+            for i in range(4):
+                drops[f, i] = 0.0
 
 
 @subroutine

@@ -9,7 +9,7 @@ from numba.extending import register_jitable
 
 from leaveout.bab.forests.layout import Scratch, Trees
 
-__all__ = ["OPTIONS", "bound_tree", "go_down", "settle", "subroutine"]
+__all__ = ["OPTIONS", "bound_tree", "copy_into", "go_down", "settle", "subroutine"]
 
 # No fast mathematics: sums must be those that a forest computes.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
@@ -104,6 +104,14 @@ def _subtrees(trees: Trees, a: int, b: int, changed: int, instead: int, out: Any
 
 
 @subroutine
+def copy_into(made: Any, given: Any) -> None:
+    """Copy a table; a loop compiles much faster than an assignment of slices."""
+    for i in range(made.shape[0]):
+        for j in range(made.shape[1]):
+            made[i, j] = given[i, j]
+
+
+@subroutine
 def _put(
     entry: Any, a: int, b: int, feature: int, low: int, high: int, side: int, level: int
 ) -> None:
@@ -131,9 +139,10 @@ def bound_tree(
     """
     nodes, stack, parts = trees.nodes, room.stack, room.parts[tree]
     changed, instead = room.changed[0, tree], room.changed[1, tree]
-    parts[:, :, 0] = -np.inf
-    parts[:, :, 1] = np.inf
-    parts[:, :, 2:] = -np.inf
+    for side in range(2):
+        for d in range(parts.shape[1]):
+            for i in range(parts.shape[2]):
+                parts[side, d, i] = np.inf if i == 1 else -np.inf
     # An entry: two nodes, the feature whose range to set first (-1: none), range, side, level.
     _put(stack[0], a, b, -1, 0, 0, -1, 0)
     count = 1

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.forests.bounding import begin, bound, narrow
-from leaveout.bab.forests.descent import OPTIONS, subroutine
+from leaveout.bab.forests.climbing import ascend, near, settle_on, surround
+from leaveout.bab.forests.descent import OPTIONS, copy_into, subroutine
 from leaveout.bab.forests.layout import Frontier, Listed, Scratch, Trees
 from leaveout.compiling import kept
 
-__all__ = ["DONE", "FOUND", "FULL", "STOPPED", "explore", "measure", "ranges"]
+__all__ = ["DONE", "FOUND", "FULL", "STOPPED", "climb", "explore", "ranges"]
 
 DONE, FOUND, FULL, STOPPED = 0, 1, 2, 3
 """Why `explore` returns: all members are done; a leak; no slot is free; it was told to stop."""
@@ -82,7 +83,8 @@ def _consider(
     front.state[1] += 1
     if exact and upper > cutoff and upper > front.values[1]:
         front.values[1] = upper
-        front.found[:] = front.box[slot, 0]
+        for f in range(len(front.found)):
+            front.found[f] = front.box[slot, 0, f]
         return True
     front.values[0] = max(front.values[0], upper)
     return False
@@ -105,8 +107,8 @@ def _split(
     feature, cut = front.split[slot, 0], front.split[slot, 1]
     front.state[1] -= 1
     other = front.free[front.state[1]]
-    front.box[other] = front.box[slot]
-    front.at[other] = front.at[slot]
+    copy_into(front.box[other], front.box[slot])
+    copy_into(front.at[other], front.at[slot])
     for side in range(2):
         each = slot if side == 0 else other
         if side == 0:
@@ -126,8 +128,9 @@ def _root(trees: Trees, most: Any, front: Frontier) -> int:
     """Write the whole set of inputs into a slot."""
     front.state[1] -= 1
     slot = front.free[front.state[1]]
-    front.box[slot, 0] = 0
-    front.box[slot, 1] = most
+    for f in range(len(most)):
+        front.box[slot, 0, f] = 0
+        front.box[slot, 1, f] = most[f]
     for t in range(front.at.shape[2]):
         front.at[slot, 0, t] = front.at[slot, 1, t] = trees.roots[t]
     return int(slot)
@@ -143,45 +146,29 @@ def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
     ) -> None:  # fmt: skip
         """Set least and greatest margins below each node that some of the first lead to."""
         _ = stamp
+        stack = np.empty(256, np.int64)
         for begun in first:
-            stack = [(begun, 0)]
-            while len(stack):
-                node, turn = stack.pop()
-                if done[node]:
-                    continue
+            stack[0] = begun
+            count = 1
+            while count:
+                node = stack[count - 1]
                 left, right = nodes[node, 2], nodes[node, 3]
-                if nodes[node, 0] < 0:
+                if done[node]:
+                    count -= 1
+                elif nodes[node, 0] < 0:
                     for d in range(shares.shape[1]):
                         low[node, d] = high[node, d] = shares[left, label] - shares[left, d]
                     done[node] = True
-                elif turn == 0:
-                    stack.append((node, 1))
-                    stack.append((np.int64(left), 0))
-                    stack.append((np.int64(right), 0))
-                else:
+                elif done[left] and done[right]:
                     for d in range(shares.shape[1]):
                         low[node, d] = min(low[left, d], low[right, d])
                         high[node, d] = max(high[left, d], high[right, d])
                     done[node] = True
-
-    @kept(**OPTIONS)
-    def measure(
-        trees: Trees, most: NDArray[np.int32], members: NDArray[np.int64], levels: int,
-        padding: float, room: Scratch, upper: NDArray[np.float64], stop: NDArray[np.int64],
-    ) -> None:  # fmt: skip
-        """Bound the leaks of each of some members in the whole set of inputs."""
-        _ = stamp
-        box = np.zeros((2, len(most)), np.int32)
-        at = np.empty((2, len(trees.roots) - 1), np.int32)
-        split = np.zeros(2, np.int32)
-        for member in members:
-            if stop[0]:
-                return
-            begin(trees, member, room)
-            box[1] = most
-            at[0] = at[1] = trees.roots[:-1]
-            found, _exact = bound(trees, box, at, split, levels, padding, room)
-            upper[member] = min(upper[member], found)
+                else:
+                    if count + 2 > len(stack):
+                        stack = np.concatenate((stack, stack))
+                    stack[count] = left if not done[left] else right
+                    count += 1
 
     @kept(**OPTIONS)
     def explore(
@@ -199,6 +186,7 @@ def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
         members : ndarray of int64
             Those that cannot exceed the cutoff are left out.
         budget : int
+            Boxes to bound for each; the first is the whole set of inputs.
         levels : int
         cutoff : ndarray of float64, shape (1,)
             Only leaks above it are looked for; others may raise it meanwhile.
@@ -249,7 +237,51 @@ def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
             state[2] = -1
             state[5] += 1
 
-    return ranges, measure, explore
+    @kept(**OPTIONS)
+    def climb(
+        trees: Trees, listed: Listed, most: NDArray[np.int32], member: int, rounds: int,
+        cells: NDArray[np.int32], room: Scratch, found: NDArray[np.int32],
+    ) -> float:  # fmt: skip
+        """Look for a leak of a member near a cell, or near where its changes are.
+
+        Parameters
+        ----------
+        cells : ndarray of int32, shape (cells, features)
+            A single cell is where to begin. Of several, that which is nearest to most changes is
+            tried beside the centre of these.
+        found : ndarray of int32, shape (features,)
+            Set to the codes of the best leak.
+
+        Returns
+        -------
+        float
+            Its confidence; -inf if there is none.
+        """
+        _ = stamp
+        best = -np.inf
+        begin(trees, member, room)
+        box = np.empty((2, len(most)), np.int32)
+        nearest = 0
+        for turn in range(2):
+            if turn == 0:
+                if len(cells) == 1:
+                    continue
+                surround(trees, most, box, room)
+                nearest = near(cells, box)
+                settle_on(listed, box)
+            elif len(cells):
+                for f in range(len(most)):
+                    box[0, f] = box[1, f] = cells[nearest, f]
+            else:
+                break
+            value, leaks = ascend(trees, listed, most, box, rounds, room)
+            if leaks and value > best:
+                best = value
+                for f in range(len(most)):
+                    found[f] = box[0, f]
+        return best
+
+    return ranges, explore, climb
 
 
 def _stamp() -> int:
@@ -259,4 +291,4 @@ def _stamp() -> int:
     return int.from_bytes(hashlib.sha256(every).digest()[:6], "big")
 
 
-ranges, measure, explore = _compile(_stamp())
+ranges, explore, climb = _compile(_stamp())

@@ -113,7 +113,7 @@ class Question:
         column = self.column(label)
         shape = len(self._nodes), overlay.labels
         low, high = np.zeros(shape), np.zeros(shape)
-        first = np.unique(np.concatenate((overlay.roots[:-1], overlay.instead)))
+        first = np.concatenate((overlay.roots[:-1], overlay.instead))
         ranges(
             self._nodes, overlay.nodes.shares, first, column, low, high,
             np.zeros(shape[0], np.bool_),
@@ -158,3 +158,18 @@ class Question:
         rest = np.delete(scores, label)
         confidence = float(scores[label] - (rest.max() if len(rest) else 0.0))
         return ForestWitness(x, member, removed, label, confidence, scores, others)
+
+    def leaks(self, X: Floats, label: int) -> int | None:
+        """Return at which input a single other forest leaks a label at most; None: nowhere."""
+        if isinstance(self.others, ForestFamily) or not len(X):
+            return None
+        scores = self.whole.probabilities(X)
+        answers = scores.argmax(axis=1)
+        others = self.others.probabilities(X).argmax(axis=1)
+        names = (np.array(each, dtype=object) for each in self.labels)
+        one, two = next(names)[answers], next(names)[others]
+        leaks = np.flatnonzero((answers == label) & (one != two))
+        if not len(leaks):
+            return None
+        rest = np.delete(scores[leaks], label, axis=1).max(axis=1, initial=0.0)
+        return int(leaks[(scores[leaks, label] - rest).argmax()])

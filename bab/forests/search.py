@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.forests.exploring import DONE, FOUND, FULL, explore, measure
-from leaveout.bab.forests.layout import Frontier, frontier, scratch
+from leaveout.bab.forests.exploring import DONE, FOUND, FULL, climb, explore
+from leaveout.bab.forests.layout import Frontier, Scratch, frontier, scratch
 from leaveout.bab.forests.question import Question
 from leaveout.bab.forests.witness import ForestWitness
 from leaveout.bab.result import Progress, ProgressCallback, SearchResult, agree
@@ -26,12 +27,17 @@ __all__ = ["search_forests"]
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
+Codes = NDArray[np.int32]
 Result = SearchResult[ForestWitness]
 
-_LEVELS = 7
 _SLOTS = 256
-_BUDGET = 64
+_BUDGETS = ((1, 0), (64, 2), (512, 2), (4096, 4))
+"""Boxes for each member, and how many open splits a tree's bound follows, round by round."""
 _GROWTH = 8
+"""From then on each round has so many times the boxes of the one before."""
+_CLIMBS = 64
+"""Members near whose changes leaks are looked for first."""
+_ROUNDS = 20
 _PART = 64
 """Members that a thread takes at a time."""
 _LOOK = 0.05
@@ -100,12 +106,11 @@ def search_forests(
     """
     start = time.perf_counter()
     question = question or Question.of(whole, others, box)
-    search = _Search(
-        question, label, floor if decide else None, gap, Deadline.after(seconds, start)
-    )
+    deadline = Deadline.after(seconds, start)
+    search = _Search(question, label, floor if decide else None, gap, deadline)
     if known is not None:
         search.add(known.x, known.member)
-    return search.run(start, threads, tries, progress)
+    return search.run(start, threads, search.ask(tries), progress)
 
 
 class _Search:
@@ -140,14 +145,24 @@ class _Search:
                 elif value > self.floor:
                     self.stop[0] = 1
 
+    def ask(self, tries: Floats | None) -> Codes:
+        """Ask a single other forest about inputs; return their cells."""
+        question = self.question
+        box = question.overlay.cells.box
+        inside = np.zeros((0, box.dimension)) if tries is None else tries[box.contains(tries)]
+        leaks = question.leaks(inside, self.label)
+        if leaks is not None:
+            self.add(inside[leaks], 0)
+        return question.overlay.cells.codes(inside)
+
     def run(
-        self, start: float, threads: int, tries: Floats | None, progress: ProgressCallback | None
+        self, start: float, threads: int, tries: Codes, progress: ProgressCallback | None
     ) -> Result:
         """Search until the bounds meet, time is up, or Ctrl-C."""
         interrupted = False
         with ThreadPoolExecutor(threads) as pool:
             try:
-                self._rounds(pool, threads, start, progress)
+                self._rounds(pool, threads, start, tries, progress)
             except KeyboardInterrupt:
                 interrupted = True
             finally:
@@ -155,21 +170,29 @@ class _Search:
         return self._result(time.perf_counter() - start, interrupted)
 
     def _rounds(
-        self, pool: ThreadPoolExecutor, threads: int, start: float, tell: ProgressCallback | None
+        self,
+        pool: ThreadPoolExecutor,
+        threads: int,
+        start: float,
+        tries: Codes,
+        tell: ProgressCallback | None,
     ) -> None:
         members = np.arange(self.question.members)
-        parts = np.array_split(members, min(len(members), threads))
-        self._wait([pool.submit(self._measure, part) for part in parts], start, tell)
-        budget = _BUDGET if len(members) > 1 else np.iinfo(np.int64).max
-        while not self.stop[0]:
+        for turn in itertools.count():
             open_ = members[self.upper > self.cutoff[0]]
-            if not len(open_):
+            if self.stop[0] or not len(open_):
                 return
             order = open_[np.argsort(-self.upper[open_], kind="stable")]
-            queue = [order[i : i + _PART] for i in range(0, len(order), _PART)][::-1]
-            work = [pool.submit(self._explore, queue, budget) for _ in range(threads)]
+            if turn == 1:
+                heads = list(order[:_CLIMBS])[::-1]
+                work = [pool.submit(self._climb, heads, tries) for _ in range(threads)]
+                self._wait(work, start, tell)
+            size = 1024 if turn == 0 else _PART
+            queue = [order[i : i + size] for i in range(0, len(order), size)][::-1]
+            budget, levels = _BUDGETS[min(turn, len(_BUDGETS) - 1)]
+            budget *= _GROWTH ** max(0, min(turn - len(_BUDGETS) + 1, 12))
+            work = [pool.submit(self._explore, queue, budget, levels) for _ in range(threads)]
             self._wait(work, start, tell)
-            budget = min(budget, np.iinfo(np.int64).max // _GROWTH) * _GROWTH
 
     def _wait(self, work: list[Future[None]], start: float, tell: ProgressCallback | None) -> None:
         """Wait for threads, watch the clock, and report."""
@@ -193,44 +216,59 @@ class _Search:
             self.solved, time.perf_counter() - start, self.deadline.limit,
         )  # fmt: skip
 
-    def _measure(self, members: Longs) -> None:
-        question = self.question
-        cells = question.overlay.cells
-        room = scratch(question.features, len(self.trees.roots) - 1, question.overlay.labels)
-        for at in range(0, len(members), 1024):
-            part = members[at : at + 1024]
-            measure(
-                self.trees, cells.most, part, 0, self.padding, room, self.upper, self.stop
-            )  # fmt: skip
-            if self.stop[0]:
-                return
+    def _climb(self, members: list[np.int64], tries: Codes) -> None:
+        """Look for leaks near the changes of members, as long as they may matter."""
+        room = self._room()
+        while not self.stop[0]:
+            with self.lock:
+                if not members:
+                    return
+                member = int(members.pop())
+            if self.upper[member] > self.cutoff[0]:
+                self._near(member, tries, room)
 
-    def _explore(self, queue: list[Longs], budget: int) -> None:
-        """Search members from the queue until it is empty, or all that is left cannot matter."""
+    def _near(self, member: int, cells: Codes, room: Scratch) -> None:
         question = self.question
-        cells, sizes = question.overlay.cells, (question.features, len(self.trees.roots) - 1)
-        room = scratch(*sizes, question.overlay.labels)
-        front = frontier(_SLOTS, *sizes)
+        found = np.zeros(question.features, np.int32)
+        value = climb(
+            self.trees, question.listed, question.overlay.cells.most, member, _ROUNDS, cells, room,
+            found,
+        )  # fmt: skip
+        if value >= 0:
+            self.add(question.overlay.cells.input(found), member)
+
+    def _room(self) -> Scratch:
+        question = self.question
+        return scratch(question.features, len(self.trees.roots) - 1, question.overlay.labels)
+
+    def _explore(self, queue: list[Longs], budget: int, levels: int) -> None:
+        """Search members from the queue until it is empty, or all that is left cannot matter."""
+        front = frontier(_SLOTS, self.question.features, len(self.trees.roots) - 1)
+        room = self._room()
         front.values[2] = self.padding
         while not self.stop[0]:
             with self.lock:
                 if not queue:
                     break
                 members = queue.pop()
-            front = self._part(members, budget, front, room)
+            front = self._part(members, budget, levels, front, room)
         with self.lock:
             self.solved += int(front.state[3])
 
-    def _part(self, members: Longs, budget: int, front: Frontier, room: object) -> Frontier:
+    def _part(
+        self, members: Longs, budget: int, levels: int, front: Frontier, room: Scratch
+    ) -> Frontier:
         cells = self.question.overlay.cells
         front.state[5] = 0
         while True:
             said = explore(
-                self.trees, self.question.listed, cells.most, members, budget, _LEVELS,
+                self.trees, self.question.listed, cells.most, members, budget, levels,
                 self.cutoff, self.stop, self.upper, front, room,
             )  # fmt: skip
             if said == FOUND:
-                self.add(cells.input(front.found), int(front.state[2]))
+                member = int(front.state[2])
+                self.add(cells.input(front.found), member)
+                self._near(member, front.found[None], room)
             elif said == FULL:
                 front = frontier(2 * len(front.upper), self.question.features,
                                  len(self.trees.roots) - 1, front)  # fmt: skip

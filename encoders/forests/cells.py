@@ -76,6 +76,11 @@ class Cells:
             found[:, at] = np.searchsorted(cuts, X[:, at])
         return found
 
+    def sample(self, rng: np.random.Generator, count: int) -> Floats:
+        """Draw inputs of the set, each code of a feature as likely, shape (count, features)."""
+        codes = rng.integers(0, self.most + 1, (count, len(self.most)))
+        return self.box.nearest(self.values[self.start[:-1] + codes])
+
     def input(self, codes: Codes) -> Floats:
         """Return an input of the set with these codes, shape (features,).
 

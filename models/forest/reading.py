@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from leaveout.errors import ForestError
 from leaveout.models.forest.classifier import DareForestClassifier
 from leaveout.models.forest.from_sklearn import SklearnForest
+from leaveout.models.forest.scored import ScoredForest
 from leaveout.models.forest.scored_file import holds_scored
 
-__all__ = ["Forest", "exact_forest", "read_forest"]
+__all__ = ["Forest", "answering", "exact_forest", "read_forest"]
 
 Forest = DareForestClassifier | SklearnForest
 """Both answer; the first alone knows its rows, and forgets them."""
@@ -26,6 +30,14 @@ def read_forest(path: Path | str) -> Forest:
     if holds_scored(Path(path)):
         return SklearnForest.load(path)
     return DareForestClassifier.load(path)
+
+
+def answering(forest: Forest) -> tuple[ScoredForest, NDArray[np.float64]]:
+    """Return what a forest answers by, and the rows it knows, shape (rows, features)."""
+    if isinstance(forest, SklearnForest):
+        return forest.scored, np.empty((0, forest.n_features_in_))
+    ensemble = forest.ensemble()
+    return ScoredForest.of(ensemble), ensemble.X
 
 
 def exact_forest(forest: object) -> DareForestClassifier:

@@ -127,7 +127,6 @@ FUNCTIONS: tuple[Function, ...] = (
         "Whether two forests give every input of a set the same label.",
         'same_function(T, forest("other.npz"), box(0, 1))',
         decider="leaveout.verifier.values.subjects.forest:same_function",
-        solver=True,
         words="{forest} and {other} give every input of {inputs} the same label",
         facts="leaveout.verifier.page.deletion:same",
     ),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.bab import Progress, ProgressCallback, SearchResult
 from leaveout.bab.forests import ForestWitness, Question, search_forests
@@ -14,9 +15,10 @@ from leaveout.cores import cores
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box
 from leaveout.errors import ForestError
-from leaveout.models.forest import DareForestClassifier
+from leaveout.models.forest import Forest, exact_forest
 from leaveout.models.forest.family import ForestFamily
 from leaveout.models.forest.leave_one_out import leave_one_out
+from leaveout.models.forest.reading import answering
 from leaveout.models.forest.scored import ScoredForest
 from leaveout.specs import Call, Find
 from leaveout.verifier.options import VerifyOptions
@@ -46,9 +48,11 @@ class ForestJob:
     Attributes
     ----------
     statement : IdpStatement
-    forest : DareForestClassifier
+    forest : Forest
     whole : ScoredForest
         The same, as what it answers.
+    rows : ndarray of float64, shape (rows, features)
+        The rows it holds; none of a forest that does not know them.
     other : ScoredForest or None
         The other forest; None where every row's deletion is asked about.
     box : Box
@@ -60,8 +64,9 @@ class ForestJob:
     """
 
     statement: IdpStatement
-    forest: DareForestClassifier
+    forest: Forest
     whole: ScoredForest
+    rows: NDArray[np.float64]
     other: ScoredForest | None
     box: Box
     labels: tuple[int, ...]
@@ -71,7 +76,7 @@ class ForestJob:
     @property
     def members(self) -> int:
         """How many forests it is compared with."""
-        return 1 if self.other is not None else len(self.forest.rows_)
+        return 1 if self.other is not None else len(self.rows)
 
 
 class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
@@ -110,7 +115,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
         """
         resolver = self._resolver
         forest = resolver.forest(statement.network)
-        whole = ScoredForest.of(forest.ensemble())
+        whole, rows = answering(forest)
         other = None
         if resolver.is_forest(statement.family):
             compared = resolver.forest(statement.family)
@@ -120,13 +125,13 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
                     f"the forests read {forest.n_features_in_} and {compared.n_features_in_} "
                     "features; compare forests of the same data",
                 )
-            other = ScoredForest.of(compared.ensemble())
+            other, _ = answering(compared)
         else:
             self._refuse_other_family(statement)
         reader = InputReader(resolver, forest.n_features_in_, "forest")
         box = reader.read(statement.box)
         names = ForestNames.of(resolver.forest_file(statement.network), whole)
-        self._note(*reader.notes, *outside_inputs(forest, box))
+        self._note(*reader.notes, *outside_inputs(rows, box))
         labels = range(len(whole.classes))
         if statement.label is not None:
             if statement.label not in labels:
@@ -140,7 +145,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             str(resolver.value(part))
             for part in (statement.network, statement.family, statement.box)
         )
-        return ForestJob(statement, forest, whole, other, box, tuple(labels), names, key)
+        return ForestJob(statement, forest, whole, rows, other, box, tuple(labels), names, key)
 
     def _refuse_other_family(self, statement: IdpStatement) -> None:
         """Refuse a family of another forest than the one whose confidence is asked about."""
@@ -151,6 +156,10 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
                 statement.family, "expected a family of forests", "as in leave_one_out(T)"
             )
         of = resolver.given(family)["forest"]
+        try:
+            exact_forest(resolver.forest(of))
+        except ForestError as error:
+            raise resolver.fail(statement.family, str(error)) from None
         if resolver.forest(of) is not resolver.forest(statement.network):
             raise resolver.fail(
                 statement.family,
@@ -182,7 +191,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
         found = search_forests(
             question.whole, question.others, job.box, label, floor=floor, decide=decide,
             seconds=deadline.limit, gap=self._options.gap,
-            threads=self._options.workers or cores(), tries=job.forest.ensemble().X,
+            threads=self._options.workers or cores(), tries=job.rows,
             progress=report, question=question,
         )  # fmt: skip
         course = trace.record(found)
@@ -246,7 +255,8 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             seconds = time.perf_counter() - started
             report(Progress(label, 0.0, _EVERYTHING, of - done, done, seconds, deadline.limit))
 
-        made = leave_one_out(job.forest.ensemble(), threads=self._options.workers, progress=tell)
+        ensemble = exact_forest(job.forest).ensemble()
+        made = leave_one_out(ensemble, threads=self._options.workers, progress=tell)
         self._families[id(job.forest)] = made
         return made
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from leaveout.bab.forests import ForestWitness
 from leaveout.encoders import Box
-from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.columns import COLUMNS, ForestColumns, load_columns
 from leaveout.models.forest.scored import ScoredForest
 from leaveout.models.train.encoding import CategoryColumn, cell_text, decode_row
@@ -126,9 +125,8 @@ def witness_record(names: ForestNames, witness: ForestWitness, *, pair: bool) ->
     )
 
 
-def outside_inputs(forest: DareForestClassifier, box: Box) -> list[str]:
+def outside_inputs(rows: Floats, box: Box) -> list[str]:
     """Say how many of a forest's rows a claim about a set of inputs leaves out."""
-    rows = forest.ensemble().X
     left = int(np.count_nonzero(~box.contains(rows)))
     if not left:
         return []

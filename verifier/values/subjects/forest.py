@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.forests import Answers, compare_answers, leaves_within
+from leaveout.bab.forests import ForestWitness, Question, search_forests
+from leaveout.cores import cores
+from leaveout.deadline import Deadline
 from leaveout.encoders import Box
 from leaveout.errors import ForestError
 from leaveout.files import TABLE, opened_text
-from leaveout.models.forest import (
-    DareForestClassifier,
-    Forest,
-    ScoredForest,
-    SklearnForest,
-    exact_forest,
-    read_forest,
-)
+from leaveout.models.forest import DareForestClassifier, Forest, exact_forest, read_forest
 from leaveout.models.forest import caches_sound as first_unsound
+from leaveout.models.forest.reading import answering
 from leaveout.specs.deciders import Arguments, Decided
-from leaveout.verifier.values.subjects.solving import proving_solver
 
 __all__ = ["caches_sound", "forest", "points", "retrain", "same_function", "unlearn"]
 
@@ -121,8 +117,9 @@ def same_function(given: Arguments) -> Decided:
             f"the forests read {one.n_features_in_} and {other.n_features_in_} features; compare "
             "forests of the same data"
         )
-    if (one.classes_.dtype.kind in "biuf") != (other.classes_.dtype.kind in "biuf"):
-        raise ForestError("the labels of one forest are numbers, those of the other texts")
+    deadline = Deadline.after(given.seconds)
+    (whole, X), (against, other_X) = answering(one), answering(other)
+    question = Question.of(whole, against, box)
     given.tell(
         {
             "trees": one.n_estimators,
@@ -131,93 +128,56 @@ def same_function(given: Arguments) -> Decided:
             "inputs_tried": _TRIES,
         }
     )
-    tried = _tried(one, other, box, given.seed)
-    if tried is not None:
-        return tried
-    # In Python, where a label beyond float64's whole numbers stays itself.
-    classes = sorted({*one.classes_.tolist(), *other.classes_.tolist()})
-    answers = [_answers(each, classes, box) for each in (one, other)]
-    with proving_solver(given.solver) as solver:
-        found = compare_answers(answers[0], answers[1], box.lower, box.upper, solver, given.seconds)
-    if found.verdict == "alike":
-        return Decided("proved", note=_outside(one, other, box))
-    if found.verdict == "apart" and found.x is not None:
-        if box.choices and not np.array_equal(box.nearest(found.x), found.x):
-            reason = "numerical: the forests differ, but at values that are not listed"
-            return Decided("unknown", reason)
-        return _apart(one, other, found.x) or Decided(
-            "unknown", "numerical: the shares of two labels tie"
-        )
-    return Decided("unknown", found.reason)
-
-
-def _outside(one: Forest, other: Forest, box: Box) -> str:
-    """Say how many of the forests' rows a claim about a box leaves out."""
-    exact = [each for each in (one, other) if isinstance(each, DareForestClassifier)]
-    if not exact:
-        return ""
-    rows = np.concatenate([each.ensemble().X for each in exact])
-    left = int(np.count_nonzero(~box.contains(rows)))
-    if not left:
-        return ""
-    whose = "two forests" if len(exact) == 2 else "exact forest"
-    return f"{left:,} of the {len(rows):,} rows of the {whose} lie outside the set of inputs"
+    drawn = question.overlay.cells.sample(np.random.default_rng(given.seed), _TRIES)
+    tries = np.concatenate([drawn, X, other_X])
+    late = False
+    for label in range(len(whole.classes)):
+        found = search_forests(
+            whole, against, box, label, floor=_ANY, decide=True, seconds=deadline.limit,
+            threads=cores(), tries=tries, question=question,
+        )  # fmt: skip
+        if found.interrupted:
+            raise KeyboardInterrupt
+        if found.witness is not None:
+            return _apart(question, found.witness)
+        late = late or not found.closed
+    if late:
+        return Decided("unknown", "time: not every set of inputs was decided")
+    return Decided("proved", note=_outside([X, other_X], box))
 
 
 _TRIES = 4096
-"""Inputs that are tried before a solver is asked."""
+"""Inputs that are tried before all are reasoned about."""
+
+_ANY = -1e-9
+"""A floor below every confidence, that of a tie included."""
 
 
-def _tried(one: Forest, other: Forest, box: Box, seed: int) -> Decided | None:
-    """Ask both forests about random cells of the box that their thresholds make."""
-    rng = np.random.default_rng(seed)
-    trees = [tree for each in (one, other) for tree in _scored(each).trees]
-    x = np.empty((_TRIES, len(box.lower)))
-    for at in range(x.shape[1]):
-        cuts = np.unique(np.concatenate([t.threshold[t.feature == at] for t in trees]))
-        cuts = cuts[(box.lower[at] <= cuts) & (cuts < box.upper[at])]
-        x[:, at] = rng.choice(np.append(cuts, box.upper[at]), _TRIES)
-    x = box.nearest(x)
-    labels = [np.array(each.predict(x).tolist(), dtype=object) for each in (one, other)]
-    differ = np.flatnonzero(labels[0] != labels[1])
-    return _apart(one, other, x[differ[0]]) if len(differ) else None
+def _outside(known: Sequence[NDArray[np.float64]], box: Box) -> str:
+    """Say how many of the forests' rows, as far as they know them, a claim leaves out."""
+    rows = np.concatenate(known)
+    left = int(np.count_nonzero(~box.contains(rows)))
+    if not left:
+        return ""
+    whose = "two forests" if all(map(len, known)) else "exact forest"
+    return f"{left:,} of the {len(rows):,} rows of the {whose} lie outside the set of inputs"
 
 
-def _apart(one: Forest, other: Forest, x: NDArray[np.float64]) -> Decided | None:
-    """Return the refutation by an input, None if both forests answer it alike."""
-    labels = [each.predict(x[None]).tolist()[0] for each in (one, other)]
-    if labels[0] == labels[1]:
-        return None
-    shown = f"({', '.join(map(repr, x.tolist()))})"
+def _apart(question: Question, witness: ForestWitness) -> Decided:
+    """Return the refutation by a leak."""
+    scores = witness.scores, witness.member_scores
+    one, two = (
+        known[int(each.argmax())] for known, each in zip(question.labels, scores, strict=True)
+    )
+    shown = f"({', '.join(map(repr, witness.x.tolist()))})"
     return Decided(
         "refuted",
-        witness=f"at x = {shown} one answers {labels[0]}, the other {labels[1]}",
-        facts={"one": str(labels[0]), "other": str(labels[1]), "x": shown},
+        witness=f"at x = {shown} one answers {one}, the other {two}",
+        facts={"one": str(one), "other": str(two), "x": shown},
     )
 
 
-def _scored(each: Forest) -> ScoredForest:
-    """Return a forest that answers every float64 input alike and rounds none."""
-    if isinstance(each, SklearnForest):
-        return each.scored.unrounded()
-    return ScoredForest.of(each.ensemble())
-
-
-def _answers(each: Forest, classes: list[object], box: Box) -> Answers:
-    scored = _scored(each)
-    place = {label: column for column, label in enumerate(classes)}
-    columns = [place[label] for label in scored.classes.tolist()]
-    found = []
-    for tree in scored.trees:
-        shares = np.zeros((len(tree.feature), len(classes)))
-        shares[:, columns] = tree.shares
-        arrays = tree.feature, tree.threshold, tree.left, tree.right
-        found.append(leaves_within(*arrays, shares, box.lower, box.upper))
-    return tuple(found)
-
-
 def _forest(given: Arguments, name: str) -> DareForestClassifier:
-    """Return a forest that knows its rows."""
     return exact_forest(given[name])
 
 
