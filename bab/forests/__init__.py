@@ -7,5 +7,3 @@ from leaveout.bab.forests.search import search_forests
 from leaveout.bab.forests.witness import ForestWitness
 
 __all__ = ["ForestWitness", "Question", "search_forests"]
-from leaveout.bab.forests.same_answers import Answers, Compared, compare_answers  # noqa
-from leaveout.encoders.forests.leaves import Leaves, leaves_within  # noqa
