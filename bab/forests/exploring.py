@@ -67,8 +67,9 @@ def _clear(front: Frontier) -> None:
 
 @subroutine
 def _consider(
-    trees: Trees, slot: int, front: Frontier, levels: int, cutoff: float, room: Scratch
-) -> bool:
+    trees: Trees, listed: Listed, slot: int, front: Frontier, levels: int, cutoff: float,
+    room: Scratch,
+) -> bool:  # fmt: skip
     """Bound a box, and keep it if it may hold a leak above the cutoff; return if it is one."""
     upper, exact = bound(
         trees, front.box[slot], front.at[slot], front.split[slot], levels, front.values[2], room
@@ -83,6 +84,7 @@ def _consider(
     front.state[1] += 1
     if exact and upper > cutoff and upper > front.values[1]:
         front.values[1] = upper
+        settle_on(listed, front.box[slot])
         for f in range(len(front.found)):
             front.found[f] = front.box[slot, 0, f]
         return True
@@ -116,7 +118,7 @@ def _split(
         else:
             front.box[each, 0, feature] = cut + 1
         if narrow(listed, front.box[each], feature):
-            found = _consider(trees, each, front, levels, cutoff, room) or found
+            found = _consider(trees, listed, each, front, levels, cutoff, room) or found
         else:
             front.free[front.state[1]] = each
             front.state[1] += 1
@@ -217,7 +219,7 @@ def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
                 values[0] = values[1] = -np.inf
                 begin(trees, state[2], room)
                 slot = _root(trees, most, front)
-                found = _consider(trees, slot, front, levels, cutoff[0], room)
+                found = _consider(trees, listed, slot, front, levels, cutoff[0], room)
             elif state[1] < 2:
                 return FULL
             else:

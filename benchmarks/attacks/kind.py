@@ -71,6 +71,7 @@ class Kind(Protocol):
 KINDS: dict[str, tuple[str, float]] = {
     "operators": ("attacks.operators:Operators", 8.0),
     "forests": ("attacks.forests:Forests", 3.0),
+    "forest_leaks": ("attacks.forest_leaks:ForestLeaks", 3.0),
     "votes": ("attacks.votes:Votes", 6.0),
     "guard": ("attacks.guard:Guards", 2.0),
     "leaks": ("attacks.leaks:Leaks", 4.0),

@@ -92,14 +92,11 @@ def overlay_family(family: ForestFamily, box: Box) -> Overlay:
     rounds = family.whole.rounds_inputs
     whole = _joined(family.whole.trees, rounds)
     base, answers = len(whole.feature), len(whole.shares)
-    owner = _owners(family, base)
+    root = _roots(family, whole.roots)
     leaf = changes.feature < 0
-    sides = []
-    for child in (changes.left, changes.right):
-        inner = np.where(child >= 0, child + base, whole.roots[owner] - 1 - child)
-        sides.append(inner)
-    left = np.where(leaf, changes.left + answers, sides[0])
-    right = np.where(leaf, -1, sides[1])
+    left = np.where(changes.left >= 0, changes.left + base, root - 1 - changes.left)
+    right = np.where(changes.right >= 0, changes.right + base, root - 1 - changes.right)
+    left[leaf], right[leaf] = changes.left[leaf] + answers, -1
     feature = np.concatenate((whole.feature, changes.feature)).astype(np.int32)
     instead = unrounded(changes.threshold) if rounds else changes.threshold
     threshold = np.concatenate((whole.threshold, instead))
@@ -115,20 +112,19 @@ def overlay_family(family: ForestFamily, box: Box) -> Overlay:
     )  # fmt: skip
 
 
-def _owners(family: ForestFamily, base: int) -> Longs:
-    """Return the tree that each node of the changes belongs to, found from their roots down."""
+def _roots(family: ForestFamily, roots: Longs) -> Longs:
+    """Return the root of the tree that each node of the changes belongs to, from above down."""
     changes = family.changes
-    owner = np.zeros(len(changes.feature), np.int64)
-    nodes, trees = changes.root, changes.tree.astype(np.int64)
+    found = np.zeros(len(changes.feature), np.int64)
+    nodes, trees = changes.root, roots[changes.tree]
     while len(nodes):
-        owner[nodes] = trees
-        nodes, first = np.unique(nodes, return_index=True)
-        trees = trees[first]
+        found[nodes] = trees
         inner = changes.feature[nodes] >= 0
-        below = np.concatenate((changes.left[nodes[inner]], changes.right[nodes[inner]]))
-        trees = np.tile(trees[inner], 2)[below >= 0]
+        nodes, trees = nodes[inner], trees[inner]
+        below = np.concatenate((changes.left[nodes], changes.right[nodes]))
+        trees = np.concatenate((trees, trees))[below >= 0]
         nodes = below[below >= 0]
-    return owner
+    return found
 
 
 def overlay_two(
