@@ -305,15 +305,32 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _shares(self, X: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.generic]]:
         """Return shares of labels, and the labels, of one moment."""
         state = self._state()
+        if self._is_checked(X):
+            return state.shares(np.asarray(X))
         values: NDArray[np.float64] = validate_data(
             self, X, dtype=np.float64, order="C", reset=False, ensure_all_finite="allow-nan"
         )
         # Kernels would be compiled once more for arrays that cannot be written.
         return state.shares(np.require(values, requirements="W"))
 
+    def _is_checked(self, X: ArrayLike) -> bool:
+        """Return whether an array is as it should be, so that nothing need be converted or said."""
+        return (
+            type(X) is np.ndarray
+            and X.dtype == np.float64
+            and X.ndim == 2
+            and len(X) > 0
+            and X.shape[1] == self.n_features_in_
+            and X.flags.c_contiguous
+            and X.flags.writeable
+            and not hasattr(self, "feature_names_in_")
+            and not np.isinf(X).any()
+        )
+
     def _state(self) -> ForestState:
-        check_is_fitted(self)
-        state = self.state_
+        if not hasattr(self, "state_"):
+            check_is_fitted(self)
+        state: ForestState = self.state_
         # What no result depends on takes effect at once; the rest when the forest is next fitted.
         state.jobs, state.lazy = threads(self.n_jobs), bool(self.lazy)
         return state

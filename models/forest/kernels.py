@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from leaveout.models.forest.compiling import kernel, stamp
 from leaveout.models.forest.keys import child_key, root_key
-from leaveout.models.forest.layout import PENDING, Rules, Tree, Work
+from leaveout.models.forest.layout import PENDING, Rules, Tree, Work, attribute_of
 from leaveout.models.forest.leaving import Todo, leave
 from leaveout.models.forest.paths import insert, record_words, records_on_path, restore, walk
 from leaveout.models.forest.subtrees import grow, pend
@@ -108,8 +108,7 @@ def _compile(edition: int) -> tuple[Any, ...]:
         work: Work, trees: NDArray[np.int64], rows: NDArray[np.int32], begin: int, end: int,
         lazy: bool, todo: Todo,
     ) -> int:  # fmt: skip
-        """Take rows out of the trees ``begin`` to ``end``; return how many nodes to grow
-        are listed.
+        """Take rows out of the trees ``begin`` to ``end``; return how many are listed.
 
         See `leave`.
         """
@@ -140,7 +139,7 @@ def _compile(edition: int) -> tuple[Any, ...]:
         work: Work, trees: NDArray[np.int64], todo: Todo, X: NDArray[np.float64], start: int,
         budget: int,
     ) -> int:  # fmt: skip
-        """Grow pending nodes; return the first that is not grown, as -1 - it for lack of room.
+        """Grow pending and open nodes; return the first left, as -1 - it for lack of room.
 
         Parameters
         ----------
@@ -148,7 +147,7 @@ def _compile(edition: int) -> tuple[Any, ...]:
         trees : ndarray of int64, shape (trees, ADDRESS)
         todo : Todo
         X : ndarray of float64, shape (rows, attributes)
-            If there are rows, only what lies on their paths is grown.
+            If there are rows, only what lies on their paths from the roots of the trees is grown.
         start : int
             Of ``todo``.
         budget : int
@@ -165,13 +164,15 @@ def _compile(edition: int) -> tuple[Any, ...]:
             whole = len(X) == 0 and (budget == UNLIMITED or todo.rows[t] <= WHOLE)
             for j in range(max(len(X), 1)):
                 node, depth, key = todo.node[t], todo.depth[t], todo.key[t]
+                if len(X):
+                    node, depth, key = 0, 0, root_key(work.seed, todo.tree[t])
                 while True:
                     while nodes[node].feature >= 0 and len(X):
                         right = X[j, nodes[node].feature] > nodes[node].threshold
                         node = nodes[node].right if right else nodes[node].left
                         key = child_key(key, right)
                         depth += 1
-                    if nodes[node].feature != PENDING:
+                    if nodes[node].feature > PENDING:
                         break
                     if not grow(table, rules, tree, scratch, node, depth, key, whole):
                         return -1 - t
@@ -181,7 +182,7 @@ def _compile(edition: int) -> tuple[Any, ...]:
 
     @kernel
     def pending(trees: NDArray[np.int64], at: int, index: int, seed: int, todo: Todo) -> int:
-        """List pending nodes of a tree, as many as there is room for; return how many.
+        """List pending and open nodes of a tree, as many as there is room for; return how many.
 
         ``at`` is its place in ``trees``, ``index`` that in the forest.
         """
@@ -194,7 +195,7 @@ def _compile(edition: int) -> tuple[Any, ...]:
         while top > 0:
             top -= 1
             node, depth, key = stack[top, 0], stack[top, 1], keys[top]
-            if nodes[node].feature == PENDING:
+            if nodes[node].feature <= PENDING:
                 if found == len(todo.tree):
                     return found
                 todo.tree[found], todo.node[found], todo.depth[found] = at, node, depth
@@ -227,7 +228,7 @@ def _compile(edition: int) -> tuple[Any, ...]:
             node, parent, depth, right = stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3]
             here = used
             used += 1
-            inner = nodes[node].feature >= 0
+            inner = attribute_of(nodes[node].feature) >= 0
             record = nodes[node].record if inner else -1
             length = record_words(table, rules, tree.arena, record, labels, depth)
             if not counting:
@@ -254,7 +255,7 @@ def _compile(edition: int) -> tuple[Any, ...]:
     def vote(trees: NDArray[np.int64], X: NDArray[np.float64], out: NDArray[np.float64]) -> bool:
         """Add, tree by tree, each row's shares of labels in the leaf it falls into.
 
-        False where a row comes to a pending node.
+        False where a row comes to a pending or an open node.
         """
         _ = edition
         for i in range(len(trees)):
@@ -266,7 +267,7 @@ def _compile(edition: int) -> tuple[Any, ...]:
                 while nodes[node].feature >= 0:
                     right = X[j, nodes[node].feature] > nodes[node].threshold
                     node = nodes[node].right if right else nodes[node].left
-                if nodes[node].feature == PENDING:
+                if nodes[node].feature <= PENDING:
                     return False
                 n = 0
                 for c in range(labels):

@@ -7,17 +7,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.models.forest.compiling import scalar
 from leaveout.models.forest.table import Table
 
 __all__ = [
     "LEAF",
     "NODE",
+    "OPEN",
     "PENDING",
     "SMALL",
     "Rules",
     "Scratch",
     "Tree",
     "Work",
+    "attribute_of",
     "record_length",
     "scratch_for",
 ]
@@ -28,6 +31,9 @@ SMALL = 64
 LEAF, PENDING = -1, -2
 """What stands in place of an attribute in a leaf, and in a node of which only the rows and their
 counts are known: it is grown when it is asked."""
+
+OPEN = -3
+"""A node whose split is to be decided again when it is asked has ``OPEN`` less its attribute."""
 
 NODE = np.dtype(
     [
@@ -191,6 +197,12 @@ class Work(NamedTuple):
     rules: Rules
     scratch: Scratch
     seed: int
+
+
+@scalar
+def attribute_of(feature: int) -> int:
+    """Return what a node splits on, decided or not, or a number below 0."""
+    return OPEN - feature if feature <= OPEN else feature
 
 
 def record_length(rules: Rules, labels: int, rows: int) -> int:

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from leaveout.models.forest.caches import shift, stays_out, valid, varies
 from leaveout.models.forest.compiling import subroutine
 from leaveout.models.forest.keys import attribute_key, child_key, draw_between
-from leaveout.models.forest.layout import PENDING, SMALL, Rules, Scratch, Tree
-from leaveout.models.forest.paths import record_words, same_parts, store, total
+from leaveout.models.forest.layout import OPEN, PENDING, SMALL, Rules, Scratch, Tree, attribute_of
+from leaveout.models.forest.paths import record_words, store, total
 from leaveout.models.forest.splits import best_of, decide, is_leaf
-from leaveout.models.forest.subtrees import by_label, close, divide, goes_right, pend
+from leaveout.models.forest.subtrees import by_label, close, divide, goes_right, pend, same_parts
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.thresholds import sample
 
@@ -193,7 +193,7 @@ def leave(
     root : uint64
         The key of the root.
     lazy : bool
-        Nodes that cache nothing become pending instead of being decided anew.
+        Nodes that cache nothing are left open instead of being decided anew.
     todo : Todo
         Nodes that are pending now are listed from ``found`` on, as far as there is room.
     """
@@ -206,7 +206,7 @@ def leave(
         key, counts = keys[top], tree.counts[node]
         for i in range(begin, end):
             counts[table.labels[gone[i]]] -= 1
-        feature, old = nodes[node].feature, nodes[node].threshold
+        feature, old = attribute_of(nodes[node].feature), nodes[node].threshold
         if feature < 0:
             continue
         if is_leaf(counts, depth, rules):
@@ -216,9 +216,12 @@ def leave(
         old_words = record_words(table, rules, tree.arena, record, labels, depth)
         cached = record >= 0 and depth >= rules.random_depth
         known, attribute, threshold = False, feature, 0.0
-        waits = False
-        if lazy and n <= SMALL:
-            waits = True
+        is_open, waits = lazy and n <= SMALL, False
+        if is_open:
+            nodes[node].feature, nodes[node].record = OPEN - feature, -1
+            tree.used[2] = 1
+        elif nodes[node].feature <= OPEN:
+            known = False
         elif depth < rules.random_depth:
             known, threshold = _random_without(table, tree, node, gone, begin, end, key)
         elif cached and n > SMALL:
@@ -230,7 +233,7 @@ def leave(
             )  # fmt: skip
             if known:
                 attribute, threshold = best_of(table, rules, tree.arena, record, counts)
-        if not known and not waits:
+        if not known and not is_open:
             by_label(table, tree.rows, nodes[node].start, nodes[node].span, counts, scratch.live)
             attribute, threshold = decide(
                 table, rules, scratch, scratch.live, 0, counts, key, depth
@@ -244,7 +247,7 @@ def leave(
                 store(tree, scratch, node, old_words)
         elif n <= SMALL:
             nodes[node].record = -1
-        if not waits and (attribute != feature or threshold != old):
+        if not waits and not is_open and (attribute != nodes[node].feature or threshold != old):
             if same_parts(table, tree, node, attribute, threshold):
                 nodes[node].feature, nodes[node].threshold = attribute, threshold
             elif divide(table, rules, tree, node, depth, attribute, threshold, scratch.rows):

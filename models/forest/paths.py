@@ -9,9 +9,9 @@ import numpy as np
 from leaveout.models.forest.caches import keep_up, shift
 from leaveout.models.forest.compiling import subroutine
 from leaveout.models.forest.keys import attribute_key, child_key, draw_between
-from leaveout.models.forest.layout import PENDING, SMALL, Rules, Scratch, Tree
+from leaveout.models.forest.layout import PENDING, SMALL, Rules, Scratch, Tree, attribute_of
 from leaveout.models.forest.splits import best_of, decide, is_leaf
-from leaveout.models.forest.subtrees import by_label, goes_right
+from leaveout.models.forest.subtrees import by_label, goes_right, same_parts
 from leaveout.models.forest.table import Table
 
 __all__ = [
@@ -19,24 +19,10 @@ __all__ = [
     "record_words",
     "records_on_path",
     "restore",
-    "same_parts",
     "store",
     "total",
     "walk",
 ]
-
-
-@subroutine
-def same_parts(table: Table, tree: Tree, node: int, attribute: int, threshold: float) -> bool:
-    """Return whether a split sends every row of a node to the child it is in."""
-    for right in range(2):
-        child = tree.nodes[node].right if right else tree.nodes[node].left
-        start = tree.nodes[child].start
-        for i in range(start, start + tree.nodes[child].span):
-            row = tree.rows[i]
-            if row >= 0 and goes_right(table, row, attribute, threshold) != (right == 1):
-                return False
-    return True
 
 
 @subroutine
@@ -146,12 +132,14 @@ def walk(
             shift(table, arena, record, row, label, labels, by)
         if nodes[node].feature == PENDING:
             return -1, depth, n, key
-        if nodes[node].feature < 0:
+        feature = attribute_of(nodes[node].feature)
+        is_open = feature != nodes[node].feature
+        if feature < 0:
             return (-1 if by < 0 or is_leaf(counts, depth, rules) else node), depth, n, key
         if is_leaf(counts, depth, rules):
             return node, depth, n, key
-        right = goes_right(table, row, nodes[node].feature, nodes[node].threshold)
-        known, attribute, threshold = False, nodes[node].feature, 0.0
+        right = goes_right(table, row, feature, nodes[node].threshold)
+        known, attribute, threshold = False, feature, 0.0
         if by < 0 and depth < rules.random_depth:
             known, threshold = _random_after(table, tree, node, row, key, probing)
         elif cached:
@@ -170,7 +158,7 @@ def walk(
                 store(tree, scratch, node, old)
         elif n <= SMALL and not probing:
             nodes[node].record = -1
-        if attribute != nodes[node].feature or threshold != nodes[node].threshold:
+        if is_open or attribute != feature or threshold != nodes[node].threshold:
             if not same_parts(table, tree, node, attribute, threshold):
                 return node, depth, n, key
             if not probing:
@@ -201,8 +189,9 @@ def insert(table: Table, tree: Tree, row: int, end: int) -> None:
     nodes, rows = tree.nodes, tree.rows
     node = 0
     nodes[node].span += 1
-    while nodes[node].feature >= 0:
-        right = goes_right(table, row, nodes[node].feature, nodes[node].threshold)
+    while attribute_of(nodes[node].feature) >= 0:
+        feature = attribute_of(nodes[node].feature)
+        right = goes_right(table, row, feature, nodes[node].threshold)
         node = nodes[node].right if right else nodes[node].left
         nodes[node].span += 1
     place = nodes[node].start + nodes[node].span - 1
@@ -223,8 +212,9 @@ def records_on_path(table: Table, tree: Tree, row: int) -> int:
     """Return how many nodes on a row's path may have to keep a new record."""
     nodes = tree.nodes
     node, deep = 0, 0
-    while nodes[node].feature >= 0:
+    while attribute_of(nodes[node].feature) >= 0:
         deep += total(tree.counts[node]) >= SMALL
-        right = goes_right(table, row, nodes[node].feature, nodes[node].threshold)
+        feature = attribute_of(nodes[node].feature)
+        right = goes_right(table, row, feature, nodes[node].threshold)
         node = nodes[node].right if right else nodes[node].left
     return deep

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models.forest.compiling import kernel
-from leaveout.models.forest.layout import SMALL, Tree
+from leaveout.models.forest.layout import SMALL, Tree, attribute_of
 from leaveout.models.forest.table import Table
 
 __all__ = ["Cached", "recode", "reroll", "unroll"]
@@ -155,7 +155,7 @@ def recode(table: Table, tree: Tree, random_depth: int, new: NDArray[np.int32]) 
     depth = np.zeros(tree.used[0], np.int32)
     for node in range(tree.used[0]):
         here = tree.nodes[node]
-        if here.feature < 0:
+        if attribute_of(here.feature) < 0:
             continue
         depth[here.left] = depth[node] + 1
         depth[here.right] = depth[node] + 1

@@ -8,11 +8,11 @@ import numpy as np
 
 from leaveout.models.forest.compiling import subroutine
 from leaveout.models.forest.keys import child_key
-from leaveout.models.forest.layout import LEAF, PENDING, Rules, Scratch, Tree
+from leaveout.models.forest.layout import LEAF, OPEN, PENDING, Rules, Scratch, Tree
 from leaveout.models.forest.splits import decide, is_leaf
 from leaveout.models.forest.table import Table
 
-__all__ = ["by_label", "close", "divide", "goes_right", "grow", "pend"]
+__all__ = ["by_label", "close", "divide", "goes_right", "grow", "pend", "same_parts"]
 
 
 @subroutine
@@ -31,6 +31,17 @@ def goes_right(table: Table, row: int, attribute: int, threshold: float) -> bool
 def by_label(table: Table, rows: Any, start: int, span: int, counts: Any, out: Any) -> int:
     """Write the rows of a node that are not deleted to ``out``, by label; return how many."""
     n = 0
+    if len(counts) == 2:
+        # In one pass: where a row goes is computed, for a branch would be mispredicted.
+        first, second = 0, counts[0]
+        for i in range(start, start + span):
+            row = rows[i]
+            if row >= 0:
+                label = table.labels[row]
+                out[first + label * (second - first)] = row
+                first += 1 - label
+                second += label
+        return n + second
     for c in range(len(counts)):
         for i in range(start, start + span):
             row = rows[i]
@@ -162,13 +173,27 @@ def divide(
 
 
 @subroutine
+def same_parts(table: Table, tree: Tree, node: int, attribute: int, threshold: float) -> bool:
+    """Return whether a split sends every row of a node to the child it is in."""
+    for right in range(2):
+        child = tree.nodes[node].right if right else tree.nodes[node].left
+        start = tree.nodes[child].start
+        for i in range(start, start + tree.nodes[child].span):
+            row = tree.rows[i]
+            if row >= 0 and goes_right(table, row, attribute, threshold) != (right == 1):
+                return False
+    return True
+
+
+@subroutine
 def grow(
     table: Table, rules: Rules, tree: Tree, scratch: Scratch, node: int, depth: int,
     key: np.uint64, whole: bool,
 ) -> bool:  # fmt: skip
     """Grow the subtree below a node from its rows; False where the arrays are too small.
 
-    Whatever is not grown by then is pending.
+    Whatever is not grown by then is pending. Of an open node that is split as it was nothing else
+    changes.
 
     Parameters
     ----------
@@ -179,10 +204,7 @@ def grow(
     root = nodes[node]
     start, span = root.start, root.span
     n = by_label(table, rows, start, span, tree.counts[node], scratch.live)
-    for i in range(n):
-        rows[start + i] = scratch.live[i]
-    for i in range(start + n, start + span):
-        rows[i] = -1
+    is_first, was_open = True, root.feature <= OPEN
     scratch.stack_node[0], scratch.stack_key[0], scratch.stack_depth[0] = node, key, depth
     top = 1
     while top > 0:
@@ -192,7 +214,17 @@ def grow(
         begin, counts = nodes[index].start, tree.counts[index]
         attribute, threshold = -1, 0.0
         if not is_leaf(counts, level, rules):
-            attribute, threshold = decide(table, rules, scratch, rows, begin, counts, own, level)
+            source, first = (scratch.live, 0) if is_first else (rows, begin)
+            attribute, threshold = decide(table, rules, scratch, source, first, counts, own, level)
+        if is_first:
+            if was_open and attribute >= 0 and same_parts(table, tree, node, attribute, threshold):
+                nodes[node].feature, nodes[node].threshold = attribute, threshold
+                return True
+            for i in range(n):
+                rows[start + i] = scratch.live[i]
+            for i in range(start + n, start + span):
+                rows[i] = -1
+            is_first = False
         if attribute < 0:
             close(tree, index)
             continue

@@ -14,6 +14,10 @@ from leaveout.models.forest.table import Table
 __all__ = ["sample"]
 
 _FEW = 48
+_LARGE = 512
+"""Nodes of fewer rows are sorted at once."""
+_MOST = 64
+"""As many values are candidates at most, about."""
 _DIGIT = 256
 
 
@@ -169,6 +173,135 @@ def _ascending(scratch: Scratch, found: int) -> None:
 
 
 @subroutine
+def _candidates(
+    table: Table, scratch: Scratch, rows: Any, begin: int, counts: Any, g: int, key: np.uint64,
+    k: int,
+) -> int:  # fmt: skip
+    """Leave the values of the first priorities, ascending, in ``group_code``; how many, or -1.
+
+    So many that k of them probably begin a valid threshold; -1 where that is no fewer work than
+    to sort all. The codes of the rows are left in ``keys``.
+    """
+    n, most = 0, 0
+    for c in range(len(counts)):
+        n += counts[c]
+        most = max(most, counts[c])
+    # A threshold is valid at most twice for each row of the labels that are fewer.
+    valid = 2.0 * (n - most) * most / n
+    share = (2 * k + 6) / max(valid, 1.0)
+    if n < _LARGE or share * n > _MOST:
+        return -1
+    cut = np.uint64(share * 2.0**63) * np.uint64(2)
+    codes, bits = table.codes[g], table.level_bits[table.level_start[g] : table.level_start[g + 1]]
+    chosen = scratch.group_code
+    found = 0
+    mine = rows[begin : begin + n]
+    for i in range(n):
+        code = codes[np.uint32(mine[i])]
+        scratch.keys[i] = code
+        if mix(key ^ bits[np.uint32(code)]) < cut:
+            if found == 2 * _MOST:
+                return -1
+            chosen[found] = code
+            found += 1
+    _insertion(chosen[:found])
+    distinct = min(found, 1)
+    for i in range(1, found):
+        if chosen[i] != chosen[i - 1]:
+            chosen[distinct] = chosen[i]
+            distinct += 1
+    return distinct
+
+
+@subroutine
+def _between(scratch: Scratch, counts: Any, m: int) -> None:
+    """Count the rows by the candidates their values lie between.
+
+    Of candidate i, in ``group_counts`` from 3 i labels on: the rows above the candidate before and
+    not above it; those at it; those at the next value after the candidate before, which is left in
+    ``group_label``, or -1.
+    """
+    labels, chosen, after = len(counts), scratch.group_code, scratch.group_label
+    tally = scratch.group_counts
+    for i in range(3 * (m + 1) * labels):
+        tally[i] = 0
+    for i in range(m + 1):
+        after[i] = -1
+    at = 0
+    for c in range(labels):
+        keys = scratch.keys[at : at + counts[c]]
+        for i in range(len(keys)):
+            code = keys[i]
+            low, size = 0, m
+            while size > 0:
+                half = size >> 1
+                below = chosen[low + half] < code
+                low = low + half + 1 if below else low
+                size = size - half - 1 if below else half
+            place = 3 * low * labels + c
+            tally[place] += 1
+            if low < m and chosen[low] == code:
+                tally[place + labels] += 1
+            elif after[low] < 0 or code < after[low]:
+                after[low] = code
+                for d in range(labels):
+                    tally[place - c + 2 * labels + d] = 0
+                tally[place + 2 * labels] = 1
+            elif code == after[low]:
+                tally[place + 2 * labels] += 1
+        at += counts[c]
+
+
+@subroutine
+def _sample_candidates(
+    table: Table, scratch: Scratch, counts: Any, g: int, key: np.uint64, k: int, m: int
+) -> int:
+    """Leave the k valid thresholds first by priority; -1 where not as many are candidates."""
+    labels = len(counts)
+    _between(scratch, counts, m)
+    chosen, low, tally = scratch.chosen, scratch.low, scratch.group_counts
+    start = table.level_start[g]
+    low[:] = 0
+    found, worst, sorted_so_far = 0, 0, True
+    for i in range(m):
+        here, ahead = 3 * i * labels, 3 * (i + 1) * labels
+        code, following = scratch.group_code[i], scratch.group_label[i + 1]
+        next_at = ahead + 2 * labels
+        if following < 0:
+            if i + 1 == m:
+                break
+            following, next_at = scratch.group_code[i + 1], ahead + labels
+        several = 0
+        for c in range(labels):
+            low[c] += tally[here + c]
+            several += tally[here + labels + c] + tally[next_at + c] > 0
+        if several < 2:
+            continue
+        priority = mix(key ^ table.level_bits[start + code])
+        if found < k:
+            at = found
+            found += 1
+        elif priority < scratch.priority[worst]:
+            at = worst
+            sorted_so_far = False
+        else:
+            continue
+        scratch.priority[at] = priority
+        chosen[at, 0], chosen[at, 1] = code, following
+        for c in range(labels):
+            chosen[at, 2 + c] = low[c]
+            chosen[at, 2 + labels + c] = tally[here + labels + c]
+            chosen[at, 2 + 2 * labels + c] = tally[next_at + c]
+        if found == k:
+            worst = _worst(scratch, k)
+    if found < k:
+        return -1
+    if not sorted_so_far:
+        _ascending(scratch, found)
+    return found
+
+
+@subroutine
 def sample(
     table: Table, scratch: Scratch, rows: Any, begin: int, counts: Any, g: int, key: np.uint64,
     k: int,
@@ -186,6 +319,11 @@ def sample(
         From ``begin`` on, by label; ``counts`` says how many of each.
     """
     labels = len(counts)
+    candidates = _candidates(table, scratch, rows, begin, counts, g, key, k)
+    if candidates > 0:
+        found = _sample_candidates(table, scratch, counts, g, key, k, candidates)
+        if found >= 0:
+            return found
     groups = _groups(table, scratch, rows, begin, counts, g)
     start = table.level_start[g]
     chosen, group_counts, low = scratch.chosen, scratch.group_counts, scratch.low

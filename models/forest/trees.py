@@ -56,7 +56,11 @@ class Trees:
 
     def replaced(self, new: Mapping[int, Tree]) -> Trees:
         """Return these trees with some in place of others."""
-        return Trees(new.get(i, tree) for i, tree in enumerate(self._trees))
+        out = Trees(())
+        out._trees, out.addresses = self._trees.copy(), self.addresses.copy()
+        for i, tree in new.items():
+            out[i] = tree
+        return out
 
 
 def _empty(
@@ -180,9 +184,7 @@ def ask(work: Work, trees: Trees, X: NDArray[np.float64]) -> dict[int, Tree]:
     """
     found = is_pending(trees)
     todo = _todo(len(found))
-    with np.errstate(over="ignore"):
-        todo.key[:] = [root_key(work.seed, i) for i in found]
-    todo.tree[:], todo.node[:], todo.depth[:], todo.rows[:] = found, 0, 0, 0
+    todo.tree[:] = found
     stopped = int(kernels.deepen(work, trees.addresses, todo, X, 0, UNLIMITED))
     if stopped >= 0:
         return {}

@@ -8,7 +8,7 @@ import numpy as np
 
 from leaveout.models.forest import DareForestClassifier
 
-SIZES = (2, 3, 8, 40, 130, 300)
+SIZES = (2, 3, 8, 40, 130, 300, 700)
 
 
 def random_data(rng, sizes=SIZES):
