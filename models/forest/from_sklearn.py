@@ -147,8 +147,8 @@ def from_sklearn(estimator: Any) -> SklearnForest:
     ----------
     estimator : object
         A fitted ``RandomForestClassifier``, ``ExtraTreesClassifier``, ``DecisionTreeClassifier`` or
-        ``ExtraTreeClassifier`` on one label a row. How it was trained does not matter: weights, bootstrap samples,
-        pruning and monotonic constraints are in its trees.
+        ``ExtraTreeClassifier`` on one label a row. How it was trained does not matter: weights,
+        bootstrap samples, pruning and monotonic constraints are in its trees.
 
     Raises
     ------
