@@ -145,10 +145,10 @@ def from_sklearn(estimator: Any) -> SklearnForest:
 
     Parameters
     ----------
-    estimator : RandomForestClassifier, ExtraTreesClassifier, DecisionTreeClassifier or
-            ExtraTreeClassifier
-        With one label a row. How it was trained does not matter: weights, bootstrap samples,
-        pruning and monotonic constraints are in its trees.
+    estimator : object
+        A fitted ``RandomForestClassifier``, ``ExtraTreesClassifier``, ``DecisionTreeClassifier`` or
+        ``ExtraTreeClassifier`` on one label a row. How it was trained does not matter: weights,
+        bootstrap samples, pruning and monotonic constraints are in its trees.
 
     Raises
     ------
