@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from leaveout.models.forest import DareForestClassifier
 from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.run import verify
@@ -21,6 +22,9 @@ LEAK = "guarantee g: forall x in X, M in F: confidence(N, x) > 1e6 => label(M, x
 CLAIMS = {
     "leaks, native": LEAK,
     "leaks, lucid": LEAK,
+    "leaks, forests": 'let T = forest("t.npz")\n'
+    "guarantee g: forall x in X, M in leave_one_out(T): confidence(T, x) > 1 => "
+    "label(M, x) == label(T, x)\n",
     "formula": "guarantee g: forall x in X: score(N, x, 0) <= 1e6\n",
     "value": "guarantee g: certified_accuracy(dpa(V), edits = 1) >= 0\n",
     "value, by a solver": "guarantee g: collective_accuracy(dpa(V), edits = 1) >= 0\n",
@@ -66,6 +70,8 @@ def test_an_executor_is_read_where_there_are_several_workers():
 def test_a_report_names_what_was_set_in_vain(tmp_path, kind):
     votes, truth = random_ballots(np.random.default_rng(0), 6, 5, 2)
     write_ballots(Ballots(votes, truth, 2, origin=Origin(method="dpa")), tmp_path / "v.npz")
+    X = np.eye(4)[:, :2]
+    DareForestClassifier(2, random_state=0).fit(X, [0, 1, 1, 0]).save(tmp_path / "t.npz")
     spec = write_question(tmp_path, text=HEAD + CLAIMS[kind])
     given = {"workers": 1, "variant": "naive", "kernel": "numpy", "seed": 3, "time": 60.0}
     notes = verify(spec, **given).notes
