@@ -1,4 +1,4 @@
-"""What a forest owes to single rows, by its depth and the number of its trees.
+"""What a forest owes to single rows, by its depth, its trees, and in how many of them a row is.
 
     python benchmarks/forest_rows.py [CSV --label COLUMN] [--time SECONDS]
 
@@ -28,7 +28,11 @@ from leaveout.models.forest.folders import ForestFolder, ForestReport, train_for
 from leaveout.models.forest.leave_one_out import leave_one_out
 
 PATIENTS = Path(__file__).resolve().parent.parent / "examples" / "breast_cancer" / "patients.csv"
-FORESTS = ((50, 1), (50, 2), (50, 3), (50, 5), (50, 10), (10, 3), (200, 3))
+FORESTS = (
+    (50, 1, 1.0), (50, 3, 1.0), (50, 5, 1.0), (50, 10, 1.0), (200, 3, 1.0),
+    (50, 3, 0.2), (50, 10, 0.2), (50, 10, 0.1), (200, 10, 0.1),
+)  # fmt: skip
+"""Trees, depth, and the share of the trees that hold a row."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +57,10 @@ class Found:
     changed: int
 
 
-def look(csv: Path, label: str, trees: int, depth: int, seconds: float) -> Found:
+def look(csv: Path, label: str, trees: int, depth: int, share: float, seconds: float) -> Found:
     """Train a forest, prove its bounds, and count answers."""
     with tempfile.TemporaryDirectory() as name:
-        settings = DareForestClassifier(trees, max_depth=depth, random_state=0, n_jobs=-1)
+        settings = DareForestClassifier(trees, max_depth=depth, random_state=0, n_jobs=-1, q=share)
         report = train_forest(csv, Path(name) / "forest", label=label, forest=settings)
         folder = ForestFolder.read(report.directory)
         proved = leaveout.verify(report.directory / "forest.spec", time=seconds).results
@@ -80,15 +84,18 @@ def look(csv: Path, label: str, trees: int, depth: int, seconds: float) -> Found
 
 def lines(csv: Path, label: str, seconds: float) -> Iterator[str]:
     """Yield the lines of the table."""
-    for at, (trees, depth) in enumerate(FORESTS):
-        found = look(csv, label, trees, depth, seconds)
+    for at, (trees, depth, share) in enumerate(FORESTS):
+        found = look(csv, label, trees, depth, share, seconds)
         if not at:
             bounds = " | ".join(f"bound, {name}" for name in found.names)
-            yield f"| trees | depth | test accuracy | {bounds} | answers above | changed by a row |"
-            yield "|---" * (5 + len(found.names)) + "|"
+            yield (
+                f"| trees | depth | share | test accuracy | {bounds} | answers above "
+                "| changed by a row |"
+            )
+            yield "|---" * (6 + len(found.names)) + "|"
         bounds = " | ".join(map(_shown, found.bounds))
         yield (
-            f"| {trees} | {depth} | {found.report.test_accuracy:.2%} | {bounds} "
+            f"| {trees} | {depth} | {share:g} | {found.report.test_accuracy:.2%} | {bounds} "
             f"| {found.above:,} of {found.report.rows:,} | {found.changed:,} |"
         )
 

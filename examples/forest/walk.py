@@ -14,18 +14,20 @@ from pathlib import Path
 
 from leaveout.verifier.cli import run
 
-PATIENTS = Path(__file__).parent.parent / "breast_cancer" / "patients.csv"
+PATIENTS = Path(__file__).resolve().parent.parent / "breast_cancer" / "patients.csv"
 DELETED = "68"
 
 Step = tuple[str, list[str]]
 
 
-def steps(folder: Path, patients: Path = PATIENTS) -> Iterator[Step]:
+def steps(folder: Path) -> Iterator[Step]:
     """Yield each step: what is done, and the words of the command."""
+    here = Path.cwd()
+    patients = PATIENTS.relative_to(here) if PATIENTS.is_relative_to(here) else PATIENTS
     forest, table, labels = str(folder), str(patients), str(folder / "labels.csv")
     yield (
-        "Train a forest on 569 patients. Shallow trees owe less to any one of them.",
-        ["forest", "train", table, "--label", "diagnosis", "--depth", "3", "-o", forest],
+        "Train a forest on 569 patients, each of them in a tenth of the trees.",
+        ["forest", "train", table, "--label", "diagnosis", "--share", "0.1", "-o", forest],
     )
     yield (
         "For each label, the confidence above which no patient's record changes the answer,\n"

@@ -56,17 +56,20 @@ def test_a_deep_forest_says_near_a_row_what_that_row_says():
 
 
 def test_the_table_is_of_forests_that_the_script_looks_at():
-    forest_rows = pytest.importorskip("forest_rows")
-    shown = re.findall(r"^\| (\d+) \| (\d+) \| [\d.]+%", text_of(PAGE), re.MULTILINE)
-    assert [(int(trees), int(depth)) for trees, depth in shown] == list(forest_rows.FORESTS)
-
-
-@pytest.mark.parametrize(("trees", "depth"), [(50, 1), (50, 3)])
-def test_a_line_of_the_table_is_what_the_script_prints(trees, depth):
     import forest_rows
 
-    found = forest_rows.look(PATIENTS, "diagnosis", trees, depth, 60)
-    line = re.search(rf"^\| {trees} \| {depth} \|(.*)\|$", text_of(PAGE), re.MULTILINE)[1]
+    shown = re.findall(r"^\| (\d+) \| (\d+) \| ([\d.]+) \| [\d.]+%", text_of(PAGE), re.MULTILINE)
+    assert [tuple(map(float, each)) for each in shown] == list(forest_rows.FORESTS)
+
+
+@pytest.mark.parametrize(("trees", "depth", "share"), [(50, 1, 1), (50, 10, 0.1)])
+def test_a_line_of_the_table_is_what_the_script_prints(trees, depth, share):
+    import forest_rows
+
+    found = forest_rows.look(PATIENTS, "diagnosis", trees, depth, share, 60)
+    line = re.search(rf"^\| {trees} \| {depth} \| {share} \|(.*)\|$", text_of(PAGE), re.MULTILINE)[
+        1
+    ]
     accuracy, *bounds, above, changed = (cell.strip() for cell in line.split("|"))
     assert accuracy == f"{found.report.test_accuracy:.2%}"
     assert np.allclose([float(bound) for bound in bounds], [b for _, b in found.bounds], atol=0.006)
