@@ -23,6 +23,10 @@ demo: $(VENV)/.ready
 	@echo
 	$(BIN)/leaveout report $(DEMO)/result.json --data $(EXAMPLE)/patients.csv -o $(DEMO)/report.html
 	@echo
+	@echo "The same for a random forest, all in examples/forest/walk.py:"
+	@echo
+	@rm -rf $(DEMO)/forest
+	$(BIN)/python examples/forest/walk.py $(DEMO)/forest
 	@echo "Every number above is for scikit-learn's breast-cancer data; row = patient."
 	@echo "Open $(DEMO)/report.html in a browser: the same as a page, with every patient on it."
 	@echo "Next: read $(EXAMPLE)/breast_cancer.spec, change it, and run make demo again"
@@ -56,7 +60,8 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "installing leaveout and its libraries into $(VENV)"
 	@$(BIN)/$(PIP) -e .
-	@$(BIN)/leaveout warm points
+	@$(BIN)/leaveout warm trees forest_leaks forest_guard & \
+		$(BIN)/leaveout warm points && wait $$!
 	@touch $@
 
 $(DEV)/.ready: pyproject.toml constraints.txt

@@ -88,3 +88,34 @@ def test_the_forest_of_the_example_is_what_its_script_makes():
     made = DareForestClassifier(10, k=5, d_rmax=1, max_depth=10, random_state=0).fit(X, y)
     kept = DareForestClassifier.load(ROOT / "examples" / "deletion" / "forest.npz")
     assert kept.difference(made) is None
+
+
+def test_the_walk_from_a_table_to_a_guarded_forest_that_forgets(tmp_path, capsys, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "examples" / "forest")
+    from walk import DELETED, walk
+
+    assert walk(tmp_path / "forest") == 0
+    told = capsys.readouterr().out
+    commands = re.findall(r"^\$ leaveout (\w+(?: \w+)?)", told, re.MULTILINE)
+    assert commands == [
+        "forest train",
+        "verify",
+        "guard",
+        "guard",
+        "forest delete",
+        "guard",
+        "guard",
+    ]
+    assert re.findall(r"^bound +\d \((\w+)\) +(\w+)", told, re.MULTILINE) == [
+        ("benign", "proved"),
+        ("malignant", "proved"),
+    ]
+    assert "over 569 members" in told
+    assert re.search(rf"^deleted +{DELETED}\nrows left +568$", told, re.MULTILINE)
+    assert "bit for bit" in told
+    before, after = map(int, re.findall(r"^noised inputs +(\d+)$", told, re.MULTILINE))
+    assert 0 < before <= after < 30
+    labels = (tmp_path / "forest" / "labels.csv").read_text().split()
+    assert labels[0] == "label"
+    assert len(labels) == 570
+    assert set(labels[1:]) == {"benign", "malignant"}

@@ -20,10 +20,20 @@ _VALUES = {float: "NUMBER", int: "NUMBER", str: "TEXT", Path: "PATH"}
 
 def page() -> str:
     """Return a section a command, as Markdown."""
+    return "\n".join(_commands("", typer.main.get_command(app)))
+
+
+def _commands(before: str, group: Any) -> list[str]:
+    """Return the sections of a group of commands, each group's own before those in it."""
     lines: list[str] = []
-    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
-        lines += _command(name, command)
-    return "\n".join(lines)
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            full = f"{before}{name}"
+            lines += [f"## `leaveout {full}`", "", "```text", f"leaveout {full} COMMAND", "```", ""]
+            lines += [*_help(command.help), "", *_commands(f"{full} ", command)]
+        else:
+            lines += _command(f"{before}{name}", command)
+    return lines
 
 
 def _command(name: str, command: Any) -> list[str]:

@@ -34,6 +34,22 @@ def program(name="leaveout"):
     return typer.main.get_command(application if name == "leaveout-vnnlib" else app)
 
 
+def chosen(own, name, rest):
+    """Return the command that words lead to, and the words after it."""
+    command = own.commands[name]
+    while hasattr(command, "commands") and rest and rest[0] in command.commands:
+        command, rest = command.commands[rest[0]], rest[1:]
+    return command, rest
+
+
+def every(own):
+    """Return every command of a program, those within others too."""
+    for command in own.commands.values():
+        yield command
+        if hasattr(command, "commands"):
+            yield from every(command)
+
+
 def options(command):
     return {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
 
@@ -57,8 +73,11 @@ def complaint(command):
         return f"no command {name}"
     if name == "supports":
         return None if rest and rest[0] in CAPABILITIES else f"no capability {rest}"
+    command, rest = chosen(own, name, rest)
+    if hasattr(command, "commands") and rest != ["--help"]:
+        return f"no command {rest} of {name}"
     try:
-        own.commands[name].make_context(name, [word for word in rest if word != "--help"])
+        command.make_context(name, [word for word in rest if word != "--help"])
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
@@ -80,6 +99,9 @@ def test_the_program_takes_the_command(page, command):
     [
         "leaveout verfy a.spec",
         "leaveout verify a.spec --tme 3",
+        "leaveout forest forget clinic 3",
+        "leaveout forest delete clinic 3 --chek",
+        "leaveout forest clinic",
         "leaveout supports --onnx-operators",
         "leaveout-vnnlib supports --onnx",
         "leaveout-vnnlib verify a.vnnlib --network n.onnx --time 3",
@@ -98,14 +120,15 @@ def test_a_command_within_a_sentence_has_options_that_exist(page, command):
         assert rest == ["--help"]
     else:
         assert name in program().commands
-        known = {*options(program().commands[name]), "--help"}
+        command, rest = chosen(program(), name, rest)
+        known = {*options(command), "--help"}
         assert {word for word in rest if word.startswith("--")} <= known
 
 
 @pytest.mark.parametrize("page", pages())
 def test_an_option_by_itself_exists_in_some_command(page):
     both = program(), program("leaveout-vnnlib")
-    groups = [each for own in both for each in (own, *own.commands.values())]
+    groups = [each for own in both for each in (own, *every(own))]
     known = {"--help", *CAPABILITIES}.union(*map(options, groups))
     assert set(_ALONE.findall(text_of(page))) <= known
 

@@ -46,7 +46,11 @@ def every_function_of_the_language_is_described(site):
 
 def every_command_and_option_is_described(site):
     page = read(site, "command-line.html")
-    for name, command in typer.main.get_command(app).commands.items():
+    commands = dict(typer.main.get_command(app).commands)
+    inner = {name: each for name, each in commands.items() if hasattr(each, "commands")}
+    commands |= {f"{a}-{b}": each for a in inner for b, each in inner[a].commands.items()}
+    assert "forest-delete" in commands
+    for name, command in commands.items():
         assert f'id="leaveout-{name}"' in page
         for option in command.params:
             for spelled in (option.opts, option.secondary_opts):
