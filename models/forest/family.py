@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.models.forest.compiling import scalar
 from leaveout.models.forest.scored import ScoredForest, ScoredTree
 
 __all__ = ["Changes", "ForestFamily", "of_tree"]
@@ -20,6 +21,7 @@ __all__ = ["Changes", "ForestFamily", "of_tree"]
 Floats = NDArray[np.float64]
 
 
+@scalar
 def of_tree(node: int) -> int:
     """Return how `Changes` names a node of the tree itself, which its own nodes lead back to."""
     return -1 - node
@@ -37,27 +39,27 @@ class Changes:
         Ascending among those of a member, each once.
     node : ndarray of int32, shape (changes,)
         The node of that tree, in preorder, below which and at which alone answers change.
-    root : ndarray of int64, shape (changes,)
+    root : ndarray of int32, shape (changes,)
         What stands in for it: one of the nodes below.
     feature : ndarray of int32, shape (nodes,)
         -1 for a leaf.
     threshold : ndarray of float64, shape (nodes,)
         An input whose feature is at most the threshold goes left; 0 for a leaf.
-    left, right : ndarray of int64, shape (nodes,)
+    left, right : ndarray of int32, shape (nodes,)
         Children: from 0 on, one of these nodes; below 0, node ``-1 - child`` of the member's tree
         as it was. Of a leaf, ``left`` is which of the ``shares`` it answers with, ``right`` -1.
     shares : ndarray of float64, shape (answers, labels)
-        Different shares of labels.
+        Shares of labels, each once.
     """
 
     start: NDArray[np.int64]
     tree: NDArray[np.int32]
     node: NDArray[np.int32]
-    root: NDArray[np.int64]
+    root: NDArray[np.int32]
     feature: NDArray[np.int32]
     threshold: Floats
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
     shares: Floats
 
     @property

@@ -127,6 +127,8 @@ class Scratch(NamedTuple):
         Nodes still to be grown, with their keys and depths.
     path : ndarray of int32, shape (levels,)
         Nodes on the path last walked.
+    path_feature, path_threshold : ndarray, shape (levels,)
+        What each of them that stands is split on without, or with, the row that was walked.
     """
 
     words: NDArray[np.uint64]
@@ -152,6 +154,8 @@ class Scratch(NamedTuple):
     stack_key: NDArray[np.uint64]
     stack_depth: NDArray[np.int32]
     path: NDArray[np.int32]
+    path_feature: NDArray[np.int32]
+    path_threshold: NDArray[np.float64]
 
 
 class Work(NamedTuple):
@@ -209,4 +213,6 @@ def scratch_for(table: Table, rules: Rules, labels: int) -> Scratch:
         stack_key=np.empty(deepest, np.uint64),
         stack_depth=np.empty(deepest, np.int32),
         path=np.empty(deepest, np.int32),
+        path_feature=np.empty(deepest, np.int32),
+        path_threshold=np.empty(deepest, np.float64),
     )

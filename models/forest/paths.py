@@ -119,7 +119,8 @@ def walk(
     tree : Tree
         With room in the arena for the records of a path.
     probing : bool
-        Change nothing but counts, which ``restore`` brings back; ``scratch.path`` has the path.
+        Change nothing but counts, which ``restore`` brings back; ``scratch.path`` has the path,
+        and ``scratch.path_feature`` and ``path_threshold`` what its nodes would be split on.
     """
     nodes, arena = tree.nodes, tree.arena
     label, labels = table.labels[row], tree.counts.shape[1]
@@ -163,6 +164,8 @@ def walk(
             if not probing:
                 nodes[node].feature = attribute
                 nodes[node].threshold = threshold
+        scratch.path_feature[depth] = attribute
+        scratch.path_threshold[depth] = threshold
         node = nodes[node].right if right else nodes[node].left
         key = child_key(key, right)
         depth += 1

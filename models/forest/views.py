@@ -75,6 +75,6 @@ def borrow(work: Work) -> tuple[Table, Rules, Scratch]:
         _view(s.group_label), _view(s.group_counts), _view(s.pick_hash), _view(s.pick),
         _view(s.constant), _view(s.low), _view(s.chosen), _view(s.priority), _view(s.record),
         _view(s.size), _view(s.stack_node), _view(s.stack_key), _view(s.stack_depth),
-        _view(s.path),
+        _view(s.path), _view(s.path_feature), _view(s.path_threshold),
     )  # fmt: skip
     return table, work.rules, scratch

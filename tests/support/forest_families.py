@@ -94,9 +94,9 @@ class _Pool:
         shares = np.array(self.shares).reshape(len(self.shares), self.labels)
         return Changes(
             np.array(self.start, np.int64), np.array(self.tree, np.int32),
-            np.array(self.node, np.int32), np.array(self.root, np.int64),
+            np.array(self.node, np.int32), np.array(self.root, np.int32),
             np.array(feature, np.int32), np.array(threshold, np.float64),
-            np.array(left, np.int64), np.array(right, np.int64), shares,
+            np.array(left, np.int32), np.array(right, np.int32), shares,
         )  # fmt: skip
 
 

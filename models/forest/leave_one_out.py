@@ -1,0 +1,229 @@
+"""The leave-one-out family of an exact forest: every deletion, and none of them made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from threading import Event
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.cores import cores
+from leaveout.errors import ForestError
+from leaveout.models.forest.differences import SHORT, SPARE, Differences, find_differences
+from leaveout.models.forest.family import Changes, ForestFamily
+from leaveout.models.forest.layout import NODE, Tree, Work, record_length, scratch_for
+from leaveout.models.forest.plain import Ensemble, tree_from
+from leaveout.models.forest.scored import ScoredForest
+from leaveout.models.forest.table import Table, encode
+from leaveout.models.forest.views import address_of
+
+__all__ = ["leave_one_out", "leave_one_out_blocks"]
+
+Names = NDArray[np.int64]
+OnProgress = Callable[[int, int], None]
+"""Called with how many (tree, row) pairs are done, and of how many."""
+
+_AT_ONCE = 512
+"""Rows between two looks at whether to go on."""
+
+
+def leave_one_out(
+    ensemble: Ensemble,
+    rows: Names | None = None,
+    *,
+    threads: int | None = None,
+    progress: OnProgress | None = None,
+) -> ForestFamily:
+    """Return the forest after the deletion of each row, as differences from the forest.
+
+    Each member is the very forest that training without its row gives (Brophy and Lowd, ICML
+    2021, section 3, made exact: see ``docs/forest.md``). Nothing is deleted: what a deletion would
+    grow anew is grown beside the tree.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+        `DareForestClassifier.ensemble`.
+    rows : ndarray of int64, optional
+        Names of the rows whose deletion is asked about; all unless given.
+    threads : int, optional
+        Over trees; one a core unless given. No result depends on it.
+    progress : callable, optional
+
+    Raises
+    ------
+    ForestError
+        If a row is not held, or there is one row only.
+    """
+    wanted = ensemble.names if rows is None else np.unique(np.asarray(rows, np.int64))
+    places = np.searchsorted(ensemble.names, wanted).clip(0, len(ensemble.names) - 1)
+    absent = wanted[ensemble.names[places] != wanted]
+    if len(absent):
+        raise ForestError(f"there is no row {absent[0]}: name rows that the forest holds")
+    if len(ensemble.names) < 2:
+        raise ForestError("the last row cannot be deleted: no forest is trained on none")
+    found = _Family(ensemble, places.astype(np.int32), Event())
+    done, total = 0, len(ensemble.trees)
+    parts: dict[int, Differences] = {}
+    with ThreadPoolExecutor(threads or cores()) as pool:
+        asked = {pool.submit(found.of_tree, i): i for i in range(total)}
+        try:
+            for each in as_completed(asked):
+                parts[asked[each]] = each.result()
+                done += 1
+                if progress is not None:
+                    progress(done * len(wanted), total * len(wanted))
+        except BaseException:
+            found.stopped.set()
+            raise
+    changes = _joined([parts[i] for i in range(total)], len(wanted))
+    return ForestFamily(ScoredForest.of(ensemble), wanted, changes)
+
+
+def leave_one_out_blocks(
+    ensemble: Ensemble,
+    block: int,
+    *,
+    threads: int | None = None,
+    progress: OnProgress | None = None,
+) -> Iterator[ForestFamily]:
+    """Yield families of so many rows each, of which only one is in memory at a time.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+    block : int
+        Rows.
+    threads, progress
+        See `leave_one_out`; progress is that of all blocks.
+    """
+    every = len(ensemble.trees) * len(ensemble.names)
+    for begin in range(0, len(ensemble.names), block):
+        before = begin * len(ensemble.trees)
+
+        def tell(done: int, _: int, before: int = before) -> None:
+            if progress is not None:
+                progress(before + done, every)
+
+        rows = ensemble.names[begin : begin + block]
+        yield leave_one_out(ensemble, rows, threads=threads, progress=tell)
+
+
+class _Family:
+    """What the trees of a family are found with.
+
+    Attributes
+    ----------
+    stopped : Event
+        Set: what is being found is not wanted any more.
+    """
+
+    def __init__(self, ensemble: Ensemble, slots: NDArray[np.int32], stopped: Event) -> None:
+        self._ensemble, self._slots, self.stopped = ensemble, slots, stopped
+        self._rules = ensemble.settings.rules
+        self._table: Table = encode(ensemble.X, ensemble.y)
+
+    def of_tree(self, index: int) -> Differences:
+        """Return what deletions change of one tree."""
+        table, rules, labels = self._table, self._rules, len(self._ensemble.classes)
+        tree = tree_from(table, rules, self._ensemble.trees[index], slack=0)
+        work = Work(table, rules, scratch_for(table, rules, labels), self._ensemble.settings.seed)
+        address = np.array(address_of(tree), np.int64)
+        most, words = 64, 1
+        spare = _spare(most, labels, len(table.labels), record_length(rules, labels, most))
+        out = _room(1024, 8192, labels)
+        at = 0
+        while at < len(self._slots) and not self.stopped.is_set():
+            end = min(at + _AT_ONCE, len(self._slots))
+            at, why, n = find_differences(work, address, index, self._slots[:end], at, spare, out)
+            if why == SHORT:
+                out = _resized(out, 2 * len(out.node), 2 * len(out.feature))
+            elif why == SPARE:
+                # Nodes of n rows do for certain; of what they cache that is not known before.
+                words = 2 * words if n <= most else 1
+                most = max(n, most)
+                room = words * (4 * n * rules.attributes + record_length(rules, labels, n))
+                spare = _spare(most, labels, len(table.labels), max(room, len(spare.arena)))
+        return _resized(out, *out.used.tolist())
+
+
+def _spare(rows: int, labels: int, slots: int, words: int) -> Tree:
+    nodes = 2 * rows + 1
+    return Tree(
+        np.empty(nodes, NODE), np.empty((nodes, labels), np.int32), np.empty(words, np.int32),
+        np.empty(slots, np.int32), np.empty(slots, np.int32), np.zeros(2, np.int64),
+    )  # fmt: skip
+
+
+def _room(changes: int, nodes: int, labels: int) -> Differences:
+    return Differences(
+        np.empty(changes, np.int32), np.empty(changes, np.int32), np.empty(changes, np.int64),
+        np.empty(nodes, np.int32), np.empty(nodes), np.empty(nodes, np.int64),
+        np.empty(nodes, np.int64), np.empty((nodes, labels), np.int32), np.zeros(2, np.int64),
+    )  # fmt: skip
+
+
+def _resized(out: Differences, changes: int, nodes: int) -> Differences:
+    """Return the same lists with other room, what does not fit cut off."""
+    other = _room(changes, nodes, out.counts.shape[1])
+    for name, old in out._asdict().items():
+        new: NDArray[Any] = getattr(other, name)
+        new[: len(old)] = old[: len(new)]
+    return other
+
+
+def _joined(trees: list[Differences], members: int) -> Changes:
+    """Return the changes of all trees, by member."""
+    sizes = [len(each.feature) for each in trees]
+    starts = np.cumsum([0, *sizes])[:-1]
+    if sum(sizes) >= 2**31:
+        raise ForestError(
+            f"the changes of {members:,} deletions are too many to be held at once; ask about "
+            "fewer rows at a time"
+        )
+    member = np.concatenate([each.member for each in trees])
+    tree = np.repeat(np.arange(len(trees), dtype=np.int32), [len(each.member) for each in trees])
+    order = np.lexsort((tree, member))
+    feature = np.concatenate([each.feature for each in trees])
+    left = _children([each.left for each in trees], starts)
+    right = _children([each.right for each in trees], starts)
+    counts = np.concatenate([each.counts[each.feature < 0] for each in trees])
+    left[feature < 0], shares = _answers(counts)
+    root = _children([each.root for each in trees], starts)
+    return Changes(
+        np.concatenate(([0], np.cumsum(np.bincount(member, minlength=members)))).astype(np.int64),
+        tree[order],
+        np.concatenate([each.node for each in trees])[order],
+        root[order],
+        feature,
+        np.concatenate([each.threshold for each in trees]),
+        left,
+        right,
+        shares,
+    )
+
+
+def _children(sides: list[NDArray[np.int64]], starts: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return children numbered among the nodes of all trees."""
+    moved = [
+        np.where(side >= 0, side + start, side).astype(np.int32)
+        for side, start in zip(sides, starts, strict=True)
+    ]
+    return np.concatenate(moved)
+
+
+def _answers(counts: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Return which shares of labels each leaf answers with, and these, each once.
+
+    Leaves of one label, nearly all of them, are the first.
+    """
+    labels = counts.shape[1]
+    which = counts.argmax(axis=1).astype(np.int32)
+    mixed = np.flatnonzero(np.count_nonzero(counts, axis=1) > 1)
+    different, place = np.unique(counts[mixed], axis=0, return_inverse=True)
+    which[mixed] = labels + place.reshape(-1)
+    shares = different / different.sum(axis=1, keepdims=True)
+    return which, np.concatenate((np.eye(labels), shares))
