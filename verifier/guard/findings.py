@@ -1,10 +1,16 @@
-"""What is found out about one input. It is private."""
+"""What is found out about one input, and what finds it out. It is private."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
 
-__all__ = ["Finding", "Glance"]
+from numpy.typing import NDArray
+
+__all__ = ["Finding", "Glance", "LeakFinder", "Point"]
+
+Point = NDArray[Any]
+"""An input, shape (features,), of the numbers that the model reads: float32 or float64."""
 
 
 class Finding(NamedTuple):
@@ -39,3 +45,30 @@ class Glance(NamedTuple):
     label: int
     confidence: float
     is_clear: bool
+
+
+class LeakFinder(ABC):
+    """Tells leaks from other inputs, exactly. Threads may share it."""
+
+    @abstractmethod
+    def label(self, x: Point) -> int:
+        """Return what the model answers: the first label with the highest score."""
+
+    @abstractmethod
+    def glance(self, x: Point) -> Glance:
+        """Ask the model alone."""
+
+    @abstractmethod
+    def leaks(self, x: Point, seen: Glance) -> bool:
+        """Look at the members that what was seen leaves."""
+
+    @abstractmethod
+    def ask_all(self, x: Point) -> None:
+        """Do the most work that any input is, or more, whatever is known of this one."""
+
+    def find(self, x: Point) -> Finding:
+        """Decide one input."""
+        seen = self.glance(x)
+        if seen.is_clear:
+            return Finding(seen.label, leak=False, tier=1)
+        return Finding(seen.label, leak=self.leaks(x, seen), tier=2)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from leaveout.compiling import kept
 from leaveout.verifier.guard.forests.layout import Deletions, Lookup, Nodes, Room
 
-__all__ = ["ask", "extents", "find_flip", "spans"]
+__all__ = ["ask", "extents", "find_flip", "spans", "suspects"]
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -78,39 +78,31 @@ def _member_label(nodes: Nodes, deletions: Deletions, room: Room, x: Floats, mem
 
 
 @kept(nogil=True)
-def find_flip(
-    nodes: Nodes,
-    deletions: Deletions,
-    lookup: Lookup,
-    room: Room,
-    x: Floats,
-    label: int,
-    padding: float,
-    every: bool,
+def suspects(
+    nodes: Nodes, lookup: Lookup, room: Room, label: int, padding: float, every: bool
 ) -> int:
-    """Return a member that answers an input with another label; -1 if there is none.
+    """Find the members that may answer an input with another label; return how many there are.
 
     Parameters
     ----------
-    nodes, deletions, lookup
+    nodes, lookup
         Of one forest.
     room : Room
-        As `ask` left it.
-    x : ndarray of float64, shape (features,)
+        As `ask` left it; filled with the members, in ``touched``.
     label : int
         That the forest gives.
     padding : float
         More than all sums that decide whom to ask, and the sums they stand for, are off by.
     every : bool
-        Take no short cut: look at all changes there are, and ask every member.
+        Take no short cut, and of each tree the path with the most changes.
 
     Notes
     -----
     A member differs at an input only where one of its changes lies on the input's path in the
     tree. There its shares lie between ``least`` and ``most``, so that those of its changes that
-    are met bound what it gains for each label. Who may gain enough is asked, in full.
+    are met bound what it gains for each label.
     """
-    leaf, total, shares = room.leaf, room.total, nodes.shares
+    total, shares = room.total, nodes.shares
     labels = len(total)
     margin = np.inf
     for c in range(labels):
@@ -118,8 +110,8 @@ def find_flip(
             margin = min(margin, total[label] - total[c])
     threshold = -np.inf if every else margin - padding
     met = 0
-    for t in range(len(leaf)):
-        here = lookup.busiest[t] if every else leaf[t]
+    for t in range(len(room.leaf)):
+        leaf = lookup.busiest[t] if every else room.leaf[t]
         i = nodes.first[t]
         while True:
             for e in range(lookup.start[i], lookup.start[i + 1]):
@@ -130,13 +122,13 @@ def find_flip(
                     room.seen[member] = True
                     room.touched[met] = member
                     met += 1
-                lost = lookup.least[e, label] - shares[here, label]
+                lost = lookup.least[e, label] - shares[leaf, label]
                 for c in range(labels):
-                    room.gain[member, c] += lookup.most[e, c] - shares[here, c] - lost
+                    room.gain[member, c] += lookup.most[e, c] - shares[leaf, c] - lost
             if nodes.feature[i] < 0:
                 break
-            i = i + 1 if here < nodes.right[i] else nodes.right[i]
-    found = -1
+            i = i + 1 if leaf < nodes.right[i] else nodes.right[i]
+    found = 0
     for k in range(met):
         member = room.touched[k]
         may = False
@@ -145,13 +137,44 @@ def find_flip(
                 may = True
             room.gain[member, c] = 0.0
         room.seen[member] = False
-        if may and found < 0 and not every:
-            if _member_label(nodes, deletions, room, x, member) != label:
-                found = member
-    if every:
-        for member in range(len(room.seen)):
-            if _member_label(nodes, deletions, room, x, member) != label:
-                found = member
+        if may:
+            room.touched[found] = member
+            found += 1
+    return found
+
+
+@kept(nogil=True)
+def find_flip(
+    nodes: Nodes,
+    deletions: Deletions,
+    room: Room,
+    x: Floats,
+    label: int,
+    members: NDArray[np.int32],
+    every: bool,
+) -> int:
+    """Return a member that answers an input with another label; -1 if none does.
+
+    Parameters
+    ----------
+    nodes, deletions
+        Of one forest.
+    room : Room
+        As `ask` left it.
+    x : ndarray of float64, shape (features,)
+    label : int
+        That the forest gives.
+    members : ndarray of int32
+        Those to ask, in this order.
+    every : bool
+        Go on where one was found.
+    """
+    found = -1
+    for member in members:
+        if _member_label(nodes, deletions, room, x, member) != label:
+            found = member
+            if not every:
+                break
     return found
 
 

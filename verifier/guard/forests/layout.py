@@ -51,8 +51,7 @@ class Deletions(NamedTuple):
         Among all nodes of the forest.
     end : ndarray of int64, shape (changes,)
         Where the nodes below that one end.
-    root : ndarray of int64, shape (changes,)
-    feature, threshold, left, right, shares
+    root, feature, threshold, left, right, shares
         As in `Changes`.
     """
 
@@ -60,11 +59,11 @@ class Deletions(NamedTuple):
     tree: NDArray[np.int32]
     node: Places
     end: Places
-    root: Places
+    root: NDArray[np.int32]
     feature: NDArray[np.int32]
     threshold: Floats
-    left: Places
-    right: Places
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
     shares: Floats
 
 
@@ -83,8 +82,6 @@ class Lookup(NamedTuple):
         The greatest and the least share that what stands in for the node answers.
     busiest : ndarray of int64, shape (trees,)
         The leaf of each tree on whose path most changes lie.
-    furthest : float
-        The greatest reach of all.
     """
 
     start: Places
@@ -93,7 +90,6 @@ class Lookup(NamedTuple):
     most: Singles
     least: Singles
     busiest: Places
-    furthest: float
 
 
 class Room(NamedTuple):

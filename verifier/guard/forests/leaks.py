@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models.forest.family import ForestFamily
-from leaveout.verifier.guard.findings import Glance
-from leaveout.verifier.guard.forests.kernels import ask, extents, find_flip, spans
+from leaveout.verifier.guard.findings import Glance, LeakFinder, Point
+from leaveout.verifier.guard.forests.kernels import ask, extents, find_flip, spans, suspects
 from leaveout.verifier.guard.forests.layout import (
     Deletions,
     Lookup,
@@ -29,7 +29,7 @@ _ROUNDING = 2.0**-45
 """Far above what float64 rounds off of a number up to 1, in all steps from shares to a sum."""
 
 
-class ForestLeakTest:
+class ForestLeakTest(LeakFinder):
     """Tells the inputs at which a member has another label than the forest from all others.
 
     Parameters
@@ -46,50 +46,51 @@ class ForestLeakTest:
     """
 
     def __init__(self, family: ForestFamily) -> None:
-        self._members = len(family)
+        self._everyone = np.arange(len(family), dtype=np.int32)
         self._nodes = nodes_of(family.whole)
         self._deletions, self._lookup = _laid_out(family, self._nodes)
         self._trees = len(family.whole.trees)
         self._padding = _ROUNDING * (self._trees + 1) ** 2
         self._rooms: list[Room] = []
 
-    def glance(self, x: Floats) -> Glance:
-        """Ask the forest alone.
-
-        Parameters
-        ----------
-        x : ndarray of float64, shape (features,)
-        """
+    def label(self, x: Point) -> int:
+        """Return what the forest answers: the first of the greatest mean shares."""
         with self._room() as room:
-            label = ask(self._nodes, x, room)
-            rivals = np.delete(room.total, label)
-            margin = float((room.total[label] - rivals).min(initial=np.inf))
-        is_clear = margin > self._lookup.furthest + self._padding
-        return Glance(int(label), margin / self._trees, is_clear)
+            return int(ask(self._nodes, x, room))
 
-    def leaks(self, x: Floats, seen: Glance) -> bool:
+    def glance(self, x: Point) -> Glance:
+        """Ask the forest, and whether anybody's changes here could matter."""
+        with self._room() as room:
+            label = int(ask(self._nodes, x, room))
+            margin = (room.total[label] - np.delete(room.total, label)).min(initial=np.inf)
+            return Glance(label, float(margin) / self._trees, not self._suspects(room, label))
+
+    def leaks(self, x: Point, seen: Glance) -> bool:
         """Whether the deletion of some row changes the label."""
         with self._room() as room:
             ask(self._nodes, x, room)
-            return self._flip(x, room, seen.label, every=False) >= 0
+            members = room.touched[: self._suspects(room, seen.label)]
+            return self._flip(x, room, seen.label, members) >= 0
 
-    def ask_all(self, x: Floats) -> None:
+    def ask_all(self, x: Point) -> None:
         """Do more than the most work that any input is.
 
         In each tree the path with the most changes is looked at, whether or not one input takes
         them all, and every member is asked.
         """
         with self._room() as room:
-            label = ask(self._nodes, x, room)
+            label = int(ask(self._nodes, x, room))
+            self._suspects(room, label, every=True)
             room.leaf[:] = self._lookup.busiest
-            self._flip(x, room, label, every=True)
+            self._flip(x, room, label, self._everyone, every=True)
 
-    def _flip(self, x: Floats, room: Room, label: int, every: bool) -> int:
-        return int(
-            find_flip(
-                self._nodes, self._deletions, self._lookup, room, x, label, self._padding, every
-            )
-        )
+    def _suspects(self, room: Room, label: int, every: bool = False) -> int:
+        return int(suspects(self._nodes, self._lookup, room, label, self._padding, every))
+
+    def _flip(
+        self, x: Point, room: Room, label: int, members: NDArray[np.int32], every: bool = False
+    ) -> int:
+        return int(find_flip(self._nodes, self._deletions, room, x, label, members, every))
 
     @contextmanager
     def _room(self) -> Iterator[Room]:
@@ -97,7 +98,7 @@ class ForestLeakTest:
         try:
             room = self._rooms.pop()
         except IndexError:
-            room = room_for(self._nodes, self._members)
+            room = room_for(self._nodes, len(self._everyone))
         yield room
         self._rooms.append(room)
 
@@ -116,7 +117,8 @@ def _laid_out(family: ForestFamily, nodes: Nodes) -> tuple[Deletions, Lookup]:
     gained = (most - least_below[deletions.node]).max(axis=1).clip(0.0)
     lost = (most_below[deletions.node] - least).max(axis=1).clip(0.0)
     member = np.repeat(np.arange(len(family), dtype=np.int32), np.diff(deletions.start))
-    reach = np.bincount(member, gained + lost, minlength=len(family))[member]
+    moved = np.bincount(member, gained + lost, minlength=len(family))
+    reach = np.asarray(moved[member], np.float64)
     order = np.lexsort((-reach, deletions.node))
     at_node = np.bincount(deletions.node, minlength=len(nodes.feature))
     return deletions, Lookup(
@@ -126,7 +128,6 @@ def _laid_out(family: ForestFamily, nodes: Nodes) -> tuple[Deletions, Lookup]:
         _up(most[order]),
         -_up(-least[order]),
         _busiest(nodes, at_node),
-        float(reach.max(initial=0.0)),
     )
 
 
