@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -45,6 +45,10 @@ class Table:
         """Return the cells of a column."""
         place = self.header.index(name)
         return [row[place] for row in self.rows]
+
+    def records(self) -> Iterator[dict[str, str]]:
+        """Yield each row as cells by the names of their columns."""
+        return (dict(zip(self.header, row, strict=True)) for row in self.rows)
 
     def at(self, row: int, column: str) -> str:
         """Return what a message calls the place of a cell."""

@@ -12,6 +12,7 @@ __all__ = [
     "EDIT_VOTES",
     "FAMILY",
     "FOREST",
+    "FORESTS",
     "INPUTS",
     "LABEL",
     "LIST",
@@ -79,6 +80,7 @@ TEST_POINTS = Type("TestPoints", "test points", each=TEST_POINT)
 
 SHARDED = Type("Sharded", "a sharded service")
 FOREST = Type("Forest", "a forest", equates=True)
+FORESTS = Type("Forests", "a family of forests", each=FOREST)
 RECORD = Type("Record", "a record")
 RECORDS = Type("Records", "a table of records", each=RECORD)
 AUDIT = Type("Audit", "an audit")

@@ -4,122 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
 from leaveout.errors import LeaveoutError
-from leaveout.specs import CheckedSpec, Find, Guarantee
-from leaveout.verifier.options import VerifyOptions
+from leaveout.specs import Call, CheckedSpec
+from leaveout.specs.types import FOREST, FORESTS
 from leaveout.verifier.points.decide import decide_formula, make_claims
-from leaveout.verifier.points.idp import Decider, Job, StatementProgress
+from leaveout.verifier.points.idp import Decider, Job
 from leaveout.verifier.points.job import Asked, FormulaJob, load_formula, why_no_formula
+from leaveout.verifier.points.leak_statements import FORESTS as FOREST_LEAKS
 from leaveout.verifier.points.leak_statements import IdpStatement, recognise
-from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.report import Result
-from leaveout.verifier.resolve_names import Resolver
+from leaveout.verifier.tasks import Context, Engine, Statement
 from leaveout.verifier.time_sharing import Clock
 from leaveout.verifier.unused_options import Kind
 from leaveout.verifier.values.decider import ValueDecider, is_solved, is_value_claim
+from leaveout.verifier.values.reachable import reachable
 from leaveout.verifier.warm_up import kernels_of_values
 
-__all__ = ["Context", "Engine", "FormulaTask", "LeakTask", "Task", "ValueTask", "engines"]
+if TYPE_CHECKING:
+    from leaveout.verifier.points.forest_leaks import ForestDecider, ForestJob
 
-Statement = Guarantee | Find
-
-
-@dataclass(frozen=True)
-class Context:
-    """What engines are made of.
-
-    Attributes
-    ----------
-    checked : CheckedSpec
-    resolver : Resolver
-    folder : Path
-        What relative paths are relative to.
-    options : VerifyOptions
-    decider : Decider
-        Of statements about leaks.
-    progress : callable, optional
-    certificate : CertificateTarget, optional
-        What proves statements over points is added to it; that of leaks is the decider's.
-    """
-
-    checked: CheckedSpec
-    resolver: Resolver
-    folder: Path
-    options: VerifyOptions
-    decider: Decider
-    progress: StatementProgress | None = None
-    certificate: CertificateTarget | None = None
-
-
-class Task(Protocol):
-    """A statement, loaded by the engine that decides it."""
-
-    @property
-    def statement(self) -> Statement:
-        """As written."""
-        ...
-
-    @property
-    def kind(self) -> Kind:
-        """Which options have a say."""
-        ...
-
-    @property
-    def searches(self) -> int:
-        """How many there are to share the time."""
-        ...
-
-    @property
-    def kernels(self) -> Sequence[str]:
-        """Names of what is compiled that deciding it takes."""
-        ...
-
-    def resume(self, store: Checkpoints) -> list[Checkpoint]:
-        """Go on from checkpoints; return those of this statement.
-
-        Raises
-        ------
-        CheckpointError
-            If the file is damaged, or of another statement.
-        """
-        ...
-
-    def decide(self, clock: Clock) -> list[Result]:
-        """Return the results."""
-        ...
-
-
-class Engine(Protocol):
-    """Decides statements of one sort."""
-
-    @property
-    def notes(self) -> list[str]:
-        """What a reader of the results should know."""
-        ...
-
-    def accepts(self, statement: Statement) -> LeaveoutError | None:
-        """Return why a statement is none of this engine's; None where it is one.
-
-        Raises
-        ------
-        LeaveoutError
-            If a file that tells cannot be used.
-        """
-        ...
-
-    def load(self, statement: Statement) -> Task:
-        """Load a statement that is accepted.
-
-        Raises
-        ------
-        LeaveoutError
-            If it cannot be decided, or a file it names cannot be used.
-        """
-        ...
+__all__ = ["ForestTask", "FormulaTask", "LeakTask", "ValueTask", "engines"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +59,72 @@ class LeakTask:
     def decide(self, clock: Clock) -> list[Result]:
         """See `Task.decide`."""
         return self.decider.decide(self.job, clock)
+
+
+@dataclass(frozen=True, eq=False)
+class ForestTask:
+    """A statement about leaks of a forest."""
+
+    job: ForestJob
+    decider: ForestDecider
+    kind: Kind = "leaks, forests"
+    kernels: Sequence[str] = ("forest", "forest_leaks")
+
+    @property
+    def statement(self) -> Statement:
+        """See `Task.statement`."""
+        return self.job.statement.statement
+
+    @property
+    def searches(self) -> int:
+        """See `Task.searches`."""
+        return len(self.job.labels)
+
+    def resume(self, store: Checkpoints) -> list[Checkpoint]:
+        """See `Task.resume`: no search is saved."""
+        return []
+
+    def decide(self, clock: Clock) -> list[Result]:
+        """See `Task.decide`."""
+        return self.decider.decide(self.job, clock)
+
+
+class ForestLeaks:
+    """Leaks of forests, by branch and bound over what their trees tell apart."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._made: ForestDecider | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """See `Engine.notes`."""
+        return [] if self._made is None else self._made.notes
+
+    @property
+    def _decider(self) -> ForestDecider:
+        """What decides; its libraries are loaded once there is a forest."""
+        if self._made is None:
+            from leaveout.verifier.points.forest_leaks import ForestDecider
+
+            context = self._context
+            self._made = ForestDecider(context.resolver, context.options, context.progress)
+        return self._made
+
+    def accepts(self, statement: Statement) -> LeaveoutError | None:
+        """See `Engine.accepts`: what names a forest no other engine decides."""
+        if not _names_forest(statement, self._context.checked):
+            return self._context.resolver.fail(statement.claim, "this claim is about no forest")
+        leak = recognise(statement, self._context.resolver, FOREST_LEAKS)
+        if not isinstance(leak, IdpStatement):
+            raise leak
+        return None
+
+    def load(self, statement: Statement) -> ForestTask:
+        """See `Engine.load`."""
+        leak = recognise(statement, self._context.resolver, FOREST_LEAKS)
+        assert isinstance(leak, IdpStatement)
+        return ForestTask(self._decider.load(leak), self._decider)
 
 
 class LucidLeaks:
@@ -314,13 +287,20 @@ class Values:
         )
 
 
+def _names_forest(statement: Statement, spec: CheckedSpec) -> bool:
+    return any(
+        isinstance(node, Call) and spec.type_of(node) in (FOREST, FORESTS)
+        for node in reachable(statement.claim, spec)
+    )
+
+
 class _Maker(Protocol):
     def __call__(self, context: Context) -> Engine: ...
 
 
 _ENGINES: Mapping[str, tuple[_Maker, ...]] = {
-    "native": (Values, NativeLeaks, Formulas),
-    "lucid": (Values, LucidLeaks),
+    "native": (Values, ForestLeaks, NativeLeaks, Formulas),
+    "lucid": (Values, ForestLeaks, LucidLeaks),
 }
 """By the option ``engine``; where none accepts a statement the last one says why."""
 

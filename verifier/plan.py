@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from leaveout.specs import Find, Spec
 from leaveout.specs.typing.params import Value
-from leaveout.verifier.engines import Context, FormulaTask, LeakTask, Task
+from leaveout.verifier.engines import ForestTask, FormulaTask, LeakTask
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.points.idp import Decider, Job
 from leaveout.verifier.points.job import FormulaJob
@@ -16,8 +17,12 @@ from leaveout.verifier.read_spec import read_spec
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.run import usable_features
 from leaveout.verifier.statements import Statements
+from leaveout.verifier.tasks import Context, Task
 
-__all__ = ["Plan", "Planned", "PlannedFormula", "PlannedValue", "plan"]
+if TYPE_CHECKING:
+    from leaveout.verifier.points.forest_leaks import ForestJob
+
+__all__ = ["Plan", "Planned", "PlannedForests", "PlannedFormula", "PlannedValue", "plan"]
 
 
 @dataclass(frozen=True)
@@ -133,6 +138,54 @@ class PlannedFormula:
 
 
 @dataclass(frozen=True)
+class PlannedForests:
+    """A statement about leaks of a forest.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"guarantee", "find"}
+    forest, other : str
+        Files; the other is empty where every row's deletion is asked about.
+    trees, rows : int
+        Of the forest.
+    inputs : int
+        Features it reads.
+    asked : tuple of int
+        Labels that each need a search of their own.
+    """
+
+    name: str
+    kind: str
+    forest: str
+    other: str
+    trees: int
+    rows: int
+    inputs: int
+    asked: tuple[int, ...]
+
+    @property
+    def searches(self) -> int:
+        """How many there are."""
+        return len(self.asked)
+
+    def __str__(self) -> str:
+        compared = (
+            f"against   {self.other}" if self.other else f"members   {self.rows:,}, one a row"
+        )
+        return "\n".join(
+            (
+                f"{self.kind} {self.name}",
+                f"    forest    {self.forest}: {self.inputs:,} inputs, {self.trees:,} trees, "
+                f"{self.rows:,} rows",
+                f"    {compared}",
+                f"    searches  {self.searches}, for label{'s' * (self.searches != 1)} "
+                f"{_several(self.asked)}",
+            )
+        )
+
+
+@dataclass(frozen=True)
 class PlannedValue:
     """A statement about values of functions."""
 
@@ -148,6 +201,9 @@ class PlannedValue:
         return f"{self.kind} {self.name}\n    values    decided by the functions it names"
 
 
+_Statement = Planned | PlannedForests | PlannedFormula | PlannedValue
+
+
 @dataclass(frozen=True)
 class Plan:
     """What a run would do.
@@ -158,14 +214,14 @@ class Plan:
     engine : str
     solver : str or None
         None where the engine needs none.
-    statements : tuple of Planned, PlannedFormula or PlannedValue
+    statements : tuple of Planned, PlannedForests, PlannedFormula or PlannedValue
     notes : tuple of str
     """
 
     spec: str
     engine: str
     solver: str | None
-    statements: tuple[Planned | PlannedFormula | PlannedValue, ...]
+    statements: tuple[_Statement, ...]
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -216,13 +272,17 @@ def plan(
     )
 
 
-def _planned(task: Task, resolver: Resolver) -> Planned | PlannedFormula | PlannedValue:
+def _planned(
+    task: Task, resolver: Resolver
+) -> Planned | PlannedForests | PlannedFormula | PlannedValue:
     kind = "find" if isinstance(task.statement, Find) else "guarantee"
     match task:
         case FormulaTask(job=job):
             return _formula(job, kind)
         case LeakTask(job=leak):
             return _leaks(leak, kind, resolver)
+        case ForestTask(job=forests):
+            return _forests(forests, kind, resolver)
         case _:
             return PlannedValue(task.statement.name, kind)
 
@@ -242,6 +302,20 @@ def _leaks(job: Job, kind: str, resolver: Resolver) -> Planned:
         labels=instance.labels,
         asked=job.labels,
         members=len(instance.family),
+    )
+
+
+def _forests(job: ForestJob, kind: str, resolver: Resolver) -> PlannedForests:
+    statement = job.statement
+    return PlannedForests(
+        name=statement.statement.name,
+        kind=kind,
+        forest=str(resolver.forest_file(statement.network)),
+        other="" if job.other is None else str(resolver.forest_file(statement.family)),
+        trees=len(job.whole.trees),
+        rows=len(job.forest.rows_),
+        inputs=job.box.dimension,
+        asked=job.labels,
     )
 
 

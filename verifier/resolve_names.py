@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from leaveout.errors import FamilyError, LeaveoutError, ModelError, cause
+from leaveout.errors import FamilyError, ForestError, LeaveoutError, ModelError, cause
 from leaveout.models import Family, Manifest, Network, load_family, load_network
 from leaveout.specs import Call, CheckedSpec, Expression, Function, Let, Name, Node, Text
 from leaveout.specs.table.functions import Bound, is_built_in
@@ -17,6 +18,9 @@ from leaveout.specs.text.constants import constant
 from leaveout.specs.text.errors import Slip, pointing
 from leaveout.specs.types import INPUTS, Type
 from leaveout.specs.typing.arguments import bind
+
+if TYPE_CHECKING:
+    from leaveout.models.forest import DareForestClassifier
 
 __all__ = ["Resolver"]
 
@@ -41,6 +45,7 @@ class Resolver:
         self._folder = folder
         self._networks: dict[Path, Network] = {}
         self._families: dict[tuple[Path, str], Family] = {}
+        self._forests: dict[Path, DareForestClassifier] = {}
         self.notes: list[str] = []
 
     def fail(self, node: Node, wrong: str, cure: str = "") -> LeaveoutError:
@@ -134,6 +139,28 @@ class Resolver:
             except FamilyError as error:
                 raise self.fail(call, str(error)) from None
         return self._families[key]
+
+    def forest(self, node: Expression) -> DareForestClassifier:
+        """Load the forest an expression stands for."""
+        # Its libraries are loaded once there is a forest.
+        from leaveout.models.forest import DareForestClassifier
+
+        path = self.forest_file(node)
+        if path not in self._forests:
+            try:
+                self._forests[path] = DareForestClassifier.load(path)
+            except ForestError as error:
+                raise self.fail(self.value(node), str(error)) from None
+        return self._forests[path]
+
+    def forest_file(self, node: Expression) -> Path:
+        """Return the file that a forest is read from."""
+        return self._path(node, "forest")
+
+    def is_forest(self, node: Expression) -> bool:
+        """Whether an expression stands for a single forest."""
+        call = self.value(node)
+        return isinstance(call, Call) and call.function == "forest"
 
     def is_network(self, node: Expression) -> bool:
         """Whether an expression stands for a single network."""

@@ -19,15 +19,16 @@ from leaveout.references import find_reference
 from leaveout.solvers import Feature, find_solver
 from leaveout.specs import Spec
 from leaveout.specs.typing.params import Value
-from leaveout.verifier.engines import Context
 from leaveout.verifier.options import ENGINES, VerifyOptions
 from leaveout.verifier.points.given import GivenPoints
 from leaveout.verifier.points.given_answers import GivenAnswers
-from leaveout.verifier.points.idp import Decider, StatementProgress
+from leaveout.verifier.points.idp import Decider
+from leaveout.verifier.points.leak_decider import StatementProgress
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.read_spec import read_spec
 from leaveout.verifier.report import Report
 from leaveout.verifier.statements import Statements
+from leaveout.verifier.tasks import Context
 from leaveout.verifier.time_sharing import Clock
 from leaveout.verifier.warm_up import Say, warm
 from leaveout.version import VERSION

@@ -8,10 +8,11 @@ from msgspec import structs
 
 from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
 from leaveout.specs import Find, Guarantee
-from leaveout.verifier.engines import Context, Engine, FormulaTask, LeakTask, Task, engines
+from leaveout.verifier.engines import FormulaTask, LeakTask, engines
 from leaveout.verifier.points.advice import Case, advice
 from leaveout.verifier.points.idp import Job
 from leaveout.verifier.report import Result
+from leaveout.verifier.tasks import Context, Engine, Task
 from leaveout.verifier.time_sharing import Clock
 from leaveout.verifier.unused_options import in_vain
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from leaveout.bab.native.warm_up import rehearse
 from leaveout.specs import CheckedSpec, Find, Guarantee
 from leaveout.specs.text.tree import Call
 from leaveout.verifier.values.reachable import reachable
+
+if TYPE_CHECKING:
+    from leaveout.models.forest import DareForestClassifier
 
 __all__ = ["KERNELS", "Say", "kernels_of_values", "warm"]
 
@@ -93,13 +97,20 @@ def _votes(claim: str) -> Callable[[], None]:
     return rehearse
 
 
-def _forest() -> None:
+def _trees() -> DareForestClassifier:
+    """Train a forest, ask it, and change it."""
     from leaveout.models.forest import DareForestClassifier
 
     X = np.arange(24.0).reshape(12, 2)
     y = np.arange(12) % 2
     forest = DareForestClassifier(2, k=2, max_depth=3, random_state=0).fit(X, y)
     forest.predict_proba(X)
+    forest.unlearned([1]).add(X[:1], y[:1])
+    return forest
+
+
+def _forest() -> None:
+    forest = _trees()
     with TemporaryDirectory(prefix="leaveout-") as name:
         forest.save(Path(name) / "t.npz")
         (Path(name) / "z.csv").write_text("row\n1\n")
@@ -110,7 +121,6 @@ def _forest() -> None:
         )
         for claim in claims:
             _decide(f'let T = forest("t.npz") guarantee g: {claim}', Path(name))
-    forest.add(X[:1], y[:1])
 
 
 def _decide(text: str, folder: Path) -> None:
@@ -125,7 +135,7 @@ def _decide(text: str, folder: Path) -> None:
         decider.decide(statement)
 
 
-KERNELS: Mapping[str, Callable[[], None]] = {
+KERNELS: Mapping[str, Callable[[], object]] = {
     "points": rehearse,
     "guard": _guard,
     "dpa": _votes(
@@ -136,6 +146,7 @@ KERNELS: Mapping[str, Callable[[], None]] = {
     "finite_aggregation": _votes("certified_accuracy(finite_aggregation(U), edits = 1) >= 0.1"),
     "run_off": _votes("certified_accuracy(run_off(V), edits = 1) >= 0.1"),
     "collective_accuracy": _votes("collective_accuracy(dpa(V), edits = 1) >= 0.1"),
+    "trees": _trees,
     "forest": _forest,
 }
 """What uses each group of compiled functions, on the smallest question there is."""

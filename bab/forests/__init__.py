@@ -1,8 +1,9 @@
-"""Whether two forests answer alike: their trees overlaid, or a MILP."""
+"""Where a forest and others answer apart, by branch and bound over boxes of cells."""
 
 from __future__ import annotations
 
-from leaveout.bab.forests.same_answers import Answers, Compared, compare_answers
-from leaveout.encoders.forests.leaves import Leaves, leaves_within
+from leaveout.bab.forests.question import Question
+from leaveout.bab.forests.search import search_forests
+from leaveout.bab.forests.witness import ForestWitness
 
-__all__ = ["Answers", "Compared", "Leaves", "compare_answers", "leaves_within"]
+__all__ = ["ForestWitness", "Question", "search_forests"]

@@ -1,1 +1,8 @@
-"""Two forests: their trees over a box, and a MILP for an input at which they answer apart."""
+"""Forests over a set of inputs: its cells, and what members have in place of their subtrees."""
+
+from __future__ import annotations
+
+from leaveout.encoders.forests.cells import Cells, Groups
+from leaveout.encoders.forests.overlay import Overlay, overlay_family, overlay_two
+
+__all__ = ["Cells", "Groups", "Overlay", "overlay_family", "overlay_two"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.files import PARTIALS, write_whole, written_whole
+from leaveout.files import PARTIALS, lock, write_whole, written_whole
 
 __all__ = ["MEMBERS", "Blocks", "Settings", "differences", "write_block"]
 
@@ -186,14 +185,9 @@ class Blocks:
 
 @contextlib.contextmanager
 def _locked(path: Path, directory: Path) -> Iterator[None]:
-    if sys.platform == "win32":
-        yield
-        return
-    import fcntl
-
     with path.open("wb") as stream:
         try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(stream.fileno())
         except BlockingIOError:
             raise TrainingError(
                 f"{directory}: another training is writing here; wait for it, or choose another "

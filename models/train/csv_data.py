@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.models.table import Table, number, read_table
@@ -17,15 +19,49 @@ from leaveout.models.train.encoding import (
     Encoding,
     NumberColumn,
     encode_rows,
+    number_column,
 )
 from leaveout.names import hint
 
-__all__ = ["labels_of", "read_csv", "table_data"]
+__all__ = [
+    "ReadColumns",
+    "labels_of",
+    "read_columns",
+    "read_csv",
+    "refuse_empty_cells",
+    "row_ids",
+    "table_data",
+]
 
 _MISSING = {"na", "n/a", "nan", "null", "none", "?", "-"}
 _MOST_CATEGORIES = 50
 _FEW_ROWS = 20
 """Below, rows with words of their own are no sign of names."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReadColumns:
+    """What the columns of a table are.
+
+    Attributes
+    ----------
+    encoding : Encoding
+        Of all columns but the label and the one that names rows.
+    labels : tuple of str
+        As numbers in order if all are.
+    y : ndarray of int64, shape (rows,)
+        Which of the labels.
+    ids : tuple of str
+        A name a row; empty where rows have none.
+    units : mapping of str to str
+        What numbers are measured in, by columns.
+    """
+
+    encoding: Encoding
+    labels: tuple[str, ...]
+    y: NDArray[np.int64]
+    ids: tuple[str, ...]
+    units: Mapping[str, str]
 
 
 def read_csv(
@@ -48,7 +84,28 @@ def table_data(
 
     A column of numbers is scaled into [0, 1] by its own range (a constant one gives 0), a
     column of words gives one feature a category, sorted. Labels are sorted (as numbers if
-    all are) and numbered from 0.
+    all are) and numbered from 0; arguments are those of `read_columns`, and so is what it raises.
+    """
+    read = read_columns(table, label, identity, units)
+    return TrainingData(
+        X=encode_rows(read.encoding, table.records()),
+        y=read.y,
+        features=read.encoding.features,
+        labels=read.labels,
+        encoding=read.encoding,
+        ids=read.ids,
+        units=read.units,
+    )
+
+
+def read_columns(
+    table: Table,
+    label: str | None,
+    identity: str | None = None,
+    units: Mapping[str, str] | None = None,
+    scaled: bool = True,
+) -> ReadColumns:
+    """Say what the columns of a table are, and how they become features.
 
     Parameters
     ----------
@@ -59,6 +116,8 @@ def table_data(
         The column that names the rows, each another; it is no feature.
     units : mapping of str to str or None
         By columns, what their numbers are measured in.
+    scaled : bool
+        Whether numbers are scaled into [0, 1], or are features as they are.
 
     Raises
     ------
@@ -70,28 +129,24 @@ def table_data(
             f"{table.path}: {len(table.rows)} row{'s' * (len(table.rows) != 1)} below the header, "
             "expected at least 2 to leave one out"
         )
-    ids: tuple[str, ...] = ()
-    if identity is not None:
-        table.require(identity, "--id names one of its columns")
-        ids = _ids(table, identity)
+    ids = () if identity is None else row_ids(table, identity)
     label, names = table.label_and_features(label, identity)
     _check_units(table, names, units or {})
-    _refuse_empty_cells(table)
+    refuse_empty_cells(table)
     labels, y = labels_of(table, label)
-    encoding = Encoding(label, tuple(_column(table, name) for name in names))
-    X = encode_rows(encoding, (dict(zip(table.header, row, strict=True)) for row in table.rows))
-    return TrainingData(
-        X=X,
-        y=y,
-        features=encoding.features,
-        labels=labels,
-        encoding=encoding,
-        ids=ids,
-        units=units or {},
-    )
+    encoding = Encoding(label, tuple(_column(table, name, scaled) for name in names))
+    return ReadColumns(encoding, labels, y, ids, units or {})
 
 
-def _ids(table: Table, column: str) -> tuple[str, ...]:
+def row_ids(table: Table, column: str) -> tuple[str, ...]:
+    """Return the names of the rows.
+
+    Raises
+    ------
+    TrainingError
+        If there is no such column, or two rows have the same name.
+    """
+    table.require(column, "--id names one of its columns")
     names = table.column(column)
     seen: dict[str, int] = {}
     for row, name in enumerate(names):
@@ -113,7 +168,8 @@ def _check_units(table: Table, names: Sequence[str], units: Mapping[str, str]) -
             )
 
 
-def _refuse_empty_cells(table: Table) -> None:
+def refuse_empty_cells(table: Table) -> None:
+    """Refuse a table in which a value is missing, with its place; raises TrainingError."""
     for name in table.header:
         cells = table.column(name)
         if "" in cells:
@@ -123,7 +179,7 @@ def _refuse_empty_cells(table: Table) -> None:
             )
 
 
-def _column(table: Table, name: str) -> NumberColumn | CategoryColumn:
+def _column(table: Table, name: str, scaled: bool) -> NumberColumn | CategoryColumn:
     cells = table.column(name)
     values = [number(cell) for cell in cells]
     wrong = [row for row, value in enumerate(values) if value is None]
@@ -150,14 +206,13 @@ def _column(table: Table, name: str) -> NumberColumn | CategoryColumn:
                 f"{table.at(row, name)}: {cells[row]!r} is not a finite number; fill it in, or "
                 "drop the row or the column"
             )
-    low, high = min(known), max(known)
-    if not math.isfinite(high - low):
+    column = number_column(name, np.array(known), scaled)
+    low, high = column.minimum, column.maximum
+    if scaled and not math.isfinite(high - low):
         raise TrainingError(
             f"{table.path}, column {name!r}: the range {low} to {high} is too wide to be scaled"
         )
-    # Further from 0, float64 holds no other numbers.
-    whole = max(-low, high) <= 2**53 and all(value.is_integer() for value in known)
-    return NumberColumn(name, low, high, whole)
+    return column
 
 
 def _refuse_names(table: Table, name: str, cells: list[str]) -> None:

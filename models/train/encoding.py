@@ -22,10 +22,12 @@ __all__ = [
     "cell_text",
     "decode_row",
     "encode_rows",
+    "encode_values",
     "encoding_of",
     "feature_text",
     "listable",
     "nearest_record",
+    "number_column",
     "records_of",
 ]
 
@@ -33,6 +35,7 @@ MOST_WHOLE = 1_000_000
 """Most whole numbers of a column that are listed one by one."""
 _FARTHEST = 2**50
 """Up to which they are."""
+_EVERY_WHOLE = 2**53
 _ENOUGH = 17
 """Digits that tell any float64 from the next."""
 _PLAIN = (1e-6, 1e16)
@@ -82,6 +85,14 @@ class Encoding(msgspec.Struct, frozen=True):
         return tuple(name for column in self.columns for name in column.features)
 
 
+def number_column(name: str, values: NDArray[np.float64], scaled: bool) -> NumberColumn:
+    """Return the column of these finite numbers, of which there is at least one."""
+    low, high = float(values.min()), float(values.max())
+    # Further from 0, float64 holds no other numbers.
+    whole = max(-low, high) <= _EVERY_WHOLE and bool((np.floor(values) == values).all())
+    return NumberColumn(name, low, high, whole, scaled)
+
+
 def encoding_of(manifest: Manifest) -> Encoding | None:
     """Return the encoding kept in a family's manifest; None if it was trained on plain arrays."""
     stored = manifest.recipe.get("encoding")
@@ -113,9 +124,19 @@ def encode_rows(
     TrainingError
         If a column is missing, a number is not one, or a category is new.
     """
+    with np.errstate(over="ignore"):  # for who reads the features to refuse
+        return encode_values(encoding, rows, places).astype(np.float32)
+
+
+def encode_values(
+    encoding: Encoding,
+    rows: Iterable[Mapping[str, str | float]],
+    places: Sequence[str] | None = None,
+) -> NDArray[np.float64]:
+    """Encode rows as `encode_rows` does, in float64, as forests read them."""
     table = list(rows)
     named = [f"row {index}" for index in range(len(table))] if places is None else places
-    encoded = np.zeros((len(table), len(encoding.features)), dtype=np.float32)
+    encoded = np.zeros((len(table), len(encoding.features)))
     first = 0
     for column in encoding.columns:
         cells = [_cell(row, column.name, at) for row, at in zip(table, named, strict=True)]
@@ -267,10 +288,10 @@ def _cell(row: Mapping[str, str | float], name: str, place: str) -> str | float:
 
 def _encode_column(
     column: NumberColumn | CategoryColumn, cells: Sequence[str | float], places: Sequence[str]
-) -> NDArray[np.float32]:
+) -> NDArray[np.float64]:
     if isinstance(column, CategoryColumn):
         position = {category: place for place, category in enumerate(column.categories)}
-        encoded = np.zeros((len(cells), len(position)), dtype=np.float32)
+        encoded = np.zeros((len(cells), len(position)))
         for index, cell in enumerate(cells):
             place = position.get(str(cell).strip())
             if place is None:
@@ -288,7 +309,7 @@ def _encode_column(
                 f"{places[index]}, column {column.name!r}: {cell!r} is not a finite number"
             )
         values[index] = value
-    return _scaled(column, values)
+    return _in_range(column, values)
 
 
 def _unscaled(column: NumberColumn, feature: float) -> float:
@@ -298,12 +319,15 @@ def _unscaled(column: NumberColumn, feature: float) -> float:
 
 
 def _scaled(column: NumberColumn, values: NDArray[np.float64]) -> NDArray[np.float32]:
-    span = column.maximum - column.minimum
-    scaled = values
-    if column.scaled:
-        scaled = (values - column.minimum) / span if span else np.zeros_like(values)
     with np.errstate(over="ignore"):  # for who reads the features to refuse
-        return scaled.astype(np.float32)
+        return _in_range(column, values).astype(np.float32)
+
+
+def _in_range(column: NumberColumn, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    if not column.scaled:
+        return values
+    span = column.maximum - column.minimum
+    return (values - column.minimum) / span if span else np.zeros_like(values)
 
 
 def _gives(column: NumberColumn, value: float, feature: np.float32) -> bool:

@@ -24,6 +24,7 @@ __all__ = [
     "FAMILY",
     "NETWORK",
     "SPEC",
+    "inputs_text",
     "network_model",
     "scores",
     "spec_text",
@@ -129,6 +130,20 @@ def write_family(
     save_family_file(path, Family(stacks, np.arange(members, dtype=np.int64), manifest))
 
 
+def inputs_text(facts: DataFacts, inside: bool, encoding: Encoding | None) -> str:
+    """Return the lets that define ``X``, the set of inputs; parameters are `spec_text`'s."""
+    if encoding is not None:
+        return records_text(facts, encoding)
+    if inside:
+        return "let X = box(0, 1)"
+    low = ", ".join(map(repr, facts.minimum))
+    high = ", ".join(map(repr, facts.maximum))
+    return (
+        "# some rows lie outside [0, 1]: the box is each feature's range in the training rows\n"
+        f"let X = box([{low}], [{high}])"
+    )
+
+
 def spec_text(facts: DataFacts, source: str, inside: bool, encoding: Encoding | None = None) -> str:
     """Return a specification of what one record can change.
 
@@ -146,17 +161,7 @@ def spec_text(facts: DataFacts, source: str, inside: bool, encoding: Encoding | 
         Of a table.
     """
     about = " ".join(source.split())
-    if encoding is not None:
-        box = records_text(facts, encoding)
-    elif inside:
-        box = "let X = box(0, 1)"
-    else:
-        low = ", ".join(map(repr, facts.minimum))
-        high = ", ".join(map(repr, facts.maximum))
-        box = (
-            "# some rows lie outside [0, 1]: the box is each feature's range in the training rows\n"
-            f"let X = box([{low}], [{high}])"
-        )
+    box = inputs_text(facts, inside, encoding)
     return (
         f"# what any one record of {about} can change\n"
         f'let N = network("{NETWORK}")\n'

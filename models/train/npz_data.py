@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +13,45 @@ from leaveout.models.archive import archive_names, expect_arrays, read_archive
 from leaveout.models.arrays import rows_and_labels, same_features
 from leaveout.models.train.data import TrainingData
 
-__all__ = ["read_npz"]
+__all__ = ["Arrays", "read_arrays", "read_npz"]
+
+F = TypeVar("F", np.float32, np.float64)
 
 _EXPECTED = "X_train and y_train, with X_test and y_test if there is a test part, or X and y"
 
 
+class Arrays(NamedTuple, Generic[F]):
+    """Features and labels, of rows to train on and to test on.
+
+    Attributes
+    ----------
+    X : ndarray of float32 or float64, shape (rows, features)
+    y : ndarray of int64, shape (rows,)
+        0 to ``labels - 1``, each there.
+    labels : int
+    X_test, y_test : ndarray or None
+    """
+
+    X: NDArray[F]
+    y: NDArray[np.int64]
+    labels: int
+    X_test: NDArray[F] | None
+    y_test: NDArray[np.int64] | None
+
+
 def read_npz(path: Path, label: str | None = None) -> TrainingData:
+    """Read the arrays of a file as `read_arrays` does, in float32; it raises what that raises."""
+    found = read_arrays(path, label, np.float32)
+    return TrainingData(
+        X=found.X,
+        y=found.y,
+        labels=tuple(map(str, range(found.labels))),
+        X_test=found.X_test,
+        y_test=found.y_test,
+    )
+
+
+def read_arrays(path: Path, label: str | None, kind: type[F]) -> Arrays[F]:
     """Read ``X_train, y_train`` (with ``X_test, y_test``) or ``X, y``; values are kept as they are.
 
     Parameters
@@ -25,6 +59,8 @@ def read_npz(path: Path, label: str | None = None) -> TrainingData:
     path : Path
     label : str or None
         Nothing, or the name of the array of labels.
+    kind : type
+        That features get.
 
     Raises
     ------
@@ -44,15 +80,13 @@ def read_npz(path: Path, label: str | None = None) -> TrainingData:
             f"{path}: --label {label} names no array of labels; an NPZ has them in {y_name!r}: "
             "drop --label"
         )
-    X, y = rows_and_labels(path, (x_name, y_name), arrays[0], arrays[1], np.float32)
+    X, y = rows_and_labels(path, (x_name, y_name), arrays[0], arrays[1], kind)
     if len(X) < 2:
         raise TrainingError(f"{path}: {len(X)} rows, expected at least 2 to leave one out")
     count = _count_labels(path, y_name, y)
     X_test = y_test = None
     if len(arrays) > 2:
-        X_test, y_test = rows_and_labels(
-            path, ("X_test", "y_test"), arrays[2], arrays[3], np.float32
-        )
+        X_test, y_test = rows_and_labels(path, ("X_test", "y_test"), arrays[2], arrays[3], kind)
         same_features(path, X, X_test)
         if len(y_test) and y_test.max() >= count:
             row = int(np.argmax(y_test >= count))
@@ -60,9 +94,7 @@ def read_npz(path: Path, label: str | None = None) -> TrainingData:
                 f"{path}: 'y_test' row {row} has the label {y_test[row]}, expected 0 to "
                 f"{count - 1} as in 'y_train'"
             )
-    return TrainingData(
-        X=X, y=y, labels=tuple(map(str, range(count))), X_test=X_test, y_test=y_test
-    )
+    return Arrays(X, y, count, X_test, y_test)
 
 
 def _count_labels(path: Path, name: str, y: NDArray[np.int64]) -> int:

@@ -7,6 +7,7 @@ from leaveout.specs.types import (
     AUDIT,
     BOOLEAN,
     FOREST,
+    FORESTS,
     INPUTS,
     NUMBER,
     RECORD,
@@ -63,6 +64,14 @@ FUNCTIONS: tuple[Function, ...] = (
         reads=True,
         decider="leaveout.verifier.values.subjects.forest:forest",
         kernels=("forest",),
+    ),
+    Function(
+        "leave_one_out",
+        (Parameter("forest", (FOREST,)),),
+        FORESTS,
+        "The forest retrained without one row each, for every row that it holds.",
+        "let F = leave_one_out(T)",
+        threat="the training set loses any one row",
     ),
     Function(
         "points",

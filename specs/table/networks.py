@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from leaveout.specs.table.signatures import Bound, Function, Parameter, Types
 from leaveout.specs.text.expressions import Number
-from leaveout.specs.types import FAMILY, LABEL, NETWORK, NUMBER, POINT, TEXT
+from leaveout.specs.types import FAMILY, FOREST, LABEL, NETWORK, NUMBER, POINT, TEXT
 
 __all__ = ["FUNCTIONS"]
 
@@ -24,6 +24,7 @@ def _confidence_in_words(given: Mapping[str, str]) -> str:
 
 
 _NETWORK = Parameter("network", (NETWORK,))
+_MODEL = Parameter("network", (NETWORK, FOREST))
 _POINT = Parameter("point", (POINT,))
 
 FUNCTIONS: tuple[Function, ...] = (
@@ -44,9 +45,10 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "confidence",
-        (_NETWORK, _POINT, Parameter("label", (NUMBER,), optional=True)),
+        (_MODEL, _POINT, Parameter("label", (NUMBER,), optional=True)),
         NUMBER,
-        "The score of a label, by default one with the highest score, minus the best other score.",
+        "The score of a label, by default one with the highest score, minus the best other "
+        "score; of a forest scores are mean shares of labels.",
         "confidence(N, x) > 0.5",
         _whole_label,
         words=_confidence_in_words,
@@ -54,9 +56,10 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "label",
-        (_NETWORK, _POINT),
+        (_MODEL, _POINT),
         LABEL,
-        "The label a network predicts for a point: the first one with the highest score.",
+        "The label a network or a forest predicts for a point: the first one with the highest "
+        "score.",
         "label(M, x) == label(N, x)",
         words="{network}'s label at {point}",
         forms="leaveout.verifier.points.functions:label",

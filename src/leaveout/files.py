@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ __all__ = [
     "SETTINGS",
     "TABLE",
     "UnusualFileError",
+    "lock",
     "open_file",
     "opened_text",
     "read_whole",
@@ -180,6 +182,22 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def lock(descriptor: int) -> None:
+    """Hold an open file or folder for this process alone, until it is closed.
+
+    Where a system has no such locks, nothing is held.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process holds it.
+    """
+    if sys.platform != "win32":
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -9,12 +9,13 @@ import pytest
 from leaveout.errors import LeaveoutError
 from leaveout.models import load_network
 from leaveout.specs import check, parse
-from leaveout.verifier.engines import Context, engines
+from leaveout.verifier.engines import engines
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.points.idp import Decider
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.run import verify
 from leaveout.verifier.statements import Statements
+from leaveout.verifier.tasks import Context
 
 from support import networks
 from support.files import write_question

@@ -30,6 +30,7 @@ from leaveout.models import load_network
 from leaveout.models.archive import read_archive
 from leaveout.models.family_file import load_family_file
 from leaveout.models.forest.files import load_ensemble
+from leaveout.models.forest.folders import load_columns
 from leaveout.models.npz import read_arrays
 from leaveout.models.sharded.settings import read_settings
 from leaveout.models.sharded.state import read_state
@@ -62,6 +63,7 @@ READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "settings": ("service.toml", read_settings),
     "state": ("state.npz", read_state),
     "forest": ("forest.npz", load_ensemble),
+    "columns of a forest": ("forest.json", load_columns),
     "audit": ("audit.npz", read_audit),
     "bounds": ("bounds.npz", load_bounds),
     "certificate": ("proof.cert", read_certificate),

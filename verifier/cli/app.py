@@ -10,6 +10,7 @@ import typer
 from leaveout.verifier.cli.audit import audit
 from leaveout.verifier.cli.check import check
 from leaveout.verifier.cli.fmt import fmt
+from leaveout.verifier.cli.forest import forest
 from leaveout.verifier.cli.functions import functions
 from leaveout.verifier.cli.guard import guard
 from leaveout.verifier.cli.partition import partition
@@ -61,6 +62,7 @@ app.command()(check)
 app.command()(fmt)
 app.command()(train)
 app.command()(partition)
+app.add_typer(forest, name="forest")
 app.command()(guard)
 app.command()(report)
 app.command()(unlearn)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaveout.verifier.cli.units import read_units
+
 if TYPE_CHECKING:
     from leaveout.models.train import TrainingReport
 
@@ -169,7 +171,7 @@ def train(
             output,
             label=label,
             identity=identity,
-            units=_units(unit or []),
+            units=read_units(unit or []),
             recipe=recipe,
             members=members,
             block=block,
@@ -180,18 +182,6 @@ def train(
     if report.complete_before:
         typer.echo(f"{output} is already complete; nothing was trained", err=True)
     typer.echo(_table(report))
-
-
-def _units(given: list[str]) -> dict[str, str]:
-    from leaveout.errors import TrainingError
-
-    units = {}
-    for text in given:
-        column, separator, unit = text.rpartition("=")
-        if not (separator and column.strip() and unit.strip()):
-            raise TrainingError(f"--unit {text}: expected COLUMN=UNIT, as in --unit dose=mg")
-        units[column.strip()] = unit.strip()
-    return units
 
 
 def _table(report: TrainingReport) -> str:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from msgspec import structs
 
 from leaveout.bab import (
     EngineResult,
     Instance,
     Progress,
-    agree,
+    Witness,
     make_instance,
     search_native,
 )
@@ -25,6 +23,12 @@ from leaveout.bab.native.leaks import Leaks
 from leaveout.specs import Find
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.points.inputs import InputReader
+from leaveout.verifier.points.leak_decider import (
+    LeakDecider,
+    StatementProgress,
+    finite,
+    merged,
+)
 from leaveout.verifier.points.leak_statements import IdpStatement
 from leaveout.verifier.points.names import label_name
 from leaveout.verifier.points.proofs import CertificateTarget
@@ -39,17 +43,12 @@ from leaveout.verifier.points.sentences import (
 from leaveout.verifier.points.trace import Trace
 from leaveout.verifier.report import GroupsRecord, Result, TraceRecord
 from leaveout.verifier.resolve_names import Resolver
-from leaveout.verifier.time_sharing import Clock, in_turn
+from leaveout.verifier.time_sharing import Clock
 
 __all__ = ["Decider", "Job", "StatementProgress"]
 
-StatementProgress = Callable[[str, Progress], None]
-
 _WORTH_STARTING = 0.1
 """Seconds below which no search is started."""
-
-_UNCONDITIONAL = -1e-9
-"""Floor of a statement without a premise: even a confidence of 0 counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +71,7 @@ class Job:
     pair: bool
 
 
-class Decider:
+class Decider(LeakDecider[Job, Witness]):
     """Decides statements one after the other, and remembers what earlier ones proved.
 
     Parameters
@@ -177,40 +176,15 @@ class Decider:
 
     def decide(self, job: Job, clock: Clock) -> list[Result]:
         """Return the results of one statement."""
-        results = self._decided(job, clock)
+        results = super().decide(job, clock)
         for result in results:
             self._account(job, result)
         return results
 
-    def _decided(self, job: Job, clock: Clock) -> list[Result]:
-        statement = job.statement.statement
-        if isinstance(statement, Find):
-            # Of several labels only the worst leak counts, unless each is asked about.
-            asked = [job.labels]
-            if statement.per_label:
-                asked = [(label,) for label in job.labels]
-            every = [self._in_turn(job, labels, clock, 0.0, decide=False) for labels in asked]
-            return [self._result(job, found) for found in every]
-        threshold = job.statement.threshold
-        floor = _UNCONDITIONAL if threshold is None else max(threshold, _UNCONDITIONAL)
-        found = self._in_turn(job, job.labels, clock, floor, decide=True)
-        return [self._guarantee(job, found, floor)]
-
-    def _in_turn(
-        self, job: Job, labels: tuple[int, ...], clock: Clock, floor: float, *, decide: bool
-    ) -> list[EngineResult]:
-        return in_turn(
-            labels,
-            lambda label, floor: self._search(job, label, clock, floor, decide=decide),
-            lambda label: self._stopped(job.instance, label, "interrupted"),
-            clock,
-            floor=floor,
-            decide=decide,
-        )
-
-    def _search(
+    def search(
         self, job: Job, label: int, clock: Clock, floor: float, *, decide: bool
     ) -> EngineResult:
+        """See `LeakDecider.search`."""
         seconds = clock.next()
         key = (id(job.instance), label)
         known = self._known.get(key)
@@ -221,9 +195,9 @@ class Decider:
             if leaks or known.upper <= floor:
                 return replace(known, seconds=0.0)
         if clock.interrupted:
-            return self._stopped(job.instance, label, "interrupted")
+            return self.unsearched(job, label, "interrupted")
         if seconds is not None and seconds < _WORTH_STARTING:
-            return self._stopped(job.instance, label, "no time was left to search")
+            return self.unsearched(job, label, "no time was left to search")
         name = job.statement.statement.name
         records: list[Record] = []
         groups: list[Group] = []
@@ -306,7 +280,7 @@ class Decider:
         self, instance: Instance, label: int, known: EngineResult | None
     ) -> EngineResult:
         """Return what holds without the solver: propagation's bound, and witnesses."""
-        bare = self._unsearched(instance, label, "")
+        bare = _propagated(instance, label, "")
         witness = known.witness if known else None
         return replace(
             bare,
@@ -317,66 +291,50 @@ class Decider:
             detail=f"a replayed leak exceeds a bound that {self._options.proves_with} gave",
         )
 
-    def _stopped(self, instance: Instance, label: int, detail: str) -> EngineResult:
-        """Return what is known without another search."""
-        known = self._known.get((id(instance), label))
+    def unsearched(self, job: Job, label: int, detail: str) -> EngineResult:
+        """See `LeakDecider.unsearched`."""
+        known = self._known.get((id(job.instance), label))
         if known is not None:
             return known.stopped(detail, self._options.gap)
-        return self._unsearched(instance, label, detail)
+        return _propagated(job.instance, label, detail)
 
-    def _unsearched(self, instance: Instance, label: int, detail: str) -> EngineResult:
-        """Return what propagation proves."""
-        most = max(0.0, instance.most(label))
-        everyone = np.full(len(instance.family), most)
-        return EngineResult(label, 0.0, most, None, most == 0, "time", detail, everyone, 0, 0.0)
-
-    def _guarantee(self, job: Job, found: list[EngineResult], floor: float) -> Result:
-        leaking = [each for each in found if each.witness is not None and each.lower > floor]
-        open_ones = [each for each in found if each.upper > floor]
-        if leaking:
-            result = self._result(job, leaking[:1])
-            return structs.replace(result, verdict="refuted", reason=None)
-        result = structs.replace(self._result(job, found), label=job.statement.label)
-        if not open_ones:
-            return structs.replace(result, verdict="proved", reason=None)
-        reason = next((_reason(each) for each in open_ones if each.reason), "numerical")
-        return structs.replace(result, verdict="unknown", reason=reason)
-
-    def _result(self, job: Job, found: list[EngineResult]) -> Result:
-        """Merge the results of some labels; of several, the row is about all of them."""
+    def result(self, job: Job, found: Sequence[EngineResult]) -> Result:
+        """See `LeakDecider.result`."""
         statement = job.statement.statement
-        best = max(found, key=lambda each: each.lower)
-        witness = best.witness
-        gap = self._options.gap
-        upper = max(0.0, *(each.upper for each in found))
-        closed = all(each.closed for each in found) or agree(best.lower, upper, gap)
-        reasons = [] if closed else [_reason(each) for each in found if not each.closed]
+        known = merged(found, self._options.gap)
+        witness = known.witness
         counted = counted_rows(job.instance.family)
         if counted is not None and witness is not None and not job.pair:
             self._note(counted)
         return Result(
             name=statement.name,
             kind="find" if isinstance(statement, Find) else "guarantee",
-            verdict="proved" if closed else "unknown",
-            lower=_finite(max(0.0, best.lower)),
-            upper=_finite(upper),
-            label=found[0].label if len(found) == 1 else None,
+            verdict="proved" if known.closed else "unknown",
+            lower=finite(known.lower),
+            upper=finite(known.upper),
+            label=known.label,
             witness=record(job.instance, witness, job.pair) if witness is not None else None,
-            seconds=round(sum(each.seconds for each in found), 3),
+            seconds=known.seconds,
             engine=self._options.engine,
             solver=self._options.solver if self._options.engine == "lucid" else None,
-            reason=reasons[0] if reasons else None,
+            reason=known.reason,
             box=box_record(job.instance.box),
             members=len(job.instance.family),
-            label_name=_label_name(job, found),
+            label_name=_label_name(job, known.label),
             traces=tuple(self._traces[each] for each in found if each in self._traces),
             groups=tuple(self._groups[each] for each in found if each in self._groups),
         )
 
 
-def _label_name(job: Job, found: list[EngineResult]) -> str:
-    facts = job.instance.family.manifest.data
-    return label_name(facts, found[0].label) if len(found) == 1 else ""
+def _label_name(job: Job, label: int | None) -> str:
+    return "" if label is None else label_name(job.instance.family.manifest.data, label)
+
+
+def _propagated(instance: Instance, label: int, detail: str) -> EngineResult:
+    """Return what propagation proves."""
+    most = max(0.0, instance.most(label))
+    everyone = np.full(len(instance.family), most)
+    return EngineResult(label, 0.0, most, None, most == 0, "time", detail, everyone, 0, 0.0)
 
 
 def _asked(statement: IdpStatement) -> str:
@@ -385,11 +343,3 @@ def _asked(statement: IdpStatement) -> str:
     if not isinstance(asked, Find):
         return f"guarantee above {statement.threshold}"
     return "find per label" if asked.per_label else "find"
-
-
-def _reason(result: EngineResult) -> str:
-    return f"{result.reason}: {result.detail}" if result.detail else str(result.reason)
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

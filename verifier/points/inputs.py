@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +32,16 @@ class InputReader:
     ----------
     resolver : Resolver
     dimension : int
-        Features the network reads.
+        Features the model reads.
+    model : {"network", "forest"}
+        A network reads float32 numbers, a forest float64 ones: as they are written.
     notes : list of str
         What a reader of the results should know.
     """
 
     resolver: Resolver
     dimension: int
+    model: Literal["network", "forest"] = "network"
     notes: list[str] = field(default_factory=list)
     _data: dict[Path, NDArray[np.float32]] = field(default_factory=dict, init=False)
 
@@ -102,8 +106,10 @@ class InputReader:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Put the number that a network reads where a feature is fixed at one that it cannot.
 
-        Of a box without a float32 number every claim is true.
+        Of a box without a float32 number every claim is true. A forest reads every number.
         """
+        if self.model == "forest":
+            return lower, upper
         with np.errstate(over="ignore", invalid="ignore"):
             least = lower.astype(np.float32)
             least = np.where(least < lower, np.nextafter(least, np.float32(np.inf)), least)
@@ -130,7 +136,7 @@ class InputReader:
             raise resolver.fail(
                 node,
                 f"{len(known)} bounds for {dimension} features",
-                f"the network reads {dimension} features; give one number for all, or "
+                f"the {self.model} reads {dimension} features; give one number for all, or "
                 f"{dimension} of them",
             )
         return np.asarray(known)
@@ -160,7 +166,8 @@ class InputReader:
             raise self.resolver.fail(
                 at,
                 f"feature {column} is out of range",
-                f"the network reads {self.dimension} features, numbered 0 to {self.dimension - 1}",
+                f"the {self.model} reads {self.dimension} features, numbered 0 to "
+                f"{self.dimension - 1}",
             )
 
     def _add(
@@ -181,7 +188,7 @@ class InputReader:
         with self.resolver.answering_for(call):
             columns, rows = np.asarray(listed.columns), np.asarray(list(listed.rows), np.float64)
         try:
-            every = Choices(columns, rows)
+            every = Choices(columns, rows, exact=self.model == "forest")
             inside = every.within(box.lower, box.upper)
         except LeaveoutError as error:
             wrong = str(error).removeprefix("box: ")
@@ -209,8 +216,8 @@ class InputReader:
         if values.shape[1] != self.dimension:
             raise Slip(
                 text.at,
-                f"{path} has {values.shape[1]} features, the network reads {self.dimension}",
-                "list the values from the very arrays the network was trained on",
+                f"{path} has {values.shape[1]} features, the {self.model} reads {self.dimension}",
+                f"list the values from the very arrays the {self.model} was trained on",
             )
         for column in columns:
             self._refuse_beyond(column, text)

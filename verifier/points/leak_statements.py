@@ -19,14 +19,46 @@ from leaveout.specs import (
 )
 from leaveout.verifier.resolve_names import Resolver
 
-__all__ = ["IdpStatement", "recognise"]
+__all__ = ["FORESTS", "LUCID", "Decides", "IdpStatement", "recognise"]
 
-_SHAPE = (
-    "leave --engine lucid out: other claims are decided without it; what it decides is\n"
-    "    forall x in X, M in F: confidence(N, x) > b => label(M, x) == label(N, x)\n"
-    "also with >=, with confidence(N, x, c) and label(M, x) == c for one label c, without the "
-    "premise, and with two networks instead of a network and a family"
+
+@dataclass(frozen=True)
+class Decides:
+    """How what decides leaks only refuses other claims.
+
+    Attributes
+    ----------
+    who : str
+        What it is, and that it decides leaks.
+    model : str
+        What it decides them of.
+    cure : str
+        What to do with other claims; may be empty.
+    """
+
+    who: str
+    model: str
+    cure: str = ""
+
+    @property
+    def shape(self) -> str:
+        """What it decides."""
+        T, model = self.model[0].upper(), self.model
+        return (
+            f"{self.cure}what it decides is\n"
+            f"    forall x in X, M in F: confidence({T}, x) > b => label(M, x) == label({T}, x)\n"
+            f"also with >=, with confidence({T}, x, c) and label(M, x) == c for one label c, "
+            f"without the premise, and with two {model}s instead of a {model} and a family"
+        )
+
+
+LUCID = Decides(
+    "the lucid engine decides leaks only",
+    "network",
+    "leave --engine lucid out: other claims are decided without it; ",
 )
+FORESTS = Decides("the search over forests decides leaks only", "forest")
+
 _MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -56,8 +88,17 @@ class IdpStatement:
     threshold: float | None
 
 
-def recognise(statement: Guarantee | Find, resolver: Resolver) -> IdpStatement | LeaveoutError:
+def recognise(
+    statement: Guarantee | Find, resolver: Resolver, decides: Decides = LUCID
+) -> IdpStatement | LeaveoutError:
     """Recognise an iDP statement.
+
+    Parameters
+    ----------
+    statement : Guarantee or Find
+    resolver : Resolver
+    decides : Decides
+        How others are refused.
 
     Returns
     -------
@@ -70,7 +111,7 @@ def recognise(statement: Guarantee | Find, resolver: Resolver) -> IdpStatement |
         If a number in it has no value.
     """
     try:
-        return _Reader(statement, resolver).read()
+        return _Reader(statement, resolver, decides).read()
     except _OtherShapeError as other:
         return other.why
 
@@ -83,13 +124,14 @@ class _OtherShapeError(Exception):
 
 
 class _Reader:
-    def __init__(self, statement: Guarantee | Find, resolver: Resolver) -> None:
-        self.statement, self.resolver = statement, resolver
+    def __init__(self, statement: Guarantee | Find, resolver: Resolver, decides: Decides) -> None:
+        self.statement, self.resolver, self.decides = statement, resolver, decides
         self.domains: dict[str, Expression] = {}
 
     def refuse(self, node: Expression, wrong: str) -> NoReturn:
         # Only where that engine is asked for is this shown: others take what is no leak.
-        why = self.resolver.fail(node, f"the lucid engine decides leaks only: {wrong}", _SHAPE)
+        decides = self.decides
+        why = self.resolver.fail(node, f"{decides.who}: {wrong}", decides.shape)
         raise _OtherShapeError(why)
 
     def read(self) -> IdpStatement:
@@ -179,10 +221,10 @@ class _Reader:
             else:
                 number = self.resolver.number(side)
                 if number is None:
-                    self.refuse(side, "expected the label of a network")
+                    self.refuse(side, f"expected the label of a {self.decides.model}")
                 constant = self.label(side, number)
         if not sides:
-            self.refuse(node, "the conclusion must be about the label of a network")
+            self.refuse(node, f"the conclusion must be about the label of a {self.decides.model}")
         return sides[0], sides[1] if len(sides) == 2 else None, constant
 
     def point(self, node: Expression) -> None:
@@ -206,7 +248,8 @@ class _Reader:
             owner = next((side for side in reversed(others) if side not in bound), None)
         if owner is None or self.bound(owner):
             self.refuse(
-                owner or node, "the confidence must be that of a fixed network, not a member"
+                owner or node,
+                f"the confidence must be that of a fixed {self.decides.model}, not a member",
             )
         members = [
             side
@@ -215,7 +258,9 @@ class _Reader:
         ]
         if len(members) != 1:
             self.refuse(
-                node, "the conclusion must compare the network with a member or another one"
+                node,
+                f"the conclusion must compare the {self.decides.model} with a member or another "
+                "one",
             )
         member = members[0]
         if isinstance(member, Name) and member.name in self.domains:

@@ -302,8 +302,7 @@ class Valuation:
                 network = self._network(argument, values.values())
                 values[name] = self.resolver.family(argument, network)
             else:
-                features = self._features(argument, values.values())
-                values[name] = InputReader(self.resolver, features).read(argument)
+                values[name] = self._reader(argument, values.values()).read(argument)
         seconds = self.deadline.limit
         return Arguments(values, self.folder, seconds, self.confidence, self.seed, self.solver)
 
@@ -329,14 +328,14 @@ class Valuation:
             )
         return self.resolver.network(next(iter(paths.values())))
 
-    def _features(self, node: Expression, beside: Iterable[object]) -> int:
-        """Return how many features the inputs of a set have."""
+    def _reader(self, node: Expression, beside: Iterable[object]) -> InputReader:
+        """Return what reads a set of inputs: as of a forest beside it, else of the network."""
         values = list(beside)
         for value in values:
             features = getattr(value, "n_features_in_", None)
             if isinstance(features, int):
-                return features
-        return self._network(node, values).inputs
+                return InputReader(self.resolver, features, "forest")
+        return InputReader(self.resolver, self._network(node, values).inputs)
 
     def _known(self, node: Expression, bound: Bindings, what: str) -> float:
         number = self.number(node, bound)

@@ -1,0 +1,176 @@
+"""What one tree may answer in a box, as it is and as a member has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba.extending import register_jitable
+
+from leaveout.bab.forests.layout import Scratch, Trees
+
+__all__ = ["OPTIONS", "bound_tree", "go_down", "settle", "subroutine"]
+
+# No fast mathematics: sums must be those that a forest computes.
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+subroutine = register_jitable(**OPTIONS)
+
+
+@subroutine
+def go_down(nodes: Any, box: Any, node: int) -> int:
+    """Return the child that a whole box goes to, the node itself where it is split or a leaf."""
+    feature = nodes[node, 0]
+    if feature >= 0:
+        if box[1, feature] <= nodes[node, 1]:
+            return int(nodes[node, 2])
+        if box[0, feature] > nodes[node, 1]:
+            return int(nodes[node, 3])
+    return node
+
+
+@subroutine
+def settle(nodes: Any, box: Any, a: int, b: int, changed: int, instead: int) -> tuple[int, int]:
+    """Take a node of the whole and the member's in its place down as far as a whole box goes."""
+    while True:
+        if a == b:
+            if a == changed:
+                b = instead
+                continue
+            down = go_down(nodes, box, a)
+            if down == a:
+                return a, b
+            a = b = down
+        else:
+            x, y = go_down(nodes, box, a), go_down(nodes, box, b)
+            if x == a and y == b:
+                return a, b
+            a, b = x, y
+
+
+@subroutine
+def _note(
+    out: Any, lambdas: Any, weights: Any, first: float, last: float, least: float, most: float,
+    tied: bool,
+) -> None:  # fmt: skip
+    """Widen bounds of one rival: margins of the whole from first to last, the member's likewise.
+
+    If ``tied``, the member's margin is the whole's.
+    """
+    whole, member = weights[0], weights[1]
+    out[0] = max(out[0], whole * last)
+    out[1] = min(out[1], member * least)
+    for i in range(len(lambdas)):
+        if tied:
+            factor = whole - lambdas[i] * member
+            high = factor * last if factor >= 0.0 else factor * first
+        else:
+            high = whole * last - lambdas[i] * (member * least)
+        out[2 + i] = max(out[2 + i], high)
+
+
+@subroutine
+def _leaves(trees: Trees, a: int, b: int, out: Any, room: Scratch) -> None:
+    """Widen bounds by a leaf of the whole and one of the member."""
+    c, labels = trees.numbers[0], trees.shares.shape[1]
+    s, m = trees.nodes[a, 2], trees.nodes[b, 2]
+    shares, equal = trees.shares, trees.numbers[3] == 1
+    for d in range(labels):
+        if d == c:
+            continue
+        x, y = shares[s, c] - shares[s, d], shares[m, c] - shares[m, d]
+        _note(out[d], room.lambdas, trees.weights, x, x, y, y, a == b)
+        if not equal or shares[m, d] > shares[s, d] or shares[m, c] < shares[s, c]:
+            room.worse[d] = True
+
+
+@subroutine
+def _subtrees(trees: Trees, a: int, b: int, changed: int, instead: int, out: Any,
+              room: Scratch) -> None:  # fmt: skip
+    """Widen bounds by all that a node of the whole and one of the member may lead to."""
+    c, labels = trees.numbers[0], trees.shares.shape[1]
+    low, high, equal = trees.low, trees.high, trees.numbers[3] == 1
+    holds = a == b and a < len(trees.end) and a <= changed < trees.end[a]
+    for d in range(labels):
+        if d == c:
+            continue
+        tied = a == b
+        _note(out[d], room.lambdas, trees.weights, low[a, d], high[a, d], low[b, d], high[b, d],
+              tied)  # fmt: skip
+        if holds:
+            _note(out[d], room.lambdas, trees.weights, low[changed, d], high[changed, d],
+                  low[instead, d], high[instead, d], False)  # fmt: skip
+        if not equal or not tied or holds:
+            room.worse[d] = True
+
+
+@subroutine
+def _put(
+    entry: Any, a: int, b: int, feature: int, low: int, high: int, side: int, level: int
+) -> None:
+    entry[0], entry[1], entry[2], entry[3], entry[4] = a, b, feature, low, high
+    entry[5], entry[6] = side, level
+
+
+@subroutine
+def bound_tree(
+    trees: Trees, box: Any, a: int, b: int, tree: int, levels: int, room: Scratch
+) -> None:
+    """Bound what a tree contributes in a box, on each side of its first open split.
+
+    Parameters
+    ----------
+    trees : Trees
+    box : ndarray of int32, shape (2, features)
+        Changed on the way, and then as it was.
+    a, b : int
+        Where the tree is settled.
+    tree : int
+    levels : int
+        How many open splits are followed down a path before whole subtrees are bounded.
+    room : Scratch
+    """
+    nodes, stack, parts = trees.nodes, room.stack, room.parts[tree]
+    changed, instead = room.changed[0, tree], room.changed[1, tree]
+    parts[:, :, 0] = -np.inf
+    parts[:, :, 1] = np.inf
+    parts[:, :, 2:] = -np.inf
+    # An entry: two nodes, the feature whose range to set first (-1: none), range, side, level.
+    _put(stack[0], a, b, -1, 0, 0, -1, 0)
+    count = 1
+    while count:
+        count -= 1
+        a, b, f = stack[count, 0], stack[count, 1], stack[count, 2]
+        if f >= 0:
+            box[0, f], box[1, f] = stack[count, 3], stack[count, 4]
+            if a < 0:
+                continue
+        side, level = stack[count, 5], stack[count, 6]
+        a, b = settle(nodes, box, a, b, changed, instead)
+        out = parts[max(side, 0)]
+        first = a if nodes[a, 0] >= 0 else b
+        f = nodes[first, 0]
+        if f < 0:
+            _leaves(trees, a, b, out, room)
+            continue
+        if level == levels:
+            _subtrees(trees, a, b, changed, instead, out, room)
+            continue
+        k = nodes[first, 1]
+        # Only where the two differ does what the one tests narrow what the other may.
+        one = a == b
+        narrows = not one or (a < len(trees.end) and a <= changed < trees.end[a])
+        left, right = nodes[first, 2], nodes[first, 3]
+        for turn in range(2):
+            child = right if turn == 0 else left
+            x = child if first == a else a
+            y = child if one or first == b else b
+            at = side if side >= 0 else 1 - turn
+            if narrows:
+                _put(stack[count], -1, -1, f, box[0, f], box[1, f], 0, 0)
+                low = k + 1 if turn == 0 else box[0, f]
+                high = box[1, f] if turn == 0 else k
+                _put(stack[count + 1], x, y, f, low, high, at, level + 1)
+                count += 2
+            else:
+                _put(stack[count], x, y, -1, 0, 0, at, level + 1)
+                count += 1

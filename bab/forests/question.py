@@ -1,0 +1,160 @@
+"""A forest and others over a set of inputs, made ready for the search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.forests.exploring import ranges
+from leaveout.bab.forests.layout import LAMBDAS, Listed, Trees
+from leaveout.bab.forests.witness import ForestWitness
+from leaveout.encoders.box import Box
+from leaveout.encoders.forests import Overlay, overlay_family, overlay_two
+from leaveout.errors import ForestError
+from leaveout.models.forest.family import ForestFamily
+from leaveout.models.forest.scored import ScoredForest
+
+__all__ = ["Question"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Forests, cut to cells; made once, it serves every label.
+
+    Attributes
+    ----------
+    whole : ScoredForest
+    others : ForestFamily or ScoredForest
+        A single forest is a family of one member.
+    overlay : Overlay
+    labels : tuple of list
+        The labels of the whole forest and of the others, in Python.
+    """
+
+    whole: ScoredForest
+    others: ForestFamily | ScoredForest
+    overlay: Overlay
+    labels: tuple[list[object], list[object]]
+
+    @classmethod
+    def of(cls, whole: ScoredForest, others: ForestFamily | ScoredForest, box: Box) -> Self:
+        """Cut a set of inputs at the thresholds of forests.
+
+        Raises
+        ------
+        ForestError
+            If the labels of one forest are numbers and those of the other texts.
+        ValueError
+            If the box has too few features, or a leaf's shares are no shares.
+        """
+        if isinstance(others, ForestFamily):
+            known = whole.classes.tolist()
+            return cls(whole, others, overlay_family(others, box), (known, known))
+        if (whole.classes.dtype.kind in "biuf") != (others.classes.dtype.kind in "biuf"):
+            raise ForestError("the labels of one forest are numbers, those of the other texts")
+        # In Python, where a label beyond float64's whole numbers stays itself.
+        one, two = whole.classes.tolist(), others.classes.tolist()
+        place = {label: i for i, label in enumerate(sorted({*one, *two}))}
+        columns = tuple(np.array([place[label] for label in each], np.int64) for each in (one, two))
+        overlay = overlay_two(whole, others, box, (columns[0], columns[1]), len(place))
+        return cls(whole, others, overlay, (one, two))
+
+    @property
+    def members(self) -> int:
+        """How many members there are."""
+        return len(self.overlay.start) - 1
+
+    @property
+    def features(self) -> int:
+        """How many features inputs have."""
+        return len(self.overlay.cells.most)
+
+    @cached_property
+    def listed(self) -> Listed:
+        """Listed rows, for kernels; a feature alone takes every code and needs none."""
+        groups = self.overlay.cells.groups
+        wide = np.diff(groups.column_start) > 1
+        of = groups.of.copy()
+        of[of >= 0] = np.where(wide[of[of >= 0]], of[of >= 0], -1)
+        return Listed(
+            of, groups.column_start, groups.columns, groups.row_start, groups.rows
+        )  # fmt: skip
+
+    @cached_property
+    def _nodes(self) -> NDArray[np.int32]:
+        nodes = self.overlay.nodes
+        return np.stack([nodes.feature, nodes.cut, nodes.left, nodes.right], 1).astype(np.int32)
+
+    @cached_property
+    def _end(self) -> NDArray[np.int32]:
+        """Return the node behind the last one below each node of the whole forest."""
+        nodes, size = self.overlay.nodes, int(self.overlay.roots[-1])
+        end = np.arange(1, size + 1, dtype=np.int32)
+        right, inner = nodes.right[:size], nodes.feature[:size] >= 0
+        # In preorder the last node below a node is found by going right as far as it goes.
+        last = np.where(inner, right, np.arange(size))
+        while True:
+            further = last[last]
+            if np.array_equal(further, last):
+                break
+            last = further
+        end[:] = last + 1
+        return end
+
+    def trees(self, label: int) -> Trees:
+        """Return the trees, for kernels, with margins of one of the whole forest's labels."""
+        overlay = self.overlay
+        column = self.column(label)
+        shape = len(self._nodes), overlay.labels
+        low, high = np.zeros(shape), np.zeros(shape)
+        first = np.unique(np.concatenate((overlay.roots[:-1], overlay.instead)))
+        ranges(
+            self._nodes, overlay.nodes.shares, first, column, low, high,
+            np.zeros(shape[0], np.bool_),
+        )  # fmt: skip
+        one, other = overlay.divisors
+        return Trees(
+            self._nodes, overlay.nodes.shares, overlay.roots, self._end, low, high, overlay.start,
+            overlay.tree, overlay.node, overlay.instead, np.array([1 / one, 1 / other]),
+            np.array([column, one, other, one == other], np.int64),
+        )  # fmt: skip
+
+    def column(self, label: int) -> int:
+        """Return which of the labels of both sides one of the whole forest's is."""
+        if isinstance(self.others, ForestFamily):
+            return label
+        return sorted({*self.labels[0], *self.labels[1]}).index(self.labels[0][label])
+
+    def padding(self) -> float:
+        """Return what computed bounds are to be raised by.
+
+        With u = 2^-53, N trees, shares of at most s and a multiplier l: a forest computes a mean
+        to within N u s of the true one and a margin to within 2 (N + 1) u s, so two of them, one
+        multiplied, differ from the true ones by at most (1 + l) 2 (N + 1) u s. The bound's own
+        terms are computed to within 5 u (1 + l) s and summed to within N u (1 + l) s. That is less
+        than 3 (N + 3) (1 + l) u s; products of errors are far below what 8 for 3 leaves.
+        """
+        count = max(self.overlay.divisors)
+        most = float(self.overlay.nodes.shares.max())
+        return 8.0 * (count + 8) * (1.0 + max(LAMBDAS)) * most * 2.0**-53
+
+    def replay(self, x: Floats, member: int, label: int) -> ForestWitness | None:
+        """Return a witness if an input is a leak of a label, as the forests compute it."""
+        removed, other = -1, self.others
+        if isinstance(other, ForestFamily):
+            removed, other = int(other.removed[member]), other.member(member)
+        if not self.overlay.cells.box.contains(x[None])[0]:
+            return None
+        scores, others = self.whole.probabilities(x[None])[0], other.probabilities(x[None])[0]
+        answers = self.labels[0][int(scores.argmax())], self.labels[1][int(others.argmax())]
+        if int(scores.argmax()) != label or answers[0] == answers[1]:
+            return None
+        rest = np.delete(scores, label)
+        confidence = float(scores[label] - (rest.max() if len(rest) else 0.0))
+        return ForestWitness(x, member, removed, label, confidence, scores, others)

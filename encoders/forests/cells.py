@@ -1,0 +1,194 @@
+"""Inputs as cells: what forests tell apart of a set of inputs, as whole numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.encoders.box import Box
+from leaveout.models.forest.scored import rounded
+
+__all__ = ["Cells", "Groups", "cut_box", "unrounded"]
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Features that take listed rows together, in codes.
+
+    Attributes
+    ----------
+    of : ndarray of int32, shape (features,)
+        Which group a feature is in, -1 for none.
+    column_start : ndarray of int64, shape (groups + 1,)
+    columns : ndarray of int32
+        The features of each group, one group after another.
+    row_start : ndarray of int64, shape (groups + 1,)
+        Where the codes of each group's rows begin in ``rows``, and where the last end.
+    rows : ndarray of int32
+        Rows of different codes, flat.
+    values : tuple of ndarray of float64
+        For each group the values that each row of codes stands for.
+    """
+
+    of: Codes
+    column_start: NDArray[np.int64]
+    columns: Codes
+    row_start: NDArray[np.int64]
+    rows: Codes
+    values: tuple[Floats, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A set of inputs, cut at thresholds: each feature's values numbered from 0 on, by interval.
+
+    Every code of a feature stands for a value of the set; features outside groups take theirs
+    independently of all others.
+
+    Attributes
+    ----------
+    most : ndarray of int32, shape (features,)
+        The greatest code of each feature.
+    start : ndarray of int64, shape (features + 1,)
+        Where each feature's values begin.
+    values : ndarray of float64
+        The greatest value that each code stands for.
+    box : Box
+    groups : Groups
+    """
+
+    most: Codes
+    start: NDArray[np.int64]
+    values: Floats
+    box: Box
+    groups: Groups
+
+    def codes(self, X: Floats) -> Codes:
+        """Return the codes of inputs of the set, shape (rows, features)."""
+        found = np.empty(X.shape, np.int32)
+        for at in range(X.shape[1]):
+            cuts = self.values[self.start[at] : self.start[at + 1] - 1]
+            found[:, at] = np.searchsorted(cuts, X[:, at])
+        return found
+
+    def input(self, codes: Codes) -> Floats:
+        """Return an input of the set with these codes, shape (features,).
+
+        Where a float32 has the code, that is taken.
+
+        Raises
+        ------
+        ValueError
+            If no row of a group has its codes.
+        """
+        x = self.values[self.start[:-1] + codes]
+        near = np.clip(rounded(x), self.box.lower, self.box.upper)
+        x = np.where(self.codes(near[None])[0] == codes, near, x)
+        groups = self.groups
+        for g, values in enumerate(groups.values):
+            columns = groups.columns[groups.column_start[g] : groups.column_start[g + 1]]
+            rows = groups.rows[groups.row_start[g] : groups.row_start[g + 1]]
+            same = (rows.reshape(-1, len(columns)) == codes[columns]).all(axis=1)
+            if not same.any():
+                raise ValueError(f"no listed row of features {columns.tolist()} has these codes")
+            x[columns] = values[same.argmax()]
+        return x
+
+
+def cut_box(box: Box, feature: NDArray[np.int32], threshold: Floats) -> tuple[Cells, Codes]:
+    """Cut a set of inputs at the thresholds of nodes.
+
+    Parameters
+    ----------
+    box : Box
+    feature : ndarray of int32, shape (nodes,)
+        -1 for a leaf.
+    threshold : ndarray of float64, shape (nodes,)
+        Inputs of at most that go left, compared in float64.
+
+    Returns
+    -------
+    Cells
+    ndarray of int32, shape (nodes,)
+        The greatest code that is at most a node's threshold, -1 if none is; 0 for a leaf.
+    """
+    listed: dict[int, Floats] = {}
+    for each in box.choices:
+        for column, values in zip(each.columns.tolist(), each.values.T, strict=True):
+            listed[column] = np.unique(values)
+    cut = np.zeros(len(feature), np.int32)
+    order = np.argsort(feature, kind="stable")
+    ends = np.searchsorted(feature[order], np.arange(box.dimension + 1))
+    lists = []
+    for at in range(box.dimension):
+        nodes = order[ends[at] : ends[at + 1]]
+        below = threshold[nodes]
+        if at in listed:
+            place = np.searchsorted(listed[at], below, side="right") - 1
+            below = np.where(place < 0, -np.inf, listed[at][np.maximum(place, 0)])
+        cuts = np.unique(below[(below >= box.lower[at]) & (below < box.upper[at])])
+        cut[nodes] = np.where(below < box.lower[at], -1, np.searchsorted(cuts, below))
+        lists.append(np.append(cuts, box.upper[at]))
+    sizes = np.array([len(each) for each in lists], np.int64)
+    cells = Cells(
+        (sizes - 1).astype(np.int32), np.concatenate(([0], np.cumsum(sizes))),
+        np.concatenate(lists), box, _no_groups(box.dimension),
+    )  # fmt: skip
+    return replace(cells, groups=_groups(cells)), cut
+
+
+def unrounded(threshold: Floats) -> Floats:
+    """Return thresholds for inputs as they are that say what these say of them in float32.
+
+    An input goes left if, rounded to the nearest float32, ties to even, it is at most the
+    threshold: so up to halfway between the last float32 that is and the next, which is even or
+    not. Beyond the range of float32 no input is asked about.
+    """
+    with np.errstate(over="ignore"):
+        last = threshold.astype(np.float32)
+    above = last > threshold
+    last[above] = np.nextafter(last[above], np.float32(-np.inf))
+    with np.errstate(over="ignore", invalid="ignore"):
+        following = np.nextafter(last, np.float32(np.inf))
+        half = (last.astype(np.float64) + following.astype(np.float64)) / 2
+    even = last.view(np.uint32) % 2 == 0
+    inside = np.where(even, half, np.nextafter(half, -np.inf))
+    return np.where(np.isfinite(half), inside, last)
+
+
+def _no_groups(features: int) -> Groups:
+    none = np.zeros(0, np.int32)
+    start = np.zeros(1, np.int64)
+    return Groups(np.full(features, -1, np.int32), start, none, start, none, ())
+
+
+def _groups(cells: Cells) -> Groups:
+    """Return the rows of each group in codes, one of those with the same codes."""
+    of = np.full(cells.box.dimension, -1, np.int32)
+    columns: list[Codes] = []
+    rows: list[Codes] = []
+    values: list[Floats] = []
+    for each in cells.box.choices:
+        X = np.tile(cells.box.lower, (len(each), 1))
+        X[:, each.columns] = each.values
+        known, first = np.unique(cells.codes(X)[:, each.columns], axis=0, return_index=True)
+        of[each.columns] = len(columns)
+        columns.append(each.columns.astype(np.int32))
+        rows.append(known.astype(np.int32))
+        values.append(each.values[first])
+    return Groups(
+        of, _starts(columns), _flat(columns), _starts(rows), _flat(rows), tuple(values)
+    )  # fmt: skip
+
+
+def _starts(parts: list[Codes]) -> NDArray[np.int64]:
+    return np.concatenate(([0], np.cumsum([each.size for each in parts]))).astype(np.int64)
+
+
+def _flat(parts: list[Codes]) -> Codes:
+    return np.concatenate([np.zeros(0, np.int32), *(each.ravel() for each in parts)])

@@ -1,0 +1,155 @@
+"""``forest.json``: how the columns of a table became the features of the forest beside it.
+
+A forest's own file knows its labels and rows; this one has the words and names that they lack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import ForestError
+from leaveout.files import RESULTS, read_whole, why_unread
+from leaveout.models.train.encoding import (
+    CategoryColumn,
+    Encoding,
+    NumberColumn,
+    encode_values,
+    number_column,
+)
+
+__all__ = ["COLUMNS", "FOREST", "SPEC", "ForestColumns", "columns_bytes", "load_columns"]
+
+FOREST = "forest.npz"
+COLUMNS = "forest.json"
+SPEC = "forest.spec"
+
+_FORMAT = "leaveout forest columns"
+_VERSION = 1
+
+
+class ForestColumns(msgspec.Struct, frozen=True, kw_only=True):
+    """What a forest was trained on, beside its rows: columns, units, names.
+
+    Labels are not among it: a forest's ``classes_`` are the table's own words or whole numbers.
+
+    Attributes
+    ----------
+    source : str
+        Name of the data file.
+    encoding : Encoding or None
+        How a row becomes features. No number is scaled: a forest reads a table's own units, as
+        float64. Ranges are those of the rows held. None for plain arrays.
+    units : dict of str to str
+        What numbers are measured in, by columns.
+    identity : str or None
+        The column that names rows.
+    ids : dict of int to str
+        By the names of rows in the forest, what the table calls them; empty where it does not.
+    """
+
+    source: str
+    encoding: Encoding | None = None
+    units: dict[str, str] = msgspec.field(default_factory=dict)
+    identity: str | None = None
+    ids: dict[int, str] = msgspec.field(default_factory=dict)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the features, in order; empty where they have none."""
+        return () if self.encoding is None else self.encoding.features
+
+    def encode(
+        self,
+        rows: Iterable[Mapping[str, str | float]],
+        places: Sequence[str] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return rows of a table as the forest reads them, shape (rows, features).
+
+        Parameters
+        ----------
+        rows : iterable of mapping
+            Column name to value, in the table's own units; other columns are ignored.
+        places : sequence of str, optional
+            What messages call each row; left out, ``row 0``, ``row 1``, ...
+
+        Raises
+        ------
+        ForestError
+            If the forest was trained on plain arrays.
+        TrainingError
+            If a column is missing, a number is not one, or a category is new.
+        """
+        if self.encoding is None:
+            raise ForestError(f"{self.source}: plain arrays: rows have no columns to be read by")
+        return encode_values(self.encoding, rows, places)
+
+    def held(self, names: NDArray[np.int64], X: NDArray[np.float64]) -> ForestColumns:
+        """Return these columns as of the rows that a forest holds: their names, their ranges.
+
+        Categories stay: they are features of the forest.
+
+        Parameters
+        ----------
+        names : ndarray of int64, shape (rows,)
+        X : ndarray of float64, shape (rows, features)
+        """
+        ids = {row: self.ids[row] for row in names.tolist() if row in self.ids}
+        if self.encoding is None:
+            return msgspec.structs.replace(self, ids=ids)
+        columns: list[NumberColumn | CategoryColumn] = []
+        first = 0
+        for column in self.encoding.columns:
+            if isinstance(column, NumberColumn):
+                column = number_column(column.name, X[:, first], column.scaled)
+            columns.append(column)
+            first += len(column.features)
+        encoding = msgspec.structs.replace(self.encoding, columns=tuple(columns))
+        return msgspec.structs.replace(self, ids=ids, encoding=encoding)
+
+    def name_of(self, row: int) -> str:
+        """Return what people call a row: the table's own name of it, else its number."""
+        return self.ids.get(row, str(row))
+
+
+class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    format: str
+    version: int
+    columns: ForestColumns
+
+
+def columns_bytes(columns: ForestColumns) -> bytes:
+    """Return what ``forest.json`` holds: the same columns always give the same bytes."""
+    file = _File(format=_FORMAT, version=_VERSION, columns=columns)
+    return msgspec.json.format(msgspec.json.encode(file)) + b"\n"
+
+
+def load_columns(path: Path) -> ForestColumns:
+    """Read a ``forest.json``.
+
+    Raises
+    ------
+    ForestError
+        If it cannot be read, is damaged or of another version.
+    """
+    try:
+        text = read_whole(path, RESULTS)
+    except OSError as error:
+        raise ForestError(f"{path}: {why_unread(error)}") from None
+    try:
+        head: Any = msgspec.json.decode(text)
+        if not isinstance(head, dict) or head.get("format") != _FORMAT:
+            raise ForestError(f"{path}: is not what leaveout forest train writes beside a forest")
+        if head.get("version") != _VERSION:
+            raise ForestError(
+                f"{path}: version {head.get('version')!r} of the format; this program reads "
+                f"version {_VERSION}"
+            )
+        return msgspec.json.decode(text, type=_File).columns
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ForestError(f"{path}: {error}") from None

@@ -1,0 +1,30 @@
+"""Forests of tables: a folder with the forest, the columns of its table and a specification."""
+
+from __future__ import annotations
+
+from leaveout.models.forest.columns import COLUMNS, FOREST, SPEC, ForestColumns, load_columns
+from leaveout.models.forest.folders.changes import (
+    Addition,
+    Deletion,
+    add_rows,
+    delete_rows,
+    rows_of_table,
+)
+from leaveout.models.forest.folders.folder import ForestFolder
+from leaveout.models.forest.folders.training import ForestReport, train_forest
+
+__all__ = [
+    "COLUMNS",
+    "FOREST",
+    "SPEC",
+    "Addition",
+    "Deletion",
+    "ForestColumns",
+    "ForestFolder",
+    "ForestReport",
+    "add_rows",
+    "delete_rows",
+    "load_columns",
+    "rows_of_table",
+    "train_forest",
+]

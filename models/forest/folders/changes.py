@@ -1,0 +1,219 @@
+"""Deleting rows from a forest's folder, and adding some: the folder changes whole or not at all."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import ForestError
+from leaveout.models.forest.classifier import DareForestClassifier
+from leaveout.models.forest.columns import SPEC, ForestColumns
+from leaveout.models.forest.folders.data import label_values
+from leaveout.models.forest.folders.folder import ForestFolder, changing
+from leaveout.models.table import Table, read_table
+from leaveout.models.train.csv_data import refuse_empty_cells, row_ids
+from leaveout.names import hint
+
+__all__ = ["Addition", "Deletion", "add_rows", "delete_rows", "rows_of_table"]
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """What a deletion did.
+
+    Attributes
+    ----------
+    rows : tuple of str
+        What the table called them.
+    left : int
+        Rows that the forest still holds.
+    seconds : float
+        Of the deletion itself, without reading and writing the folder.
+    retraining : float or None
+        Seconds that training anew took, where the two were compared.
+    kept : Path or None
+        The specification, where it was not rewritten because it is not as it was written.
+    files : tuple of Path
+    """
+
+    rows: tuple[str, ...]
+    left: int
+    seconds: float
+    retraining: float | None
+    kept: Path | None
+    files: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class Addition:
+    """What an addition did: as `Deletion`, ``rows`` being what the new ones are called."""
+
+    rows: tuple[str, ...]
+    held: int
+    seconds: float
+    kept: Path | None
+    files: tuple[Path, ...]
+
+
+def delete_rows(directory: Path | str, rows: Sequence[str], check: bool = False) -> Deletion:
+    """Delete rows exactly: the forest is then, bit for bit, the one trained on the rows left.
+
+    Parameters
+    ----------
+    directory : Path or str
+        That `train_forest` wrote.
+    rows : sequence of str
+        As the table names them; where it does not, their numbers in it, from 0.
+    check : bool
+        Whether to train anew on the rows left and compare, before anything is written.
+
+    Raises
+    ------
+    ForestError
+        If a row is not there, or none would be left, or the folder cannot be read or written; the
+        folder is then as it was.
+    """
+    with changing(Path(directory)) as folder:
+        before, forest = folder.spec(), folder.forest
+        names = _numbers(folder, rows)
+        called = tuple(folder.columns.name_of(name) for name in names)
+        began = time.perf_counter()
+        forest.delete(names)
+        seconds = time.perf_counter() - began
+        retraining = _compared(folder) if check else None
+        kept = _written(folder, folder.columns, before)
+        return Deletion(called, len(forest.rows_), seconds, retraining, kept, folder.files)
+
+
+def add_rows(directory: Path | str, source: Path | str) -> Addition:
+    """Add the rows of a table with the same columns; they get the next numbers.
+
+    Parameters
+    ----------
+    directory : Path or str
+        That `train_forest` wrote from a table.
+    source : Path or str
+        CSV with a header: the features' columns, the label's, and the one that names rows.
+
+    Raises
+    ------
+    ForestError, TrainingError
+        If the table cannot be used, a row's name is taken, or the folder cannot be read or
+        written; the folder is then as it was.
+    """
+    with changing(Path(directory)) as folder:
+        columns, forest = folder.columns, folder.forest
+        if columns.encoding is None:
+            raise ForestError(f"{directory}: was trained on plain arrays, so no table can be added")
+        table, label = read_table(Path(source)), columns.encoding.label
+        table.require(label, "the forest's labels are in it")
+        refuse_empty_cells(table)
+        if not table.rows:
+            raise ForestError(f"{source}: no row below the header")
+        places = [f"{source}, line {line}" for line in table.lines]
+        X = columns.encode(table.records(), places)
+        ids = _new_ids(table, columns)
+        before = folder.spec()
+        began = time.perf_counter()
+        names = forest.add(X, _labels(table, label, forest))
+        seconds = time.perf_counter() - began
+        named = dict(zip(names.tolist(), ids, strict=True)) if ids else {}
+        columns = msgspec.structs.replace(columns, ids={**columns.ids, **named})
+        kept = _written(folder, columns, before)
+        called = tuple(columns.name_of(name) for name in names.tolist())
+        return Addition(called, len(forest.rows_), seconds, kept, folder.files)
+
+
+def rows_of_table(path: Path, directory: Path) -> tuple[str, ...]:
+    """Return the rows that a CSV lists: in the column that names them, else in ``row``.
+
+    Raises
+    ------
+    TrainingError, ForestError
+        If it has no such column.
+    """
+    identity = ForestFolder.read(directory).columns.identity or "row"
+    table = read_table(path)
+    table.require(identity, "it names the rows to delete")
+    return tuple(table.column(identity))
+
+
+def _written(folder: ForestFolder, columns: ForestColumns, before: str) -> Path | None:
+    """Write a folder after a change of its forest; return the specification if it is kept."""
+    held = folder.forest.ensemble()
+    changed = ForestFolder(folder.directory, folder.forest, columns.held(held.names, held.X))
+    return None if changed.write(before) else folder.directory / SPEC
+
+
+def _compared(folder: ForestFolder) -> float:
+    """Train anew on the rows held; return the seconds that took."""
+    began = time.perf_counter()
+    anew = folder.forest.retrained()
+    seconds = time.perf_counter() - began
+    wrong = folder.forest.difference(anew)
+    if wrong is not None:
+        raise ForestError(f"{folder.directory}: not what training anew gives: {wrong}")
+    return seconds
+
+
+def _numbers(folder: ForestFolder, rows: Sequence[str]) -> list[int]:
+    """Return the names that the forest has for rows."""
+    if not rows:
+        raise ForestError("say which rows to delete")
+    twice = next((row for row, count in Counter(rows).items() if count > 1), None)
+    if twice is not None:
+        raise ForestError(f"row {twice!r} is named twice")
+    ids = folder.columns.ids
+    held = {str(row): row for row in folder.forest.rows_.tolist()}
+    known = {ids[row]: row for row in held.values() if row in ids} or held
+    found = [known.get(row.strip()) for row in rows]
+    wrong = [row for row, name in zip(rows, found, strict=True) if name is None]
+    if wrong:
+        shown = ", ".join(map(repr, wrong[:_SHOWN])) + ", ..." * (len(wrong) > _SHOWN)
+        by = f"rows are named by {folder.columns.identity!r}" if ids else "rows are numbers from 0"
+        near = hint(wrong[0], known) if ids else ""
+        raise ForestError(
+            f"{folder.directory}: the forest holds no row {shown}{near}: it was never there, or is "
+            f"deleted already; {by}"
+        )
+    return [name for name in found if name is not None]
+
+
+def _labels(table: Table, label: str, forest: DareForestClassifier) -> NDArray[Any]:
+    """Return labels as the forest has them, whole numbers or text."""
+    cells = table.column(label)
+    if forest.classes_.dtype.kind == "U":
+        return np.array(cells, dtype=np.str_)
+    values = label_values(cells)
+    if values.dtype.kind == "U":
+        wrong = next(
+            row for row, cell in enumerate(cells) if label_values([cell]).dtype.kind == "U"
+        )
+        raise ForestError(
+            f"{table.at(wrong, label)}: {cells[wrong]!r} is no label of this forest; they are "
+            "whole numbers"
+        )
+    return values
+
+
+def _new_ids(table: Table, columns: ForestColumns) -> tuple[str, ...]:
+    if columns.identity is None:
+        return ()
+    ids = row_ids(table, columns.identity)
+    taken = set(columns.ids.values()) & set(ids)
+    if taken:
+        row = next(row for row, name in enumerate(ids) if name in taken)
+        raise ForestError(
+            f"{table.at(row, columns.identity)}: the forest holds a row {ids[row]!r} already"
+        )
+    return ids

@@ -1,0 +1,94 @@
+"""What a forest is trained on: a table in its own units, or arrays, in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import TrainingError
+from leaveout.models.archive import holds_archive
+from leaveout.models.forest.columns import ForestColumns
+from leaveout.models.table import read_table
+from leaveout.models.train.csv_data import read_columns
+from leaveout.models.train.npz_data import read_arrays
+
+__all__ = ["ForestData", "label_values", "read_forest_data"]
+
+
+@dataclass(frozen=True, eq=False)
+class ForestData:
+    """Rows to train a forest on.
+
+    Attributes
+    ----------
+    X : ndarray of float64, shape (rows, features)
+    y : ndarray, shape (rows,)
+        Labels: whole numbers if all are written as such, else text.
+    columns : ForestColumns
+    X_test, y_test : ndarray or None
+    """
+
+    X: NDArray[np.float64]
+    y: NDArray[Any]
+    columns: ForestColumns
+    X_test: NDArray[np.float64] | None = None
+    y_test: NDArray[Any] | None = None
+
+
+def read_forest_data(
+    path: Path,
+    label: str | None,
+    identity: str | None = None,
+    units: Mapping[str, str] | None = None,
+) -> ForestData:
+    """Read a CSV with a header, or an NPZ with ``X_train, y_train`` or ``X, y``.
+
+    Parameters
+    ----------
+    path : Path
+    label : str or None
+        The column to predict; of a CSV.
+    identity : str or None
+        The column that names the rows, which is no feature; of a CSV.
+    units : mapping of str to str or None
+        By columns, what their numbers are measured in; of a CSV.
+
+    Raises
+    ------
+    TrainingError
+        If it cannot be read or used, with the place and the cure.
+    """
+    if holds_archive(path, TrainingError):
+        for flag, given in (("--id", identity), ("--unit", units)):
+            if given:
+                raise TrainingError(
+                    f"{path}: {flag} names a column, and an NPZ has none: drop {flag}"
+                )
+        found = read_arrays(path, label, np.float64)
+        plain = ForestColumns(source=path.name)
+        return ForestData(found.X, found.y, plain, found.X_test, found.y_test)
+    table = read_table(path)
+    read = read_columns(table, label, identity, units, scaled=False)
+    columns = ForestColumns(
+        source=path.name,
+        encoding=read.encoding,
+        units=dict(read.units),
+        identity=identity,
+        ids=dict(enumerate(read.ids)),
+    )
+    return ForestData(columns.encode(table.records()), label_values(read.labels)[read.y], columns)
+
+
+def label_values(names: Sequence[str]) -> NDArray[Any]:
+    """Return labels as whole numbers if each is written as one, else as text."""
+    try:
+        numbers = np.array([int(name) for name in names], dtype=np.int64)
+    except (ValueError, OverflowError):
+        return np.array(names, dtype=np.str_)
+    alike = [str(number) for number in numbers.tolist()] == list(names)
+    return numbers if alike else np.array(names, dtype=np.str_)

@@ -1,0 +1,149 @@
+"""Training a forest: from a data file to a folder that is ready to verify and to guard."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from leaveout.errors import ForestError
+from leaveout.models.forest.classifier import DareForestClassifier
+from leaveout.models.forest.columns import FOREST
+from leaveout.models.forest.folders.data import ForestData, read_forest_data
+from leaveout.models.forest.folders.folder import ForestFolder
+
+__all__ = ["ForestReport", "train_forest"]
+
+_NETWORK = "full.onnx"
+
+
+@dataclass(frozen=True)
+class ForestReport:
+    """What was trained.
+
+    Attributes
+    ----------
+    directory : Path
+    rows, features, labels, trees : int
+    depth : int or None
+        Deepest level of a leaf that was allowed.
+    test_accuracy : float or None
+        Share of test rows labelled right, in [0, 1].
+    tested : int
+        How many test rows.
+    held_out : bool
+        Whether the test rows are rows of the forest too, so that another forest, trained without
+        them, was tested.
+    seconds : float
+    files : tuple of Path
+    """
+
+    directory: Path
+    rows: int
+    features: int
+    labels: int
+    trees: int
+    depth: int | None
+    test_accuracy: float | None
+    tested: int
+    held_out: bool
+    seconds: float
+    files: tuple[Path, ...]
+
+
+def train_forest(
+    source: Path | str,
+    directory: Path | str,
+    *,
+    label: str | None = None,
+    identity: str | None = None,
+    units: Mapping[str, str] | None = None,
+    forest: DareForestClassifier | None = None,
+    test_share: float = 0.2,
+) -> ForestReport:
+    """Train a forest on all rows of a table, and write the folder.
+
+    Rows are named by their number in the file, from 0, or as ``identity`` does. The same file and
+    settings, with a seed, give the same bytes.
+
+    Parameters
+    ----------
+    source : Path or str
+        CSV with a header, or NPZ with ``X_train, y_train`` or ``X, y``.
+    directory : Path or str
+        Where ``forest.npz``, ``forest.json`` and ``forest.spec`` go; it holds no forest yet.
+    label, identity, units
+        As `leaveout.models.train.run` takes them.
+    forest : DareForestClassifier or None
+        The settings; None: 50 trees of depth 10, seed 0.
+    test_share : float
+        Share of the rows that a second forest is trained without, to measure accuracy; 0: none.
+        Where the file has a test part of its own, that is used.
+
+    Raises
+    ------
+    TrainingError, ForestError
+        If the data or the settings cannot be used, or the folder is taken.
+    """
+    began = time.monotonic()
+    target = Path(directory)
+    if not 0 <= test_share < 1:
+        raise ForestError(f"--test-share {test_share:g}: expected a number from 0 to below 1")
+    _refuse_taken(target)
+    data = read_forest_data(Path(source), label, identity, units)
+    settings = DareForestClassifier(50, max_depth=10, random_state=0) if forest is None else forest
+    trained = DareForestClassifier(**settings.get_params(deep=False)).fit(data.X, data.y)
+    accuracy, tested, held_out = _tested(data, trained, test_share)
+    folder = ForestFolder(target, trained, data.columns)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ForestError(f"{target}: cannot be written: {error.strerror or error}") from None
+    folder.write()
+    return ForestReport(
+        directory=target,
+        rows=len(data.X),
+        features=data.X.shape[1],
+        labels=len(trained.classes_),
+        trees=trained.n_estimators,
+        depth=trained.max_depth,
+        test_accuracy=accuracy,
+        tested=tested,
+        held_out=held_out,
+        seconds=time.monotonic() - began,
+        files=folder.files,
+    )
+
+
+def _refuse_taken(directory: Path) -> None:
+    """Refuse to train over what is there: rows may have been deleted from that forest."""
+    if directory.exists() and not directory.is_dir():
+        raise ForestError(f"{directory}: is a file; choose another folder")
+    if (directory / FOREST).exists():
+        raise ForestError(
+            f"{directory}: holds a forest already, from which rows may have been deleted; choose "
+            "another folder, or remove this one"
+        )
+    if (directory / _NETWORK).exists():
+        raise ForestError(f"{directory}: holds a network and its family; choose another folder")
+
+
+def _tested(
+    data: ForestData, trained: DareForestClassifier, share: float
+) -> tuple[float | None, int, bool]:
+    """Return accuracy on test rows, how many there are, and whether the forest holds them."""
+    if data.X_test is not None and data.y_test is not None and len(data.X_test):
+        right = trained.predict(data.X_test) == data.y_test
+        return float(np.mean(right)), len(right), False
+    rows = len(data.X)
+    tested = min(round(share * rows), rows - 1)
+    if not tested:
+        return None, 0, False
+    order = np.random.default_rng(trained.seed_).permutation(rows)
+    out, others = order[:tested], np.sort(order[tested:])
+    smaller = DareForestClassifier(**trained.get_params(deep=False))
+    smaller.set_params(random_state=trained.seed_).fit(data.X[others], data.y[others])
+    return float(np.mean(smaller.predict(data.X[out]) == data.y[out])), tested, True

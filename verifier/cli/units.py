@@ -1,0 +1,31 @@
+"""The values of ``--unit``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from leaveout.errors import TrainingError
+
+__all__ = ["read_units"]
+
+
+def read_units(given: Sequence[str]) -> dict[str, str]:
+    """Return what numbers are measured in, by columns.
+
+    Parameters
+    ----------
+    given : sequence of str
+        Each ``column=unit``.
+
+    Raises
+    ------
+    TrainingError
+        If one is not of that form.
+    """
+    units = {}
+    for text in given:
+        column, separator, unit = text.rpartition("=")
+        if not (separator and column.strip() and unit.strip()):
+            raise TrainingError(f"--unit {text}: expected COLUMN=UNIT, as in --unit dose=mg")
+        units[column.strip()] = unit.strip()
+    return units

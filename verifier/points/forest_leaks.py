@@ -1,0 +1,240 @@
+"""Decide what any one row can change of a forest's answers, or where two forests answer apart."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from leaveout.bab import Progress, ProgressCallback, SearchResult
+from leaveout.bab.forests import ForestWitness, search_forests
+from leaveout.cores import cores
+from leaveout.deadline import Deadline
+from leaveout.encoders import Box
+from leaveout.errors import ForestError
+from leaveout.models.forest import DareForestClassifier
+from leaveout.models.forest.family import ForestFamily
+from leaveout.models.forest.leave_one_out import leave_one_out
+from leaveout.models.forest.scored import ScoredForest
+from leaveout.specs import Call, Find
+from leaveout.verifier.options import VerifyOptions
+from leaveout.verifier.points.forest_words import ForestNames, outside_inputs, witness_record
+from leaveout.verifier.points.inputs import InputReader
+from leaveout.verifier.points.leak_decider import LeakDecider, StatementProgress, finite, merged
+from leaveout.verifier.points.leak_statements import IdpStatement
+from leaveout.verifier.points.sentences import box_record
+from leaveout.verifier.points.trace import Trace
+from leaveout.verifier.report import Result, TraceRecord
+from leaveout.verifier.resolve_names import Resolver
+from leaveout.verifier.time_sharing import Clock
+
+__all__ = ["ForestDecider", "ForestJob"]
+
+ENGINE = "forests"
+"""What the results of these statements name as their engine."""
+
+_EVERYTHING = 1.0
+"""No confidence of a forest is greater."""
+
+
+@dataclass(frozen=True, eq=False)
+class ForestJob:
+    """A statement about leaks of a forest, loaded.
+
+    Attributes
+    ----------
+    statement : IdpStatement
+    forest : DareForestClassifier
+    whole : ScoredForest
+        The same, as what it answers.
+    other : ScoredForest or None
+        The other forest; None where every row's deletion is asked about.
+    box : Box
+    labels : tuple of int
+        The labels it is about, by their position in ``whole.classes``.
+    names : ForestNames
+    """
+
+    statement: IdpStatement
+    forest: DareForestClassifier
+    whole: ScoredForest
+    other: ScoredForest | None
+    box: Box
+    labels: tuple[int, ...]
+    names: ForestNames
+
+    @property
+    def members(self) -> int:
+        """How many forests it is compared with."""
+        return 1 if self.other is not None else len(self.forest.rows_)
+
+
+class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
+    """Decides statements one after the other.
+
+    Parameters
+    ----------
+    resolver : Resolver
+    options : VerifyOptions
+    progress : callable, optional
+        Called with the statement's name and the search's progress.
+
+    Attributes
+    ----------
+    notes : list of str
+        What a reader of the results should know.
+    """
+
+    def __init__(
+        self, resolver: Resolver, options: VerifyOptions, progress: StatementProgress | None = None
+    ) -> None:
+        self._resolver, self._options, self._progress = resolver, options, progress
+        self._families: dict[int, ForestFamily] = {}
+        self._traces: dict[SearchResult[ForestWitness], TraceRecord] = {}
+        self.notes: list[str] = []
+
+    def load(self, statement: IdpStatement) -> ForestJob:
+        """Load what a statement is about.
+
+        Raises
+        ------
+        LeaveoutError
+            If a file cannot be used, the forests do not fit together, or the label is out of
+            range.
+        """
+        resolver = self._resolver
+        forest = resolver.forest(statement.network)
+        whole = ScoredForest.of(forest.ensemble())
+        other = None
+        if resolver.is_forest(statement.family):
+            compared = resolver.forest(statement.family)
+            if compared.n_features_in_ != forest.n_features_in_:
+                raise resolver.fail(
+                    statement.family,
+                    f"the forests read {forest.n_features_in_} and {compared.n_features_in_} "
+                    "features; compare forests of the same data",
+                )
+            other = ScoredForest.of(compared.ensemble())
+        else:
+            self._refuse_other_family(statement)
+        reader = InputReader(resolver, forest.n_features_in_, "forest")
+        box = reader.read(statement.box)
+        names = ForestNames.of(resolver.forest_file(statement.network), whole)
+        self._note(*reader.notes, *outside_inputs(forest, box))
+        labels = range(len(whole.classes))
+        if statement.label is not None:
+            if statement.label not in labels:
+                raise resolver.fail(
+                    statement.label_at or statement.network,
+                    f"label {statement.label} is out of range",
+                    f"the forest has the labels 0 to {len(labels) - 1}: {names.every_label}",
+                )
+            labels = range(statement.label, statement.label + 1)
+        return ForestJob(statement, forest, whole, other, box, tuple(labels), names)
+
+    def _refuse_other_family(self, statement: IdpStatement) -> None:
+        """Refuse a family of another forest than the one whose confidence is asked about."""
+        resolver = self._resolver
+        family = resolver.value(statement.family)
+        if not (isinstance(family, Call) and family.function == "leave_one_out"):
+            raise resolver.fail(
+                statement.family, "expected a family of forests", "as in leave_one_out(T)"
+            )
+        of = resolver.given(family)["forest"]
+        if resolver.forest(of) is not resolver.forest(statement.network):
+            raise resolver.fail(
+                statement.family,
+                f"this family is of another forest than {statement.network}",
+                "the family and the confidence must be of one forest",
+            )
+
+    def search(
+        self, job: ForestJob, label: int, clock: Clock, floor: float, *, decide: bool
+    ) -> SearchResult[ForestWitness]:
+        """See `LeakDecider.search`."""
+        seconds = clock.next()
+        if clock.interrupted:
+            return self.unsearched(job, label, "interrupted")
+        started, name = time.perf_counter(), job.statement.statement.name
+        deadline, trace = Deadline.after(seconds, started), Trace()
+
+        def report(progress: Progress) -> None:
+            trace.add(progress)
+            if self._progress is not None:
+                self._progress(name, progress)
+
+        try:
+            others = self._others(job, label, deadline, report)
+        except TimeoutError:
+            return self.unsearched(job, label, "the deletion of every row was not found in time")
+        except ForestError as error:
+            raise self._resolver.fail(job.statement.family, str(error)) from None
+        found = search_forests(
+            job.whole, others, job.box, label, floor=floor, decide=decide,
+            seconds=deadline.limit, gap=self._options.gap,
+            threads=self._options.workers or cores(), tries=job.forest.ensemble().X,
+            progress=report,
+        )  # fmt: skip
+        course = trace.record(found)
+        if course is not None:
+            self._traces[found] = course
+        return found
+
+    def unsearched(self, job: ForestJob, label: int, detail: str) -> SearchResult[ForestWitness]:
+        """See `LeakDecider.unsearched`."""
+        everyone = np.full(job.members, _EVERYTHING)
+        return SearchResult(label, 0.0, _EVERYTHING, None, False, "time", detail, everyone, 0, 0.0)
+
+    def result(self, job: ForestJob, found: Sequence[SearchResult[ForestWitness]]) -> Result:
+        """See `LeakDecider.result`."""
+        statement, known = job.statement.statement, merged(found, self._options.gap)
+        pair, witness = job.other is not None, known.witness
+        return Result(
+            name=statement.name,
+            kind="find" if isinstance(statement, Find) else "guarantee",
+            verdict="proved" if known.closed else "unknown",
+            lower=finite(known.lower),
+            upper=finite(known.upper),
+            label=known.label,
+            witness=None if witness is None else witness_record(job.names, witness, pair=pair),
+            seconds=known.seconds,
+            engine=ENGINE,
+            solver=None,
+            reason=known.reason,
+            box=box_record(job.box),
+            members=job.members,
+            label_name="" if known.label is None else job.names.label_name(known.label),
+            traces=tuple(self._traces[each] for each in found if each in self._traces),
+        )
+
+    def _others(
+        self, job: ForestJob, label: int, deadline: Deadline, report: ProgressCallback
+    ) -> ForestFamily | ScoredForest:
+        """Return the forests that are compared with; the family is made once.
+
+        Raises
+        ------
+        TimeoutError
+            If the time is over before it is made.
+        """
+        if job.other is not None:
+            return job.other
+        made = self._families.get(id(job.forest))
+        if made is not None:
+            return made
+        started = time.perf_counter()
+
+        def tell(done: int, of: int) -> None:
+            if deadline.over and done < of:
+                raise TimeoutError
+            seconds = time.perf_counter() - started
+            report(Progress(label, 0.0, _EVERYTHING, of - done, done, seconds, deadline.limit))
+
+        made = leave_one_out(job.forest.ensemble(), threads=self._options.workers, progress=tell)
+        self._families[id(job.forest)] = made
+        return made
+
+    def _note(self, *notes: str) -> None:
+        self.notes += [note for note in notes if note not in self.notes]

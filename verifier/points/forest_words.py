@@ -1,0 +1,140 @@
+"""What a forest's witnesses, labels and rows are called, by the names its table gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.forests import ForestWitness
+from leaveout.encoders import Box
+from leaveout.models.forest import DareForestClassifier
+from leaveout.models.forest.columns import ForestColumns, load_columns
+from leaveout.models.forest.scored import ScoredForest
+from leaveout.models.train.encoding import CategoryColumn, cell_text, decode_row
+from leaveout.verifier.points.names import labelled, row_name
+from leaveout.verifier.report import CellRecord, WitnessRecord
+
+__all__ = ["ForestNames", "outside_inputs", "witness_record"]
+
+Floats = NDArray[np.float64]
+
+COLUMNS = "forest.json"
+"""What the file of names is called, beside the forest."""
+
+_SHOWN = 12
+
+
+@dataclass(frozen=True, eq=False)
+class ForestNames:
+    """Names of labels, rows and columns.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        The labels themselves, in words.
+    columns : ForestColumns or None
+        What a table called rows and features; None where there is no such file.
+    """
+
+    labels: tuple[str, ...]
+    columns: ForestColumns | None
+
+    @staticmethod
+    def of(path: Path, forest: ScoredForest) -> ForestNames:
+        """Return the names of a forest's file.
+
+        Raises
+        ------
+        ForestError
+            If the file of names beside it cannot be read.
+        """
+        beside = path.with_name(COLUMNS)
+        columns = load_columns(beside) if beside.exists() else None
+        return ForestNames(tuple(map(str, forest.classes.tolist())), columns)
+
+    @property
+    def every_label(self) -> str:
+        """All labels with their numbers."""
+        return ", ".join(f"{at} is {name!r}" for at, name in enumerate(self.labels))
+
+    def label_name(self, label: int) -> str:
+        """Return the name of a label; empty where it is called by its number."""
+        return "" if self.labels[label] == str(label) else self.labels[label]
+
+    def row_id(self, row: int) -> str:
+        """Return what the table calls a row; empty where it does not."""
+        return "" if self.columns is None else self.columns.ids.get(row, "")
+
+    def cells(self, x: Floats) -> tuple[CellRecord, ...]:
+        """Return an input by the table's columns; empty where there are none."""
+        known = self.columns
+        if known is None or known.encoding is None or len(known.features) != len(x):
+            return ()
+        values = decode_row(known.encoding, x)
+        cells, first = [], 0
+        for column in known.encoding.columns:
+            at = tuple(range(first, first + len(column.features)))
+            first += len(at)
+            value = values[column.name]
+            if isinstance(column, CategoryColumn):
+                possible = sorted(x[list(at)].tolist()) == [0.0] * (len(at) - 1) + [1.0]
+            else:
+                possible = not column.whole or float(value).is_integer()
+            unit = known.units.get(column.name, "")
+            cells.append(
+                CellRecord(name=column.name, at=at, value=value, nearest=not possible, unit=unit)
+            )
+        return tuple(cells)
+
+    def point(self, x: Floats) -> str:
+        """Show an input by the table's columns, by number where there are none."""
+        cells = self.cells(x)
+        parts = [
+            f"{cell.name} = {cell_text('' if cell.value is None else cell.value)}"
+            f"{f' {cell.unit}' if cell.unit else ''}"
+            for cell in cells
+        ]
+        parts = parts or [cell_text(value) for value in x.tolist()]
+        more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
+        shown = f"({', '.join(parts[:_SHOWN])}{more})"
+        wrong = ", ".join(cell.name for cell in cells if cell.nearest)
+        return f"nearest to {shown} but no possible record in {wrong}" if wrong else shown
+
+
+def witness_record(names: ForestNames, witness: ForestWitness, *, pair: bool) -> WitnessRecord:
+    """Return a witness as the report keeps it; ``pair`` if the member is another forest."""
+    answer = int(np.argmax(witness.member_scores))
+    own, other = (labelled(each, names.label_name(each)) for each in (witness.label, answer))
+    row = names.row_id(witness.removed)
+    without = "in the other forest" if pair else f"without {row_name(witness.removed, row)}"
+    return WitnessRecord(
+        x=tuple(witness.x.tolist()),
+        member=witness.member,
+        removed=witness.removed,
+        confidence=witness.confidence,
+        scores=tuple(witness.scores.tolist()),
+        member_scores=tuple(witness.member_scores.tolist()),
+        label=witness.label,
+        member_label=answer,
+        words=f"{without} the answer at x flips from {own} to {other}, confidence "
+        f"{witness.confidence:.4g}, where x is {names.point(witness.x)}",
+        cells=names.cells(witness.x),
+        other=pair,
+        removed_id="" if pair else row,
+        label_names=names.labels if any(map(names.label_name, range(len(names.labels)))) else (),
+    )
+
+
+def outside_inputs(forest: DareForestClassifier, box: Box) -> list[str]:
+    """Say how many of a forest's rows a claim about a set of inputs leaves out."""
+    rows = forest.ensemble().X
+    left = int(np.count_nonzero(~box.contains(rows)))
+    if not left:
+        return []
+    return [
+        f"{left:,} of the forest's {len(rows):,} rows lie outside the set of inputs; nothing is "
+        "claimed of them"
+    ]

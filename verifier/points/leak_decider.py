@@ -1,0 +1,153 @@
+"""From the labels a statement about leaks asks about to its results, whatever the model is."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from msgspec import structs
+
+from leaveout.bab import Progress, SearchResult, agree
+from leaveout.specs import Find
+from leaveout.verifier.points.leak_statements import IdpStatement
+from leaveout.verifier.report import Result
+from leaveout.verifier.time_sharing import Clock, in_turn
+
+__all__ = ["LeakDecider", "Merged", "StatementProgress", "finite", "merged"]
+
+StatementProgress = Callable[[str, Progress], None]
+
+W = TypeVar("W")
+
+_UNCONDITIONAL = -1e-9
+"""Floor of a statement without a premise: even a confidence of 0 counts."""
+
+
+class LeakJob(Protocol):
+    """A statement about leaks, loaded."""
+
+    @property
+    def statement(self) -> IdpStatement:
+        """As it was recognised."""
+        ...
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """The labels it is about."""
+        ...
+
+
+J = TypeVar("J", bound=LeakJob)
+
+
+@dataclass(frozen=True, eq=False)
+class Merged(Generic[W]):
+    """What is known of some labels together.
+
+    Attributes
+    ----------
+    lower, upper : float
+        From 0 on.
+    closed : bool
+    reason : str or None
+        Why not.
+    label : int or None
+        The label, where it is one.
+    witness : object or None
+        Of the lower bound.
+    seconds : float
+    """
+
+    lower: float
+    upper: float
+    closed: bool
+    reason: str | None
+    label: int | None
+    witness: W | None
+    seconds: float
+
+
+def merged(found: Sequence[SearchResult[W]], gap: float) -> Merged[W]:
+    """Merge the results of some labels; of several, the outcome is about all of them."""
+    best = max(found, key=lambda each: each.lower)
+    upper = max(0.0, *(each.upper for each in found))
+    closed = all(each.closed for each in found) or agree(best.lower, upper, gap)
+    reasons = [] if closed else [_reason(each) for each in found if not each.closed]
+    return Merged(
+        lower=max(0.0, best.lower),
+        upper=upper,
+        closed=closed,
+        reason=reasons[0] if reasons else None,
+        label=found[0].label if len(found) == 1 else None,
+        witness=best.witness,
+        seconds=round(sum(each.seconds for each in found), 3),
+    )
+
+
+class LeakDecider(ABC, Generic[J, W]):
+    """Asks label by label, and turns bounds into verdicts."""
+
+    def decide(self, job: J, clock: Clock) -> list[Result]:
+        """Return the results of one statement."""
+        statement = job.statement.statement
+        if isinstance(statement, Find):
+            # Of several labels only the worst leak counts, unless each is asked about.
+            asked = [job.labels]
+            if statement.per_label:
+                asked = [(label,) for label in job.labels]
+            every = [self._in_turn(job, labels, clock, 0.0, decide=False) for labels in asked]
+            return [self.result(job, found) for found in every]
+        threshold = job.statement.threshold
+        floor = _UNCONDITIONAL if threshold is None else max(threshold, _UNCONDITIONAL)
+        found = self._in_turn(job, job.labels, clock, floor, decide=True)
+        return [self._guarantee(job, found, floor)]
+
+    @abstractmethod
+    def search(
+        self, job: J, label: int, clock: Clock, floor: float, *, decide: bool
+    ) -> SearchResult[W]:
+        """Search the leaks of one label, for a job of the clock."""
+
+    @abstractmethod
+    def unsearched(self, job: J, label: int, detail: str) -> SearchResult[W]:
+        """Return what is known of a label without a search."""
+
+    @abstractmethod
+    def result(self, job: J, found: Sequence[SearchResult[W]]) -> Result:
+        """Return the result of some labels together."""
+
+    def _in_turn(
+        self, job: J, labels: tuple[int, ...], clock: Clock, floor: float, *, decide: bool
+    ) -> list[SearchResult[W]]:
+        return in_turn(
+            labels,
+            lambda label, floor: self.search(job, label, clock, floor, decide=decide),
+            lambda label: self.unsearched(job, label, "interrupted"),
+            clock,
+            floor=floor,
+            decide=decide,
+        )
+
+    def _guarantee(self, job: J, found: list[SearchResult[W]], floor: float) -> Result:
+        leaking = [each for each in found if each.witness is not None and each.lower > floor]
+        open_ones = [each for each in found if each.upper > floor]
+        if leaking:
+            result = self.result(job, leaking[:1])
+            return structs.replace(result, verdict="refuted", reason=None)
+        result = structs.replace(self.result(job, found), label=job.statement.label)
+        if not open_ones:
+            return structs.replace(result, verdict="proved", reason=None)
+        reason = next((_reason(each) for each in open_ones if each.reason), "numerical")
+        return structs.replace(result, verdict="unknown", reason=reason)
+
+
+def finite(value: float) -> float | None:
+    """Return a number as a result holds it: None where it is infinite."""
+    return value if math.isfinite(value) else None
+
+
+def _reason(result: SearchResult[W]) -> str:
+    return f"{result.reason}: {result.detail}" if result.detail else str(result.reason)

@@ -1,0 +1,118 @@
+"""What engines are made of, and what they make of a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
+from leaveout.errors import LeaveoutError
+from leaveout.specs import CheckedSpec, Find, Guarantee
+from leaveout.verifier.options import VerifyOptions
+from leaveout.verifier.points.idp import Decider
+from leaveout.verifier.points.leak_decider import StatementProgress
+from leaveout.verifier.points.proofs import CertificateTarget
+from leaveout.verifier.report import Result
+from leaveout.verifier.resolve_names import Resolver
+from leaveout.verifier.time_sharing import Clock
+from leaveout.verifier.unused_options import Kind
+
+__all__ = ["Context", "Engine", "Statement", "Task"]
+
+Statement = Guarantee | Find
+
+
+@dataclass(frozen=True)
+class Context:
+    """What engines are made of.
+
+    Attributes
+    ----------
+    checked : CheckedSpec
+    resolver : Resolver
+    folder : Path
+        What relative paths are relative to.
+    options : VerifyOptions
+    decider : Decider
+        Of statements about leaks.
+    progress : callable, optional
+    certificate : CertificateTarget, optional
+        What proves statements over points is added to it; that of leaks is the decider's.
+    """
+
+    checked: CheckedSpec
+    resolver: Resolver
+    folder: Path
+    options: VerifyOptions
+    decider: Decider
+    progress: StatementProgress | None = None
+    certificate: CertificateTarget | None = None
+
+
+class Task(Protocol):
+    """A statement, loaded by the engine that decides it."""
+
+    @property
+    def statement(self) -> Statement:
+        """As written."""
+        ...
+
+    @property
+    def kind(self) -> Kind:
+        """Which options have a say."""
+        ...
+
+    @property
+    def searches(self) -> int:
+        """How many there are to share the time."""
+        ...
+
+    @property
+    def kernels(self) -> Sequence[str]:
+        """Names of what is compiled that deciding it takes."""
+        ...
+
+    def resume(self, store: Checkpoints) -> list[Checkpoint]:
+        """Go on from checkpoints; return those of this statement.
+
+        Raises
+        ------
+        CheckpointError
+            If the file is damaged, or of another statement.
+        """
+        ...
+
+    def decide(self, clock: Clock) -> list[Result]:
+        """Return the results."""
+        ...
+
+
+class Engine(Protocol):
+    """Decides statements of one sort."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the results should know."""
+        ...
+
+    def accepts(self, statement: Statement) -> LeaveoutError | None:
+        """Return why a statement is none of this engine's; None where it is one.
+
+        Raises
+        ------
+        LeaveoutError
+            If a file that tells cannot be used.
+        """
+        ...
+
+    def load(self, statement: Statement) -> Task:
+        """Load a statement that is accepted.
+
+        Raises
+        ------
+        LeaveoutError
+            If it cannot be decided, or a file it names cannot be used.
+        """
+        ...
