@@ -23,10 +23,7 @@ from leaveout.models.forest.family import Changes, ForestFamily
 from leaveout.models.forest.plain import Ensemble
 from leaveout.models.forest.scored import ScoredForest
 
-__all__ = ["FAMILY", "load_forest_family", "save_forest_family"]
-
-FAMILY = "family.npz"
-"""What the file is called beside the forest."""
+__all__ = ["load_forest_family", "save_forest_family"]
 
 _VERSION = 1
 _REMOVED = "removed"

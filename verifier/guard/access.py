@@ -11,16 +11,14 @@ from leaveout.bab import Instance, make_instance
 from leaveout.bab.native.files.digests import family_digest, network_digest
 from leaveout.errors import GuardError
 from leaveout.models import load_family, load_network
+from leaveout.models.forest.columns import FOREST
 from leaveout.models.train.export import FAMILY, NETWORK, SPEC
 from leaveout.verifier.guard.bounds import BOUNDS, ProvedBounds, load_bounds
 
-__all__ = ["FOREST", "MEMORY", "Access", "drawn_with", "load_access"]
+__all__ = ["MEMORY", "Access", "drawn_with", "load_access"]
 
 MEMORY = "answers.sqlite"
 """What the memory is called beside the network or the forest."""
-
-FOREST = "forest.npz"
-"""What a forest is called in its folder."""
 
 
 @dataclass(frozen=True, eq=False)

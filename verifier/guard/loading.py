@@ -8,9 +8,11 @@ from typing import TypeVar
 
 from leaveout.errors import GuardError
 from leaveout.models.forest import DareForestClassifier
+from leaveout.models.forest.columns import COLUMNS, FOREST
 from leaveout.models.forest.digests import kind_digest
+from leaveout.models.forest.folders import change_forest
 from leaveout.models.train.export import FAMILY, NETWORK
-from leaveout.verifier.guard.access import FOREST, MEMORY, load_access
+from leaveout.verifier.guard.access import MEMORY, load_access
 from leaveout.verifier.guard.bounds import BOUNDS
 from leaveout.verifier.guard.forests.folder import OnProgress, load_forest_access
 from leaveout.verifier.guard.forests.subject import ForestSubject
@@ -63,23 +65,22 @@ def change_rows(subject: Subject, change: Callable[[DareForestClassifier], T]) -
     """
     if not isinstance(subject, ForestSubject):
         raise GuardError(f"{subject.folder}: a network does not follow deletions; train it again")
-    path = subject.folder / FOREST
-    forest = DareForestClassifier.load(path)
-    before = kind_digest(forest.ensemble())
-    found = change(forest)
-    if kind_digest(forest.ensemble()) != before:
-        raise GuardError(
-            f"{path}: after this change the forest would have other labels, and the answers that "
-            "are remembered are of those it has; change the forest itself, and load a guard with "
-            "another memory (what the answers have cost stays spent)"
-        )
-    forest.save(path)
-    # It is of the forest before, and tells of rows that may be gone.
-    (subject.folder / FAMILY).unlink(missing_ok=True)
-    return found
+
+    def checked(forest: DareForestClassifier) -> T:
+        before = kind_digest(forest.ensemble())
+        found = change(forest)
+        if kind_digest(forest.ensemble()) != before:
+            raise GuardError(
+                f"{subject.folder / FOREST}: after this change the forest would have other labels, "
+                "and the answers that are remembered are of those it has; change the forest "
+                "itself, and load a guard with another memory (what answers have cost stays spent)"
+            )
+        return found
+
+    return change_forest(subject.folder, checked)
 
 
 def files_of(folder: Path) -> list[Path]:
     """Return the files of a folder that a guard reads or writes."""
     memories = [f"{MEMORY}{suffix}" for suffix in ("", "-wal", "-shm")]
-    return [folder / name for name in (NETWORK, FOREST, FAMILY, BOUNDS, *memories)]
+    return [folder / name for name in (NETWORK, FOREST, COLUMNS, FAMILY, BOUNDS, *memories)]

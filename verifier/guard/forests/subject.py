@@ -38,13 +38,17 @@ class ForestSubject(Subject):
         ensemble = access.ensemble
         kind = kind_digest(ensemble)
         self.folder = access.folder
-        self.domain = FiniteDomain(tuple(map(str, range(ensemble.X.shape[1]))))
+        self._columns = columns = access.columns
+        count = ensemble.X.shape[1]
+        self.domain = FiniteDomain(
+            tuple(map(str, range(count))) if columns is None else columns.features
+        )
         self.leaks = ForestLeakTest(access.family)
         self.labels = len(ensemble.classes)
         self.names = tuple(map(str, ensemble.classes.tolist()))
         self.members = len(access.family)
         self.identity = Identity(kind, "every row", forest_digest(ensemble))
-        self.encoding = None
+        self.encoding = None if columns is None else columns.encoding
         self.notes = access.notes
         self._thresholds = [
             np.concatenate([tree.threshold[tree.feature == at] for tree in ensemble.trees])
@@ -53,7 +57,9 @@ class ForestSubject(Subject):
 
     def encode(self, rows: Sequence[Mapping[str, str | float]]) -> NDArray[np.float64]:
         """See `Subject.encode`."""
-        return plain_rows(rows, self.domain.features, np.float64)
+        if self._columns is None:
+            return plain_rows(rows, self.domain.features, np.float64)
+        return self._columns.encode(rows)
 
     def read_arrays(self, path: Path) -> NDArray[np.float64]:
         """See `Subject.read_arrays`."""
