@@ -116,13 +116,12 @@ def _problem_of_nodes(changes: Changes, sizes: NDArray[np.int64], features: int)
     leaf = changes.feature < 0
     if not _within(changes.left[leaf], len(changes.shares)):
         return "a leaf answers with no shares"
-    named = np.zeros(pool, np.int64)
-    np.add.at(named, changes.root, 1)
+    named = np.bincount(changes.root, minlength=pool)
     inner = ~leaf
     for side in (changes.left[inner], changes.right[inner]):
         if (side >= pool).any():
             return "a child is not there"
-        np.add.at(named, side[side >= 0], 1)
+        named += np.bincount(side[side >= 0], minlength=pool)
     if (named > 1).any():
         return "two nodes share a child"
     # Level by level from the roots: no node has two parents, so that this ends.
