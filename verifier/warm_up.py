@@ -77,6 +77,16 @@ def _guard() -> None:
         find_leak(weights, weights, plan, 1, np.zeros(2), x, 0, members, 0.0, members.copy())
 
 
+def _forest_guard() -> None:
+    """Make every deletion of a forest, and look at one input."""
+    from leaveout.models.forest.leave_one_out import leave_one_out
+    from leaveout.verifier.guard.forests.leaks import ForestLeakTest
+
+    test, x = ForestLeakTest(leave_one_out(_trees().ensemble())), np.zeros(2)
+    test.leaks(x, test.glance(x))
+    test.ask_all(x)
+
+
 _VOTES = 'let V = ballots("v.npz") let U = ballots("v.npz", offsets = [0, 1]) guarantee g: '
 
 
@@ -151,6 +161,7 @@ def _decide(text: str, folder: Path) -> None:
 KERNELS: Mapping[str, Callable[[], object]] = {
     "points": rehearse,
     "guard": _guard,
+    "forest_guard": _forest_guard,
     "dpa": _votes(
         "certified_accuracy(dpa(V), edits = 1) >= certified_accuracy(dpa(V, members = certified), "
         "edits = 1)"

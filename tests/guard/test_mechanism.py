@@ -35,9 +35,9 @@ def test_frequencies_are_those_of_the_formula(labels, epsilon):
     assert chisquare(drawn, np.roll(expected, 1)).pvalue < 1e-4 or epsilon == 0
 
 
-def test_a_guard_draws_each_input_anew(leaky, grid, tmp_path):
+def test_a_guard_draws_each_input_anew(either, grid, tmp_path):
     """Over all leaks of one label, answers are as the formula has them."""
-    with Guard.load(leaky.folder, 1.0, memory=tmp_path / "a.sqlite", seed=3) as guard:
+    with Guard.load(either.folder, 1.0, memory=tmp_path / "a.sqlite", seed=3) as guard:
         rng = np.random.default_rng(2)
         points = rng.random((4000, 2)).astype(np.float32)
         found = guard.inspect(points)
@@ -53,18 +53,12 @@ def test_a_guard_draws_each_input_anew(leaky, grid, tmp_path):
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.2, 1.0, 3.0])
-def test_the_inequality_holds_on_neighbours(leaky, grid, epsilon):
-    """Whatever network is in place, N or a member, no answer's chance changes by more."""
+def test_the_inequality_holds_on_neighbours(either, grid, epsilon):
+    """Whatever model is in place, N or a member, no answer's chance changes by more."""
     points = grid[::7]
-    _, leaks = leaky.truth(points)
-    network, family = leaky.instance.network, leaky.instance.family
-    runners = [network.runner()] + [
-        network.runner({name: stack[0] for name, stack in family.take([m]).items()})
-        for m in range(len(family))
-    ]
+    _, leaks = either.truth(points)
     worst = 0.0
-    for point, leak in zip(points, leaks):
-        answers = [int(runner.scores(point[None])[0].argmax()) for runner in runners]
+    for answers, leak in zip(either.answers(points).T.tolist(), leaks):
         laws = []
         for label in answers:
             if leak:
@@ -83,21 +77,21 @@ def test_the_inequality_holds_on_neighbours(leaky, grid, epsilon):
     assert worst == pytest.approx(epsilon / 2, abs=1e-12)
 
 
-def test_a_seed_answers_alike_in_any_order(leaky, grid, tmp_path):
-    points = grid[leaky.truth(grid)[1]][:20]
+def test_a_seed_answers_alike_in_any_order(either, grid, tmp_path):
+    points = grid[either.truth(grid)[1]][:20]
     found = []
     for at, order in enumerate((1, -1)):
-        with Guard.load(leaky.folder, 0.2, memory=tmp_path / f"{at}.sqlite", seed=9) as guard:
+        with Guard.load(either.folder, 0.2, memory=tmp_path / f"{at}.sqlite", seed=9) as guard:
             found.append(guard.labels(points[::order])[::order])
     assert (found[0] == found[1]).all()
 
 
-def test_without_a_seed_answers_differ(leaky, grid, tmp_path):
-    points = grid[leaky.truth(grid)[1]]
+def test_without_a_seed_answers_differ(either, grid, tmp_path):
+    points = grid[either.truth(grid)[1]]
     assert len(points) >= 60
     found = []
     for at in range(2):
-        with Guard.load(leaky.folder, 0.0, memory=tmp_path / f"{at}.sqlite") as guard:
+        with Guard.load(either.folder, 0.0, memory=tmp_path / f"{at}.sqlite") as guard:
             found.append(guard.labels(points))
     assert (found[0] != found[1]).any()
 

@@ -234,7 +234,7 @@ def test_a_file_that_is_gone_closes_the_memory(tmp_path, harm):
 def test_a_box_that_changed_once_is_remembered(tmp_path):
     path = tmp_path / "answers.sqlite"
     boxes = [
-        Memory(path, "network", "family", box, 0.2, 9).box for box in ("A", "A", "B", "A", "B")
+        Memory(path, "network", "family", box, 0.2, 9).inputs for box in ("A", "A", "B", "A", "B")
     ]
     assert boxes == ["A", "A", "", "", ""]
 

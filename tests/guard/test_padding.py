@@ -52,8 +52,8 @@ def test_pads_that_no_timer_keeps_are_refused():
             Pace(pad, Effort(0, 0, 1))
 
 
-def test_the_effort_of_a_guard_is_measured_without_answering(leaky, tmp_path):
-    with Guard.load(leaky.folder, 0.5, memory=tmp_path / "m") as guard:
+def test_the_effort_of_a_guard_is_measured_without_answering(either, tmp_path):
+    with Guard.load(either.folder, 0.5, memory=tmp_path / "m") as guard:
         effort = measure(guard)
         assert effort.row > 0 and effort.commit > 0 and effort.cores >= 1
         assert guard.account().answers == 0

@@ -26,6 +26,15 @@ class Served:
     folder: Path
     instance: Instance
 
+    def answers(self, points: np.ndarray) -> np.ndarray:
+        """Labels of N, and of each member, by onnxruntime."""
+        network, family = self.instance.network, self.instance.family
+        runners = [network.runner()] + [
+            network.runner({name: stack[0] for name, stack in family.take([member]).items()})
+            for member in range(len(family))
+        ]
+        return np.array([one_by_one(runner, points).argmax(axis=1) for runner in runners])
+
     def truth(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Labels of N, and whether some member answers otherwise or ties, all by onnxruntime."""
         network, family = self.instance.network, self.instance.family

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from leaveout.errors import GuardError
+from leaveout.verifier.cli.bar import counting
 
 if TYPE_CHECKING:
     from leaveout.verifier.guard import Guard
@@ -30,7 +31,7 @@ def guard(
         typer.Argument(
             metavar="DIR",
             help="A folder of leaveout train, with the bounds.npz that leaveout verify --bounds "
-            "wrote.",
+            "wrote; or one with a forest.npz.",
             show_default=False,
         ),
     ],
@@ -39,7 +40,7 @@ def guard(
         typer.Argument(
             metavar="ROWS",
             help="Rows to answer: a CSV in the table's own units, a header first, or an NPZ with "
-            "X_test (or X) as the network reads them; '-' or nothing for a CSV on standard input.",
+            "X_test (or X) as the model reads them; '-' or nothing for a CSV on standard input.",
             show_default=False,
         ),
     ] = None,
@@ -64,14 +65,15 @@ def guard(
         str,
         typer.Option(
             metavar="refuse|noise",
-            help="Inputs outside the verified box: refuse them (an empty label), or noise them.",
+            help="Inputs outside the verified box: refuse them (an empty label), or noise them. "
+            "Of a forest there are none.",
         ),
     ] = "refuse",
     memory: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="SQLite file that remembers noised answers; never delete it while the network "
+            help="SQLite file that remembers noised answers; never delete it while the model "
             "answers.",
             show_default="DIR/answers.sqlite",
         ),
@@ -132,7 +134,8 @@ def guard(
 
     An input whose confidence is above what was proved for its label is answered as the network
     answers it. Of others the retrained networks are asked; only where one of them disagrees, the
-    answer is drawn at random, once, and remembered. Labels go to standard output, one a row.
+    answer is drawn at random, once, and remembered. Of a forest the deletion of every row is known:
+    where none changes the label, it is given. Labels go to standard output, one a row.
 
     For example: leaveout guard family --epsilon 0.2 patients.csv -o labels.csv
 
@@ -157,17 +160,21 @@ def guard(
     if epsilon is None:
         sys.stdout.write(_account(folder, memory))
         return
-    with Guard.load(
-        folder,
-        epsilon,
-        outside="noise" if outside == "noise" else "refuse",
-        memory=memory,
-        cap=cap,
-        when_spent="uniform" if when_spent == "uniform" else "refuse",
-        remember=remember,
-        seed=seed,
-    ) as opened:
-        _say_who_is_not_covered(opened)
+    with counting("deleting each row", "deletions, over all trees") as progress:
+        loaded = Guard.load(
+            folder,
+            epsilon,
+            outside="noise" if outside == "noise" else "refuse",
+            memory=memory,
+            cap=cap,
+            when_spent="uniform" if when_spent == "uniform" else "refuse",
+            remember=remember,
+            seed=seed,
+            progress=progress,
+        )
+    with loaded as opened:
+        for note in opened.notes:
+            sys.stderr.write(f"leaveout: {note}\n")
         if seed is not None:
             sys.stderr.write("leaveout: the noise is seeded: for experiments only\n")
         if serve:
@@ -226,7 +233,7 @@ def _refuse_to_replace(
     output: Path | None, folder: Path, memory: Path | None, rows: Path | None
 ) -> None:
     """Refuse to write labels over what the guard needs, or over the rows themselves."""
-    from leaveout.verifier.guard.access import files_of
+    from leaveout.verifier.guard.loading import files_of
 
     if output is None:
         return
@@ -289,11 +296,3 @@ def _account(folder: Path, memory: Path | None) -> str:
     for epsilon, count in found.spent:
         lines.append(f"    {count:,} at {epsilon:g}")
     return "\n".join(lines) + "\n"
-
-
-def _say_who_is_not_covered(guard: Guard) -> None:
-    from leaveout.verifier.points.sentences import without_member
-
-    said = without_member(guard.access.instance.family)
-    if said:
-        sys.stderr.write(f"leaveout: {said}\n")

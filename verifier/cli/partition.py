@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import statistics
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +12,7 @@ import typer
 
 from leaveout.errors import TrainingError
 from leaveout.exit_codes import ExitCode
+from leaveout.verifier.cli.bar import counting
 
 if TYPE_CHECKING:
     from leaveout.models.votes import PartitionReport
@@ -200,7 +200,7 @@ def partition(
             seed=seed,
             hash_key=hash_key,
         )
-        with _progress() as on_progress:
+        with counting("training", "members") as on_progress:
             report = run(
                 data,
                 output,
@@ -226,33 +226,6 @@ def _interruptible() -> Iterator[None]:
         error = TrainingError("interrupted; nothing was written")
         error.exit_code = ExitCode.INTERRUPTED
         raise error from None
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None] | None]:
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
-    bar = Progress(
-        TextColumn("training"),
-        BarColumn(),
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f} members"),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    tasks: list[TaskID] = []
-
-    def show(done: int, members: int) -> None:
-        if not tasks:
-            tasks.append(bar.add_task("", total=members))
-        bar.update(tasks[0], completed=done)
-
-    with bar:
-        yield show
 
 
 def _table(report: PartitionReport) -> str:

@@ -11,13 +11,14 @@ from leaveout.bab import Instance, make_instance
 from leaveout.bab.native.files.digests import family_digest, network_digest
 from leaveout.errors import GuardError
 from leaveout.models import load_family, load_network
+from leaveout.models.forest.columns import FOREST
 from leaveout.models.train.export import FAMILY, NETWORK, SPEC
 from leaveout.verifier.guard.bounds import BOUNDS, ProvedBounds, load_bounds
 
-__all__ = ["MEMORY", "Access", "drawn_with", "files_of", "load_access"]
+__all__ = ["MEMORY", "Access", "drawn_with", "load_access"]
 
 MEMORY = "answers.sqlite"
-"""What the memory is called beside the network."""
+"""What the memory is called beside the network or the forest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +49,14 @@ def load_access(folder: Path) -> Access:
     """
     if not folder.is_dir():
         what = "is no folder" if folder.exists() else "there is no such folder"
-        raise GuardError(f"{folder}: {what}; name one that leaveout train wrote")
+        raise GuardError(
+            f"{folder}: {what}; name one that leaveout train wrote, or one with a {FOREST}"
+        )
+    if (folder / FOREST).exists() and not (folder / NETWORK).exists():
+        raise GuardError(
+            f"{folder}: holds a forest, of which a guard knows every deletion: there is no bound "
+            "to prove; ask find bound over leave_one_out for one"
+        )
     path = folder / BOUNDS
     if not path.exists():
         raise GuardError(
@@ -88,9 +96,3 @@ def drawn_with(folder: Path) -> float | None:
         if row is not None and isinstance(row[0], float):
             return row[0]
     return None
-
-
-def files_of(folder: Path) -> list[Path]:
-    """Return the files of a folder that a guard reads or writes."""
-    memories = [f"{MEMORY}{suffix}" for suffix in ("", "-wal", "-shm")]
-    return [folder / name for name in (NETWORK, FAMILY, BOUNDS, *memories)]

@@ -1,46 +1,55 @@
-"""The inputs a guard's proof is about: what is one, and what is said of those that are not."""
+"""The inputs a guard's promise is about: what is one, and what is said of those that are not."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from leaveout.encoders import Box
 from leaveout.errors import GuardError
-from leaveout.verifier.guard.inputs import read_numbers
+from leaveout.verifier.guard.findings import Point
+from leaveout.verifier.guard.inputs import Numbers, read_numbers
 from leaveout.verifier.guard.kernels import FAULTLESS, NOT_FINITE, screen
 
-__all__ = ["Domain"]
+__all__ = ["BoxDomain", "Domain", "FiniteDomain"]
 
 
 @dataclass(frozen=True, eq=False)
-class Domain:
-    """The verified inputs, with the names of their features.
+class Domain(ABC):
+    """The inputs that something is known of, with the names of their features.
 
     Attributes
     ----------
-    box : Box
     features : tuple of str
         Their numbers where no names are known.
+    kind : type
+        Of the numbers that are read.
     """
 
-    box: Box
     features: tuple[str, ...]
+    kind: ClassVar[Numbers]
 
-    def point(self, x: ArrayLike) -> NDArray[np.float32]:
+    @property
+    def dimension(self) -> int:
+        """How many features an input has."""
+        return len(self.features)
+
+    def point(self, x: ArrayLike) -> Point:
         """Read one input, shape (inputs,)."""
-        point, count = read_numbers(x, "an input"), self.box.dimension
+        point, count = read_numbers(x, "an input", self.kind), self.dimension
         if point.shape != (count,):
             raise GuardError(
                 f"an input has shape {point.shape}, expected ({count},): {count} features"
             )
         return point
 
-    def points(self, X: ArrayLike) -> NDArray[np.float32]:
+    def points(self, X: ArrayLike) -> NDArray[Any]:
         """Read inputs, shape (n, inputs)."""
-        points, count = read_numbers(X, "inputs"), self.box.dimension
+        points, count = read_numbers(X, "inputs", self.kind), self.dimension
         if points.ndim != 2 or points.shape[1] != count:
             raise GuardError(
                 f"inputs have shape {points.shape}, expected (n, {count}): a row each, "
@@ -48,27 +57,61 @@ class Domain:
             )
         return points
 
-    def contains(self, point: NDArray[np.float32]) -> bool:
-        """Whether an input is one of those verified.
+    @abstractmethod
+    def contains(self, point: Point) -> bool:
+        """Whether an input is one of those.
 
         Raises
         ------
         GuardError
             If a feature is not finite.
         """
+
+    @abstractmethod
+    def refusal(self, point: Point) -> str:
+        """Return why an input that is not one of those is refused."""
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """What the inputs are, in words."""
+
+    def _not_finite(self, point: Point, at: int) -> GuardError:
+        return GuardError(
+            f"feature {self._feature(at)} is {point[at]}, expected a finite number in "
+            f"{np.dtype(self.kind)}"
+        )
+
+    def _feature(self, at: int) -> str:
+        name = self.features[at]
+        return str(at) if name == str(at) else f"{at} ({name})"
+
+
+@dataclass(frozen=True, eq=False)
+class BoxDomain(Domain):
+    """The inputs that something was proved of.
+
+    Attributes
+    ----------
+    box : Box
+    """
+
+    kind = np.float32
+    box: Box
+
+    def contains(self, point: Point) -> bool:
+        """See `Domain.contains`."""
         fault, at = screen(point, self.box.lower, self.box.upper)
         if fault == NOT_FINITE:
-            raise GuardError(
-                f"feature {self._feature(at)} is {point[at]}, expected a finite number in float32"
-            )
+            raise self._not_finite(point, at)
         if fault != FAULTLESS:
             return False
         if not self.box.choices:
             return True
         return bool(self.box.contains(point.astype(np.float64)[None])[0])
 
-    def refusal(self, point: NDArray[np.float32]) -> str:
-        """Return why an input that is not one of those verified is refused."""
+    def refusal(self, point: Point) -> str:
+        """See `Domain.refusal`."""
         _, at = screen(point, self.box.lower, self.box.upper)
         if at < 0:
             return "its features take no listed values; nothing is proved of it, so it is refused"
@@ -79,6 +122,37 @@ class Domain:
             "nothing is proved of it, so it is refused"
         )
 
-    def _feature(self, at: int) -> str:
-        name = self.features[at]
-        return str(at) if name == str(at) else f"{at} ({name})"
+    @property
+    def words(self) -> str:
+        """See `Domain.words`."""
+        box = self.box
+        low, high = box.lower.min(), box.upper.max()
+        same = (box.lower == low).all() and (box.upper == high).all() and not box.choices
+        return (
+            f"[{low:g}, {high:g}]^{self.dimension}"
+            if same
+            else f"a box of {self.dimension} features"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FiniteDomain(Domain):
+    """All finite numbers: where every deletion is known, no input is outside."""
+
+    kind = np.float64
+
+    def contains(self, point: Point) -> bool:
+        """See `Domain.contains`."""
+        finite = np.isfinite(point)
+        if not finite.all():
+            raise self._not_finite(point, int(np.argmin(finite)))
+        return True
+
+    def refusal(self, point: Point) -> str:
+        """See `Domain.refusal`."""
+        raise AssertionError("every finite input is answered")
+
+    @property
+    def words(self) -> str:
+        """See `Domain.words`."""
+        return f"all finite numbers of {self.dimension} features"

@@ -1,4 +1,4 @@
-"""What a guard is given, as the float32 numbers a network reads."""
+"""What a guard is given, as the numbers that what it serves reads."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ from leaveout.models.data_frame import frame_table, is_frame
 from leaveout.models.table import number
 from leaveout.names import hint
 
-__all__ = ["key_of", "listed", "plain_rows", "read_numbers"]
+__all__ = ["Numbers", "key_of", "listed", "plain_rows", "read_numbers"]
+
+Numbers = type[np.float32] | type[np.float64]
+"""What a network reads, and what a forest reads."""
 
 
-def read_numbers(given: ArrayLike, what: str) -> NDArray[np.float32]:
-    """Return numbers as float32, of any shape; what does not fit becomes infinite.
+def read_numbers(given: ArrayLike, what: str, kind: Numbers) -> NDArray[Any]:
+    """Return numbers of a kind, of any shape; what does not fit becomes infinite.
 
     Parameters
     ----------
     given : array_like
     what : str
         For messages.
+    kind : type
 
     Raises
     ------
@@ -36,12 +40,12 @@ def read_numbers(given: ArrayLike, what: str) -> NDArray[np.float32]:
         array = np.asarray(given)
     except ValueError:
         raise GuardError(f"{what} must be numbers, as many features each") from None
-    if array.dtype == np.float32:
+    if array.dtype == kind:
         return np.asarray(array, order="C")
     if array.dtype.kind not in "fiu":
         raise GuardError(f"{what} must be numbers, got {array.dtype}")
     with np.errstate(over="ignore"):  # what does not fit is found to be infinite
-        return np.asarray(array, dtype=np.float32, order="C")
+        return np.asarray(array, dtype=kind, order="C")
 
 
 def listed(rows: Any) -> list[Any]:
@@ -56,8 +60,8 @@ def listed(rows: Any) -> list[Any]:
 
 
 def plain_rows(
-    rows: Sequence[Mapping[str, str | float]], features: Sequence[str]
-) -> NDArray[np.float32]:
+    rows: Sequence[Mapping[str, str | float]], features: Sequence[str], kind: Numbers
+) -> NDArray[Any]:
     """Read features by name, shape (rows, features).
 
     Raises
@@ -74,12 +78,13 @@ def plain_rows(
             if value is None or not np.isfinite(value):
                 raise GuardError(f"row {at}, column {name!r}: {row[name]!r} is not a finite number")
             encoded[at, column] = value
-    return read_numbers(encoded, "inputs")
+    return read_numbers(encoded, "inputs", kind)
 
 
-def key_of(point: NDArray[np.float32]) -> bytes:
-    """Return what an input is remembered by: -0.0 and 0.0 are one number to a network."""
-    return (point + np.float32(0)).tobytes()
+def key_of(point: NDArray[Any]) -> bytes:
+    """Return what an input is remembered by: -0.0 and 0.0 are one number to a model."""
+    key: bytes = (point + point.dtype.type(0)).tobytes()
+    return key
 
 
 def _number(cell: object) -> float | None:

@@ -10,13 +10,13 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from threading import Lock
 
 from leaveout.databases import DAMAGED, blob, expect_tables, is_blank, reason, whole
 from leaveout.errors import GuardError
 from leaveout.files import refuse_unusual
+from leaveout.verifier.guard.account import Account, FullError, SpentError, UnusableError
 
 __all__ = ["Account", "FullError", "Memory", "SpentError", "UnusableError"]
 
@@ -35,64 +35,6 @@ CREATE TABLE spent (epsilon REAL PRIMARY KEY, answers INTEGER NOT NULL) WITHOUT 
 """
 
 
-class SpentError(GuardError):
-    """The privacy budget covers no more noised answers."""
-
-
-class FullError(GuardError):
-    """The memory holds as many answers as it may."""
-
-
-class UnusableError(GuardError):
-    """The memory's file cannot be read or written."""
-
-
-@dataclass(frozen=True)
-class Account:
-    """What noised answers have cost.
-
-    Attributes
-    ----------
-    answers : int
-        Distinct inputs with a noised answer.
-    spent : tuple of (float, int)
-        Epsilon of an answer, and how many cost that much; 0 for uniform ones.
-    """
-
-    answers: int
-    spent: tuple[tuple[float, int], ...]
-
-    @property
-    def epsilon(self) -> float:
-        """What all of them add up to: pure epsilons add, whoever asks for what."""
-        return float(self.exact)
-
-    @property
-    def exact(self) -> Fraction:
-        """The same, not rounded."""
-        return sum((_written(each) * count for each, count in self.spent), Fraction(0))
-
-    def afford(self, epsilon: float, cap: float | None, remember: int, path: Path) -> None:
-        """Refuse where one more answer is too many.
-
-        Raises
-        ------
-        FullError
-            If no more answers may be kept.
-        SpentError
-            If it would cost more than the cap.
-        """
-        if self.answers >= remember:
-            raise FullError(
-                f"{path}: remembers {self.answers:,} answers, as many as it may; raise the limit"
-            )
-        if cap is not None and self.exact + _written(epsilon) > _written(cap):
-            raise SpentError(
-                f"{path}: noised answers cost epsilon = {self.epsilon:g}, one more would exceed "
-                f"the cap of {cap:g}; raise it, or let further ones be uniform"
-            )
-
-
 @dataclass(frozen=True)
 class _Limits:
     """What an answer may still cost."""
@@ -107,14 +49,17 @@ class Memory:
     """Answers in one SQLite file, shared by any number of threads and processes.
 
     An answer is on the disk before it is returned, so that no crash forgets one that was given.
-    Inputs are kept as keyed digests of the float32 numbers the network reads, not as they are.
+    Inputs are kept as keyed digests of the numbers that are read, not as they are.
 
     Parameters
     ----------
     path : Path
         Made if there is none.
-    network, family, box : str
-        Digests of what answers, and of the verified inputs.
+    model, family : str
+        Digests of what answers, which never changes.
+    inputs : str
+        Digest of what says which inputs may be noised: a network's verified inputs, a forest with
+        its rows.
     epsilon : float
         Of each answer. One memory has one: who is promised little must not be given what was
         drawn for more.
@@ -123,8 +68,8 @@ class Memory:
 
     Attributes
     ----------
-    box : str
-        Of the verified inputs, if they always were the same; else empty.
+    inputs : str
+        The digest of that name, if it always was the same; else empty.
 
     Raises
     ------
@@ -133,7 +78,7 @@ class Memory:
     """
 
     def __init__(
-        self, path: Path, network: str, family: str, box: str, epsilon: float, labels: int
+        self, path: Path, model: str, family: str, inputs: str, epsilon: float, labels: int
     ) -> None:
         self.path = path
         self._labels = labels
@@ -143,7 +88,7 @@ class Memory:
         self._size = 0
         with self._errors():
             self._database = self._opened()
-            self._secret, self.box = self._begin(network, family, box, epsilon)
+            self._secret, self.inputs = self._begin(model, family, inputs, epsilon)
             self._refuse_if_replaced()
 
     def close(self) -> None:
@@ -219,6 +164,24 @@ class Memory:
         with self._errors(), self._lock, self._transaction():
             self._database.execute("UPDATE guard SET format = format")
 
+    def move(self, inputs: str) -> None:
+        """Go on where something else says which inputs may be noised; answers stay.
+
+        Parameters
+        ----------
+        inputs : str
+            Digest of it.
+
+        Raises
+        ------
+        UnusableError
+            If the file cannot be used.
+        """
+        with self._errors(), self._lock:
+            if self.inputs != inputs:
+                self._forget_inputs()
+                self.inputs = ""
+
     def account(self) -> Account:
         """Return what is remembered, and what it cost."""
         with self._errors(), self._lock:
@@ -292,7 +255,7 @@ class Memory:
         database.execute("PRAGMA synchronous = FULL")
         return database
 
-    def _begin(self, network: str, family: str, box: str, epsilon: float) -> tuple[bytes, str]:
+    def _begin(self, model: str, family: str, inputs: str, epsilon: float) -> tuple[bytes, str]:
         self._database.execute("PRAGMA journal_mode = WAL")
         with self._transaction():
             if is_blank(self._database):
@@ -300,7 +263,7 @@ class Memory:
                     self._database.execute(statement)
                 self._database.execute(
                     "INSERT INTO guard VALUES (?, ?, ?, ?, ?, ?)",
-                    (_FORMAT, network, family, box, epsilon, secrets.token_bytes(_SECRET)),
+                    (_FORMAT, model, family, inputs, epsilon, secrets.token_bytes(_SECRET)),
                 )
             expect_tables(self._database, _TABLES)
             _balanced(self._database)
@@ -311,21 +274,25 @@ class Memory:
             raise sqlite3.DatabaseError("what it belongs to is missing")
         if whole(row[0], "the format") != _FORMAT:
             raise GuardError(f"{self.path}: is of another version; name another file")
-        if (row[1], row[2]) != (network, family):
+        if (row[1], row[2]) != (model, family):
             raise GuardError(
-                f"{self.path}: remembers answers of another network or family; name another file, "
-                "or delete it if that one answers no more"
+                f"{self.path}: remembers answers of another network or family, or of a forest "
+                "with other settings or labels; name another file, or delete it if that one "
+                "answers no more"
             )
         if _spent(row[4]) != epsilon:
             raise GuardError(
                 f"{self.path}: remembers answers drawn with epsilon = {row[4]:g}, not {epsilon:g}; "
                 f"take that one, or name another file (what these answers cost stays spent)"
             )
-        if row[3] != box:
-            # For good: no one box tells any more which inputs may have been noised.
-            with self._transaction():
-                self._database.execute("UPDATE guard SET box = ''")
-        return blob(row[5], "the secret", _SECRET), box if row[3] == box else ""
+        if row[3] != inputs:
+            self._forget_inputs()
+        return blob(row[5], "the secret", _SECRET), inputs if row[3] == inputs else ""
+
+    def _forget_inputs(self) -> None:
+        """Keep for good that nothing tells any more which inputs may have been noised."""
+        with self._transaction():
+            self._database.execute("UPDATE guard SET box = ''")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -388,8 +355,3 @@ def _spent(value: object) -> float:
     if not isinstance(value, float) or not 0 <= value < math.inf:
         raise sqlite3.DatabaseError(f"an epsilon is {value!r:.40}, expected a number from 0")
     return value
-
-
-def _written(number: float) -> Fraction:
-    """Return a number as people write it: ten times 0.2 are 2."""
-    return Fraction(repr(number))

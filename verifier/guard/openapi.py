@@ -42,7 +42,7 @@ def document() -> dict[str, Any]:
         "info": {
             "title": "leaveout guard",
             "version": VERSION,
-            "description": "Label-only access to a network that owes nothing to any one training "
+            "description": "Label-only access to a model that owes nothing to any one training "
             "point.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },

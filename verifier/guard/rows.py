@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TextIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from leaveout.errors import GuardError
 from leaveout.names import hint
+from leaveout.verifier.guard.findings import Point
 from leaveout.verifier.guard.guard import Guard
-from leaveout.verifier.points.given import GivenPoints
 
 __all__ = ["Answer", "answered", "answered_arrays"]
 
@@ -38,13 +37,13 @@ class Answer:
 @dataclass(frozen=True, eq=False)
 class _Row:
     line: int
-    x: NDArray[np.float32]
+    x: Point
 
 
 def answered(guard: Guard, stream: TextIO, source: str, batch: int) -> Iterator[Answer]:
     """Answer the rows of a CSV in their order; nothing is read ahead of a batch.
 
-    Columns are those of the table the networks were trained on, in its own units; others, such
+    Columns are those of the table the model was trained on, in its own units; others, such
     as the label, are ignored. Where features have no names, columns are features in order.
 
     Parameters
@@ -72,16 +71,14 @@ def answered(guard: Guard, stream: TextIO, source: str, batch: int) -> Iterator[
 
 
 def answered_arrays(guard: Guard, path: Path, batch: int) -> Iterator[Answer]:
-    """Answer the rows of an NPZ, ``X_test`` or ``X``, as the network reads them.
+    """Answer the rows of an NPZ, ``X_test`` or ``X``, as the model reads them.
 
     Raises
     ------
     LeaveoutError
         If it holds no such rows; none was answered then.
     """
-    given = GivenPoints.open(str(path), option="")
-    instance = guard.access.instance
-    x = given.points(instance.family.manifest, guard.inputs, instance.network.source)
+    x = guard.subject.read_arrays(path)
     for start in range(0, len(x), batch):
         for at, label in enumerate(guard.answers(x[start : start + batch]).tolist(), start):
             yield Answer(at, None if label < 0 else label)
@@ -150,7 +147,7 @@ def _checked(guard: Guard, header: list[str], source: str) -> list[str]:
         if name not in header:
             raise GuardError(
                 f"{source}, line 1: there is no column {name!r}{hint(name, header)}; the "
-                f"network reads {len(columns)} columns"
+                f"model reads {len(columns)} columns"
             )
         if header.count(name) > 1:
             raise GuardError(f"{source}, line 1: two columns are named {name!r}; rename one")

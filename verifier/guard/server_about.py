@@ -29,9 +29,9 @@ def about(guard: Guard) -> About:
             else Column(each.name, "number")
             for each in encoding.columns
         ],
-        labels=guard.access.instance.labels,
+        labels=guard.subject.labels,
         names=list(guard.names),
-        box=BoxFacts(
+        box=None if box is None else BoxFacts(
             lower=box.lower.tolist(),
             upper=box.upper.tolist(),
             listed=[
@@ -67,8 +67,8 @@ def start_line(guard: Guard, address: str, pace: Pace | None, most_rows: int) ->
         )
     closed = "; it is closed: nothing is answered" if guard.closed else ""
     return (
-        f"{address} answers for {guard.members:,} members over {_box(guard)}; epsilon = "
-        f"{settings.epsilon:g} a noised answer; {account.answers:,} noised so far cost "
+        f"{address} answers for {guard.members:,} members over {guard.subject.domain.words}; "
+        f"epsilon = {settings.epsilon:g} a noised answer; {account.answers:,} noised so far cost "
         f"{account.epsilon:g}, {cap}; {timing}{closed}"
     )
 
@@ -78,20 +78,16 @@ def _promise(guard: Guard) -> str:
         f"drawn so that none of them changes the chance of any label by more than a factor of "
         f"exp({guard.settings.epsilon:g})"
     )
-    outside = (
-        " inputs outside the box are answered with such a draw."
-        if guard.settings.outside == "noise"
-        else " inputs outside the box are refused."
-    )
+    which, outside = "For every input of finite numbers", ""
+    if guard.box is not None:
+        which = "For every input in the box"
+        outside = (
+            "; inputs outside the box are answered with such a draw"
+            if guard.settings.outside == "noise"
+            else "; inputs outside the box are refused"
+        )
     return (
-        f"For every input in the box, the answer is the same whichever one of {guard.members:,} "
-        f"training points is left out, or it is {noised}; drawn answers are kept and given again, "
-        f"and the epsilons of different ones add up;{outside}"
+        f"{which}, the answer is the same whichever one of {guard.members:,} training points is "
+        f"left out, or it is {noised}; drawn answers are kept and given again, and the epsilons of "
+        f"different ones add up{outside}."
     )
-
-
-def _box(guard: Guard) -> str:
-    box = guard.box
-    low, high = box.lower.min(), box.upper.max()
-    same = (box.lower == low).all() and (box.upper == high).all() and not box.choices
-    return f"[{low:g}, {high:g}]^{guard.inputs}" if same else f"a box of {guard.inputs} features"

@@ -109,7 +109,6 @@ class _Service:
     def __init__(self, guard: Guard, padding: Padding, most_rows: int, most_bytes: int) -> None:
         self._guard, self._padding = guard, padding
         self._most_rows, self._most_bytes = most_rows, most_bytes
-        self._about = msgspec.json.encode(about(guard))
         self._document = msgspec.json.encode(document())
         self._told = False
 
@@ -141,7 +140,7 @@ class _Service:
         return _json(msgspec.json.encode(Health("ok")))
 
     async def about(self, _: Request) -> Response:
-        return _json(self._about)
+        return _json(msgspec.json.encode(about(self._guard)))
 
     async def openapi(self, _: Request) -> Response:
         return _json(self._document)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,16 +52,16 @@ def measure(guard: Guard) -> Effort:
     """
     warm_up(guard)
     threads = cores()
-    nothing = np.empty((0, guard.inputs), np.float32)
-    commit = statistics.median(_seconds(guard, nothing) for _ in range(_COMMITS))
     inputs = _inputs(guard, _INPUTS)
+    nothing = inputs[:0]
+    commit = statistics.median(_seconds(guard, nothing) for _ in range(_COMMITS))
     with ThreadPoolExecutor(threads) as pool:
         slowest = pool.map(lambda _: _slowest(guard, inputs), range(threads))
         row = max(slowest) - commit
     return Effort(max(row, 0.0), commit, threads)
 
 
-def _slowest(guard: Guard, inputs: NDArray[np.float32]) -> float:
+def _slowest(guard: Guard, inputs: NDArray[Any]) -> float:
     slowest, deadline = 0.0, Deadline.after(_LONGEST)
     for x in inputs:
         slowest = max(slowest, min(_seconds(guard, x[None]) for _ in range(_REPEATS)))
@@ -69,11 +70,11 @@ def _slowest(guard: Guard, inputs: NDArray[np.float32]) -> float:
     return slowest
 
 
-def _seconds(guard: Guard, X: NDArray[np.float32]) -> float:
+def _seconds(guard: Guard, X: NDArray[Any]) -> float:
     start = time.perf_counter()
     guard.rehearse(X)
     return time.perf_counter() - start
 
 
-def _inputs(guard: Guard, count: int) -> NDArray[np.float32]:
-    return guard.box.sample(np.random.default_rng(0), count).astype(np.float32)
+def _inputs(guard: Guard, count: int) -> NDArray[Any]:
+    return guard.subject.sample(np.random.default_rng(0), count)

@@ -25,7 +25,7 @@ _WHOLE = 2**53
 
 Cell = Annotated[int, Meta(ge=-_WHOLE, le=_WHOLE)] | float | str
 
-Inputs = Annotated[list[float], Meta(description="As the network reads them, one a feature.")]
+Inputs = Annotated[list[float], Meta(description="As the model reads them, one a feature.")]
 
 Row = Annotated[
     dict[str, Cell], Meta(description="Column name to value, in the units of the table.")
@@ -91,13 +91,13 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class About(msgspec.Struct, frozen=True):
-    """What is served: nothing that depends on what was asked."""
+    """What is served: nothing that depends on what was asked; no box where all inputs are."""
 
     features: list[str]
     columns: list[Column]
     labels: int
     names: list[str]
-    box: BoxFacts
+    box: BoxFacts | None
     outside: Literal["refuse", "noise"]
     members: int
     epsilon: float

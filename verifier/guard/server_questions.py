@@ -45,7 +45,7 @@ class Inputs:
     single : bool
         Whether one answer is expected rather than a list of them.
     points : list of list of float, or None
-        As the network reads them.
+        As the model reads them.
     rows : list of mapping, or None
         In the table's own units.
     """
@@ -58,7 +58,7 @@ class Inputs:
         return len(self.rows if self.points is None else self.points)  # type: ignore[arg-type]
 
     def encoded(self, guard: Guard) -> NDArray[np.floating]:
-        """Return them as the network reads them, shape (n, inputs).
+        """Return them as the model reads them, shape (n, inputs).
 
         Raises
         ------

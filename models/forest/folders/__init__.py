@@ -7,6 +7,7 @@ from leaveout.models.forest.folders.changes import (
     Addition,
     Deletion,
     add_rows,
+    change_forest,
     delete_rows,
     rows_of_table,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "ForestFolder",
     "ForestReport",
     "add_rows",
+    "change_forest",
     "delete_rows",
     "load_columns",
     "rows_of_table",

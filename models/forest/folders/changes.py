@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
+from leaveout.models.family_file import FAMILY
 from leaveout.models.forest.classifier import DareForestClassifier
-from leaveout.models.forest.columns import SPEC, ForestColumns
+from leaveout.models.forest.columns import COLUMNS, FOREST, SPEC, ForestColumns
 from leaveout.models.forest.folders.data import label_values
-from leaveout.models.forest.folders.folder import ForestFolder, changing
+from leaveout.models.forest.folders.folder import ForestFolder, changing, locked
 from leaveout.models.table import Table, read_table
 from leaveout.models.train.csv_data import refuse_empty_cells, row_ids
 from leaveout.names import hint
 
-__all__ = ["Addition", "Deletion", "add_rows", "delete_rows", "rows_of_table"]
+__all__ = ["Addition", "Deletion", "add_rows", "change_forest", "delete_rows", "rows_of_table"]
 
 _SHOWN = 3
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,36 @@ def add_rows(directory: Path | str, source: Path | str) -> Addition:
         kept = _written(folder, columns, before)
         called = tuple(columns.name_of(name) for name in names.tolist())
         return Addition(called, len(forest.rows_), seconds, kept, folder.files)
+
+
+def change_forest(directory: Path, change: Callable[[DareForestClassifier], T]) -> T:
+    """Change the forest of a folder, and all that was written of it.
+
+    Parameters
+    ----------
+    directory : Path
+        With a forest, and its columns where it has some.
+    change : callable
+        Deletes rows or adds some; what it raises leaves the folder as it was.
+
+    Raises
+    ------
+    ForestError
+        If the folder cannot be read or written.
+    """
+    if (directory / COLUMNS).exists():
+        with changing(directory) as folder:
+            before = folder.spec()
+            found = change(folder.forest)
+            _written(folder, folder.columns, before)
+            return found
+    with locked(directory):
+        forest = DareForestClassifier.load(directory / FOREST)
+        found = change(forest)
+        # Before: it is of the forest as it was, and tells of rows that may be gone.
+        (directory / FAMILY).unlink(missing_ok=True)
+        forest.save(directory / FOREST)
+        return found
 
 
 def rows_of_table(path: Path, directory: Path) -> tuple[str, ...]:

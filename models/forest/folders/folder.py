@@ -28,7 +28,7 @@ from leaveout.models.forest.columns import (
 from leaveout.models.train.encoding import CategoryColumn
 from leaveout.models.train.export import inputs_text
 
-__all__ = ["ForestFolder", "changing"]
+__all__ = ["ForestFolder", "changing", "locked"]
 
 _MADE = (FAMILY,)
 """What others keep here that is made of the forest alone, and of the rows it held."""
@@ -161,8 +161,21 @@ def changing(directory: Path) -> Iterator[ForestFolder]:
     ForestError
         If it cannot be read, or another program is changing it.
     """
-    if sys.platform == "win32":  # where no folder can be opened
+    with locked(directory):
         yield ForestFolder.read(directory)
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Keep other programs from changing the forest in a folder.
+
+    Raises
+    ------
+    ForestError
+        If the folder cannot be read, or another program is changing the forest.
+    """
+    if sys.platform == "win32":  # where no folder can be opened
+        yield
         return
     try:
         descriptor = os.open(directory, os.O_RDONLY)
@@ -175,7 +188,7 @@ def changing(directory: Path) -> Iterator[ForestFolder]:
             raise ForestError(
                 f"{directory}: another program is changing this forest; wait for it"
             ) from None
-        yield ForestFolder.read(directory)
+        yield
     finally:
         os.close(descriptor)
 

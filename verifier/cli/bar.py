@@ -1,0 +1,48 @@
+"""A bar of how much is done, where somebody sees it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["counting"]
+
+
+@contextmanager
+def counting(what: str, unit: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Show a bar on a terminal, from when it is first told of; elsewhere yield None.
+
+    Parameters
+    ----------
+    what, unit : str
+        What is done, and what is counted.
+
+    Yields
+    ------
+    callable or None
+        To be told how many are done, and of how many.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+    bar = Progress(
+        TextColumn(what),
+        BarColumn(),
+        TextColumn(f"{{task.completed:,.0f}}/{{task.total:,.0f}} {unit}"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    tasks: list[TaskID] = []
+
+    def show(done: int, total: int) -> None:
+        if not tasks:
+            tasks.append(bar.add_task("", total=total))
+        bar.update(tasks[0], completed=done)
+
+    with bar:
+        yield show

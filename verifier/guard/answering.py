@@ -1,0 +1,159 @@
+"""From inputs to answers: what is plain is said, what leaks is drawn once and remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import GuardError
+from leaveout.verifier.guard.findings import Point
+from leaveout.verifier.guard.inputs import key_of
+from leaveout.verifier.guard.memory import FullError, Memory, SpentError, UnusableError
+from leaveout.verifier.guard.noise import noised, randomness
+from leaveout.verifier.guard.settings import GuardSettings
+from leaveout.verifier.guard.subject import Subject
+
+__all__ = ["REFUSED", "Answering", "Look"]
+
+REFUSED = -1
+"""Stands for a label where an input is refused."""
+
+
+class Look(NamedTuple):
+    """What is known of an input before anything is drawn.
+
+    Attributes
+    ----------
+    label : int
+        The answer; or if one is to be drawn, what it is drawn with a preference for.
+    drawn : bool
+    """
+
+    label: int
+    drawn: bool
+
+
+class Answering:
+    """Answers inputs of whatever is guarded, by one memory. Threads may share it.
+
+    Parameters
+    ----------
+    settings : GuardSettings
+    memory : Memory
+    moved : bool
+        Whether there may be answers to inputs that are not noised any more.
+
+    Attributes
+    ----------
+    memory : Memory
+    closed : GuardError or None
+        Why nothing is answered any more.
+    moved : bool
+    """
+
+    def __init__(self, settings: GuardSettings, memory: Memory, *, moved: bool) -> None:
+        self.memory, self.moved = memory, moved
+        self.closed: GuardError | None = None
+        self._settings = settings
+        self._draws = randomness(settings.seed)
+        self._close_if_spent()
+
+    def move(self, inputs: str) -> None:
+        """Go on where something else says which inputs may be noised; see `Memory.move`."""
+        self.memory.move(inputs)
+        self.moved = self.moved or self.memory.inputs != inputs
+
+    def refuse_if_closed(self) -> None:
+        """Refuse everything, where not everything can be answered.
+
+        Raises
+        ------
+        GuardError
+            If nothing is answered any more.
+        """
+        if self.closed is not None:
+            # Were only some inputs refused, it would tell which ones leak.
+            raise type(self.closed)(str(self.closed))
+
+    def look(self, subject: Subject, point: Point) -> Look:
+        """Look at an input, and draw nothing yet."""
+        inside = subject.domain.contains(point)
+        seen = subject.leaks.glance(point) if inside else None
+        if seen is None and self._settings.outside == "refuse":
+            return Look(REFUSED, drawn=False)
+        if seen is not None and seen.is_clear and not self.moved:
+            return Look(seen.label, drawn=False)
+        known = self._recalled(point)
+        if known is not None:
+            return Look(known, drawn=False)
+        if seen is None:
+            return Look(subject.leaks.label(point), drawn=True)
+        leaks = not seen.is_clear and subject.leaks.leaks(point, seen)
+        return Look(seen.label, drawn=leaks)
+
+    def look_at(
+        self, subject: Subject, points: Sequence[Point] | NDArray[np.floating]
+    ) -> list[Look]:
+        """Look at inputs one after the other; an error says at which it was."""
+        self.refuse_if_closed()
+        looks = []
+        for at, point in enumerate(points):
+            try:
+                looks.append(self.look(subject, point))
+            except UnusableError:
+                raise
+            except GuardError as error:
+                raise GuardError(f"input {at}: {error}") from None
+        return looks
+
+    def give(
+        self, subject: Subject, points: Sequence[Point] | NDArray[np.floating], looks: list[Look]
+    ) -> NDArray[np.int64]:
+        """Return answers; those that are drawn are on the disk then."""
+        found = np.asarray([look.label for look in looks], np.int64)
+        drawn = [at for at, look in enumerate(looks) if look.drawn]
+        if drawn:
+            own = found[drawn].tolist()
+            found[drawn] = self._noised([points[at] for at in drawn], own, subject.labels)
+        return found
+
+    def _close_if_spent(self) -> None:
+        """Close at the start if not one more noised answer can be given."""
+        settings, account = self._settings, self.memory.account()
+        try:
+            account.afford(settings.epsilon, settings.cap, settings.remember, self.memory.path)
+        except FullError as error:
+            self.closed = error
+        except SpentError as error:
+            self.closed = error if settings.when_spent == "refuse" else None
+
+    def _recalled(self, point: Point) -> int | None:
+        try:
+            return self.memory.recall([key_of(point)])[0]
+        except UnusableError as error:
+            self.closed = error
+            raise
+
+    def _noised(self, points: list[Point], own: list[int], labels: int) -> list[int]:
+        """Return noised answers, those given before or new ones, once they are on the disk."""
+        inputs = [key_of(point) for point in points]
+
+        def draw(at: int, epsilon: float) -> int:
+            return noised(own[at], labels, epsilon, self._draws(inputs[at]))
+
+        settings = self._settings
+        try:
+            return self.memory.answer(
+                inputs,
+                draw,
+                epsilon=settings.epsilon,
+                cap=settings.cap,
+                uniform=settings.when_spent == "uniform",
+                remember=settings.remember,
+            )
+        except (SpentError, FullError, UnusableError) as error:
+            self.closed = error
+            raise

@@ -1,0 +1,74 @@
+"""What is found out about one input, and what finds it out. It is private."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+__all__ = ["Finding", "Glance", "LeakFinder", "Point"]
+
+Point = NDArray[Any]
+"""An input, shape (features,), of the numbers that the model reads: float32 or float64."""
+
+
+class Finding(NamedTuple):
+    """What is known of one input: only its label may be given away, if no leak.
+
+    Attributes
+    ----------
+    label : int
+        That the model answers.
+    leak : bool
+        Whether some member answers otherwise; of networks a tie counts.
+    tier : {1, 2}
+        1: the model's own confidence tells; 2: members had to be looked at.
+    """
+
+    label: int
+    leak: bool
+    tier: int
+
+
+class Glance(NamedTuple):
+    """What the model itself says of one input.
+
+    Attributes
+    ----------
+    label : int
+    confidence : float
+    is_clear : bool
+        Whether that alone shows that all members answer alike.
+    """
+
+    label: int
+    confidence: float
+    is_clear: bool
+
+
+class LeakFinder(ABC):
+    """Tells leaks from other inputs, exactly. Threads may share it."""
+
+    @abstractmethod
+    def label(self, x: Point) -> int:
+        """Return what the model answers: the first label with the highest score."""
+
+    @abstractmethod
+    def glance(self, x: Point) -> Glance:
+        """Ask the model alone."""
+
+    @abstractmethod
+    def leaks(self, x: Point, seen: Glance) -> bool:
+        """Look at the members that what was seen leaves."""
+
+    @abstractmethod
+    def ask_all(self, x: Point) -> None:
+        """Do the most work that any input is, or more, whatever is known of this one."""
+
+    def find(self, x: Point) -> Finding:
+        """Decide one input."""
+        seen = self.glance(x)
+        if seen.is_clear:
+            return Finding(seen.label, leak=False, tier=1)
+        return Finding(seen.label, leak=self.leaks(x, seen), tier=2)

@@ -1,0 +1,1 @@
+"""What a guard needs of an exact forest, and of all its deletions."""

@@ -1,0 +1,93 @@
+"""The folder of a forest that a guard serves: the forest, and all its deletions kept beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from leaveout.errors import ForestError, GuardError
+from leaveout.models.family_file import FAMILY
+from leaveout.models.forest import DareForestClassifier
+from leaveout.models.forest.columns import COLUMNS, FOREST, ForestColumns, load_columns
+from leaveout.models.forest.family import ForestFamily
+from leaveout.models.forest.family_file import load_forest_family, save_forest_family
+from leaveout.models.forest.leave_one_out import leave_one_out
+from leaveout.models.forest.plain import Ensemble
+
+__all__ = ["ForestAccess", "OnProgress", "load_forest_access"]
+
+OnProgress = Callable[[int, int], None]
+"""Told how much of all deletions is done, and how much there is to do."""
+
+
+@dataclass(frozen=True, eq=False)
+class ForestAccess:
+    """What is served.
+
+    Attributes
+    ----------
+    folder : Path
+    ensemble : Ensemble
+        The forest, in plain form.
+    columns : ForestColumns or None
+        How columns of a table become its features, where the folder says so.
+    family : ForestFamily
+        Of exactly this forest, and of every row it holds.
+    notes : tuple of str
+        What the owner should know of the files.
+    """
+
+    folder: Path
+    ensemble: Ensemble
+    columns: ForestColumns | None
+    family: ForestFamily
+    notes: tuple[str, ...]
+
+
+def load_forest_access(folder: Path, progress: OnProgress | None = None) -> ForestAccess:
+    """Read a forest, and its deletions if they are kept; else make and keep them.
+
+    A file of deletions is of one forest, down to the last bit of it: that of another is made anew.
+
+    Parameters
+    ----------
+    folder : Path
+        With a ``forest.npz``, and a ``forest.json`` where it was trained on a table.
+    progress : callable, optional
+        Told how far the deletions are, where they have to be made.
+
+    Raises
+    ------
+    LeaveoutError
+        If a file is missing or damaged, or the forest has one row only.
+    """
+    ensemble = DareForestClassifier.load(folder / FOREST).ensemble()
+    columns = _columns(folder / COLUMNS, ensemble)
+    path = folder / FAMILY
+    notes: list[str] = []
+    if path.exists():
+        family = load_forest_family(path, ensemble)
+        if family is not None:
+            return ForestAccess(folder, ensemble, columns, family, ())
+        notes.append(f"{path}: was made of another {FOREST} than the one beside it; made again")
+    family = leave_one_out(ensemble, progress=progress)
+    try:
+        save_forest_family(path, family, ensemble)
+    except ForestError as error:
+        notes.append(f"{error}; all deletions are made again each time")
+    return ForestAccess(folder, ensemble, columns, family, tuple(notes))
+
+
+def _columns(path: Path, ensemble: Ensemble) -> ForestColumns | None:
+    if not path.exists():
+        return None
+    columns, count = load_columns(path), ensemble.X.shape[1]
+    if columns.encoding is None:
+        return None
+    if len(columns.features) != count:
+        raise GuardError(
+            f"{path}: its columns give {len(columns.features)} features, the forest beside it has "
+            f"{count}"
+        )
+    return columns

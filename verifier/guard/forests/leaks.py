@@ -1,0 +1,152 @@
+"""Which inputs some row's deletion changes the answer to: exactly, and asking few of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models.forest.family import ForestFamily
+from leaveout.verifier.guard.findings import Glance, LeakFinder, Point
+from leaveout.verifier.guard.forests.kernels import ask, extents, find_flip, spans, suspects
+from leaveout.verifier.guard.forests.layout import (
+    Deletions,
+    Lookup,
+    Nodes,
+    Room,
+    deletions_of,
+    nodes_of,
+    room_for,
+)
+
+__all__ = ["ForestLeakTest"]
+
+Floats = NDArray[np.float64]
+
+_ROUNDING = 2.0**-45
+"""Far above what float64 rounds off of a number up to 1, in all steps from shares to a sum."""
+
+
+class ForestLeakTest(LeakFinder):
+    """Tells the inputs at which a member has another label than the forest from all others.
+
+    Parameters
+    ----------
+    family : ForestFamily
+        Whose trees are in preorder.
+
+    Notes
+    -----
+    What a deletion can gain is bounded by sums of float64, of at most as many terms as there are
+    trees, each of size 1 at most. Such a sum of T terms is off by less than T^2 2^-52, and so are
+    the sums of shares that it is held against; the padding is larger by far. It decides only
+    whom to ask: labels come from the very sums that the forest makes.
+    """
+
+    def __init__(self, family: ForestFamily) -> None:
+        self._everyone = np.arange(len(family), dtype=np.int32)
+        self._nodes = nodes_of(family.whole)
+        self._deletions, self._lookup = _laid_out(family, self._nodes)
+        self._trees = len(family.whole.trees)
+        self._padding = _ROUNDING * (self._trees + 1) ** 2
+        self._rooms: list[Room] = []
+
+    def label(self, x: Point) -> int:
+        """Return what the forest answers: the first of the greatest mean shares."""
+        with self._room() as room:
+            return int(ask(self._nodes, x, room))
+
+    def glance(self, x: Point) -> Glance:
+        """Ask the forest, and whether anybody's changes here could matter."""
+        with self._room() as room:
+            label = int(ask(self._nodes, x, room))
+            margin = (room.total[label] - np.delete(room.total, label)).min(initial=np.inf)
+            return Glance(label, float(margin) / self._trees, not self._suspects(room, label))
+
+    def leaks(self, x: Point, seen: Glance) -> bool:
+        """Whether the deletion of some row changes the label."""
+        with self._room() as room:
+            ask(self._nodes, x, room)
+            members = room.touched[: self._suspects(room, seen.label)]
+            return self._flip(x, room, seen.label, members) >= 0
+
+    def ask_all(self, x: Point) -> None:
+        """Do more than the most work that any input is.
+
+        In each tree the path with the most changes is looked at, whether or not one input takes
+        them all, and every member is asked.
+        """
+        with self._room() as room:
+            label = int(ask(self._nodes, x, room))
+            self._suspects(room, label, every=True)
+            room.leaf[:] = self._lookup.busiest
+            self._flip(x, room, label, self._everyone, every=True)
+
+    def _suspects(self, room: Room, label: int, every: bool = False) -> int:
+        return int(suspects(self._nodes, self._lookup, room, label, self._padding, every))
+
+    def _flip(
+        self, x: Point, room: Room, label: int, members: NDArray[np.int32], every: bool = False
+    ) -> int:
+        return int(find_flip(self._nodes, self._deletions, room, x, label, members, every))
+
+    @contextmanager
+    def _room(self) -> Iterator[Room]:
+        """Lend room to one thread; room in which work ended early is not lent again."""
+        try:
+            room = self._rooms.pop()
+        except IndexError:
+            room = room_for(self._nodes, len(self._everyone))
+        yield room
+        self._rooms.append(room)
+
+
+def _laid_out(family: ForestFamily, nodes: Nodes) -> tuple[Deletions, Lookup]:
+    """Lay out what deletions change, by member and by node."""
+    labels = nodes.shares.shape[1]
+    ends = np.empty(len(nodes.feature), np.int64)
+    most_below, least_below = np.empty_like(nodes.shares), np.empty_like(nodes.shares)
+    extents(nodes, ends, most_below, least_below)
+    deletions = deletions_of(family.changes, nodes, ends)
+    most = np.empty((len(deletions.node), labels))
+    least = np.empty_like(most)
+    spans(nodes, deletions, most_below, least_below, most, least)
+    # A member's shares in this tree, against those of the forest: never beyond these.
+    gained = (most - least_below[deletions.node]).max(axis=1).clip(0.0)
+    lost = (most_below[deletions.node] - least).max(axis=1).clip(0.0)
+    member = np.repeat(np.arange(len(family), dtype=np.int32), np.diff(deletions.start))
+    moved = np.bincount(member, gained + lost, minlength=len(family))
+    reach = np.asarray(moved[member], np.float64)
+    order = np.lexsort((-reach, deletions.node))
+    at_node = np.bincount(deletions.node, minlength=len(nodes.feature))
+    return deletions, Lookup(
+        np.concatenate(([0], np.cumsum(at_node))),
+        member[order],
+        _up(reach[order]),
+        _up(most[order]),
+        -_up(-least[order]),
+        _busiest(nodes, at_node),
+    )
+
+
+def _busiest(nodes: Nodes, at_node: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return of each tree the leaf on whose path most changes lie."""
+    on_path = at_node.copy()
+    inner = nodes.feature >= 0
+    # Level by level: parents are done before their children.
+    at = nodes.first[:-1][inner[nodes.first[:-1]]]
+    while len(at):
+        below = np.concatenate((at + 1, nodes.right[at]))
+        on_path[below] += np.tile(on_path[at], 2)
+        at = below[inner[below]]
+    leaves = np.where(inner, -1, on_path)
+    sides = zip(nodes.first[:-1].tolist(), nodes.first[1:].tolist(), strict=True)
+    return np.array([i + int(np.argmax(leaves[i:end])) for i, end in sides], np.int64)
+
+
+def _up(values: Floats) -> NDArray[np.float32]:
+    """Return float32 numbers that are not less."""
+    singles = values.astype(np.float32)
+    return np.where(singles < values, np.nextafter(singles, np.float32(np.inf)), singles)

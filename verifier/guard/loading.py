@@ -1,0 +1,86 @@
+"""The folder of a network or of a forest, read for a guard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from leaveout.errors import GuardError
+from leaveout.models.forest import DareForestClassifier
+from leaveout.models.forest.columns import COLUMNS, FOREST
+from leaveout.models.forest.digests import kind_digest
+from leaveout.models.forest.folders import change_forest
+from leaveout.models.train.export import FAMILY, NETWORK
+from leaveout.verifier.guard.access import MEMORY, load_access
+from leaveout.verifier.guard.bounds import BOUNDS
+from leaveout.verifier.guard.forests.folder import OnProgress, load_forest_access
+from leaveout.verifier.guard.forests.subject import ForestSubject
+from leaveout.verifier.guard.network import NetworkSubject
+from leaveout.verifier.guard.subject import Subject
+
+__all__ = ["OnProgress", "change_rows", "files_of", "load_subject"]
+
+T = TypeVar("T")
+
+
+def load_subject(folder: Path, progress: OnProgress | None = None) -> Subject:
+    """Read what a folder holds.
+
+    Parameters
+    ----------
+    folder : Path
+    progress : callable, optional
+        Told how far the deletions of a forest are.
+
+    Raises
+    ------
+    LeaveoutError
+        If it holds neither a network nor a forest, or both, or a file cannot be used.
+    """
+    if not (folder / FOREST).exists():
+        return NetworkSubject(load_access(folder))
+    if (folder / NETWORK).exists():
+        raise GuardError(
+            f"{folder}: holds both a forest ({FOREST}) and a network ({NETWORK}); put one of them "
+            "into a folder of its own"
+        )
+    return ForestSubject(load_forest_access(folder, progress))
+
+
+def change_rows(subject: Subject, change: Callable[[DareForestClassifier], T]) -> T:
+    """Delete rows of the forest in a folder, or add some.
+
+    Parameters
+    ----------
+    subject : Subject
+    change : callable
+        Changes the forest.
+
+    Raises
+    ------
+    LeaveoutError
+        If it is a network, the rows cannot be changed so, or a label would be gone or new; the
+        folder is then as it was.
+    """
+    if not isinstance(subject, ForestSubject):
+        raise GuardError(f"{subject.folder}: a network does not follow deletions; train it again")
+
+    def checked(forest: DareForestClassifier) -> T:
+        before = kind_digest(forest.ensemble())
+        found = change(forest)
+        if kind_digest(forest.ensemble()) != before:
+            raise GuardError(
+                f"{subject.folder / FOREST}: after this change the forest would have other labels, "
+                "and the answers that are remembered are of those it has; change the forest "
+                "itself, and load a guard with another memory (what answers have cost stays spent)"
+            )
+        return found
+
+    return change_forest(subject.folder, checked)
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Return the files of a folder that a guard reads or writes."""
+    memories = [f"{MEMORY}{suffix}" for suffix in ("", "-wal", "-shm")]
+    return [folder / name for name in (NETWORK, FOREST, COLUMNS, FAMILY, BOUNDS, *memories)]
