@@ -20,7 +20,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from forest import adult
 from numba import njit, prange
 from numpy.typing import NDArray
 
@@ -30,6 +29,8 @@ from leaveout.models.forest.family import ForestFamily
 from leaveout.models.forest.family_file import load_forest_family
 from leaveout.models.forest.scored import leaves_of
 from leaveout.verifier.guard import Guard
+
+from forest import adult
 
 Floats = NDArray[np.float64]
 

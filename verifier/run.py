@@ -147,6 +147,9 @@ def verify(
         target.begin(checked.source.name, reading.text)
     context = Context(checked, resolver, reading.folder, options, decider, told, target)
     statements = Statements(context)
+    for option, asked in (("--bounds", guarded), ("--data", given)):
+        if asked is not None:
+            statements.refuse_forests(option)
     if guarded is not None:
         guarded.begin(statements.leaks)
     rows = None if given is None else GivenAnswers(statements.leaks, given)

@@ -7,8 +7,9 @@ from dataclasses import replace
 from msgspec import structs
 
 from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
+from leaveout.errors import SpecError
 from leaveout.specs import Find, Guarantee
-from leaveout.verifier.engines import FormulaTask, LeakTask, engines
+from leaveout.verifier.engines import ForestTask, FormulaTask, LeakTask, engines
 from leaveout.verifier.points.advice import Case, advice
 from leaveout.verifier.points.idp import Job
 from leaveout.verifier.report import Result
@@ -53,6 +54,19 @@ class Statements:
     def leaks(self) -> list[Job]:
         """The statements about leaks."""
         return [task.job for task in self.tasks if isinstance(task, LeakTask)]
+
+    def refuse_forests(self, option: str) -> None:
+        """Refuse an option that networks need, where forests are all there is.
+
+        Raises
+        ------
+        SpecError
+        """
+        if not self.leaks and any(isinstance(task, ForestTask) for task in self.tasks):
+            raise SpecError(
+                f"{option}: is of networks; of a forest the guard itself finds which answers some "
+                "row's deletion changes, exactly: leaveout guard FOLDER --epsilon 0.2 ROWS.csv"
+            )
 
     @property
     def searches(self) -> int:

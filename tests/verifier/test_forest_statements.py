@@ -183,6 +183,15 @@ def test_what_is_refused(tmp_path: Path, text: str, wrong: str) -> None:
         _said(tmp_path, "let X = box(0, 3)\n" + text)
 
 
+@pytest.mark.parametrize("option", ["bounds", "data"])
+def test_options_of_networks_are_refused(tmp_path: Path, option: str) -> None:
+    _case(tmp_path, 1)
+    given = {option: tmp_path / "b.npz" if option == "bounds" else np.zeros((2, 2))}
+    with pytest.raises(LeaveoutError, match=f"--{option}: is of networks"):
+        _said(tmp_path, "let X = box(0, 3)\n" + _FIND, **given)
+    assert not (tmp_path / "b.npz").exists()
+
+
 def test_a_plan_says_what_would_be_searched(tmp_path: Path) -> None:
     _case(tmp_path, 1)
     (tmp_path / "a.spec").write_text(_LETS + "let X = box(0, 3)\n" + _FIND)
