@@ -131,20 +131,21 @@ def bound(
         found = value(trees, at, room)
         return found, found >= 0.0
     # A leak's confidence is at most the margin to any label, whichever the member answers.
-    cap, capped = np.inf, 0
+    cap = np.inf
     for d in range(labels):
-        if d != c and room.sums[d, 0] < cap:
-            cap, capped = room.sums[d, 0], d
+        if d != c:
+            cap = min(cap, room.sums[d, 0])
     best, rival, kind = -np.inf, -1, 0
     for d in range(labels):
         if d == c or not room.worse[d] or room.sums[d, 1] > padding:
             continue
-        upper, which, chosen = cap, 0, capped
-        for i in range(2, kinds):
-            if room.sums[d, i] < upper:
-                upper, which, chosen = room.sums[d, i], i, d
+        least, which = room.sums[d, 2], 2
+        for i in range(3, kinds):
+            if room.sums[d, i] < least:
+                least, which = room.sums[d, i], i
+        upper = min(cap, least)
         if upper > best:
-            best, rival, kind = upper, chosen, which
+            best, rival, kind = upper, d, which
     if best < -padding:
         return -np.inf, False
     _choose(trees, at, rival, kind, split, room)
@@ -155,7 +156,7 @@ def bound(
 def _choose(trees: Trees, at: Any, rival: int, kind: int, split: Any, room: Scratch) -> None:
     """Choose the split that lowers the bound most on both sides, as far as first splits tell."""
     drops, nodes = room.drops, trees.nodes
-    best, feature = -1.0, -1
+    best = -1.0
     for turn in range(2):
         for t in range(at.shape[1]):
             first = at[0, t] if nodes[at[0, t], 0] >= 0 else at[1, t]
@@ -165,7 +166,7 @@ def _choose(trees: Trees, at: Any, rival: int, kind: int, split: Any, room: Scra
             if turn == 1:
                 score = _score(drops[f])
                 if score > best:
-                    best, feature = score, f
+                    best = score
                     split[0], split[1] = f, int(drops[f, 3])
                 continue
             left, right = room.parts[t, 0, rival, kind], room.parts[t, 1, rival, kind]

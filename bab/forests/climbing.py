@@ -16,7 +16,7 @@ _STEEP = 3.0
 
 
 @subroutine
-def merit(trees: Trees, box: Any, room: Scratch) -> tuple[float, bool]:
+def merit(trees: Trees, box: Any, reward: float, room: Scratch) -> tuple[float, bool]:
     """Return how near a cell is to a leak of high confidence, or that confidence, and which.
 
     Parameters
@@ -24,6 +24,8 @@ def merit(trees: Trees, box: Any, room: Scratch) -> tuple[float, bool]:
     trees : Trees
     box : ndarray of int32, shape (2, features)
         Codes, twice.
+    reward : float
+        1 to look for high confidence, 0 to look for any leak.
     room : Scratch
 
     Returns
@@ -57,7 +59,8 @@ def merit(trees: Trees, box: Any, room: Scratch) -> tuple[float, bool]:
     margin, other = means[0, c] - one, means[1, c] - two
     if best_one == c and best_two != c:
         return margin, True
-    return min(margin, 0.0) * _STEEP + max(margin, 0.0) - _STEEP * max(other, 0.0) - 1e-9, False
+    short = max(-margin, 0.0) + max(other, 0.0)
+    return reward * max(margin, 0.0) - _STEEP * short - 1e-9, False
 
 
 @subroutine
@@ -92,13 +95,13 @@ def _move(listed: Listed, box: Any, feature: int, code: int) -> bool:
 @subroutine
 def _try(
     trees: Trees, listed: Listed, box: Any, trial: Any, feature: int, code: int, now: float,
-    room: Scratch,
+    reward: float, room: Scratch,
 ) -> tuple[float, bool]:  # fmt: skip
     """Move a feature, and keep the move if it is for the better."""
     copy_into(trial, box)
     if not _move(listed, trial, feature, code):
         return now, False
-    found, leaks = merit(trees, trial, room)
+    found, leaks = merit(trees, trial, reward, room)
     if found > now:
         copy_into(box, trial)
         return found, leaks
@@ -107,7 +110,7 @@ def _try(
 
 @subroutine
 def ascend(
-    trees: Trees, listed: Listed, most: Any, box: Any, rounds: int, room: Scratch
+    trees: Trees, listed: Listed, most: Any, box: Any, rounds: int, reward: float, room: Scratch
 ) -> tuple[float, bool]:
     """Move features of a cell, one at a time, as long as that is for the better.
 
@@ -120,6 +123,7 @@ def ascend(
         The codes of a cell, twice; moved.
     rounds : int
         At most so many passes over the thresholds on the paths.
+    reward : float
     room : Scratch
 
     Returns
@@ -131,7 +135,7 @@ def ascend(
     """
     trial = np.empty(box.shape, np.int32)
     nodes = trees.nodes
-    now, leaks = merit(trees, box, room)
+    now, leaks = merit(trees, box, reward, room)
     for _ in range(rounds):
         before = now
         for t in range(len(trees.roots) - 1):
@@ -149,7 +153,7 @@ def ascend(
                     goes_left = box[0, f] <= k
                     code = k + 1 if goes_left else k
                     if 0 <= code <= most[f]:
-                        found, leaky = _try(trees, listed, box, trial, f, code, now, room)
+                        found, leaky = _try(trees, listed, box, trial, f, code, now, reward, room)
                         if found > now:
                             now, leaks = found, leaky
                             goes_left = not goes_left

@@ -96,7 +96,7 @@ def _consider(
 def _upper(front: Frontier) -> float:
     """Return what no leak of the member exceeds."""
     upper = max(front.values[0], front.values[1])
-    return max(upper, front.upper[front.heap[0]]) if front.state[0] else upper
+    return float(max(upper, front.upper[front.heap[0]]) if front.state[0] else upper)
 
 
 @subroutine
@@ -242,7 +242,7 @@ def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
     @kept(**OPTIONS)
     def climb(
         trees: Trees, listed: Listed, most: NDArray[np.int32], member: int, rounds: int,
-        cells: NDArray[np.int32], room: Scratch, found: NDArray[np.int32],
+        reward: float, cells: NDArray[np.int32], room: Scratch, found: NDArray[np.int32],
     ) -> float:  # fmt: skip
         """Look for a leak of a member near a cell, or near where its changes are.
 
@@ -276,7 +276,7 @@ def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
                     box[0, f] = box[1, f] = cells[nearest, f]
             else:
                 break
-            value, leaks = ascend(trees, listed, most, box, rounds, room)
+            value, leaks = ascend(trees, listed, most, box, rounds, reward, room)
             if leaks and value > best:
                 best = value
                 for f in range(len(most)):

@@ -142,8 +142,8 @@ def frontier(slots: int, features: int, trees: int, kept: Frontier | None = None
         made.state[1], made.state[2] = slots, -1
         return made
     old = len(kept.upper)
-    for new, before in zip(made[:5], kept[:5], strict=True):
-        new[:old] = before
+    made.box[:old], made.at[:old], made.upper[:old] = kept.box, kept.at, kept.upper
+    made.split[:old], made.heap[:old] = kept.split, kept.heap
     more = slots - old
     made.free[:more] = np.arange(old, slots)[::-1]
     made.free[more : more + kept.state[1]] = kept.free[: kept.state[1]]

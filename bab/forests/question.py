@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ class Question:
     whole: ScoredForest
     others: ForestFamily | ScoredForest
     overlay: Overlay
-    labels: tuple[list[object], list[object]]
+    labels: tuple[list[Any], list[Any]]
 
     @classmethod
     def of(cls, whole: ScoredForest, others: ForestFamily | ScoredForest, box: Box) -> Self:
@@ -144,6 +144,12 @@ class Question:
         most = float(self.overlay.nodes.shares.max())
         return 8.0 * (count + 8) * (1.0 + max(LAMBDAS)) * most * 2.0**-53
 
+    def most(self, trees: Trees) -> float:
+        """Return what no confidence of the label exceeds; -inf where it is never answered."""
+        sums = trees.weights[0] * trees.high[trees.roots[:-1]].sum(axis=0)
+        rest = np.delete(sums, trees.numbers[0]) + self.padding()
+        return float(rest.min()) if len(rest) and rest.min() >= 0.0 else -np.inf
+
     def replay(self, x: Floats, member: int, label: int) -> ForestWitness | None:
         """Return a witness if an input is a leak of a label, as the forests compute it."""
         removed, other = -1, self.others
@@ -159,17 +165,30 @@ class Question:
         confidence = float(scores[label] - (rest.max() if len(rest) else 0.0))
         return ForestWitness(x, member, removed, label, confidence, scores, others)
 
-    def leaks(self, X: Floats, label: int) -> int | None:
-        """Return at which input a single other forest leaks a label at most; None: nowhere."""
+    def starts(self, X: Floats, label: int, count: int) -> NDArray[np.int64]:
+        """Return inputs to begin at with a single other forest: leaks, then what is nearest to one.
+
+        Near is where the whole forest answers the label and the other hardly does.
+        """
         if isinstance(self.others, ForestFamily) or not len(X):
-            return None
-        scores = self.whole.probabilities(X)
+            return np.zeros(0, np.int64)
+        scores, others = self.whole.probabilities(X), self.others.probabilities(X)
         answers = scores.argmax(axis=1)
-        others = self.others.probabilities(X).argmax(axis=1)
-        names = (np.array(each, dtype=object) for each in self.labels)
-        one, two = next(names)[answers], next(names)[others]
-        leaks = np.flatnonzero((answers == label) & (one != two))
-        if not len(leaks):
-            return None
-        rest = np.delete(scores[leaks], label, axis=1).max(axis=1, initial=0.0)
-        return int(leaks[(scores[leaks, label] - rest).argmax()])
+        names = [np.array(each, dtype=object) for each in self.labels]
+        same = names[0][answers] == names[1][others.argmax(axis=1)]
+        asked = np.flatnonzero((answers == label) & (scores.max(axis=1) > 0))
+        confidence = _lead(scores[asked])
+        # Of inputs at which both answer the label, those where the other is least sure come first;
+        # where it is as sure as the whole forest it may be the same there.
+        value = np.where(same[asked], -_lead(others[asked]) - 1.0, confidence)
+        moved = ~same[asked] | (_lead(others[asked]) < confidence)
+        value = np.where(moved, value, value - 2.0)
+        return asked[np.argsort(-value, kind="stable")[:count]]
+
+
+def _lead(scores: Floats) -> Floats:
+    """Return how far the greatest is above the second greatest, or above 0."""
+    if scores.shape[1] == 1:
+        return np.asarray(scores[:, 0])
+    two = np.partition(scores, -2, axis=1)[:, -2:]
+    return np.asarray(two[:, 1] - two[:, 0])

@@ -38,6 +38,9 @@ _GROWTH = 8
 _CLIMBS = 64
 """Members near whose changes leaks are looked for first."""
 _ROUNDS = 20
+"""Passes over the thresholds that an input is near to."""
+_STARTS = 16
+"""Inputs from which leaks of a single other forest are looked for."""
 _PART = 64
 """Members that a thread takes at a time."""
 _LOOK = 0.05
@@ -123,12 +126,13 @@ class _Search:
         self.deadline = deadline
         self.trees = question.trees(label)
         self.padding = question.padding()
-        self.upper = np.full(question.members, np.inf)
+        self.upper = np.full(question.members, question.most(self.trees))
         # Below 0, as a leak may have the confidence 0.
         self.cutoff = np.full(1, -0.5 if floor is None else floor)
         self.stop = np.zeros(1, np.int64)
         self.best: ForestWitness | None = None
         self.solved = 0
+        self.told = -np.inf
         self.lock = threading.Lock()
 
     def add(self, x: Floats, member: int) -> None:
@@ -150,9 +154,13 @@ class _Search:
         question = self.question
         box = question.overlay.cells.box
         inside = np.zeros((0, box.dimension)) if tries is None else tries[box.contains(tries)]
-        leaks = question.leaks(inside, self.label)
-        if leaks is not None:
-            self.add(inside[leaks], 0)
+        order = question.starts(inside, self.label, _STARTS)
+        room = self._room()
+        for x in inside[order]:
+            self.add(x, 0)
+            if self.stop[0] or self.deadline.over:
+                break
+            self._near(0, question.overlay.cells.codes(x[None]), room)
         return question.overlay.cells.codes(inside)
 
     def run(
@@ -196,7 +204,6 @@ class _Search:
 
     def _wait(self, work: list[Future[None]], start: float, tell: ProgressCallback | None) -> None:
         """Wait for threads, watch the clock, and report."""
-        told = time.perf_counter()
         left: set[Future[None]] = set(work)
         while left:
             if self.deadline.over:
@@ -205,8 +212,8 @@ class _Search:
             finished, left = wait(left, timeout=pause, return_when=FIRST_COMPLETED)
             for each in finished:
                 each.result()
-            if tell is not None and time.perf_counter() - told >= _TELL:
-                told = time.perf_counter()
+            if tell is not None and time.perf_counter() - self.told >= _TELL:
+                self.told = time.perf_counter()
                 tell(self._moment(start))
 
     def _moment(self, start: float) -> Progress:
@@ -231,8 +238,8 @@ class _Search:
         question = self.question
         found = np.zeros(question.features, np.int32)
         value = climb(
-            self.trees, question.listed, question.overlay.cells.most, member, _ROUNDS, cells, room,
-            found,
+            self.trees, question.listed, question.overlay.cells.most, member, _ROUNDS,
+            1.0 if self.floor is None or self.floor > 0 else 0.0, cells, room, found,
         )  # fmt: skip
         if value >= 0:
             self.add(question.overlay.cells.input(found), member)

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.encoders.box import Box
-from leaveout.models.forest.scored import rounded
 
 __all__ = ["Cells", "Groups", "cut_box", "unrounded"]
 
@@ -41,6 +40,10 @@ class Groups:
     row_start: NDArray[np.int64]
     rows: Codes
     values: tuple[Floats, ...]
+
+
+_DIGITS = 12
+"""Behind the point, at most, of what an input of a cell is rounded to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,16 +87,21 @@ class Cells:
     def input(self, codes: Codes) -> Floats:
         """Return an input of the set with these codes, shape (features,).
 
-        Where a float32 has the code, that is taken.
+        Of the numbers that have a code, one of few digits is taken.
 
         Raises
         ------
         ValueError
             If no row of a group has its codes.
         """
-        x = self.values[self.start[:-1] + codes]
-        near = np.clip(rounded(x), self.box.lower, self.box.upper)
-        x = np.where(self.codes(near[None])[0] == codes, near, x)
+        places = self.start[:-1] + codes
+        x = self.values[places]
+        below = np.where(codes > 0, self.values[np.maximum(places - 1, 0)], self.box.lower)
+        middle = below + (x - below) / 2
+        for digits in range(_DIGITS, -1, -1):
+            short = np.round(middle, digits) + 0.0
+            inside = (short >= self.box.lower) & (short <= self.box.upper)
+            x = np.where(inside & (self.codes(short[None])[0] == codes), short, x)
         groups = self.groups
         for g, values in enumerate(groups.values):
             columns = groups.columns[groups.column_start[g] : groups.column_start[g + 1]]
