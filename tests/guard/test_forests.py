@@ -72,6 +72,12 @@ class TestInputs:
         guard.labels(np.where(points == 0, -0.0, points))
         assert guard.account().answers == before > 0
 
+    def test_arrays_may_be_of_any_layout(self, guard, grid):
+        given = np.asfortranarray(grid.astype(np.float64))
+        given.flags.writeable = False
+        assert (guard.labels(given) == guard.labels(grid)).all()
+        assert [guard.label(x) for x in given[:5]] == guard.labels(grid[:5]).tolist()
+
     def test_nothing_is_outside(self, folder):
         with pytest.raises(GuardError, match="none to noise; leave outside as it is"):
             Guard.load(folder, 0.2, outside="noise")
