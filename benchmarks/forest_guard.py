@@ -8,7 +8,8 @@ guard, with its memory on the disk. Times are processor time of the one thread t
 others on the machine do not lengthen: of the forest alone and of the guard. A noised answer waits
 for the disk besides. Then the members are evaluated by brute force, all of them at ``--points``
 test points, tree by tree from the root; and ``--deleted`` rows are really deleted and their
-forests asked. ``--changes`` rows are deleted from the folder at last, which makes the deletions anew.
+forests asked. ``--changes`` rows are deleted from the folder at last, so that the deletions are
+made anew.
 """
 
 from __future__ import annotations
