@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+import leaveout
 from leaveout.errors import GuardError, LeaveoutError
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.family_file import load_forest_family, save_forest_family
@@ -150,6 +151,12 @@ class TestFiles:
         shutil.copy(leaky.folder / "full.onnx", folder)
         with pytest.raises(GuardError, match="holds both a forest"):
             Guard.load(folder, 0.2)
+
+    def test_there_is_nothing_to_prove_of_a_forest(self, folder):
+        spec = folder / "a.spec"
+        spec.write_text('let A = access(".")\nguarantee g: idp(A, epsilon = 0.2)\n')
+        with pytest.raises(LeaveoutError, match="there is no bound to prove"):
+            leaveout.verify(spec)
 
     def test_a_damaged_forest_is_refused(self, folder):
         (folder / "forest.npz").write_bytes(b"PK\x03\x04 cut")
