@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+import leaveout
 from leaveout.errors import GuardError, LeaveoutError
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.family_file import load_forest_family, save_forest_family
@@ -71,6 +72,12 @@ class TestInputs:
         before = guard.account().answers
         guard.labels(np.where(points == 0, -0.0, points))
         assert guard.account().answers == before > 0
+
+    def test_arrays_may_be_of_any_layout(self, guard, grid):
+        given = np.asfortranarray(grid.astype(np.float64))
+        given.flags.writeable = False
+        assert (guard.labels(given) == guard.labels(grid)).all()
+        assert [guard.label(x) for x in given[:5]] == guard.labels(grid[:5]).tolist()
 
     def test_nothing_is_outside(self, folder):
         with pytest.raises(GuardError, match="none to noise; leave outside as it is"):
@@ -144,6 +151,12 @@ class TestFiles:
         shutil.copy(leaky.folder / "full.onnx", folder)
         with pytest.raises(GuardError, match="holds both a forest"):
             Guard.load(folder, 0.2)
+
+    def test_there_is_nothing_to_prove_of_a_forest(self, folder):
+        spec = folder / "a.spec"
+        spec.write_text('let A = access(".")\nguarantee g: idp(A, epsilon = 0.2)\n')
+        with pytest.raises(LeaveoutError, match="there is no bound to prove"):
+            leaveout.verify(spec)
 
     def test_a_damaged_forest_is_refused(self, folder):
         (folder / "forest.npz").write_bytes(b"PK\x03\x04 cut")

@@ -40,12 +40,11 @@ def read_numbers(given: ArrayLike, what: str, kind: Numbers) -> NDArray[Any]:
         array = np.asarray(given)
     except ValueError:
         raise GuardError(f"{what} must be numbers, as many features each") from None
-    if array.dtype == kind:
-        return np.asarray(array, order="C")
     if array.dtype.kind not in "fiu":
         raise GuardError(f"{what} must be numbers, got {array.dtype}")
     with np.errstate(over="ignore"):  # what does not fit is found to be infinite
-        return np.asarray(array, dtype=kind, order="C")
+        # Compiled loops would be compiled once more for arrays that cannot be written.
+        return np.require(array, kind, ["C", "W"])
 
 
 def listed(rows: Any) -> list[Any]:
