@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from leaveout.models.forest.compiling import kernel, stamp, subroutine
 from leaveout.models.forest.family import of_tree
 from leaveout.models.forest.keys import root_key
-from leaveout.models.forest.layout import Scratch, Tree, Work
+from leaveout.models.forest.layout import PENDING, Scratch, Tree, Work
 from leaveout.models.forest.paths import restore, walk
 from leaveout.models.forest.subtrees import by_label, grow
 from leaveout.models.forest.views import borrow, tree_at
@@ -177,6 +177,7 @@ def _compile(edition: int) -> Any:
                 here = tree.nodes[end]
                 by_label(table, tree.rows, here.start, here.span, spare.counts[0], spare.rows)
                 spare.nodes[0].start, spare.nodes[0].span = 0, n
+                spare.nodes[0].feature = PENDING
                 spare.used[0], spare.used[1], spare.used[2] = 1, 0, 0
                 fits = grow(table, rules, spare, scratch, 0, depth, key, True)
                 size = spare.used[0] if fits else 0
