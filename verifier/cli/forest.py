@@ -181,12 +181,12 @@ def delete(
     lines = [
         ("deleted", _some(done.rows)),
         ("rows left", f"{done.left:,}"),
-        ("milliseconds", f"{1e3 * done.seconds:.1f}"),
+        ("seconds", f"{done.seconds:.4f}"),
     ]
     if done.retraining is None:
         lines.append(("equal", "to training anew on the rows left; --check compares"))
     else:
-        lines.append(("equal", f"bit for bit to training anew ({done.retraining:.2f} seconds)"))
+        lines.append(("equal", "bit for bit to training anew on the rows left"))
     typer.echo(_lines([*lines, *_files(done.files)]))
     _say_kept(done.kept)
 
@@ -217,7 +217,7 @@ def add(
     lines = [
         ("added", _some(done.rows)),
         ("rows", f"{done.held:,}"),
-        ("milliseconds", f"{1e3 * done.seconds:.1f}"),
+        ("seconds", f"{done.seconds:.4f}"),
     ]
     typer.echo(_lines([*lines, *_files(done.files)]))
     _say_kept(done.kept)
