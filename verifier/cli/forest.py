@@ -168,8 +168,8 @@ def delete(
 ) -> None:
     """Delete rows: the forest is then exactly the one trained on the rows left.
 
-    All rows are deleted, or on an error none. The folder is written anew: it holds neither the
-    rows nor their names any more.
+    All rows are deleted, or on an error none. The files of the forest are written anew: they hold
+    neither the rows nor their names any more.
 
     For example: leaveout forest delete clinic 17 23
     """
