@@ -212,7 +212,7 @@ def add(
     """
     from leaveout.models.forest.folders import add_rows
 
-    _compile()
+    _compile("additions")
     done = add_rows(folder, data)
     lines = [
         ("added", _some(done.rows)),
@@ -223,10 +223,10 @@ def add(
     _say_kept(done.kept)
 
 
-def _compile() -> None:
+def _compile(kernels: str = "trees") -> None:
     from leaveout.verifier.warm_up import warm
 
-    warm(["trees"], lambda said: typer.echo(f"leaveout: {said}", err=True))
+    warm([kernels], lambda said: typer.echo(f"leaveout: {said}", err=True))
 
 
 def _trained(report: ForestReport) -> str:
