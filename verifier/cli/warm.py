@@ -15,9 +15,9 @@ def warm(
         list[str] | None,
         typer.Argument(
             metavar="[KERNEL]...",
-            help="What to compile: points (claims over points), guard, trees (forests, and "
-            "deletions), additions (of rows), forest (claims about forests), dpa, ss_dpa, "
-            "finite_aggregation, run_off, collective_accuracy.",
+            help="What to compile: points (claims over points), guard, trees (training forests), "
+            "forest (claims about them), dpa, ss_dpa, finite_aggregation, run_off, "
+            "collective_accuracy.",
             show_default="everything",
         ),
     ] = None,
