@@ -108,19 +108,25 @@ def _votes(claim: str) -> Callable[[], None]:
 
 
 def _trees() -> DareForestClassifier:
-    """Train a forest, ask it, and change it."""
+    """Train a forest, ask it, and delete a row."""
     from leaveout.models.forest import DareForestClassifier
 
     X = np.arange(24.0).reshape(12, 2)
     y = np.arange(12) % 2
     forest = DareForestClassifier(2, k=2, max_depth=3, random_state=0).fit(X, y)
     forest.predict_proba(X)
-    forest.unlearned([1]).add(X[:1], y[:1])
+    forest.unlearned([1]).predict_proba(X)
+    return forest
+
+
+def _additions() -> DareForestClassifier:
+    forest = _trees()
+    forest.add(np.zeros((1, 2)), np.zeros(1, int))
     return forest
 
 
 def _forest() -> None:
-    forest = _trees()
+    forest = _additions()
     with TemporaryDirectory(prefix="leaveout-") as name:
         forest.save(Path(name) / "t.npz")
         (Path(name) / "z.csv").write_text("row\n1\n")
@@ -171,6 +177,7 @@ KERNELS: Mapping[str, Callable[[], object]] = {
     "run_off": _votes("certified_accuracy(run_off(V), edits = 1) >= 0.1"),
     "collective_accuracy": _votes("collective_accuracy(dpa(V), edits = 1) >= 0.1"),
     "trees": _trees,
+    "additions": _additions,
     "forest": _forest,
     "forest_leaks": _forest_leaks,
 }

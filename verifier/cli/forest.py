@@ -168,8 +168,8 @@ def delete(
 ) -> None:
     """Delete rows: the forest is then exactly the one trained on the rows left.
 
-    All rows are deleted, or on an error none. The folder is written anew: it holds neither the
-    rows nor their names any more.
+    All rows are deleted, or on an error none. The files of the forest are written anew: they hold
+    neither the rows nor their names any more.
 
     For example: leaveout forest delete clinic 17 23
     """
@@ -181,12 +181,12 @@ def delete(
     lines = [
         ("deleted", _some(done.rows)),
         ("rows left", f"{done.left:,}"),
-        ("milliseconds", f"{1e3 * done.seconds:.1f}"),
+        ("seconds", f"{done.seconds:.4f}"),
     ]
     if done.retraining is None:
         lines.append(("equal", "to training anew on the rows left; --check compares"))
     else:
-        lines.append(("equal", f"bit for bit to training anew ({done.retraining:.2f} seconds)"))
+        lines.append(("equal", "bit for bit to training anew on the rows left"))
     typer.echo(_lines([*lines, *_files(done.files)]))
     _say_kept(done.kept)
 
@@ -212,21 +212,21 @@ def add(
     """
     from leaveout.models.forest.folders import add_rows
 
-    _compile()
+    _compile("additions")
     done = add_rows(folder, data)
     lines = [
         ("added", _some(done.rows)),
         ("rows", f"{done.held:,}"),
-        ("milliseconds", f"{1e3 * done.seconds:.1f}"),
+        ("seconds", f"{done.seconds:.4f}"),
     ]
     typer.echo(_lines([*lines, *_files(done.files)]))
     _say_kept(done.kept)
 
 
-def _compile() -> None:
+def _compile(kernels: str = "trees") -> None:
     from leaveout.verifier.warm_up import warm
 
-    warm(["trees"], lambda said: typer.echo(f"leaveout: {said}", err=True))
+    warm([kernels], lambda said: typer.echo(f"leaveout: {said}", err=True))
 
 
 def _trained(report: ForestReport) -> str:
