@@ -39,6 +39,8 @@ _CLIMBS = 64
 """Members near whose changes leaks are looked for first."""
 _ROUNDS = 20
 """Passes over the thresholds that an input is near to."""
+_MIXTURES = 128
+"""Mixtures of inputs from which any leak is looked for."""
 _STARTS = 16
 """Inputs from which leaks of a single other forest are looked for."""
 _PART = 64
@@ -154,6 +156,8 @@ class _Search:
         question = self.question
         box = question.overlay.cells.box
         inside = np.zeros((0, box.dimension)) if tries is None else tries[box.contains(tries)]
+        if not len(question.overlay.tree):
+            return question.overlay.cells.codes(inside[:0])
         order = question.starts(inside, self.label, _STARTS)
         room = self._room()
         for x in inside[order]:
@@ -161,7 +165,20 @@ class _Search:
             if self.stop[0] or self.deadline.over:
                 break
             self._near(0, question.overlay.cells.codes(x[None]), room)
+        if self.floor is not None and len(order):
+            self._wander(inside, order, room)
         return question.overlay.cells.codes(inside)
+
+    def _wander(self, X: Floats, order: Longs, room: Scratch) -> None:
+        """Look for a leak from mixtures of the inputs to begin at and others."""
+        cells, rng = self.question.overlay.cells, np.random.default_rng(0)
+        for turn in range(_MIXTURES):
+            if self.stop[0] or self.deadline.over:
+                return
+            first, second = X[order[turn % len(order)]], X[rng.integers(len(X))]
+            taken = rng.random(len(first)) < rng.choice((0.05, 0.1, 0.2))
+            mixed = cells.box.nearest(np.where(taken, second, first))
+            self._near(0, cells.codes(mixed[None]), room)
 
     def run(
         self, start: float, threads: int, tries: Codes, progress: ProgressCallback | None

@@ -95,7 +95,7 @@ class Cells:
             If no row of a group has its codes.
         """
         places = self.start[:-1] + codes
-        x = self.values[places]
+        x: Floats = self.values[places]
         below = np.where(codes > 0, self.values[np.maximum(places - 1, 0)], self.box.lower)
         middle = below + (x - below) / 2
         for digits in range(_DIGITS, -1, -1):

@@ -107,7 +107,8 @@ def overlay_family(family: ForestFamily, box: Box) -> Overlay:
     )  # fmt: skip
     return Overlay(
         cells, nodes, whole.roots, changes.start, changes.tree,
-        whole.roots[changes.tree] + changes.node, changes.root + base, (count, count),
+        whole.roots[changes.tree] + changes.node, changes.root.astype(np.int64) + base,
+        (count, count),
         nodes.shares.shape[1],
     )  # fmt: skip
 

@@ -1,0 +1,75 @@
+"""How much one record can change a forest: bounds for every label, over all deletions.
+
+    python benchmarks/forest_bounds.py --data FOLDER [--depths 10 20] [--seconds 60 300]
+
+FOLDER is that of `benchmarks/forest.py`. For each depth a forest of Adult, its whole leave-one-out
+family, and for each label and limit the two bounds of the greatest confidence at which some row's
+deletion changes an answer, anywhere between the least and greatest values of the data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import time
+from pathlib import Path
+
+import numpy as np
+from forest import adult
+
+from leaveout.bab.forests import Question, search_forests
+from leaveout.cores import cores
+from leaveout.encoders import Box
+from leaveout.models.forest import DareForestClassifier
+
+_GAP = 1e-3
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder of the data files")
+    parser.add_argument("--trees", type=int, default=50)
+    parser.add_argument("--depths", type=int, nargs="+", default=[10, 20])
+    parser.add_argument("--k", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=0, help="train on at most so many; 0: all")
+    parser.add_argument("--seconds", type=float, nargs="+", default=[60.0, 300.0])
+    parser.add_argument("--threads", type=int, default=cores())
+    arguments = parser.parse_args()
+    leave_one_out = importlib.import_module("leaveout.models.forest.leave_one_out").leave_one_out
+    split = adult(arguments.data)
+    n = arguments.rows or len(split.X)
+    X, y = split.X[:n], split.y[:n]
+    box = Box(X.min(axis=0), X.max(axis=0))
+    print(f"Adult, {len(X):,} x {X.shape[1]}, {arguments.trees} trees, k {arguments.k}, "
+          f"{arguments.threads} thread(s)")  # fmt: skip
+    for depth in arguments.depths:
+        forest = DareForestClassifier(
+            arguments.trees, max_depth=depth, k=arguments.k, random_state=1
+        ).fit(X, y)
+        start = time.perf_counter()
+        family = leave_one_out(forest.ensemble(), threads=arguments.threads)
+        made = time.perf_counter() - start
+        start = time.perf_counter()
+        question = Question.of(family.whole, family, box)
+        print(f"depth {depth}: family {made:.1f} s, cells {time.perf_counter() - start:.1f} s")
+        print("| label | limit | lower | upper | closed | seconds | boxes | rows left |")
+        for label in range(len(family.whole.classes)):
+            for seconds in arguments.seconds:
+                found = search_forests(
+                    family.whole, family, box, label, seconds=seconds, gap=_GAP,
+                    threads=arguments.threads, tries=X, question=question,
+                )  # fmt: skip
+                left = int(np.count_nonzero(found.member_upper > found.lower / (1 - _GAP)))
+                print(
+                    f"| {label} | {seconds:g} s | {found.lower:.4f} | {found.upper:.4f} | "
+                    f"{'yes' if found.closed else 'no'} | {found.seconds:.1f} | {found.solved:,} | "
+                    f"{left:,} |",
+                    flush=True,
+                )
+                if found.closed:
+                    break
+
+
+if __name__ == "__main__":
+    main()
