@@ -15,12 +15,13 @@ import time
 from pathlib import Path
 
 import numpy as np
-from forest import adult
 
 from leaveout.bab.forests import Question, search_forests
 from leaveout.cores import cores
 from leaveout.encoders import Box
 from leaveout.models.forest import DareForestClassifier
+
+from forest import adult
 
 _GAP = 1e-3
 
