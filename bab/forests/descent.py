@@ -84,6 +84,16 @@ def _leaves(trees: Trees, a: int, b: int, out: Any, room: Scratch) -> None:
 
 
 @subroutine
+def _may_worsen(trees: Trees, a: int, b: int, d: int) -> bool:
+    """Return whether a member may move towards a rival; of leaves, whether it does."""
+    if trees.nodes[a, 0] >= 0 or trees.nodes[b, 0] >= 0:
+        return True
+    c, x, y = trees.numbers[0], trees.nodes[a, 2], trees.nodes[b, 2]
+    shares = trees.shares
+    return bool(shares[y, d] > shares[x, d] or shares[y, c] < shares[x, c])
+
+
+@subroutine
 def _subtrees(trees: Trees, a: int, b: int, changed: int, instead: int, out: Any,
               room: Scratch) -> None:  # fmt: skip
     """Widen bounds by all that a node of the whole and one of the member may lead to."""
@@ -99,7 +109,7 @@ def _subtrees(trees: Trees, a: int, b: int, changed: int, instead: int, out: Any
         if holds:
             _note(out[d], room.lambdas, trees.weights, low[changed, d], high[changed, d],
                   low[instead, d], high[instead, d], False)  # fmt: skip
-        if not equal or not tied or holds:
+        if not equal or not tied or (holds and _may_worsen(trees, changed, instead, d)):
             room.worse[d] = True
 
 
