@@ -6,7 +6,7 @@ FOLDER holds ``adult.data`` and ``adult.test`` (with a header line) and
 ``online_shoppers_intention.csv``; the synthetic set needs no file. For each set: the time to fit
 and to delete one row, chosen at random or as the costliest of 1,000; how many deletions fit into
 one naive retraining; memory by part; and the test error, with random layers, without them, and of
-scikit-learn's random forest.
+scikit-learn's random forest. With ``--shares 1 0.2 0.1`` the table of shares and lazy growth.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics import roc_auc_score
 
 from leaveout.cores import cores
 from leaveout.deadline import Deadline
@@ -155,6 +156,52 @@ def measure(split: Split, arguments: argparse.Namespace, d_rmax: int) -> None:
             print(f"    equal to the forest trained on what is left: {found or 'yes'}")
 
 
+def measure_alternating(split: Split, arguments: argparse.Namespace, q: float, lazy: bool) -> None:
+    """Print what deletions take that are each followed by a prediction, and what a batch takes."""
+    forest = DareForestClassifier(
+        arguments.trees, max_depth=arguments.depth, k=arguments.k, random_state=1,
+        n_jobs=arguments.jobs, q=q, lazy=lazy,
+    )  # fmt: skip
+    clock = _clock(arguments.jobs)
+    start = clock()
+    forest.fit(split.X, split.y)
+    fit = clock() - start
+    auc = _auc(split.y_test, forest.predict_proba(split.X_test)[:, 1])
+    rng, times, ends = np.random.default_rng(7), [], []
+    rows = rng.permutation(len(split.X))
+    deadline = Deadline.after(arguments.seconds)
+    for i, row in enumerate(rows[: arguments.deletions].tolist()):
+        asked = split.X_test[i % len(split.X_test)][None]
+        start = clock()
+        forest.delete(row)
+        middle = clock()
+        forest.predict_proba(asked)
+        times.append(middle - start)
+        ends.append(clock() - start)
+        if deadline.over:
+            break
+    if arguments.check:
+        found = first_difference(forest, forest.retrained())
+        print(f"    equal to the forest trained on what is left: {found or 'yes'}")
+    forest.fit(split.X, split.y)
+    batch = rows[: len(rows) // 100]
+    start = clock()
+    forest.delete(batch)
+    middle = clock()
+    forest.predict_proba(split.X_test[:1])
+    end = clock()
+    print(
+        f"  q {q:g}, {'lazy' if lazy else 'eager'}: fit {fit:.2f} s, AUC {auc:.4f}; "
+        f"{len(times)} deletions, mean {1e3 * np.mean(times):.2f} ms, with the next prediction "
+        f"{1e3 * np.mean(ends):.2f}, p99 {1e3 * np.quantile(ends, 0.99):.2f}; 1 % in a batch "
+        f"{1e3 * (middle - start):.0f} ms, with the next prediction {1e3 * (end - start):.0f}"
+    )
+
+
+def _auc(y: NDArray[np.int64], scores: Floats) -> float:
+    return float(roc_auc_score(y, scores))
+
+
 def _splits(arguments: argparse.Namespace) -> Iterator[Split]:
     for name in arguments.only:
         if name == "synthetic":
@@ -182,16 +229,28 @@ def main() -> None:
     parser.add_argument("--deletions", type=int, default=500, help="at most, for each adversary")
     parser.add_argument("--seconds", type=float, default=20.0, help="at most, for each adversary")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument(
+        "--shares", type=float, nargs="+", default=[], metavar="Q",
+        help="instead, for each share of the trees a row is in: deletions each followed by a "
+        "prediction, eager and lazy, and 1 %% of the rows in a batch",
+    )  # fmt: skip
     parser.add_argument("--check", action="store_true", help="compare with retraining at the end")
     arguments = parser.parse_args()
     print(f"{platform.machine()}, {cores()} cores, Python {platform.python_version()}")
     print(f"{arguments.trees} trees, depth {arguments.depth}, k {arguments.k}, "
           f"{arguments.jobs} thread(s); times are of the "
           f"{'processor' if arguments.jobs == 1 else 'clock'}")  # fmt: skip
-    DareForestClassifier(1).fit([[0.0, 0.5], [1.0, 0.2], [0.0, 0.1]], [0, 1, 0]).delete(0)
+    DareForestClassifier(1).fit([[0.0, 0.5], [1.0, 0.2], [0.0, 0.1]], [0, 1, 0]).delete(0).predict(
+        [[0.0, 0.0]]
+    )
     for split in _splits(arguments):
         print(f"{split.name}: {split.X.shape[0]} x {split.X.shape[1]}, "
               f"{100 * split.y.mean():.1f} % positive")  # fmt: skip
+        for q in arguments.shares:
+            for lazy in (False, True):
+                measure_alternating(split, arguments, q, lazy)
+        if arguments.shares:
+            continue
         clock = _clock(arguments.jobs)
         start = clock()
         theirs = RandomForestClassifier(
