@@ -16,7 +16,7 @@ from leaveout.models.forest.audit import first_unsound
 from leaveout.models.forest.difference import ensemble_difference
 from leaveout.models.forest.files import load_ensemble, save_ensemble
 from leaveout.models.forest.names import Rows, names_of, warn_of_index
-from leaveout.models.forest.parameters import settings_of, threads
+from leaveout.models.forest.parameters import refuse_weights, settings_of, threads
 from leaveout.models.forest.plain import Ensemble, PlainTree
 from leaveout.models.forest.state import ForestState
 from leaveout.models.forest.validity import LARGEST
@@ -98,6 +98,20 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.q = q
         self.lazy = lazy
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters. ``n_jobs`` and ``lazy`` take effect at once, others at the next ``fit``.
+
+        Raises
+        ------
+        ForestError
+            If weights are among them.
+        ValueError
+            If there is no such parameter.
+        """
+        refuse_weights(params)
+        super().set_params(**params)
+        return self
+
     # A forest trained on the same rows is equal, but it can be changed: no hash.
     __hash__ = None  # type: ignore[assignment]
 
@@ -120,10 +134,8 @@ class DareForestClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             If a setting or a value is not usable, or weights are given.
         """
         if unsupported:
-            raise ForestError(
-                f"{', '.join(unsupported)}: not supported; the counts a forest caches are whole "
-                "numbers of rows, so a row cannot weigh more or less than one"
-            )
+            refuse_weights(unsupported)
+            raise TypeError(f"fit takes no {next(iter(unsupported))!r}")
         # What is known of the features stays that of the forest, should this one not be trained.
         trained = type(self)(**self.get_params(deep=False))
         values, labels = trained._check(X, y, first=True)

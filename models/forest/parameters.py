@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -14,7 +14,9 @@ from leaveout.cores import cores
 from leaveout.errors import ForestError
 from leaveout.models.forest.plain import Settings
 
-__all__ = ["settings_of", "threads"]
+__all__ = ["refuse_weights", "settings_of", "threads"]
+
+_WEIGHTS = frozenset(("class_weight", "sample_weight"))
 
 
 def settings_of(parameters: Mapping[str, Any], attributes: int) -> Settings:
@@ -39,6 +41,22 @@ def settings_of(parameters: Mapping[str, Any], attributes: int) -> Settings:
         seed=_seed(parameters["random_state"]),
         share=_share(parameters["q"]),
     )
+
+
+def refuse_weights(given: Iterable[str]) -> None:
+    """Say why weights are not supported, if there are any.
+
+    Raises
+    ------
+    ForestError
+        If there are.
+    """
+    weights = sorted(_WEIGHTS.intersection(given))
+    if weights:
+        raise ForestError(
+            f"{', '.join(weights)}: not supported; the counts a forest caches are whole numbers of "
+            "rows, so a row cannot weigh more or less than one"
+        )
 
 
 def threads(jobs: object) -> int:

@@ -124,7 +124,7 @@ class ForestState:
         lazy, count = self.lazy, len(held.trees)
 
         def forget(begin: int, end: int) -> None:
-            trees.forget(self._work(held), held.trees, slots, begin, end, lazy)
+            trees.forget(self._work(held), held.trees, slots, begin, end, lazy=lazy)
 
         if self.jobs == 1 or (lazy and len(slots) < _BRIEF):
             forget(0, count)
@@ -232,7 +232,7 @@ class ForestState:
             rows = int(totals.sum())
             left = totals - np.bincount(held.table.labels[slots], minlength=len(held.classes))
             # The forest is a function of the rows left, so both ways lead to the same one.
-            if not left.all() or len(slots) > _few(rows):
+            if not left.all() or len(slots) > _part(rows, self.lazy):
                 self._held = self._take(self._remaining(held, places), self.lazy)
                 return
             slots = leaving(held.by_name.copies, slots)
@@ -300,7 +300,7 @@ class ForestState:
         lazy = self.lazy
 
         def learn(i: int) -> None:
-            trees.learn(self._work(joined), joined.trees, new[i], i, lazy)
+            trees.learn(self._work(joined), joined.trees, new[i], i, lazy=lazy)
 
         self._each(learn, range(len(new)))
         return joined
@@ -405,5 +405,10 @@ def _other_width(X: Floats, held: Held) -> ForestError:
 
 
 def _few(rows: int) -> int:
-    """Return how many rows are revised one by one; for more, a new forest is grown sooner."""
+    """Return how many rows are added one by one; for more, a new forest is grown sooner."""
     return 16 + rows // 128
+
+
+def _part(rows: int, lazy: bool) -> int:
+    """Return how many rows are taken out in one pass; for more, a new forest is grown sooner."""
+    return 16 + rows // (8 if lazy else 16)

@@ -41,7 +41,7 @@ def by_label(table: Table, rows: Any, start: int, span: int, counts: Any, out: A
                 out[first + label * (second - first)] = row
                 first += 1 - label
                 second += label
-        return int(n + second)
+        return int(second)
     for c in range(len(counts)):
         for i in range(start, start + span):
             row = rows[i]

@@ -35,6 +35,84 @@ def test_weights_are_refused_with_a_reason(forest):
         forest.fit([[0.0], [1.0]], [0, 1], sample_weight=[1.0, 2.0])
 
 
+def test_weights_of_classes_are_refused_with_the_same_reason(forest):
+    for refused in (
+        lambda: forest.set_params(class_weight=None),
+        lambda: forest.fit([[0.0], [1.0]], [0, 1], class_weight={0: 2}),
+    ):
+        with pytest.raises(ForestError, match="class_weight: not supported; the counts"):
+            refused()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'trees'"):
+        DareForestClassifier(trees=3)
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        forest.set_params(trees=3)
+
+
+def test_parameters_set_after_fitting_are_those_of_the_next_fit(forest, tmp_path):
+    before, X = copy.deepcopy(forest), forest.ensemble().X
+    y = forest.classes_[forest.ensemble().y]
+    forest.set_params(
+        n_estimators=7, max_depth=2, k=1, d_rmax=3, max_features=1, criterion="entropy",
+        min_samples_split=9, random_state=8, q=0.5,
+    )  # fmt: skip
+    assert "n_estimators=7" in repr(forest)
+    assert first_difference(forest, before) is None
+    assert np.array_equal(forest.predict_proba(X), before.predict_proba(X))
+    assert forest.unlearned(3) == before.unlearned(3)
+    assert forest.retrained(3) == before.retrained(3)
+    assert forest.unlearned(3).n_estimators == 7
+    assert pickle.loads(pickle.dumps(forest)) == before
+    forest.save(tmp_path / "forest.npz")
+    assert DareForestClassifier.load(tmp_path / "forest.npz").n_estimators == 3
+    assert forest.delete(5) == before.delete(5)
+    assert forest.add(X[:1], y[:1]) == before.add(X[:1], y[:1])
+    assert forest == before
+    again = clone(forest).fit(X, y)
+    assert forest.fit(X, y) == again
+    assert len(trees_of(forest)) == 7
+
+
+def test_threads_and_laziness_take_effect_at_once(forest):
+    forest.set_params(n_jobs=2, lazy=True).delete(3)
+    assert (forest.state_.jobs, forest.state_.lazy) == (2, True)
+    assert forest.set_params(lazy=False) == forest.retrained()
+
+
+def test_negative_numbers_of_threads_leave_cores_free(monkeypatch):
+    from leaveout.models.forest import parameters
+
+    monkeypatch.setattr(parameters, "cores", lambda: 8)
+    for jobs, many in ((None, 1), (3, 3), (-1, 8), (-2, 7), (-8, 1), (-20, 1)):
+        assert parameters.threads(jobs) == many
+
+
+def test_missing_values_are_below_all_others(tmp_path):
+    X = np.array([[np.nan], [np.nan], [-5.0], [7.0]])
+    for d_rmax in (0, 2):
+        forest = DareForestClassifier(3, d_rmax=d_rmax, random_state=1).fit(X, [0, 0, 1, 1])
+        assert forest.predict([[np.nan], [-1e300], [1e300]]).tolist() == [0, 1, 1]
+        assert {float(tree.threshold[0]) for tree in trees_of(forest)} == {-np.inf}
+        assert np.array_equal(forest.ensemble().X, X, equal_nan=True)
+        forest.save(tmp_path / "forest.npz")
+        assert DareForestClassifier.load(tmp_path / "forest.npz") == forest
+        assert forest.delete(1) == forest.retrained()
+        assert forest.add([[np.nan], [3.0]], [1, 0]).tolist() == [4, 5]
+        assert forest == forest.retrained()
+        assert np.isnan(forest.ensemble().X[:, 0]).tolist() == [True, False, False, True, False]
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_infinities_are_refused_everywhere(forest, value):
+    row = [[value, 0.0, 0.0, 0.0]]
+    for refused in (
+        lambda: forest.predict(np.array(row)),
+        lambda: forest.add(row, ["a"]),
+        lambda: DareForestClassifier(2).fit(np.array([*row, [0.0] * 4]), [0, 1]),
+    ):
+        with pytest.raises(ValueError, match="infinity"):
+            refused()
+
+
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
@@ -63,15 +141,22 @@ def test_errors_are_of_the_one_family():
 def test_an_interrupted_change_leaves_the_forest_as_it_was(forest, monkeypatch, change):
     from leaveout.models.forest import trees
 
-    before, work = copy.deepcopy(forest), trees.revise
+    before = copy.deepcopy(forest)
+    name = {"delete": "forget", "add": "learn"}[change]
+    work = getattr(trees, name)
     rows = forest.ensemble().X[:2]
 
-    def interrupted(*arguments, end, **more):
+    def interrupted(*arguments, lazy):
         # All trees but the last are changed already.
-        work(*arguments, end=end - 1, **more)
+        if change == "delete":
+            *others, end = arguments
+            work(*others, end - 1, lazy=lazy)
+        elif arguments[-1] < 2:
+            work(*arguments, lazy=lazy)
+            return
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(trees, "revise", interrupted)
+    monkeypatch.setattr(trees, name, interrupted)
     with pytest.raises(KeyboardInterrupt):
         if change == "delete":
             forest.delete([1, 2, 3])

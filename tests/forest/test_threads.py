@@ -38,7 +38,7 @@ def at_once(*works: Callable[[], object]) -> list[object]:
         return list(pool.map(work, works))
 
 
-@pytest.mark.parametrize("more", [{}, {"d_rmax": 2}, {"n_jobs": 2}])
+@pytest.mark.parametrize("more", [{}, {"d_rmax": 2}, {"n_jobs": 2}, {"lazy": True, "q": 0.6}])
 def test_each_answer_is_of_a_forest_there_was_between_call_and_return(more):
     forest = fitted(**more)
     asked = np.random.default_rng(8).normal(size=(40, 5))
@@ -212,6 +212,8 @@ CHANGES = {
     "a row more": lambda forest: forest.add([[0.1, 0.2, 0.3, 0.0, 1.0]], [1]),
     "a label more": lambda forest: forest.add([[0.1, 0.2, 0.3, 0.0, 1.0]], [2]),
     "a probed row": lambda forest: forest.deletion_cost(17),
+    "settling": lambda forest: forest.settle(),
+    "a lazy row": lambda forest: forest.set_params(lazy=True).delete([17]).predict([[0.0] * 5]),
     "a mended forest": lambda forest: forest.predict([[0.0] * 5]),
 }
 
@@ -250,11 +252,12 @@ def test_ctrl_c_at_any_line_leaves_a_forest_from_before_or_after(change, jobs):
 @pytest.mark.parametrize("place", ["first", "second"])
 def test_an_interrupted_mend_is_mended_by_whoever_comes_next(monkeypatch, place):
     forest = fitted(trees=3)
-    before, work, grow = copy.deepcopy(forest), trees.revise, trees.grow
+    before, work, grow = copy.deepcopy(forest), trees.forget, trees.grow
     calls = [0]
 
-    def interrupted(*arguments, end, **more):
-        work(*arguments, end=end - 1, **more)
+    def interrupted(*arguments, lazy):
+        *others, end = arguments
+        work(*others, end - 1, lazy=lazy)
         raise KeyboardInterrupt
 
     def stopped(*arguments, **more):
@@ -263,7 +266,7 @@ def test_an_interrupted_mend_is_mended_by_whoever_comes_next(monkeypatch, place)
             raise KeyboardInterrupt
         return grow(*arguments, **more)
 
-    monkeypatch.setattr(trees, "revise", interrupted)
+    monkeypatch.setattr(trees, "forget", interrupted)
     monkeypatch.setattr(trees, "grow", stopped)
     with pytest.raises(KeyboardInterrupt):
         forest.delete([1, 2])
