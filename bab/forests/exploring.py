@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.bab.forests.ascent import ascend, near, settle_on, surround
 from leaveout.bab.forests.bounding import begin, bound, narrow
-from leaveout.bab.forests.climbing import ascend, near, settle_on, surround
 from leaveout.bab.forests.descent import OPTIONS, copy_into, subroutine
 from leaveout.bab.forests.layout import Frontier, Listed, Scratch, Trees
 from leaveout.compiling import kept
 
-__all__ = ["DONE", "FOUND", "FULL", "STOPPED", "climb", "explore", "ranges"]
+__all__ = ["DONE", "FOUND", "FULL", "STOPPED", "ascend_near", "explore", "ranges"]
 
 DONE, FOUND, FULL, STOPPED = 0, 1, 2, 3
 """Why `explore` returns: all members are done; a leak; no slot is free; it was told to stop."""
@@ -240,7 +240,7 @@ def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
             state[5] += 1
 
     @kept(**OPTIONS)
-    def climb(
+    def ascend_near(
         trees: Trees, listed: Listed, most: NDArray[np.int32], member: int, rounds: int,
         reward: float, cells: NDArray[np.int32], room: Scratch, found: NDArray[np.int32],
     ) -> float:  # fmt: skip
@@ -283,7 +283,7 @@ def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
                     found[f] = box[0, f]
         return best
 
-    return ranges, explore, climb
+    return ranges, explore, ascend_near
 
 
 def _stamp() -> int:
@@ -293,4 +293,4 @@ def _stamp() -> int:
     return int.from_bytes(hashlib.sha256(every).digest()[:6], "big")
 
 
-ranges, explore, climb = _compile(_stamp())
+ranges, explore, ascend_near = _compile(_stamp())

@@ -177,16 +177,16 @@ class Question:
         names = [np.array(each, dtype=object) for each in self.labels]
         same = names[0][answers] == names[1][others.argmax(axis=1)]
         asked = np.flatnonzero((answers == label) & (scores.max(axis=1) > 0))
-        confidence = _lead(scores[asked])
+        confidence = _margin(scores[asked])
         # Of inputs at which both answer the label, those where the other is least sure come first;
         # where it is as sure as the whole forest it may be the same there.
-        value = np.where(same[asked], -_lead(others[asked]) - 1.0, confidence)
-        moved = ~same[asked] | (_lead(others[asked]) < confidence)
+        value = np.where(same[asked], -_margin(others[asked]) - 1.0, confidence)
+        moved = ~same[asked] | (_margin(others[asked]) < confidence)
         value = np.where(moved, value, value - 2.0)
         return asked[np.argsort(-value, kind="stable")[:count]]
 
 
-def _lead(scores: Floats) -> Floats:
+def _margin(scores: Floats) -> Floats:
     """Return how far the greatest is above the second greatest, or above 0."""
     if scores.shape[1] == 1:
         return np.asarray(scores[:, 0])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.forests.exploring import DONE, FOUND, FULL, climb, explore
+from leaveout.bab.forests.exploring import DONE, FOUND, FULL, ascend_near, explore
 from leaveout.bab.forests.layout import Frontier, Scratch, frontier, scratch
 from leaveout.bab.forests.question import Question
 from leaveout.bab.forests.witness import ForestWitness
@@ -35,7 +35,7 @@ _BUDGETS = ((1, 0), (64, 2), (512, 2), (4096, 4))
 """Boxes for each member, and how many open splits a tree's bound follows, round by round."""
 _GROWTH = 8
 """From then on each round has so many times the boxes of the one before."""
-_CLIMBS = 64
+_ASCENTS = 64
 """Members near whose changes leaks are looked for first."""
 _ROUNDS = 20
 """Passes over the thresholds that an input is near to."""
@@ -209,8 +209,8 @@ class _Search:
                 return
             order = open_[np.argsort(-self.upper[open_], kind="stable")]
             if turn == 1:
-                heads = list(order[:_CLIMBS])[::-1]
-                work = [pool.submit(self._climb, heads, tries) for _ in range(threads)]
+                heads = list(order[:_ASCENTS])[::-1]
+                work = [pool.submit(self._ascend, heads, tries) for _ in range(threads)]
                 self._wait(work, start, tell)
             size = 1024 if turn == 0 else _PART
             queue = [order[i : i + size] for i in range(0, len(order), size)][::-1]
@@ -240,7 +240,7 @@ class _Search:
             self.solved, time.perf_counter() - start, self.deadline.limit,
         )  # fmt: skip
 
-    def _climb(self, members: list[np.int64], tries: Codes) -> None:
+    def _ascend(self, members: list[np.int64], tries: Codes) -> None:
         """Look for leaks near the changes of members, as long as they may matter."""
         room = self._room()
         while not self.stop[0]:
@@ -254,7 +254,7 @@ class _Search:
     def _near(self, member: int, cells: Codes, room: Scratch) -> None:
         question = self.question
         found = np.zeros(question.features, np.int32)
-        value = climb(
+        value = ascend_near(
             self.trees, question.listed, question.overlay.cells.most, member, _ROUNDS,
             1.0 if self.floor is None or self.floor > 0 else 0.0, cells, room, found,
         )  # fmt: skip
