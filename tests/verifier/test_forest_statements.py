@@ -187,6 +187,10 @@ def test_rows_outside_the_inputs_are_told(tmp_path: Path) -> None:
             "guarantee g: forall x in X: label(T, x) == 1 or label(U, x) == 1",
             "the search over forests decides leaks only",
         ),
+        (
+            "guarantee g: forall x in X: label(T, x) == 1 or label(U, x) == 1",
+            r"M in F: confidence\(T, x\) > b => label\(M, x\) == label\(T, x\)",
+        ),
         ("guarantee g: forall x in X: score(T, x, 1) > 0.5", "is a forest"),
         (
             "guarantee g: forall x in X: confidence(T, x, 5) > 0.1 => label(U, x) == 5",

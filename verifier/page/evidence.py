@@ -10,7 +10,7 @@ from leaveout.verifier.page.facts import facts
 from leaveout.verifier.page.markup import Child, Html, folded, joined, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.tables import Column, table
-from leaveout.verifier.points.names import row_name
+from leaveout.verifier.points.names import LETTERS, row_name
 from leaveout.verifier.report import BoxRecord, CellRecord, ExampleRecord, Result, WitnessRecord
 
 __all__ = ["evidence"]
@@ -51,7 +51,7 @@ def _witness(witness: WitnessRecord, box: BoxRecord) -> Html:
     removed = row_name(witness.removed, witness.removed_id)
     member = f"member {witness.member} (lacks {removed})"
     member = f"the other {model}" if witness.other else member
-    whole = f"{model} {model[0].upper()}"
+    whole = f"{model} {LETTERS[model]}"
     scores = table(
         f"Scores at x of the {model} and of {'the other' if witness.other else 'the member'}",
         [Column("Label"), Column(whole, number=True), Column(member, number=True)],

@@ -17,6 +17,7 @@ from leaveout.specs import (
     Implies,
     Name,
 )
+from leaveout.verifier.points.names import LETTERS
 from leaveout.verifier.resolve_names import Resolver
 
 __all__ = ["FORESTS", "LUCID", "Decides", "IdpStatement", "recognise"]
@@ -43,7 +44,7 @@ class Decides:
     @property
     def shape(self) -> str:
         """What it decides."""
-        T, model = self.model[0].upper(), self.model
+        T, model = LETTERS[self.model], self.model
         return (
             f"{self.cure}what it decides is\n"
             f"    forall x in X, M in F: confidence({T}, x) > b => label(M, x) == label({T}, x)\n"
