@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.errors import ForestError, LeaveoutError, TrainingError
+from leaveout.files import PARTIALS
 from leaveout.models.forest import DareForestClassifier, PlainTree, first_difference
 from leaveout.models.forest.folders import (
     ForestFolder,
@@ -216,6 +217,13 @@ def test_two_programs_do_not_change_a_folder_at_once(tmp_path):
 def test_what_was_made_of_the_forest_before_is_removed(tmp_path):
     folder = train(tmp_path)
     (folder / "family.npz").write_bytes(b"all deletions")
+    delete_rows(folder, ["P-3"])
+    assert sorted(each.name for each in folder.iterdir()) == sorted(FILES)
+
+
+def test_what_a_killed_program_left_half_written_is_removed(tmp_path):
+    folder = train(tmp_path)
+    (folder / PARTIALS.replace("*", "abc")).write_bytes(b"a row")
     delete_rows(folder, ["P-3"])
     assert sorted(each.name for each in folder.iterdir()) == sorted(FILES)
 

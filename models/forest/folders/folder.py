@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
-from leaveout.files import SETTINGS, lock, read_whole, written_whole
+from leaveout.files import PARTIALS, SETTINGS, lock, read_whole, written_whole
 from leaveout.models.family import DataFacts
 from leaveout.models.family_file import FAMILY
 from leaveout.models.forest.classifier import DareForestClassifier
@@ -167,7 +167,7 @@ def changing(directory: Path) -> Iterator[ForestFolder]:
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Keep other programs from changing the forest in a folder.
+    """Keep other programs from changing the forest in a folder; remove what they left half written.
 
     Raises
     ------
@@ -188,6 +188,9 @@ def locked(directory: Path) -> Iterator[None]:
             raise ForestError(
                 f"{directory}: another program is changing this forest; wait for it"
             ) from None
+        # What a program that was killed had begun to write: it may hold rows deleted since.
+        for partial in directory.glob(PARTIALS):
+            partial.unlink(missing_ok=True)
         yield
     finally:
         os.close(descriptor)
