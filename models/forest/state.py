@@ -37,6 +37,9 @@ __all__ = ["ForestState"]
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 
+_MANY = 128
+"""Inputs beyond which all that is pending is grown at once: node by node takes longer."""
+
 _NO_SLOTS = np.empty(0, np.int64)
 _BRIEF = 16
 """Fewer rows are taken out of all trees in less time than threads take to start."""
@@ -347,6 +350,8 @@ class ForestState:
         found = self._look(shares)
         if found is not None:
             return found
+        if len(X) > _MANY:
+            self.settle()
         with self._turns.changes:
             self._mend()
             while found is None:
