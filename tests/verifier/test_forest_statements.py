@@ -138,6 +138,27 @@ def test_a_witness_names_the_row_and_is_replayed(tmp_path: Path) -> None:
     assert f"without row {witness.removed} the answer at x flips" in witness.words
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_witness_of_two_forests_names_the_labels_of_either(tmp_path: Path, swapped: bool) -> None:
+    X = np.array([[0.0], [1.0]])
+    forests = [
+        DareForestClassifier(1, random_state=1).fit(X, labels)
+        for labels in (["b", "c"], ["a", "d"])
+    ]
+    for forest, name in zip(forests[::-1] if swapped else forests, "tu", strict=True):
+        forest.save(tmp_path / f"{name}.npz")
+    text = "let X = box(1, 1)\nguarantee g: forall x in X: label(U, x) == label(T, x)\n"
+    witness = _said(tmp_path, text).results[0].witness
+    assert witness is not None
+    one, two = ("d", "c") if swapped else ("c", "d")
+    assert f"flips from '{one}' to '{two}'" in witness.words
+    assert (witness.label_names[witness.label], witness.label_names[witness.member_label]) == (
+        one, two,
+    )  # fmt: skip
+    assert witness.scores[witness.label] == witness.member_scores[witness.member_label] == 1.0
+    assert len(witness.scores) == len(witness.member_scores) == len(witness.label_names) == 4
+
+
 def test_no_time_leaves_sound_bounds(tmp_path: Path) -> None:
     _case(tmp_path, 3)
     results = _said(tmp_path, "let X = box(0, 3)\n" + _FIND, time=1e-6).results

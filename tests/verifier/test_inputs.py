@@ -6,6 +6,8 @@ import itertools
 import json
 import math
 import re
+import tempfile
+from fractions import Fraction
 from pathlib import Path
 
 import jsonschema
@@ -263,6 +265,16 @@ def test_data_that_takes_other_values_is_reported(tmp_path):
     between = between.replace("box(0, 1)", "box(-1, 2)")
     (note,) = leaveout.verify(write_question(tmp_path, text=between), workers=1, time=1).notes
     assert "feature 0 (feature 0) takes the value 0, which is not listed" in note
+
+
+@given(st.floats(-9, 9), st.floats(0, 9) | st.sampled_from([0.0, 0.1, 5e-324]))
+def test_around_holds_exactly_the_numbers_that_near(centre, radius):
+    with tempfile.TemporaryDirectory() as folder:
+        checked = check(parse(f"let X = around([{centre!r}], {radius!r})\n{CLAIM}", "a.spec"))
+        box = InputReader(Resolver(checked, Path(folder)), 1, "forest").read(Name("X"))
+    for end, out in ((float(box.lower[0]), -math.inf), (float(box.upper[0]), math.inf)):
+        assert abs(Fraction(end) - Fraction(centre)) <= Fraction(radius)
+        assert abs(Fraction(math.nextafter(end, out)) - Fraction(centre)) > Fraction(radius)
 
 
 @pytest.mark.parametrize("text", ["box([0.1, 0], [0.1, 1])", "around([0.1, 0.5], radius = 0)"])

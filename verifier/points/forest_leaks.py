@@ -207,7 +207,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
     def result(self, job: ForestJob, found: Sequence[SearchResult[ForestWitness]]) -> Result:
         """See `LeakDecider.result`."""
         statement, known = job.statement.statement, merged(found, self._options.gap)
-        pair, witness = job.other is not None, known.witness
+        witness = known.witness
         return Result(
             name=statement.name,
             kind="find" if isinstance(statement, Find) else "guarantee",
@@ -215,7 +215,9 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             lower=finite(known.lower),
             upper=finite(known.upper),
             label=known.label,
-            witness=None if witness is None else witness_record(job.names, witness, pair=pair),
+            witness=None
+            if witness is None
+            else witness_record(job.names, witness, job.whole, job.other),
             seconds=known.seconds,
             engine=ENGINE,
             solver=None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -100,10 +100,29 @@ class ForestNames:
         return f"nearest to {shown} but no possible record in {wrong}" if wrong else shown
 
 
-def witness_record(names: ForestNames, witness: ForestWitness, *, pair: bool) -> WitnessRecord:
-    """Return a witness as the report keeps it; ``pair`` if the member is another forest."""
-    answer = int(np.argmax(witness.member_scores))
-    own, other = (labelled(each, names.label_name(each)) for each in (witness.label, answer))
+def witness_record(
+    names: ForestNames, witness: ForestWitness, whole: ScoredForest, other: ScoredForest | None
+) -> WitnessRecord:
+    """Return a witness as the report keeps it.
+
+    Parameters
+    ----------
+    names : ForestNames
+    witness : ForestWitness
+    whole : ScoredForest
+    other : ScoredForest or None
+        What it is compared with; None where that is a member of its family. Labels that it alone
+        has are numbered behind those of the whole forest.
+    """
+    pair, known = other is not None, whole.classes.tolist()
+    theirs = known if other is None else other.classes.tolist()
+    every = known + [label for label in theirs if label not in known]
+    names = replace(names, labels=tuple(map(str, every)))
+    place = [every.index(label) for label in theirs]
+    scores, member_scores = np.zeros(len(every)), np.zeros(len(every))
+    scores[: len(known)], member_scores[place] = witness.scores, witness.member_scores
+    answer = place[int(np.argmax(witness.member_scores))]
+    told = [labelled(each, names.label_name(each)) for each in (witness.label, answer)]
     row = names.row_id(witness.removed)
     without = "in the other forest" if pair else f"without {row_name(witness.removed, row)}"
     return WitnessRecord(
@@ -111,11 +130,11 @@ def witness_record(names: ForestNames, witness: ForestWitness, *, pair: bool) ->
         member=witness.member,
         removed=witness.removed,
         confidence=witness.confidence,
-        scores=tuple(witness.scores.tolist()),
-        member_scores=tuple(witness.member_scores.tolist()),
+        scores=tuple(scores.tolist()),
+        member_scores=tuple(member_scores.tolist()),
         label=witness.label,
         member_label=answer,
-        words=f"{without} the answer at x flips from {own} to {other}, confidence "
+        words=f"{without} the answer at x flips from {told[0]} to {told[1]}, confidence "
         f"{witness.confidence:.4g}, where x is {names.point(witness.x)}",
         cells=names.cells(witness.x),
         other=pair,

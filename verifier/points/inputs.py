@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
@@ -84,13 +85,12 @@ class InputReader:
             raise self.resolver.fail(call, str(error)) from None
 
     def _around(self, call: Call) -> Box:
-        """Return a box around a centre, cut with another set's; never smaller for rounding."""
+        """Return a box around a centre, cut with another set's: exactly its float64 numbers."""
         given = self.resolver.given(call)
         centre, radius = self._side(given["centre"]), self.resolver.number(given["radius"])
         if radius is None or radius < 0:
             raise self.resolver.fail(given["radius"], "a radius is a constant number from 0")
-        lower = np.nextafter(centre - radius, -np.inf)
-        upper = np.nextafter(centre + radius, np.inf)
+        lower, upper = -_greatest_sum(-centre, radius), _greatest_sum(centre, radius)
         choices: tuple[Choices, ...] = ()
         if "within" in given:
             within = self.read(given["within"])
@@ -226,3 +226,14 @@ class InputReader:
             wrong = f"{len(rows):,} different values in {path}, at most {LARGEST // len(columns):,}"
             raise Slip(text.at, wrong, "leave so fine a feature continuous")
         return [tuple(row) for row in rows.tolist()]
+
+
+def _greatest_sum(terms: NDArray[np.float64], other: float) -> NDArray[np.float64]:
+    """Return the greatest float64 numbers that are at most the sums."""
+    near = terms + other
+    above = [
+        np.isfinite(found) and Fraction(found) > Fraction(term) + Fraction(other)
+        for found, term in zip(near.tolist(), terms.tolist(), strict=True)
+    ]
+    found: NDArray[np.float64] = np.where(above, np.nextafter(near, -np.inf), near)
+    return found
