@@ -23,7 +23,7 @@ from leaveout.encoders import Box, Choices
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.leave_one_out import leave_one_out
 
-from forest_data import adult
+from forest_data import SETS
 
 _GAP = 1e-3
 
@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--one-hot", action="store_true", help="only inputs with one category each")
     parser.add_argument("--threads", type=int, default=cores())
     arguments = parser.parse_args()
-    split = adult(arguments.data)
+    split = SETS["adult"](arguments.data)
     n = arguments.rows or len(split.X)
     X, y = split.X[:n], split.y[:n]
     box = Box(X.min(axis=0), X.max(axis=0), one_hot(X) if arguments.one_hot else ())
