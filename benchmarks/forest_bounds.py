@@ -71,7 +71,8 @@ def main() -> None:
         start = time.perf_counter()
         question = Question.of(family.whole, family, box)
         print(
-            f"depth {depth}, share {share:g}: family {made:.1f} s, cells {time.perf_counter() - start:.1f} s"
+            f"depth {depth}, share {share:g}: family {made:.1f} s, "
+            f"cells {time.perf_counter() - start:.1f} s"
         )
         print("| label | limit | lower | upper | closed | seconds | boxes | rows left |")
         for label in range(len(family.whole.classes)):
