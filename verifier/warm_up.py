@@ -149,7 +149,9 @@ def _forest_leaks() -> None:
     X = np.arange(24.0).reshape(12, 2)
     forest = DareForestClassifier(2, k=2, max_depth=3, random_state=0).fit(X, np.arange(12) % 2)
     family = leave_one_out(forest.ensemble(), threads=1)
-    search_forests(family.whole, family, Box(X.min(axis=0), X.max(axis=0)), 0, tries=X)
+    box = Box(X.min(axis=0), X.max(axis=0))
+    for others in (family, family.member(0)):
+        search_forests(family.whole, others, box, 0, tries=X)
 
 
 def _decide(text: str, folder: Path) -> None:

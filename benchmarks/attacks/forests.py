@@ -56,6 +56,8 @@ class Forests:
                 "max_depth": [None, 1, 3, 8][rng.integers(4)],
                 "k": int(rng.choice([1, 2, 5, 20])),
                 "d_rmax": int(rng.choice([0, 0, 1, 3])),
+                "q": float(rng.choice([1.0, 1.0, 0.1, 0.3, 0.5])),
+                "lazy": bool(rng.integers(2)),
                 "max_features": int(rng.integers(1, columns + 1)),
                 "criterion": ["gini", "entropy"][rng.integers(2)],
                 "min_samples_split": int(rng.choice([2, 2, 5])),

@@ -25,7 +25,7 @@ from leaveout.models.forest.plain import Ensemble, PlainTree, Settings
 from leaveout.models.forest.validity import problem_of
 from leaveout.models.npz import refuse_bombs, refusing_damage
 
-__all__ = ["load_ensemble", "save_ensemble"]
+__all__ = ["load_ensemble", "save_ensemble", "stored_labels"]
 
 _FORMAT = "leaveout forest"
 _VERSION = 2
@@ -66,6 +66,21 @@ def _digest(arrays: dict[str, NDArray[Any]]) -> str:
     return hashed.hexdigest()
 
 
+def stored_labels(classes: NDArray[np.generic], path: Path) -> NDArray[np.generic]:
+    """Return labels as a file holds them.
+
+    Raises
+    ------
+    ForestError
+        If they are neither numbers nor text.
+    """
+    if classes.dtype.kind == "O" and all(isinstance(label, str) for label in classes):
+        classes = classes.astype(np.str_)
+    if classes.dtype.kind not in "biufU":
+        raise ForestError(f"{path}: labels must be numbers or text to be saved")
+    return classes
+
+
 def save_ensemble(ensemble: Ensemble, path: Path) -> None:
     """Write a forest file, whole or not at all.
 
@@ -74,11 +89,7 @@ def save_ensemble(ensemble: Ensemble, path: Path) -> None:
     ForestError
         If the labels are neither numbers nor text, or the file cannot be written.
     """
-    classes = ensemble.classes
-    if classes.dtype.kind == "O" and all(isinstance(label, str) for label in classes):
-        classes = classes.astype(np.str_)
-    if classes.dtype.kind not in "biufU":
-        raise ForestError(f"{path}: labels must be numbers or text to be saved")
+    classes = stored_labels(ensemble.classes, path)
     arrays: dict[str, NDArray[Any]] = {
         "classes": classes, "names": ensemble.names, "X": ensemble.X, "y": ensemble.y,
     }  # fmt: skip

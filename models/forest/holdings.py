@@ -23,7 +23,7 @@ from leaveout.models.forest.shares import (
 from leaveout.models.forest.table import Table, decode, erase, public
 from leaveout.models.forest.trees import Trees
 
-__all__ = ["Held", "Index", "Names", "index_of", "release", "remaining", "slots_of"]
+__all__ = ["Held", "Index", "Names", "index_of", "release", "remaining", "sizes_of", "slots_of"]
 
 Names = Sequence[int] | NDArray[np.int64]
 
@@ -185,3 +185,17 @@ def remaining(settings: Settings, held: Held, places: NDArray[np.int64]) -> Ense
     return Ensemble(
         settings, classes, held.names[keep], X, codes.astype(np.int32), (), held.next_name
     )
+
+
+def sizes_of(held: Held) -> dict[str, int]:
+    """Return bytes in use by part."""
+    parts = {"structure": 0, "decision statistics": 0, "leaf lists": 0}
+    for tree in held.trees:
+        parts["structure"] += tree.nodes.nbytes
+        parts["decision statistics"] += tree.counts.nbytes + tree.arena.nbytes
+        parts["leaf lists"] += tree.rows.nbytes + tree.where.nbytes
+    parts["data"] = held.names.nbytes + sum(part.nbytes for part in held.table)
+    parts["data"] += held.by_name.slots.nbytes + held.by_name.place.nbytes
+    parts["data"] += sum(part.nbytes for part in held.by_name.copies)
+    parts["data"] -= held.table.level_bits.nbytes
+    return parts

@@ -21,6 +21,7 @@ from leaveout.models.archive import (
     read_manifest,
     write_archive,
 )
+from leaveout.models.forest.files import stored_labels
 from leaveout.models.forest.scored import ScoredForest, ScoredTree
 from leaveout.models.forest.validity import in_preorder
 
@@ -63,11 +64,7 @@ def write_scored(forest: ScoredForest, path: Path, *, features: int, kind: str) 
     ForestError
         If the labels are neither numbers nor text, or the file cannot be written.
     """
-    classes = forest.classes
-    if classes.dtype.kind == "O" and all(isinstance(label, str) for label in classes):
-        classes = classes.astype(np.str_)
-    if classes.dtype.kind not in "biufU":
-        raise ForestError(f"{path}: labels must be numbers or text to be saved")
+    classes = stored_labels(forest.classes, path)
     arrays: dict[str, NDArray[Any]] = {
         "classes": classes,
         "sizes": np.array([len(tree.feature) for tree in forest.trees], np.int64),

@@ -20,6 +20,7 @@ from leaveout.models.forest.holdings import (
     index_of,
     release,
     remaining,
+    sizes_of,
     slots_of,
 )
 from leaveout.models.forest.kernels import UNLIMITED, vote
@@ -35,6 +36,9 @@ __all__ = ["ForestState"]
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
+
+_MANY = 128
+"""Inputs beyond which all that is pending is grown at once: node by node takes longer."""
 
 _NO_SLOTS = np.empty(0, np.int64)
 _BRIEF = 16
@@ -346,6 +350,8 @@ class ForestState:
         found = self._look(shares)
         if found is not None:
             return found
+        if len(X) > _MANY:
+            self.settle()
         with self._turns.changes:
             self._mend()
             while found is None:
@@ -382,20 +388,7 @@ class ForestState:
 
     def sizes(self) -> dict[str, int]:
         """Return bytes in use by part, as the paper's Table 3 divides them."""
-        return self._look(_sizes)
-
-
-def _sizes(held: Held) -> dict[str, int]:
-    parts = {"structure": 0, "decision statistics": 0, "leaf lists": 0}
-    for tree in held.trees:
-        parts["structure"] += tree.nodes.nbytes
-        parts["decision statistics"] += tree.counts.nbytes + tree.arena.nbytes
-        parts["leaf lists"] += tree.rows.nbytes + tree.where.nbytes
-    parts["data"] = held.names.nbytes + sum(part.nbytes for part in held.table)
-    parts["data"] += held.by_name.slots.nbytes + held.by_name.place.nbytes
-    parts["data"] += sum(part.nbytes for part in held.by_name.copies)
-    parts["data"] -= held.table.level_bits.nbytes
-    return parts
+        return self._look(sizes_of)
 
 
 def _other_width(X: Floats, held: Held) -> ForestError:

@@ -11,7 +11,7 @@ from leaveout.models.train.csv_data import read_csv
 from leaveout.models.train.data import TrainingData
 from leaveout.models.train.npz_data import read_npz
 
-__all__ = ["read_data"]
+__all__ = ["read_data", "refuse_column_names"]
 
 
 def read_data(
@@ -39,7 +39,17 @@ def read_data(
     """
     if not holds_archive(path, TrainingError):
         return read_csv(path, label, identity, units)
+    refuse_column_names(path, identity, units)
+    return read_npz(path, label)
+
+
+def refuse_column_names(path: Path, identity: str | None, units: Mapping[str, str] | None) -> None:
+    """Refuse what names columns, of a file that has none.
+
+    Raises
+    ------
+    TrainingError
+    """
     for flag, given in (("--id", identity), ("--unit", units)):
         if given:
             raise TrainingError(f"{path}: {flag} names a column, and an NPZ has none: drop {flag}")
-    return read_npz(path, label)

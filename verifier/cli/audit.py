@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaveout.errors import AuditError
-from leaveout.verifier.cli.unlearn import progress
+from leaveout.verifier.cli.bar import progress
 
 if TYPE_CHECKING:
     from leaveout.verifier.audits.membership import Row, Views

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["counting"]
+__all__ = ["counting", "progress"]
 
 
 @contextmanager
@@ -46,3 +46,16 @@ def counting(what: str, unit: str) -> Iterator[Callable[[int, int], None] | None
 
     with bar:
         yield show
+
+
+@contextmanager
+def progress(what: str, unit: str, total: int) -> Iterator[Callable[[int], None] | None]:
+    """Show a bar of so many; see `counting`.
+
+    Yields
+    ------
+    callable or None
+        To be told how many are done.
+    """
+    with counting(what, unit) as show:
+        yield None if show is None else lambda done: show(done, total)

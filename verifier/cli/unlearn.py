@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaveout.verifier.cli.bar import progress
+
 if TYPE_CHECKING:
     from leaveout.models.unlearning import UnlearningReport
 
-__all__ = ["progress", "unlearn"]
+__all__ = ["unlearn"]
 
 
 def unlearn(
@@ -116,35 +115,6 @@ def unlearn(
         names = ", ".join(report.record.labels_lost)
         typer.echo(f"note: no row is left with the label {names}", err=True)
     typer.echo(_table(report))
-
-
-@contextmanager
-def progress(what: str, unit: str, total: int) -> Iterator[Callable[[int], None] | None]:
-    """Show a bar on a terminal; elsewhere yield None.
-
-    Parameters
-    ----------
-    what, unit : str
-        What is done, and what is counted.
-    total : int
-    """
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    bar = Progress(
-        TextColumn(what),
-        BarColumn(),
-        TextColumn(f"{{task.completed:,.0f}}/{{task.total:,.0f}} {unit}"),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    task = bar.add_task("", total=total)
-    with bar:
-        yield lambda done: bar.update(task, completed=done)
 
 
 def _table(report: UnlearningReport) -> str:

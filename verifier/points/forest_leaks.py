@@ -24,7 +24,13 @@ from leaveout.specs import Call, Find
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.points.forest_words import ForestNames, outside_inputs, witness_record
 from leaveout.verifier.points.inputs import InputReader
-from leaveout.verifier.points.leak_decider import LeakDecider, StatementProgress, finite, merged
+from leaveout.verifier.points.leak_decider import (
+    LeakDecider,
+    StatementProgress,
+    asked_labels,
+    finite,
+    merged,
+)
 from leaveout.verifier.points.leak_statements import IdpStatement
 from leaveout.verifier.points.sentences import box_record
 from leaveout.verifier.points.trace import Trace
@@ -132,20 +138,14 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
         box = reader.read(statement.box)
         names = ForestNames.of(resolver.forest_file(statement.network), whole)
         self._note(*reader.notes, *outside_inputs(rows, box))
-        labels = range(len(whole.classes))
-        if statement.label is not None:
-            if statement.label not in labels:
-                raise resolver.fail(
-                    statement.label_at or statement.network,
-                    f"label {statement.label} is out of range",
-                    f"the forest has the labels 0 to {len(labels) - 1}: {names.every_label}",
-                )
-            labels = range(statement.label, statement.label + 1)
+        count = len(whole.classes)
+        known = f"the forest has the labels 0 to {count - 1}: {names.every_label}"
+        labels = asked_labels(statement, resolver, count, known)
         key = tuple(
             str(resolver.value(part))
             for part in (statement.network, statement.family, statement.box)
         )
-        return ForestJob(statement, forest, whole, rows, other, box, tuple(labels), names, key)
+        return ForestJob(statement, forest, whole, rows, other, box, labels, names, key)
 
     def _refuse_other_family(self, statement: IdpStatement) -> None:
         """Refuse a family of another forest than the one whose confidence is asked about."""

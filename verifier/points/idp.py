@@ -26,6 +26,7 @@ from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.points.leak_decider import (
     LeakDecider,
     StatementProgress,
+    asked_labels,
     finite,
     merged,
 )
@@ -125,17 +126,11 @@ class Decider(LeakDecider[Job, Witness]):
             said = (outside_box(instance), without_member(family))
             self._note(*(each for each in said if each))
         instance = self._instances[key]
-        labels = range(instance.labels)
-        if statement.label is not None:
-            if statement.label not in labels:
-                raise resolver.fail(
-                    statement.label_at or statement.network,
-                    f"label {statement.label} is out of range",
-                    f"{instance.network.source} has the labels 0 to {instance.labels - 1}",
-                )
-            labels = range(statement.label, statement.label + 1)
+        count = instance.labels
+        known = f"{instance.network.source} has the labels 0 to {count - 1}"
+        labels = asked_labels(statement, resolver, count, known)
         pair = resolver.is_network(statement.family)
-        return Job(statement, instance, tuple(labels), pair)
+        return Job(statement, instance, labels, pair)
 
     def resume(self, job: Job, store: Checkpoints) -> list[Checkpoint]:
         """Go on from checkpoints; returns those of this statement.

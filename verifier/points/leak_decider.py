@@ -14,9 +14,10 @@ from leaveout.bab import Progress, SearchResult, agree
 from leaveout.specs import Find
 from leaveout.verifier.points.leak_statements import IdpStatement
 from leaveout.verifier.report import Result
+from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.time_sharing import Clock, in_turn
 
-__all__ = ["LeakDecider", "Merged", "StatementProgress", "finite", "merged"]
+__all__ = ["LeakDecider", "Merged", "StatementProgress", "asked_labels", "finite", "merged"]
 
 StatementProgress = Callable[[str, Progress], None]
 
@@ -85,6 +86,34 @@ def merged(found: Sequence[SearchResult[W]], gap: float) -> Merged[W]:
         witness=best.witness,
         seconds=round(sum(each.seconds for each in found), 3),
     )
+
+
+def asked_labels(
+    statement: IdpStatement, resolver: Resolver, labels: int, known: str
+) -> tuple[int, ...]:
+    """Return the labels that a statement is about.
+
+    Parameters
+    ----------
+    statement : IdpStatement
+    resolver : Resolver
+    labels : int
+        How many the model has.
+    known : str
+        Says which, for a message.
+
+    Raises
+    ------
+    SpecError
+        If it is about one that the model does not have.
+    """
+    label = statement.label
+    if label is None:
+        return tuple(range(labels))
+    if label >= labels:
+        at = statement.label_at or statement.network
+        raise resolver.fail(at, f"label {label} is out of range", known)
+    return (label,)
 
 
 class LeakDecider(ABC, Generic[J, W]):

@@ -16,6 +16,7 @@ from leaveout.models.forest.columns import ForestColumns
 from leaveout.models.table import read_table
 from leaveout.models.train.csv_data import read_columns
 from leaveout.models.train.npz_data import read_arrays
+from leaveout.models.train.source import refuse_column_names
 
 __all__ = ["ForestData", "label_values", "read_forest_data"]
 
@@ -64,11 +65,7 @@ def read_forest_data(
         If it cannot be read or used, with the place and the cure.
     """
     if holds_archive(path, TrainingError):
-        for flag, given in (("--id", identity), ("--unit", units)):
-            if given:
-                raise TrainingError(
-                    f"{path}: {flag} names a column, and an NPZ has none: drop {flag}"
-                )
+        refuse_column_names(path, identity, units)
         found = read_arrays(path, label, np.float64)
         plain = ForestColumns(source=path.name)
         return ForestData(found.X, found.y, plain, found.X_test, found.y_test)
