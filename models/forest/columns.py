@@ -129,14 +129,30 @@ def columns_bytes(columns: ForestColumns) -> bytes:
     return msgspec.json.format(msgspec.json.encode(file)) + b"\n"
 
 
-def load_columns(path: Path) -> ForestColumns:
+def load_columns(path: Path, features: int) -> ForestColumns:
     """Read a ``forest.json``.
+
+    Parameters
+    ----------
+    path : Path
+    features : int
+        How many the forest beside it reads.
 
     Raises
     ------
     ForestError
-        If it cannot be read, is damaged or of another version.
+        If it cannot be read, is damaged, of another version, or of another forest's columns.
     """
+    columns = _read(path)
+    wide = len(columns.features)
+    if columns.encoding is not None and wide != features:
+        raise ForestError(
+            f"{path}: its columns give {wide} features, the forest beside it has {features}"
+        )
+    return columns
+
+
+def _read(path: Path) -> ForestColumns:
     try:
         text = read_whole(path, RESULTS)
     except OSError as error:

@@ -66,7 +66,7 @@ def leave_one_out(
     if len(absent):
         raise ForestError(f"there is no row {absent[0]}: name rows that the forest holds")
     if len(ensemble.names) < 2:
-        raise ForestError("the last row cannot be deleted: no forest is trained on none")
+        raise ForestError("the forest holds one row, and no forest is trained on none")
     found = _Family(ensemble, places, Event())
     done, total = 0, len(ensemble.trees)
     parts: dict[int, Differences] = {}

@@ -19,7 +19,6 @@ from leaveout.models.forest.folders import (
     ForestFolder,
     add_rows,
     delete_rows,
-    load_columns,
     rows_of_table,
     train_forest,
 )
@@ -289,7 +288,8 @@ def test_the_specification_is_about_what_a_record_can_be(tmp_path):
     inputs = "".join(line for line in text.splitlines(True) if line.startswith(("let X", "#")))
     (folder / "inputs.spec").write_text(f"{inputs}guarantee g: forall x in X: feature(x, 0) >= 0\n")
     reading = read_spec(folder / "inputs.spec")
-    columns, left = load_columns(folder / "forest.json"), [r for r in ROWS if r["ward"] != "b"]
+    columns = ForestFolder.read(folder).columns
+    left = [row for row in ROWS if row["ward"] != "b"]
     reader = InputReader(reading.resolver(), len(columns.features))
     box = reader.read(reading.checked.lets["X"].value)
     assert reader.notes == []

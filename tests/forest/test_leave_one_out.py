@@ -87,7 +87,7 @@ def test_rows_that_are_not_held_are_refused() -> None:
     forest = DareForestClassifier(2, random_state=1).fit([[0.0], [1.0], [2.0]], [0, 1, 0])
     with pytest.raises(ForestError, match="no row 3"):
         leave_one_out(forest.ensemble(), np.array([1, 3]))
-    with pytest.raises(ForestError, match="last row"):
+    with pytest.raises(ForestError, match="holds one row"):
         leave_one_out(forest.delete([0, 1]).ensemble())
 
 

@@ -136,7 +136,11 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             self._refuse_other_family(statement)
         reader = InputReader(resolver, forest.n_features_in_, "forest")
         box = reader.read(statement.box)
-        names = ForestNames.of(resolver.forest_file(statement.network), whole)
+        try:
+            file, features = resolver.forest_file(statement.network), forest.n_features_in_
+            names = ForestNames.of(file, whole, features)
+        except ForestError as error:
+            raise resolver.fail(statement.network, str(error)) from None
         self._note(*reader.notes, *outside_inputs(rows, box))
         count = len(whole.classes)
         known = f"the forest has the labels 0 to {count - 1}: {names.every_label}"

@@ -39,16 +39,16 @@ class ForestNames:
     columns: ForestColumns | None
 
     @staticmethod
-    def of(path: Path, forest: ScoredForest) -> ForestNames:
-        """Return the names of a forest's file.
+    def of(path: Path, forest: ScoredForest, features: int) -> ForestNames:
+        """Return the names of a forest's file, which reads so many features.
 
         Raises
         ------
         ForestError
-            If the file of names beside it cannot be read.
+            If the file of names beside it cannot be read, or is another forest's.
         """
         beside = path.with_name(COLUMNS)
-        columns = load_columns(beside) if beside.exists() else None
+        columns = load_columns(beside, features) if beside.exists() else None
         return ForestNames(tuple(map(str, forest.classes.tolist())), columns)
 
     @property

@@ -63,13 +63,8 @@ class ForestFolder:
             raise ForestError(
                 f"{directory}: there is no {FOREST}; leaveout forest train writes such a folder"
             )
-        forest, columns = DareForestClassifier.load(path), load_columns(directory / COLUMNS)
-        wide = len(columns.features)
-        if columns.encoding is not None and wide != forest.n_features_in_:
-            raise ForestError(
-                f"{directory / COLUMNS}: its columns give {wide} features, the forest beside it "
-                f"has {forest.n_features_in_}"
-            )
+        forest = DareForestClassifier.load(path)
+        columns = load_columns(directory / COLUMNS, forest.n_features_in_)
         return cls(directory, forest, columns)
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from leaveout.errors import ForestError, GuardError
+from leaveout.errors import ForestError
 from leaveout.models.family_file import FAMILY
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.columns import COLUMNS, FOREST, ForestColumns, load_columns
@@ -82,12 +82,5 @@ def load_forest_access(folder: Path, progress: OnProgress | None = None) -> Fore
 def _columns(path: Path, ensemble: Ensemble) -> ForestColumns | None:
     if not path.exists():
         return None
-    columns, count = load_columns(path), ensemble.X.shape[1]
-    if columns.encoding is None:
-        return None
-    if len(columns.features) != count:
-        raise GuardError(
-            f"{path}: its columns give {len(columns.features)} features, the forest beside it has "
-            f"{count}"
-        )
-    return columns
+    columns = load_columns(path, ensemble.X.shape[1])
+    return None if columns.encoding is None else columns
