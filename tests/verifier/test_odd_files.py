@@ -14,6 +14,7 @@ import socket
 import struct
 import zipfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any, cast
@@ -63,7 +64,7 @@ READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "settings": ("service.toml", read_settings),
     "state": ("state.npz", read_state),
     "forest": ("forest.npz", load_ensemble),
-    "columns of a forest": ("forest.json", load_columns),
+    "columns of a forest": ("forest.json", partial(load_columns, features=1)),
     "audit": ("audit.npz", read_audit),
     "bounds": ("bounds.npz", load_bounds),
     "certificate": ("proof.cert", read_certificate),
