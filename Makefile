@@ -60,8 +60,8 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "installing leaveout and its libraries into $(VENV)"
 	@$(BIN)/$(PIP) -e .
-	@$(BIN)/leaveout warm trees forest_leaks forest_guard & \
-		$(BIN)/leaveout warm points && wait $$!
+	@$(BIN)/leaveout warm points trees & \
+		$(BIN)/leaveout warm forest_leaks forest_guard && wait $$!
 	@touch $@
 
 $(DEV)/.ready: pyproject.toml constraints.txt

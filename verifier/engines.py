@@ -68,7 +68,7 @@ class ForestTask:
     job: ForestJob
     decider: ForestDecider
     kind: Kind = "leaks, forests"
-    kernels: Sequence[str] = ("forest", "forest_leaks")
+    kernels: Sequence[str] = ("forest_leaks",)
 
     @property
     def statement(self) -> Statement:
