@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from leaveout.encoders.box import Box
 
-__all__ = ["Cells", "Groups", "cut_box", "unrounded"]
+__all__ = ["Cells", "Groups", "cut_box"]
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -155,25 +155,6 @@ def cut_box(box: Box, feature: NDArray[np.int32], threshold: Floats) -> tuple[Ce
         np.concatenate(lists), box, _no_groups(box.dimension),
     )  # fmt: skip
     return replace(cells, groups=_groups(cells)), cut
-
-
-def unrounded(threshold: Floats) -> Floats:
-    """Return thresholds for inputs as they are that say what these say of them in float32.
-
-    An input goes left if, rounded to the nearest float32, ties to even, it is at most the
-    threshold: so up to halfway between the last float32 that is and the next, which is even or
-    not. Beyond the range of float32 no input is asked about.
-    """
-    with np.errstate(over="ignore"):
-        last = threshold.astype(np.float32)
-    above = last > threshold
-    last[above] = np.nextafter(last[above], np.float32(-np.inf))
-    with np.errstate(over="ignore", invalid="ignore"):
-        following = np.nextafter(last, np.float32(np.inf))
-        half = (last.astype(np.float64) + following.astype(np.float64)) / 2
-    even = last.view(np.uint32) % 2 == 0
-    inside = np.where(even, half, np.nextafter(half, -np.inf))
-    return np.where(np.isfinite(half), inside, last)
 
 
 def _no_groups(features: int) -> Groups:

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.encoders.box import Box
-from leaveout.encoders.forests.cells import Cells, cut_box, unrounded
+from leaveout.encoders.forests.cells import Cells, cut_box
 from leaveout.models.forest.family import ForestFamily
-from leaveout.models.forest.scored import ScoredForest, ScoredTree
+from leaveout.models.forest.scored import ScoredForest, ScoredTree, before_rounding
 
 __all__ = ["Overlay", "Split", "overlay_family", "overlay_two"]
 
@@ -98,7 +98,7 @@ def overlay_family(family: ForestFamily, box: Box) -> Overlay:
     right = np.where(changes.right >= 0, changes.right + base, root - 1 - changes.right)
     left[leaf], right[leaf] = changes.left[leaf] + answers, -1
     feature = np.concatenate((whole.feature, changes.feature)).astype(np.int32)
-    instead = unrounded(changes.threshold) if rounds else changes.threshold
+    instead = before_rounding(changes.threshold) if rounds else changes.threshold
     threshold = np.concatenate((whole.threshold, instead))
     cells, cut = cut_box(box, feature, threshold)
     nodes = Split(
@@ -243,7 +243,7 @@ def _joined(trees: Sequence[ScoredTree], rounds: bool) -> _Nodes:
     right = np.concatenate([tree.right for tree in ordered]) + base
     threshold = np.concatenate([tree.threshold for tree in ordered])
     return _Nodes(
-        feature, unrounded(threshold) if rounds else threshold,
+        feature, before_rounding(threshold) if rounds else threshold,
         np.where(leaf, answer, left), np.where(leaf, -1, right),
         np.concatenate([tree.shares for tree in ordered])[leaf], roots,
     )  # fmt: skip

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from leaveout.models.forest.plain import Ensemble
 
-__all__ = ["ScoredForest", "ScoredTree", "leaves_of", "rounded"]
+__all__ = ["ScoredForest", "ScoredTree", "before_rounding", "leaves_of", "rounded"]
 
 Floats = NDArray[np.float64]
 
@@ -78,7 +78,7 @@ class ScoredForest:
             return self
         trees = tuple(
             replace(
-                tree, threshold=np.where(tree.feature < 0, 0.0, _before_rounding(tree.threshold))
+                tree, threshold=np.where(tree.feature < 0, 0.0, before_rounding(tree.threshold))
             )
             for tree in self.trees
         )
@@ -113,7 +113,7 @@ def rounded(X: Floats) -> Floats:
         return X.astype(np.float32).astype(np.float64)
 
 
-def _before_rounding(threshold: Floats) -> Floats:
+def before_rounding(threshold: Floats) -> Floats:
     """Return the greatest float64 values that are rounded to at most the thresholds.
 
     Values are rounded to the nearest in float32, half way to the even one. So the greatest is half

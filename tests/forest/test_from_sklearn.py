@@ -25,7 +25,7 @@ from leaveout.models.forest import (
     from_sklearn,
     read_forest,
 )
-from leaveout.models.forest.scored import _before_rounding, leaves_of, rounded
+from leaveout.models.forest.scored import before_rounding, leaves_of, rounded
 
 FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 TREES = (DecisionTreeClassifier, ExtraTreeClassifier)
@@ -114,9 +114,9 @@ def test_nodes_are_in_preorder_however_the_tree_was_grown():
         st.floats(-3.5e38, 3.5e38),
     )
 )
-def test_thresholds_before_rounding(threshold):
+def test_thresholdsbefore_rounding(threshold):
     cut = np.array([threshold])
-    found = _before_rounding(cut)
+    found = before_rounding(cut)
     below, above = (np.nextafter(found, end) for end in (-np.inf, np.inf))
     for x in (found, below, above, cut, np.nextafter(cut, np.inf), -cut, cut / 2):
         if np.isfinite(x).all():

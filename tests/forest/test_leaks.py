@@ -7,10 +7,10 @@ import pytest
 
 from leaveout.bab.forests import Question, search_forests
 from leaveout.encoders import Box, Choices
-from leaveout.encoders.forests.cells import cut_box, unrounded
+from leaveout.encoders.forests.cells import cut_box
 from leaveout.errors import ForestError
 from leaveout.models.forest import DareForestClassifier
-from leaveout.models.forest.scored import ScoredForest, ScoredTree, rounded
+from leaveout.models.forest.scored import ScoredForest, ScoredTree, before_rounding, rounded
 
 from support.forest_families import family_by_deleting
 from support.forest_leaks import asked, greatest_leaks, wrong_of
@@ -144,7 +144,7 @@ def test_thresholds_of_rounded_inputs():
     few = np.array([0.0, -0.0, 1e300, -1e300, most, -most, 5e-324, 1e-45, 1.5 * 2.0**-149, np.inf])
     drawn = rng.normal(size=500)
     threshold = np.concatenate((drawn, drawn.astype(np.float32), few))
-    cut = unrounded(threshold)
+    cut = before_rounding(threshold)
     for steps in range(-3, 4):
         x = cut.copy()
         for _ in range(abs(steps)):

@@ -107,6 +107,8 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
         self._resolver, self._options, self._progress = resolver, options, progress
         self._families: dict[int, ForestFamily] = {}
         self._questions: dict[tuple[str, ...], Question] = {}
+        # Leaks that earlier statements about the same question found.
+        self._found: dict[tuple[tuple[str, ...], int], ForestWitness] = {}
         self._traces: dict[SearchResult[ForestWitness], TraceRecord] = {}
         self.notes: list[str] = []
 
@@ -196,8 +198,10 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             question.whole, question.others, job.box, label, floor=floor, decide=decide,
             seconds=deadline.limit, gap=self._options.gap,
             threads=self._options.workers or cores(), tries=job.rows,
-            progress=report, question=question,
+            progress=report, question=question, known=self._found.get((job.key, label)),
         )  # fmt: skip
+        if found.witness is not None:
+            self._found[job.key, label] = found.witness
         course = trace.record(found)
         if course is not None:
             self._traces[found] = course
