@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from leaveout.verifier.checker.arithmetic import EXACT, FLOATS, Arithmetic
 from leaveout.verifier.checker.claim_words import PointsSubject
 from leaveout.verifier.checker.container import Certificate, read_certificate
 from leaveout.verifier.checker.errors import RejectedError
@@ -61,6 +62,7 @@ def check(
     *,
     network: Path | Sequence[Path] | None = None,
     family: Path | Sequence[Path] | None = None,
+    exact: bool = False,
     progress: Progress | None = None,
 ) -> list[Checked]:
     """Prove every claim of a certificate again.
@@ -72,6 +74,8 @@ def check(
         Where the networks are, if not where the certificate says; they must be the same files.
     family : Path or sequence of Path, optional
         The same of families.
+    exact : bool
+        Whether sums and products are computed exactly, not in float64 with their rounding charged.
     progress : callable, optional
         Called with a claim's name and label, the nodes checked, and how many there are.
 
@@ -88,7 +92,8 @@ def check(
         If a file is missing or cannot be read.
     """
     given = Given(_listed(network), _listed(family))
-    checker = _Checker(read_certificate(path), given, progress)
+    numbers = EXACT if exact else FLOATS
+    checker = _Checker(read_certificate(path), given, numbers, progress)
     manifest = checker.certificate.manifest
     found = [checker.result(each) for each in manifest.results]
     return found + [checker.claim(each) for each in manifest.claims]
@@ -103,9 +108,11 @@ class _Checker:
         self,
         certificate: Certificate,
         given: Given,
+        numbers: Arithmetic,
         progress: Progress | None,
     ) -> None:
         self.certificate, self._given, self._progress = certificate, given, progress
+        self._numbers = numbers
         self._shelf = Shelf(certificate.path.parent, given)
         self._ready: dict[int, Leaks] = {}
 
@@ -136,7 +143,7 @@ class _Checker:
             asked = self.certificate.manifest.questions[result.question]
             folder = self.certificate.path.parent
             question = read_question(asked, folder, self._given)
-            self._ready[result.question] = prepare_leaks(question)
+            self._ready[result.question] = prepare_leaks(question, self._numbers)
         ready, label = self._ready[result.question], result.label
         tree = make_tree(ready.tree(part, label), ready.shape(label), result.upper)
         self._walk(tree, iter([ready.space(label)]), result.name, label, result.upper)
@@ -144,7 +151,7 @@ class _Checker:
 
     def _points(self, claim: ClaimPart) -> tuple[int, PointsSubject]:
         part = self.certificate.tree(claim.tree, leaks=False)
-        points = read_points(claim, self._shelf)
+        points = read_points(claim, self._shelf, self._numbers)
         tree = make_tree(part, points.shape(), claim.upper)
         self._walk(tree, points.spaces(), claim.name, None, claim.upper)
         return tree.leaves, PointsSubject(claim.name, points)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.verifier.checker.arithmetic import Arithmetic
 from leaveout.verifier.checker.intervals import Start
 from leaveout.verifier.checker.layout import Net
-from leaveout.verifier.checker.rounding import UNIT, gamma
 
 __all__ = ["CaseRows", "Combined", "Rows", "add_sums", "stacked_rows"]
 
@@ -89,6 +89,8 @@ class Rows:
     sum_starts : ndarray of int64, shape (cases + 1,)
     unit : float
         Charge, relative to the sizes, for all rounding of rows and of what they are combined to.
+    arithmetic : Arithmetic
+        Of whose numbers the forms are.
     """
 
     inputs: Floats
@@ -105,6 +107,7 @@ class Rows:
     sums: Integers
     sum_starts: Integers
     unit: float
+    arithmetic: Arithmetic
 
     def case(self, number: int) -> slice:
         """Where the rows of a case are."""
@@ -123,7 +126,9 @@ class Rows:
             scores, slip = add_sums(scores, self.scores[each])
             change, slip_d = add_sums(change, self.change[each])
             charge = charge + self.placed[each] + slip @ self.terms + slip_d @ self.terms_d
-        return Combined(inputs, scores, change, constant + (1.0 + 8 * UNIT) * charge)
+        return Combined(
+            inputs, scores, change, constant + (1.0 + 8 * self.arithmetic.unit) * charge
+        )
 
     def combined(self, case: Integers, share: Floats) -> Combined:
         """Combine the rows of each one's case by its shares.
@@ -134,15 +139,15 @@ class Rows:
         share : ndarray of float64, shape (n, rows)
             Not negative; 0 beyond the rows of the case.
         """
-        count = len(case)
+        count, number = len(case), self.arithmetic.number
         found = Combined(
-            np.zeros((count, self.inputs.shape[1])),
-            np.zeros((count, self.scores.shape[1])),
-            np.zeros((count, self.scores.shape[1])),
-            np.zeros(count),
+            number(np.zeros((count, self.inputs.shape[1]))),
+            number(np.zeros((count, self.scores.shape[1]))),
+            number(np.zeros((count, self.scores.shape[1]))),
+            number(np.zeros(count)),
         )
-        for number in np.unique(case):
-            at, own = self.case(int(number)), case == number
+        for each in np.unique(case):
+            at, own = self.case(int(each)), case == each
             weights = share[own, : at.stop - at.start]
             found.inputs[own] = weights @ self.inputs[at]
             found.scores[own] = weights @ self.scores[at]
@@ -173,19 +178,20 @@ def stacked_rows(cases: Sequence[CaseRows], net: Net, start: Start) -> Rows:
     most 2 r + 3 n + 16 roundings, each relative to the sum of absolute terms. That sum is rounded
     itself, for which it is doubled.
     """
-    inputs, scores = (np.concatenate([getattr(c, k) for c in cases]) for k in ("inputs", "scores"))
-    change, constant = (
-        np.concatenate([getattr(c, k) for c in cases]) for k in ("change", "constant")
+    numbers = net.arithmetic
+    inputs, scores, change, constant = (
+        numbers.number(np.concatenate([getattr(c, k) for c in cases]))
+        for k in ("inputs", "scores", "change", "constant")
     )
     top = net.at(net.layers - 1)
     farthest = np.abs(net.origin) + np.maximum(np.abs(net.lower), np.abs(net.upper))
     sizes = np.abs(constant) + np.abs(inputs) @ farthest
     # A constant by itself is exact.
     alone = ~inputs.any(axis=1)
-    placed = 2 * gamma(6 * net.inputs + 64) * np.where(alone, 0.0, sizes)
+    placed = 2 * numbers.gamma(6 * net.inputs + 64) * np.where(alone, 0.0, sizes)
     slip = np.concatenate([c.slip for c in cases])
-    placed += (1.0 + gamma(64)) * (slip @ start.terms[top])
-    sizes += np.abs(scores) @ start.terms[top] + np.abs(change) @ start.terms_d[top]
+    placed = placed + (1.0 + numbers.gamma(64)) * (slip @ start.terms[top])
+    sizes = sizes + np.abs(scores) @ start.terms[top] + np.abs(change) @ start.terms_d[top]
     starts = np.cumsum([0, *(len(c.goal) for c in cases)])
     widest = int(np.diff(starts).max())
     return Rows(
@@ -202,7 +208,8 @@ def stacked_rows(cases: Sequence[CaseRows], net: Net, start: Start) -> Rows:
         starts,
         np.concatenate([c.sums + at for c, at in zip(cases, starts, strict=False)]),
         np.cumsum([0, *(len(c.sums) for c in cases)]),
-        gamma(4 * widest + 6 * net.inputs + 4 * scores.shape[1] + 128),
+        numbers.gamma(4 * widest + 6 * net.inputs + 4 * scores.shape[1] + 128),
+        numbers,
     )
 
 

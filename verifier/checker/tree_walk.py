@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from leaveout.verifier.checker.backward import Forms, Nodes, largest, pull_back
+from leaveout.verifier.checker.backward import Forms, Nodes, kept, largest, pull_back
 from leaveout.verifier.checker.blocks import Block
 from leaveout.verifier.checker.choices import shrink
 from leaveout.verifier.checker.clipping import HalfSpaces, contract, largest_within
 from leaveout.verifier.checker.errors import OUT_OF_RANGE, RejectedError
 from leaveout.verifier.checker.pairs import facts_of
-from leaveout.verifier.checker.rounding import UNIT, gamma
 from leaveout.verifier.checker.rows import Combined
 from leaveout.verifier.checker.spaces import Asked, Space
 from leaveout.verifier.checker.tree import ROOT, Tree
@@ -49,6 +48,7 @@ class Walk:
 
     def __init__(self, space: Space, tree: Tree, upper: float) -> None:
         self.space, self.net, self.rows = space, space.net, space.rows
+        self._numbers = space.net.arithmetic
         self.tree, self.upper = tree, upper
         self._place = np.full(len(tree.shape.goals), -1)
         self._place[space.cases] = np.arange(len(space.cases))
@@ -135,7 +135,7 @@ class Walk:
             pair = rows.sums[rows.sum_starts[case[own]] + k - counts[own]]
             least[own, k] = self._least_sum(pair, target[own])
         ties = int(np.count_nonzero(block.phase, axis=1).max(initial=0))
-        found = HalfSpaces.none(len(block.nodes), room + ties, self.net.inputs)
+        found = HalfSpaces.none(len(block.nodes), room + ties, self.net)
         of, at = np.nonzero(known)
         forms = Forms(block.slopes[of, at], block.constant[of, at])
         found.add(of, forms, least[of, at], block.lower, block.upper)
@@ -243,7 +243,7 @@ class Walk:
             own = live[counts[live] > k]
             at = rows.starts[case[own]] + k
             least = np.where(rows.goal[at], target[own], 0.0)
-            forms = _raised(self._over(nodes, own, rows.picked(at)), errors[own, k])
+            forms = self._raised(self._over(nodes, own, rows.picked(at)), errors[own, k])
             self._remember(block, own, np.full(len(own), k), forms)
             self._cut(block, own, forms, least)
         for k in range(int(sums[live].max(initial=0))):
@@ -253,8 +253,8 @@ class Walk:
             first, second = pair[:, 0], pair[:, 1]
             least = self._least_sum(pair, target[own])
             begin = rows.starts[case[own]]
-            error = errors[own, first - begin] + errors[own, second - begin]
-            forms = _raised(self._over(nodes, own, rows.picked(first, second)), error)
+            error = self._numbers.number(errors[own, first - begin]) + errors[own, second - begin]
+            forms = self._raised(self._over(nodes, own, rows.picked(first, second)), error)
             self._remember(block, own, counts[own] + k, forms)
             self._cut(block, own, forms, least)
 
@@ -266,15 +266,14 @@ class Walk:
     def _least_sum(self, pair: Integers, target: Floats) -> Floats:
         """Return what sums of two rows, shape (n, 2), are at least above a target."""
         own = np.where(self.rows.goal[pair], target[:, None], 0.0)
-        return np.asarray(own[:, 0] + own[:, 1])
+        return self._numbers.down(self._numbers.number(own[:, 0]) + own[:, 1])
 
-    @staticmethod
-    def _remember(block: Block, own: Integers, place: Integers, forms: Forms) -> None:
+    def _remember(self, block: Block, own: Integers, place: Integers, forms: Forms) -> None:
         """Keep bounds of forms for children, where there is room."""
-        kept = place < block.constant.shape[1]
-        own, place = own[kept], place[kept]
-        block.slopes[own, place] = forms.slopes[kept]
-        block.constant[own, place] = forms.constant[kept]
+        fits, forms = place < block.constant.shape[1], kept(forms, self.net)
+        own, place = own[fits], place[fits]
+        block.slopes[own, place] = forms.slopes[fits]
+        block.constant[own, place] = forms.constant[fits]
 
     def _over(
         self,
@@ -298,16 +297,18 @@ class Walk:
             top = self.net.layers - 1
             found = pull_back(nodes, of[own], top, asked.scores[own], change, chosen)
             slopes[own] += found.slopes
-            # A sum of two numbers, unless one is nothing.
-            room = 4 * UNIT * (np.abs(constant[own]) + np.abs(found.constant))
-            room[constant[own] == 0.0] = 0.0
-            constant[own] += found.constant + room
+            if self._numbers.unit:
+                # A sum of two numbers, unless one is nothing.
+                room = np.abs(constant[own]) + np.abs(found.constant)
+                room[constant[own] == 0.0] = 0.0
+                constant[own] += 4 * self._numbers.unit * room
+            constant[own] += found.constant
         return Forms(slopes, constant)
 
     def _cut(self, block: Block, live: Integers, forms: Forms, least: Floats) -> None:
         """Keep of regions where ``slopes x + constant >= least`` is possible."""
         block.lower[live], block.upper[live], empty = contract(
-            forms, least, block.lower[live], block.upper[live]
+            forms, least, block.lower[live], block.upper[live], self._numbers
         )
         block.alive[live[empty]] = False
 
@@ -324,10 +325,13 @@ class Walk:
         asked = self.rows.combined(self._place[self.tree.case[names]], share)
         given = (part.cz[proof].astype(np.float64), part.cd[proof].astype(np.float64))
         forms = self._over(nodes, leaves, asked, given)
-        error = (share * part.errors[names]).sum(axis=1)
-        error *= 1.0 + gamma(4 * share.shape[1] + 8)
-        value = largest(_raised(forms, error), block.lower[leaves], block.upper[leaves])
-        value += 8 * UNIT * (np.abs(forms.constant) + np.abs(value) + error)
+        numbers = self._numbers
+        error = (numbers.number(share) * part.errors[names]).sum(axis=1)
+        error = error * (1.0 + numbers.gamma(4 * share.shape[1] + 8))
+        lower, upper = block.lower[leaves], block.upper[leaves]
+        value = largest(self._raised(forms, error), lower, upper, numbers)
+        if numbers.unit:
+            value += 8 * numbers.unit * (np.abs(forms.constant) + np.abs(value) + error)
         claim = np.minimum(part.claim[names], self.upper)
         wrong = ~(value <= claim)
         if wrong.any():
@@ -381,7 +385,7 @@ class Walk:
             f"node {int(part.ident[node])} [{self.tree.path(int(node))}] {what}{amount}"
         )
 
-
-def _raised(forms: Forms, error: Floats) -> Forms:
-    """Add evaluation errors; that the result is rounded is left to what is done with it."""
-    return Forms(forms.slopes, forms.constant + error * (1.0 + 8 * UNIT))
+    def _raised(self, forms: Forms, error: Floats) -> Forms:
+        """Add evaluation errors; that the result is rounded is left to what is done with it."""
+        charged = error * (1.0 + 8 * self._numbers.unit)
+        return Forms(forms.slopes, forms.constant + charged)
