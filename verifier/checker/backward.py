@@ -72,14 +72,13 @@ class Forms:
     constant: Floats
 
 
-def kept(forms: Forms, net: Net) -> Forms:
-    """Return forms that are no less anywhere in a network's region, and are float64 numbers."""
-    numbers = net.arithmetic
+def kept(forms: Forms, lower: Floats, upper: Floats, numbers: Arithmetic) -> Forms:
+    """Return forms that are no less anywhere in their own boxes, and are float64 numbers."""
     slopes = numbers.nearest(forms.slopes)
     if slopes is forms.slopes:
         return forms
     rest = forms.slopes - slopes
-    ends = np.maximum(rest * net.lower, rest * net.upper)
+    ends = np.maximum(rest * lower, rest * upper)
     return Forms(slopes, numbers.up(forms.constant + ends.sum(axis=1)))
 
 

@@ -84,7 +84,7 @@ def ends_over(
     ends = np.maximum(slopes * lower, slopes * upper)
     for table in shifted:
         ends[:, table.columns] = 0.0
-    total = ends.sum(axis=1)
+    total: Floats = ends.sum(axis=1)
     for table in shifted:
         step = max(1, _AT_ONCE // len(table.values))
         for i in range(0, len(slopes), step):

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from leaveout.verifier.checker.arithmetic import Arithmetic
 from leaveout.verifier.checker.backward import Forms, kept, largest
-from leaveout.verifier.checker.layout import Net
 from leaveout.verifier.checker.rounding import UNIT
 
 __all__ = ["HalfSpaces", "contract", "largest_within"]
@@ -51,24 +50,24 @@ class HalfSpaces:
         The width is how much a row varied in the box when it was added.
     count : ndarray of int64, shape (n,)
         How many each node has; the rest is 0.
-    net : Net
+    arithmetic : Arithmetic
     """
 
     rows: Floats
     shift: Floats
     width: Floats
     count: Integers
-    net: Net
+    arithmetic: Arithmetic
 
     @staticmethod
-    def none(nodes: int, most: int, net: Net) -> HalfSpaces:
+    def none(nodes: int, most: int, inputs: int, numbers: Arithmetic) -> HalfSpaces:
         """Return room for some half-spaces of each node."""
         return HalfSpaces(
-            np.zeros((nodes, most, net.inputs)),
+            np.zeros((nodes, most, inputs)),
             np.zeros((nodes, most)),
             np.zeros((nodes, most)),
             np.zeros(nodes, np.int64),
-            net,
+            numbers,
         )
 
     def add(self, of: Integers, forms: Forms, least: Floats, lower: Floats, upper: Floats) -> None:
@@ -86,9 +85,10 @@ class HalfSpaces:
         lower, upper : ndarray of float64, shape (n, inputs)
             Boxes of all nodes.
         """
-        forms, numbers = kept(forms, self.net), self.net.arithmetic
-        slopes, (low, high) = forms.slopes, (lower[of], upper[of])
+        numbers, (low, high) = self.arithmetic, (lower[of], upper[of])
         with np.errstate(invalid="ignore", over="ignore"):
+            forms = kept(forms, low, high, numbers)
+            slopes = forms.slopes
             shift = numbers.up(numbers.number(forms.constant) - least)
             shift += 8 * numbers.unit * (np.abs(forms.constant) + np.abs(least))
             lowest = shift + np.minimum(slopes * low, slopes * high).sum(axis=1)
@@ -183,7 +183,7 @@ def largest_within(
     2 n + 64 roundings of the sum of absolute terms, which is rounded itself, for which it is
     doubled. What is taken from a coefficient goes into the constant, at the most it can be.
     """
-    numbers = given.net.arithmetic
+    numbers = given.arithmetic
     bounds, empty = largest(forms, lower[of], upper[of], numbers), np.zeros(len(of), bool)
     clipped = np.flatnonzero(given.count[of] > 0)
     step = max(1, _AT_ONCE // (_SIDE_BY_SIDE * lower.shape[1]))
@@ -230,7 +230,7 @@ def _clipped(
     widths = given.width[nodes, : values.shift.shape[1]]
     far = np.maximum(np.abs(lower[nodes]), np.abs(upper[nodes]))
     terms = np.abs(values.shift) + (np.abs(values.rows) @ far[:, :, None])[:, :, 0]
-    numbers = given.net.arithmetic
+    numbers = given.arithmetic
     room, tiny = 2 * numbers.gamma(2 * lower.shape[1] + 64), _TINY * (16 + far.sum(axis=1))
     now, constant = numbers.nearest(forms.slopes), numbers.nearest(forms.constant)
     low, high = lower[of], upper[of]

@@ -146,8 +146,10 @@ class Program:
         assert step.matrix is not None
         values = self._number(values)
         if len(step.matrix) == 1:
-            return values @ step.matrix[0]
-        return np.matmul(values[:, None, :], step.matrix[which])[:, 0]
+            alike: Floats = values @ step.matrix[0]
+            return alike
+        found: Floats = np.matmul(values[:, None, :], step.matrix[which])[:, 0]
+        return found
 
 
 def program_of(

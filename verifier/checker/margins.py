@@ -329,5 +329,7 @@ def margin_program(
 
 def _product(matrix: Floats, which: Integers, values: Floats) -> Floats:
     if len(matrix) == 1:
-        return values @ matrix[0]
-    return np.matmul(values[:, None, :], matrix[which])[:, 0]
+        alike: Floats = values @ matrix[0]
+        return alike
+    found: Floats = np.matmul(values[:, None, :], matrix[which])[:, 0]
+    return found

@@ -23,7 +23,7 @@ from leaveout.verifier.checker.layout import Net, Sets, difference, make_net
 from leaveout.verifier.checker.margins import MarginProgram, Region, margin_program
 from leaveout.verifier.checker.readers import Reader
 from leaveout.verifier.checker.regional import whole_bounds
-from leaveout.verifier.checker.rounding import UNIT, gamma
+from leaveout.verifier.checker.rounding import UNIT
 from leaveout.verifier.checker.spaces import Asked
 
 __all__ = ["Applied", "FormErrors", "read_application", "whole_form_errors"]
@@ -190,9 +190,7 @@ class _AnyOf:
         return found
 
 
-def read_application(
-    reader: Reader, point: int, inputs: Inputs, numbers: Arithmetic
-) -> Applied:
+def read_application(reader: Reader, point: int, inputs: Inputs, numbers: Arithmetic) -> Applied:
     """Bound what is applied to a point once over all of the point's inputs."""
     one = _One.of(reader.graph, reader.stack, reader.parameters, point, inputs, numbers)
     return one if reader.members is None else _AnyOf(reader, reader.members, one)

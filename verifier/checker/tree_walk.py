@@ -135,7 +135,7 @@ class Walk:
             pair = rows.sums[rows.sum_starts[case[own]] + k - counts[own]]
             least[own, k] = self._least_sum(pair, target[own])
         ties = int(np.count_nonzero(block.phase, axis=1).max(initial=0))
-        found = HalfSpaces.none(len(block.nodes), room + ties, self.net)
+        found = HalfSpaces.none(len(block.nodes), room + ties, self.net.inputs, self._numbers)
         of, at = np.nonzero(known)
         forms = Forms(block.slopes[of, at], block.constant[of, at])
         found.add(of, forms, least[of, at], block.lower, block.upper)
@@ -270,7 +270,8 @@ class Walk:
 
     def _remember(self, block: Block, own: Integers, place: Integers, forms: Forms) -> None:
         """Keep bounds of forms for children, where there is room."""
-        fits, forms = place < block.constant.shape[1], kept(forms, self.net)
+        fits = place < block.constant.shape[1]
+        forms = kept(forms, block.lower[own], block.upper[own], self._numbers)
         own, place = own[fits], place[fits]
         block.slopes[own, place] = forms.slopes[fits]
         block.constant[own, place] = forms.constant[fits]
