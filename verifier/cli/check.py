@@ -78,7 +78,14 @@ def check(
     if live is not None:
         live.start()
     try:
-        found = run(certificate, network=network, family=family, files=files, exact=exact, progress=report)
+        found = run(
+            certificate,
+            network=network,
+            family=family,
+            files=files,
+            exact=exact,
+            progress=report,
+        )
     finally:
         if live is not None:
             live.stop()
