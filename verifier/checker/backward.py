@@ -128,7 +128,7 @@ def pull_back(
     cz, cd : ndarray of float64, shape (r, width of the layer)
         ``cd`` is None where no row is about differences.
     given : two ndarrays of float64, shape (r, hidden), optional
-        Multipliers of z and dz below; by default those of `rule_pair`.
+        Multipliers of z and dz below; by default, and where they are NaN, those of `rule_pair`.
     """
     numbers = nodes.net.arithmetic
     descent = _Descent(nodes, of, cd is not None)
@@ -139,22 +139,28 @@ def pull_back(
             continue
         facts = nodes.facts[k].take(of)
         at = nodes.net.at(k)
+        # Any multipliers will do, so that these may be rounded.
         own = None if given is None else given[0][:, at]
         if b is None:
-            # Any multipliers will do, so that these may be rounded.
-            own = rule_alone(numbers.nearest(a), facts) if own is None else own
+            if own is None or np.isnan(own).any():
+                own = _filled(own, rule_alone(numbers.nearest(a), facts))
             descent.constant += best_alone(a, own, facts, numbers).sum(axis=1)
             descent.replace(k, own, None)
             continue
         change = None if given is None else given[1][:, at]
-        if own is None or change is None:
-            own, change = rule_pair(numbers.nearest(a), numbers.nearest(b), facts)
+        if own is None or change is None or np.isnan(own).any() or np.isnan(change).any():
+            rule, rule_d = rule_pair(numbers.nearest(a), numbers.nearest(b), facts)
+            own, change = _filled(own, rule), _filled(change, rule_d)
         descent.constant += best_pair(a, b, own, change, facts, numbers).sum(axis=1)
         descent.replace(k, own, change)
     slopes = descent.sources.get(0)
     if slopes is None:
         slopes = np.zeros((len(of), nodes.net.inputs))
     return Forms(slopes, descent.constant + descent.charged)
+
+
+def _filled(given: Floats | None, rule: Floats) -> Floats:
+    return rule if given is None else np.where(np.isnan(given), rule, given)
 
 
 class _Descent:

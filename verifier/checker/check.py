@@ -21,6 +21,7 @@ from leaveout.verifier.checker.points import read_points
 from leaveout.verifier.checker.question import read_question
 from leaveout.verifier.checker.readers import Given, Shelf
 from leaveout.verifier.checker.spaces import Space
+from leaveout.verifier.checker.spare import Spare
 from leaveout.verifier.checker.subject import Subject
 from leaveout.verifier.checker.tree import Tree, make_tree
 from leaveout.verifier.checker.tree_walk import Walk
@@ -28,7 +29,7 @@ from leaveout.verifier.checker.values.given import HeldFile
 from leaveout.verifier.checker.values.parts import StatementPart, ValuesPart
 from leaveout.verifier.checker.values.statements import Statements, ValueSubject
 
-__all__ = ["Checked", "check"]
+__all__ = ["Checked", "check", "spares"]
 
 Progress = Callable[[str, int | None, int, int], None]
 
@@ -110,6 +111,22 @@ def check(
     return found + ([] if values is None else checker.values(values))
 
 
+def spares(path: Path, *, network: Sequence[Path], family: Sequence[Path]) -> dict[str, Spare]:
+    """Prove every claim that has a tree; return what each walk made use of, by the tree's name.
+
+    Parameters and errors are those of `check`.
+    """
+    given = Given(_listed(network), _listed(family))
+    checker = _Checker(read_certificate(path), given, FLOATS, None)
+    checker.spares = {}
+    manifest = checker.certificate.manifest
+    for result in manifest.results:
+        checker.result(result)
+    for claim in manifest.claims:
+        checker.claim(claim)
+    return checker.spares
+
+
 def _listed(paths: Path | Sequence[Path] | None) -> tuple[Path, ...]:
     return () if paths is None else (paths,) if isinstance(paths, Path) else tuple(paths)
 
@@ -126,6 +143,7 @@ class _Checker:
         self._numbers = numbers
         self._shelf = Shelf(certificate.path.parent, given)
         self._ready: dict[int, Leaks] = {}
+        self.spares: dict[str, Spare] | None = None
 
     def result(self, result: ResultPart) -> Checked:
         """Check a claim about leaks."""
@@ -180,22 +198,24 @@ class _Checker:
             self._ready[result.question] = prepare_leaks(question, self._numbers)
         ready, label = self._ready[result.question], result.label
         tree = make_tree(ready.tree(part, label), ready.shape(label), result.upper)
-        self._walk(tree, iter([ready.space(label)]), result.name, label, result.upper)
+        self._walk(tree, iter([ready.space(label)]), result)
         return tree.leaves, ready.question.subject
 
     def _points(self, claim: ClaimPart) -> tuple[int, PointsSubject]:
         part = self.certificate.tree(claim.tree, leaks=False)
         points = read_points(claim, self._shelf, self._numbers)
         tree = make_tree(part, points.shape(), claim.upper)
-        self._walk(tree, points.spaces(), claim.name, None, claim.upper)
+        self._walk(tree, points.spaces(), claim)
         return tree.leaves, PointsSubject(claim.name, points)
 
-    def _walk(
-        self, tree: Tree, spaces: Iterator[Space], name: str, label: int | None, upper: float
-    ) -> None:
+    def _walk(self, tree: Tree, spaces: Iterator[Space], claim: ResultPart | ClaimPart) -> None:
         total, before = len(tree.part), 0
+        name, label = claim.name, claim.label if isinstance(claim, ResultPart) else None
+        spare = None
+        if self.spares is not None:
+            spare = self.spares.setdefault(claim.tree, Spare.of(total))
         for space in spaces:
-            walk = Walk(space, tree, upper)
+            walk = Walk(space, tree, claim.upper, spare)
 
             def report(done: int, before: int = before) -> None:
                 if self._progress is not None:

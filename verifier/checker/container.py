@@ -17,11 +17,34 @@ from leaveout.files import UnusualFileError
 from leaveout.models.npz import read_arrays
 from leaveout.verifier.checker.errors import CertificateError
 from leaveout.verifier.checker.manifest import ManifestPart, printed
+from leaveout.verifier.checker.multipliers import Multipliers
 
-__all__ = ["Certificate", "TreePart", "read_certificate"]
+__all__ = [
+    "INPUT", "MEMBERS", "PHASE", "ROOT", "UNTIED", "Certificate", "TreePart", "read_certificate",
+]  # fmt: skip
+
+ROOT, INPUT, MEMBERS, PHASE, UNTIED = range(5)
+"""What a node is of its parent."""
 
 _FORMATS = (1, 2, 3)
 _MAPPED_FROM = 2**20
+
+_SHORT = 3
+"""The first format that leaves out of trees what is not needed."""
+
+_WIDTHS = tuple(np.dtype(each) for each in (np.int8, np.int16, np.int32, np.int64))
+_PER_NODE = (
+    "parent",
+    "kind",
+    "index",
+    "side",
+    "point",
+    "target",
+    "claim",
+    "proof",
+    "group",
+    "ident",
+)
 
 _OTHERS = {
     "removed": "a family",
@@ -39,6 +62,7 @@ class TreePart:
 
     ``errors`` has shape (nodes, rows), ``share`` (proofs, rows). Of leaks, as read, the rows of
     errors are N's confidence and a member's margin; those of shares the labels, then the margin.
+    Where ``short``, sets that are empty are what others leave: see `sets.with_all_sets`.
     """
 
     ident: NDArray[np.int64]
@@ -54,9 +78,9 @@ class TreePart:
     group: NDArray[np.int64]
     members: NDArray[np.int64]
     offsets: NDArray[np.int64]
-    cz: NDArray[np.float32]
-    cd: NDArray[np.float32]
+    multipliers: Multipliers
     share: NDArray[np.float64]
+    short: bool
 
     def __len__(self) -> int:
         return len(self.ident)
@@ -74,7 +98,7 @@ class Certificate:
 
     path: Path
     manifest: ManifestPart
-    arrays: Mapping[str, Numbers]
+    arrays: dict[str, Numbers]
 
     def tree(self, name: str, *, leaks: bool) -> TreePart:
         """Return the arrays of a tree, of leaks or of a claim over points.
@@ -84,35 +108,67 @@ class Certificate:
         CertificateError
             If one is missing, or has another type or shape than the others call for.
         """
-        one: dict[str, type[np.generic]] = {
-            "ident": np.int64, "parent": np.int64, "kind": np.int8, "index": np.int64,
-            "side": np.int64, "point": np.float64, "target": np.float64, "claim": np.float64,
-            "proof": np.int64, "group": np.int64,
-        }  # fmt: skip
-        found = {key: self._array(name, key, 1, dtype) for key, dtype in one.items()}
-        found["members"] = self._array(name, "members", 1, np.int64)
-        found["offsets"] = self._array(name, "offsets", 1, np.int64)
-        for key in ("cz", "cd"):
-            found[key] = self._array(name, key, 2, np.float32)
+        short = self.manifest.format >= _SHORT
+        found = {
+            key: self._integers(name, key, short)
+            for key in ("parent", "index", "side", "proof", "group", "members", "offsets")
+        }
+        found["kind"] = self._array(name, "kind", 1, np.int8)
+        count = len(found["parent"])
         found["share"] = self._array(name, "share", 2, np.float64)
         if leaks:
-            found["errors"] = self._side_by_side(name, ("error", np.float64), ("tie", np.float64))
+            errors = [self._array(name, key, 1, np.float64) for key in ("error", "tie")]
+            if len(errors[0]) != len(errors[1]):
+                raise self._wrong(name, "error", "and the other errors differ in shape")
+            found["errors"] = np.column_stack(errors)
             t = self._array(name, "t", 1, np.float32)
             if len(t) != len(found["share"]):
                 raise self._wrong(name, "t", "and the other multipliers differ in shape")
             found["share"] = np.column_stack([found["share"], t.astype(np.float64)])
         else:
             found["errors"] = self._array(name, "errors", 2, np.float64)
-        count = len(found["ident"])
-        for key in (*one, "errors"):
+        found["point"] = self._array(name, "point", 1, np.float64)
+        found["target"] = self._array(name, "target", 1, np.float64)
+        if short:
+            # One for all, and names and claims that say nothing of their own.
+            for key in ("point", "target", "errors"):
+                if len(found[key]) == 1:
+                    found[key] = np.repeat(found[key], count, axis=0)
+            self.arrays.setdefault(f"{name}.ident", np.arange(count))
+            self.arrays.setdefault(f"{name}.claim", np.full(count, np.inf))
+        found["ident"] = self._integers(name, "ident", short)
+        found["claim"] = self._array(name, "claim", 1, np.float64)
+        for key in (*_PER_NODE, "errors"):
             if len(found[key]) != count:
-                raise self._wrong(name, key, f"has {len(found[key])} nodes, 'ident' has {count}")
-        if found["cz"].shape != found["cd"].shape or len(found["cz"]) != len(found["share"]):
-            raise self._wrong(name, "cz", "and the other multipliers differ in shape")
-        for key in ("cz", "cd", "share", "point", "target", "errors"):
+                raise self._wrong(name, key, f"has {len(found[key])} nodes, 'parent' has {count}")
+        multipliers = self._multipliers(name, len(found["share"]), short)
+        for key in ("share", "point", "target", "errors"):
             if not np.isfinite(found[key]).all():
                 raise self._wrong(name, key, "holds a number that is not finite")
-        return TreePart(**found)
+        return TreePart(**found, multipliers=multipliers, short=short)
+
+    def _multipliers(self, name: str, proofs: int, short: bool) -> Multipliers:
+        """Return the multipliers of neurons."""
+        listed = short and f"{name}.neuron" in self.arrays
+        rank = 1 if listed else 2
+        cz = self._array(name, "cz", rank, np.float32)
+        # Where nothing differs from N no differences are multiplied.
+        bare = short and f"{name}.cd" not in self.arrays
+        cd = np.zeros_like(cz) if bare else self._array(name, "cd", rank, np.float32)
+        for key, each in (("cz", cz), ("cd", cd)):
+            if not (np.isfinite(each) | (short and not listed and np.isnan(each))).all():
+                raise self._wrong(name, key, "holds a number that is not finite")
+        neuron, starts = None, np.arange(len(cz) + 1)
+        if listed:
+            neuron = self._integers(name, "neuron", short)
+            starts = self._integers(name, "starts", short)
+        fine = cz.shape == cd.shape and len(starts) == proofs + 1
+        if fine and neuron is not None:
+            fine = len(neuron) == len(cz) == starts[-1] and starts[0] == 0
+            fine = fine and bool((starts[1:] >= starts[:-1]).all())
+        if not fine:
+            raise self._wrong(name, "cz", "and the other multipliers differ in shape")
+        return Multipliers(cz, cd, neuron, starts)
 
     def under(self, prefix: str) -> dict[str, Numbers]:
         """Return the arrays whose names begin so, by the rest of their names."""
@@ -123,11 +179,13 @@ class Certificate:
             if name.startswith(start)
         }
 
-    def _side_by_side(self, name: str, *columns: tuple[str, type[np.generic]]) -> Numbers:
-        found = [self._array(name, key, 1, dtype) for key, dtype in columns]
-        if len({len(each) for each in found}) > 1:
-            raise self._wrong(name, columns[0][0], "and the other errors differ in shape")
-        return np.column_stack(found)
+    def _integers(self, name: str, key: str, short: bool) -> NDArray[np.int64]:
+        """Return whole numbers; of a short tree in whichever width holds them."""
+        array = self.arrays.get(f"{name}.{key}")
+        if short and array is not None and array.dtype in _WIDTHS:
+            array = array.astype(np.int64)
+            self.arrays[f"{name}.{key}"] = array
+        return self._array(name, key, 1, np.int64)
 
     def _array(self, name: str, key: str, rank: int, dtype: type[np.generic]) -> Numbers:
         array = self.arrays.get(f"{name}.{key}")

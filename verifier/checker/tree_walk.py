@@ -17,6 +17,7 @@ from leaveout.verifier.checker.errors import OUT_OF_RANGE, RejectedError
 from leaveout.verifier.checker.pairs import facts_of
 from leaveout.verifier.checker.rows import Combined
 from leaveout.verifier.checker.spaces import Asked, Space
+from leaveout.verifier.checker.spare import Spare
 from leaveout.verifier.checker.tree import ROOT, Tree
 
 __all__ = ["Walk"]
@@ -31,6 +32,9 @@ _NODES = 256
 _ROWS = 1024
 """Rows pulled back together, so that they stay in cache."""
 
+_ROOM = 1e-9
+"""Multipliers are not needed where others prove a claim with so much to spare, relative to it."""
+
 _REMEMBERED = 16
 """Most bounds of forms, and of sums, that children get from a node."""
 
@@ -44,9 +48,12 @@ class Walk:
     tree : Tree
     upper : float
         What is claimed.
+    spare : Spare, optional
+        Where to note what is made use of.
     """
 
-    def __init__(self, space: Space, tree: Tree, upper: float) -> None:
+    def __init__(self, space: Space, tree: Tree, upper: float, spare: Spare | None = None) -> None:
+        self._spare = spare
         self.space, self.net, self.rows = space, space.net, space.rows
         self._numbers = space.net.arithmetic
         self.tree, self.upper = tree, upper
@@ -97,6 +104,8 @@ class Walk:
                 progress(self.done)
 
     def _check(self, block: Block) -> None:
+        if self._spare is not None:
+            self._spare.seen[block.nodes] = True
         block.split(self.tree, self.net)
         block.lower, block.upper, empty = shrink(self.net.tables, block.lower, block.upper)
         block.alive &= ~empty
@@ -324,15 +333,8 @@ class Walk:
             self._fail(int(names[first]), "is not empty, and has no multipliers", math.inf)
         share = part.share[proof]
         asked = self.rows.combined(self._place[self.tree.case[names]], share)
-        given = (part.cz[proof].astype(np.float64), part.cd[proof].astype(np.float64))
-        forms = self._over(nodes, leaves, asked, given)
-        numbers = self._numbers
-        error = (numbers.number(share) * part.errors[names]).sum(axis=1)
-        error = error * (1.0 + numbers.gamma(4 * share.shape[1] + 8))
-        lower, upper = block.lower[leaves], block.upper[leaves]
-        value = largest(self._raised(forms, error), lower, upper, numbers)
-        if numbers.unit:
-            value += 8 * numbers.unit * (np.abs(forms.constant) + np.abs(value) + error)
+        given = part.multipliers.rows(proof, self.net.hidden)
+        value = self._value(block, nodes, leaves, asked, given)
         claim = np.minimum(part.claim[names], self.upper)
         wrong = ~(value <= claim)
         if wrong.any():
@@ -342,6 +344,50 @@ class Walk:
                 f"is bounded by {value[i]:.9g}, not by {claim[i]:.9g}",
                 float(value[i] - claim[i]),
             )
+        if self._spare is not None:
+            self._try_fewer(block, nodes, leaves, asked, given, self._spare)
+
+    def _value(
+        self,
+        block: Block,
+        nodes: Nodes,
+        leaves: Integers,
+        asked: Combined,
+        given: tuple[Floats, Floats],
+    ) -> Floats:
+        """Bound the least goal at leaves by a combination of forms and multipliers."""
+        part, names, numbers = self.tree.part, block.nodes[leaves], self._numbers
+        share = part.share[part.proof[names]]
+        forms = self._over(nodes, leaves, asked, given)
+        error = (numbers.number(share) * part.errors[names]).sum(axis=1)
+        error = error * (1.0 + numbers.gamma(4 * share.shape[1] + 8))
+        lower, upper = block.lower[leaves], block.upper[leaves]
+        value = largest(self._raised(forms, error), lower, upper, numbers)
+        if numbers.unit:
+            value += 8 * numbers.unit * (np.abs(forms.constant) + np.abs(value) + error)
+        return value
+
+    def _try_fewer(
+        self,
+        block: Block,
+        nodes: Nodes,
+        leaves: Integers,
+        asked: Combined,
+        given: tuple[Floats, Floats],
+        spare: Spare,
+    ) -> None:
+        """Note which neurons' multipliers are needed: none, those that may bend, or all."""
+        names = block.nodes[leaves]
+        enough = np.minimum(self.tree.part.claim[names], self.upper)
+        enough = enough - _ROOM * (1.0 + np.abs(enough))
+        low, high, p, q = (block.state[leaves, i] for i in range(4))
+        bends = ~((low >= q) | (high <= -p))
+        for needed in (np.zeros_like(bends), bends):
+            fewer = (np.where(needed, given[0], np.nan), np.where(needed, given[1], np.nan))
+            value = self._value(block, nodes, leaves, asked, fewer)
+            spare.note(names, needed, value <= enough)
+        everything = np.ones_like(bends)
+        spare.note(names, everything, np.ones(len(names), bool))
 
     def _bound_rounding(self, block: Block, inner: Integers) -> None:
         """Check evaluation errors that children claim to be smaller than their parent's."""

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.instance import Instance
-from leaveout.bab.native.files.proof_trees import ProofTree, compact, put_tree
+from leaveout.bab.native.files.proof_trees import ProofTree, compact, narrow, put_tree
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.leaks import Leaks
 from leaveout.encoders import Box
@@ -196,10 +196,7 @@ class CertificateBook:
 
     def outside(self, folder: Path) -> list[dict[str, list[Path]]]:
         """Return the files, by kind, that a checker does not open by itself from a folder."""
-        found = [
-            {"network": [files.network], "family": [files.family]} for _, files in self._questions
-        ]
-        found += [claim.files for claim in self._points]
+        found = list(self._by_claim())
         if self.values is not None:
             found.append({"files": self.values.files})
         return [
@@ -209,6 +206,22 @@ class CertificateBook:
                 each.resolve().is_relative_to(folder) for own in files.values() for each in own
             )
         ]
+
+    @property
+    def files(self) -> dict[str, list[Path]]:
+        """The networks and families that its trees are about."""
+        found: dict[str, list[Path]] = {}
+        for each in self._by_claim():
+            for kind, own in each.items():
+                known = found.setdefault(kind, [])
+                known += [path for path in own if path not in known]
+        return found
+
+    def _by_claim(self) -> Iterator[dict[str, list[Path]]]:
+        for _, files in self._questions:
+            yield {"network": [files.network], "family": [files.family]}
+        for claim in self._points:
+            yield claim.files
 
     def write(self, path: Path) -> None:
         """Write the certificate, whole or not at all.
@@ -224,7 +237,7 @@ class CertificateBook:
     def _write(self, stream: IO[bytes], folder: Path) -> None:
         claims = sorted(self._claims.values(), key=lambda claim: (claim.question, claim.label))
         manifest: dict[str, object] = {
-            "format": 3 if self.values else 2 if self._points else 1,
+            "format": 3,
             "leaveout": self.version,
             "spec": self.spec,
             "text": self.text,
@@ -256,7 +269,7 @@ class CertificateBook:
             manifest["values"] = self.values.part(folder, prefixes)
         encoded = np.frombuffer(json.dumps(manifest, allow_nan=False).encode(), np.uint8)
         with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-            put_array(archive, "manifest", encoded)
+            put_array(archive, "manifest", encoded, packed=True)
             for i, claim in enumerate(claims):
                 put_tree(archive, f"tree{i}", claim.tree)
             for name, each in zip(names, self._points, strict=True):
@@ -282,7 +295,9 @@ def _compact(
     arrays["share"] = np.zeros((len(share), instance.labels))
     arrays["share"][:, rivals] = share[:, :-1]
     roots = arrays["parent"] < 0
-    arrays["index"][roots] = np.array(rivals)[arrays["index"][roots]]
+    index = arrays["index"].astype(np.int64)
+    index[roots] = np.array(rivals)[index[roots]]
+    arrays["index"] = narrow(index)
     return proved, replace(tree, arrays=arrays)
 
 
