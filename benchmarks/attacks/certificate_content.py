@@ -104,7 +104,6 @@ def spell_out(content: Content, claim: dict[str, Any]) -> None:
         if array is not None and len(array) == 1:
             arrays[f"{tree}.{key}"] = np.repeat(array, count, axis=0)
     _list_sets(content, claim)
-    _list_multipliers(content, tree)
 
 
 def _list_sets(content: Content, claim: dict[str, Any]) -> None:
@@ -135,17 +134,3 @@ def _members(content: Content, claim: dict[str, Any]) -> int:
         each["family"]["members"] for each in applied if each["family"] and each["member"] is None
     ]
     return int(own[0]) if own else 1
-
-
-def _list_multipliers(content: Content, tree: str) -> None:
-    arrays = content.arrays
-    if f"{tree}.neuron" not in arrays:
-        return
-    neuron, starts = arrays.pop(f"{tree}.neuron"), arrays.pop(f"{tree}.starts")
-    width = int(neuron.max(initial=-1)) + 1
-    for key in ("cz", "cd"):
-        given = arrays.get(f"{tree}.{key}", np.zeros(len(neuron), np.float32))
-        whole = np.full((len(starts) - 1, width), np.nan, np.float32)
-        for i, (a, b) in enumerate(itertools.pairwise(starts)):
-            whole[i, neuron[a:b]] = given[a:b]
-        arrays[f"{tree}.{key}"] = whole

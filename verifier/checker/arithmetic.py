@@ -1,9 +1,9 @@
 """The numbers a certificate is checked with: float64, its rounding charged, or exact ones.
 
 All that is checked is written once. Where a sum or a product is to hold, its terms go through
-`Arithmetic.number`; what is kept of it goes through `up` or `down`, and what rounding may have
-changed is charged as multiples of `Arithmetic.unit`. In float64 the first three do nothing; of
-exact numbers nothing is charged, and they are rounded once, in the direction that is safe.
+`Arithmetic.number`, and what is kept of it through `up` or `down`. In float64 these do nothing.
+Exact numbers are rounded once, where they are kept, in the direction that is safe. What is charged
+for rounding in float64 is charged of them too: it only widens, and nothing rests on it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.verifier.checker.exact.numbers import Exact
-from leaveout.verifier.checker.rounding import UNIT, gamma
 
 __all__ = ["EXACT", "FLOATS", "Arithmetic"]
 
@@ -25,12 +24,8 @@ class Arithmetic(Protocol):
     """How numbers are added, multiplied and kept."""
 
     @property
-    def unit(self) -> float:
-        """What one operation may be off by, relative to its result."""
-        ...
-
-    def gamma(self, roundings: float) -> float:
-        """What so many operations may be off by, relative to the sum of absolute terms."""
+    def exact(self) -> bool:
+        """Whether sums and products are."""
         ...
 
     def number(self, values: Floats) -> Floats:
@@ -53,11 +48,7 @@ class Arithmetic(Protocol):
 class _Floats:
     """Float64: what it rounds is charged."""
 
-    unit = UNIT
-
-    def gamma(self, roundings: float) -> float:
-        """See `Arithmetic.gamma`."""
-        return gamma(roundings)
+    exact = False
 
     def number(self, values: Floats) -> Floats:
         """See `Arithmetic.number`."""
@@ -69,11 +60,7 @@ class _Floats:
 class _Exact:
     """Integers times powers of two: nothing is rounded but what is kept."""
 
-    unit = 0.0
-
-    def gamma(self, roundings: float) -> float:
-        """See `Arithmetic.gamma`."""
-        return 0.0
+    exact = True
 
     def number(self, values: Floats) -> Floats:
         """See `Arithmetic.number`."""

@@ -185,14 +185,12 @@ class _Descent:
         at = net.at(layer)
         cz = self._numbers.number(cz)
         self.constant += cz @ net.bias[at]
-        if net.unit:
-            self.charged += net.unit * (np.abs(cz) @ nodes.terms[at])
+        self.charged += net.unit * (np.abs(self._numbers.nearest(cz)) @ nodes.terms[at])
         size = None
         if cd is not None:
             cd = self._numbers.number(cd)
             size = np.abs(cd)
-            if net.unit:
-                self.charged += net.unit * (size @ nodes.terms_d[at])
+            self.charged += net.unit * (self._numbers.nearest(size) @ nodes.terms_d[at])
             for s, rows in self._parts:
                 self.constant[rows] += cd[rows] @ nodes.sets.shift[s, at]
                 if not nodes.sets.exact[s]:

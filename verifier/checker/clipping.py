@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from leaveout.verifier.checker.arithmetic import Arithmetic
 from leaveout.verifier.checker.backward import Forms, kept, largest
-from leaveout.verifier.checker.rounding import UNIT
+from leaveout.verifier.checker.rounding import UNIT, gamma
 
 __all__ = ["HalfSpaces", "contract", "largest_within"]
 
@@ -90,7 +90,7 @@ class HalfSpaces:
             forms = kept(forms, low, high, numbers)
             slopes = forms.slopes
             shift = numbers.up(numbers.number(forms.constant) - least)
-            shift += 8 * numbers.unit * (np.abs(forms.constant) + np.abs(least))
+            shift += 8 * UNIT * (np.abs(forms.constant) + np.abs(least))
             lowest = shift + np.minimum(slopes * low, slopes * high).sum(axis=1)
             width = (np.abs(slopes) * (high - low)).sum(axis=1)
         some = np.isfinite(shift) & np.isfinite(slopes).all(axis=1) & np.isfinite(width)
@@ -127,7 +127,7 @@ def contract(
     """
     slack = numbers.up(numbers.number(largest(forms, lower, upper, numbers)) - least)
     slopes, constant = numbers.nearest(forms.slopes), numbers.nearest(forms.constant)
-    slack += 4 * numbers.unit * (np.abs(slack) + np.abs(least) + np.abs(constant))
+    slack += 4 * UNIT * (np.abs(slack) + np.abs(least) + np.abs(constant))
     empty = slack < 0.0
     slack = np.maximum(slack, 0.0)[:, None]
     width = upper - lower
@@ -139,7 +139,7 @@ def contract(
     rising = slopes > 0.0
     low = np.where(cutting & rising, np.maximum(lower, upper - keep), lower)
     high = np.where(cutting & ~rising, np.minimum(upper, lower + keep), upper)
-    if not numbers.unit:
+    if numbers.exact:
         # The ends were rounded; what is left out must be, exactly.
         exact = numbers.number(forms.slopes)
         cut = np.where(rising, numbers.number(upper) - low, lower - numbers.number(high))
@@ -231,11 +231,11 @@ def _clipped(
     far = np.maximum(np.abs(lower[nodes]), np.abs(upper[nodes]))
     terms = np.abs(values.shift) + (np.abs(values.rows) @ far[:, :, None])[:, :, 0]
     numbers = given.arithmetic
-    room, tiny = 2 * numbers.gamma(2 * lower.shape[1] + 64), _TINY * (16 + far.sum(axis=1))
+    room, tiny = 2 * gamma(2 * lower.shape[1] + 64), _TINY * (16 + far.sum(axis=1))
     now, constant = numbers.nearest(forms.slopes), numbers.nearest(forms.constant)
     low, high = lower[of], upper[of]
     # What is found is found of these, whatever the others choose.
-    exact = None if numbers.unit else forms
+    exact = forms if numbers.exact else None
     size = np.abs(constant) + np.einsum("ri,ri->r", np.abs(now), far[node])
     # What rounding leaves of slopes that cancel must not decide where the maximiser is.
     flat = np.abs(now) <= _CANCELLED * np.abs(now).max(axis=1, keepdims=True)
@@ -273,7 +273,6 @@ def _clipped(
         if exact is not None:
             times = numbers.number(t)
             exact = Forms(exact.slopes + times[:, None] * row, exact.constant + times * shift)
-            best[left] = np.minimum(best[left], largest(exact, low, high, numbers))
         moved = now + t[:, None] * row
         constant, size = constant + t * shift, size + t * terms[own, chosen]
         r, i = np.nonzero(np.abs(moved) <= _CANCELLED * np.abs(now))
@@ -281,10 +280,11 @@ def _clipped(
         np.add.at(constant, r, np.maximum(rest * low[r, i], rest * high[r, i]))
         moved[r, i] = np.where(np.isfinite(rest), 0.0, np.nan)
         now, x = moved, np.where(moved > 0.0, high, low)
-        found = constant + np.einsum("ri,ri->r", now, x)
+        if exact is None:
+            found = constant + np.einsum("ri,ri->r", now, x)
+        else:
+            found = largest(exact, low, high, numbers)
         found += room * size + tiny[own]
-        if exact is not None:
-            continue
         # Numbers out of range bound nothing; a slope that is makes the sum one.
         best[left] = np.minimum(best[left], np.where(np.isfinite(found), found, np.inf))
     return best, empty

@@ -13,6 +13,7 @@ from leaveout.verifier.checker.intervals import Start
 from leaveout.verifier.checker.layout import Net, Sets
 from leaveout.verifier.checker.question import Question
 from leaveout.verifier.checker.regional import whole_bounds
+from leaveout.verifier.checker.rounding import gamma
 
 __all__ = ["member_bounds", "whole_errors"]
 
@@ -108,7 +109,7 @@ def _size(v: Interval) -> Floats:
 
 
 def _sum(a: Interval, b: Interval, numbers: Arithmetic) -> Interval:
-    pad = numbers.gamma(2) * (_size(a) + _size(b))
+    pad = gamma(2) * (_size(a) + _size(b))
     low, high = numbers.number(a[0]) + b[0], numbers.number(a[1]) + b[1]
     return numbers.down(low) - pad, numbers.up(high) + pad
 
@@ -119,14 +120,14 @@ def _product(w: Interval, v: Interval, numbers: Arithmetic) -> Interval:
     low = np.minimum(np.minimum(corners[0], corners[1]), np.minimum(corners[2], corners[3]))
     high = np.maximum(np.maximum(corners[0], corners[1]), np.maximum(corners[2], corners[3]))
     sizes = [numbers.nearest(each) for each in w]
-    pad = numbers.gamma(2 * len(v[0]) + 2) * (_size((sizes[0], sizes[1])) @ _size(v))
+    pad = gamma(2 * len(v[0]) + 2) * (_size((sizes[0], sizes[1])) @ _size(v))
     return numbers.down(low.sum(axis=1)) - pad, numbers.up(high.sum(axis=1)) + pad
 
 
 def _relu_change(own: Interval, change: Interval, numbers: Arithmetic) -> Interval:
     """Hull of ``relu(z + d) - relu(z)``: it grows with d, and with z if d >= 0, else against it."""
     (low, high), (below, above) = own, change
-    pad = numbers.gamma(6) * (_size(own) + _size(change))
+    pad = gamma(6) * (_size(own) + _size(change))
     z = numbers.number(np.where(above >= 0, high, low))
     most = numbers.up(np.maximum(z + above, 0.0) - np.maximum(z, 0.0)) + pad
     z = numbers.number(np.where(below >= 0, low, high))

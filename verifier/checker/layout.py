@@ -18,6 +18,7 @@ from leaveout.models import Stack
 from leaveout.verifier.checker.arithmetic import Arithmetic
 from leaveout.verifier.checker.choices import shifted_rows
 from leaveout.verifier.checker.inputs import Inputs, Table
+from leaveout.verifier.checker.rounding import gamma
 
 __all__ = ["Net", "SetStore", "Sets", "difference", "make_net"]
 
@@ -126,7 +127,7 @@ def make_net(
     outputs = starts[-1]
     tables = shifted_rows(inputs.tables, origin)
     rows = tables
-    if not numbers.unit:
+    if numbers.exact:
         rows = tuple(
             Table(each.columns, numbers.number(each.values) - origin[each.columns])
             for each in inputs.tables
@@ -144,7 +145,7 @@ def make_net(
         np.nextafter(inputs.upper - origin, np.inf),
         tables,
         rows,
-        numbers.gamma(12 * outputs + 4 * stack.inputs + 128),
+        gamma(12 * outputs + 4 * stack.inputs + 128),
         numbers,
     )
 

@@ -23,7 +23,7 @@ from leaveout.verifier.checker.layout import Net, Sets, difference, make_net
 from leaveout.verifier.checker.margins import MarginProgram, Region, margin_program
 from leaveout.verifier.checker.readers import Reader
 from leaveout.verifier.checker.regional import whole_bounds
-from leaveout.verifier.checker.rounding import UNIT
+from leaveout.verifier.checker.rounding import UNIT, gamma
 from leaveout.verifier.checker.spaces import Asked
 
 __all__ = ["Applied", "FormErrors", "read_application", "whole_form_errors"]
@@ -173,7 +173,7 @@ class _AnyOf:
         # A label of which nothing is known matters where it is asked about.
         unknown = np.isinf(self._whole)
         terms = numbers.number(np.abs(forms)) * np.where(unknown, 0.0, self._whole)
-        found = numbers.up(terms.sum(axis=1) * (1.0 + numbers.gamma(forms.shape[1] + 8)))
+        found = numbers.up(terms.sum(axis=1) * (1.0 + gamma(forms.shape[1] + 8)))
         return np.where((forms[:, unknown] != 0.0).any(axis=1), math.inf, found)
 
     def over(self, region: Region, forms: Floats, members: Sequence[Integers]) -> Floats:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from leaveout.verifier.checker.arithmetic import Arithmetic
 from leaveout.verifier.checker.intervals import Start
 from leaveout.verifier.checker.layout import Net
+from leaveout.verifier.checker.rounding import UNIT, gamma
 
 __all__ = ["CaseRows", "Combined", "Rows", "add_sums", "stacked_rows"]
 
@@ -126,9 +127,7 @@ class Rows:
             scores, slip = add_sums(scores, self.scores[each])
             change, slip_d = add_sums(change, self.change[each])
             charge = charge + self.placed[each] + slip @ self.terms + slip_d @ self.terms_d
-        return Combined(
-            inputs, scores, change, constant + (1.0 + 8 * self.arithmetic.unit) * charge
-        )
+        return Combined(inputs, scores, change, constant + (1.0 + 8 * UNIT) * charge)
 
     def combined(self, case: Integers, share: Floats) -> Combined:
         """Combine the rows of each one's case by its shares.
@@ -185,13 +184,14 @@ def stacked_rows(cases: Sequence[CaseRows], net: Net, start: Start) -> Rows:
     )
     top = net.at(net.layers - 1)
     farthest = np.abs(net.origin) + np.maximum(np.abs(net.lower), np.abs(net.upper))
-    sizes = np.abs(constant) + np.abs(inputs) @ farthest
+    sizes = np.abs(numbers.nearest(constant)) + np.abs(numbers.nearest(inputs)) @ farthest
     # A constant by itself is exact.
     alone = ~inputs.any(axis=1)
-    placed = 2 * numbers.gamma(6 * net.inputs + 64) * np.where(alone, 0.0, sizes)
-    slip = np.concatenate([c.slip for c in cases])
-    placed = placed + (1.0 + numbers.gamma(64)) * (slip @ start.terms[top])
-    sizes = sizes + np.abs(scores) @ start.terms[top] + np.abs(change) @ start.terms_d[top]
+    placed = 2 * gamma(6 * net.inputs + 64) * np.where(alone, 0.0, sizes)
+    slip = numbers.nearest(np.concatenate([c.slip for c in cases]))
+    placed = placed + (1.0 + gamma(64)) * (slip @ start.terms[top])
+    sizes += np.abs(numbers.nearest(scores)) @ start.terms[top]
+    sizes += np.abs(numbers.nearest(change)) @ start.terms_d[top]
     starts = np.cumsum([0, *(len(c.goal) for c in cases)])
     widest = int(np.diff(starts).max())
     return Rows(
@@ -208,7 +208,7 @@ def stacked_rows(cases: Sequence[CaseRows], net: Net, start: Start) -> Rows:
         starts,
         np.concatenate([c.sums + at for c, at in zip(cases, starts, strict=False)]),
         np.cumsum([0, *(len(c.sums) for c in cases)]),
-        numbers.gamma(4 * widest + 6 * net.inputs + 4 * scores.shape[1] + 128),
+        gamma(4 * widest + 6 * net.inputs + 4 * scores.shape[1] + 128),
         numbers,
     )
 

@@ -53,7 +53,8 @@ def with_all_sets(part: TreePart, group: Integers, children: Integers, members: 
             total += members
     split = children[part.kind[children] == MEMBERS]
     parents, starts = np.unique(part.parent[split], return_index=True)
-    for parent, own in zip(parents, np.split(split, starts[1:]), strict=True):
+    pieces = np.split(split, starts[1:]) if len(split) else []
+    for parent, own in zip(parents, pieces, strict=True):
         parts = [int(g) for g in part.group[own]]
         empty = [g for g in parts if not len(sets[g])]
         if len(empty) > 1:

@@ -15,6 +15,7 @@ from leaveout.verifier.checker.choices import shrink
 from leaveout.verifier.checker.clipping import HalfSpaces, contract, largest_within
 from leaveout.verifier.checker.errors import OUT_OF_RANGE, RejectedError
 from leaveout.verifier.checker.pairs import facts_of
+from leaveout.verifier.checker.rounding import UNIT, gamma
 from leaveout.verifier.checker.rows import Combined
 from leaveout.verifier.checker.spaces import Asked, Space
 from leaveout.verifier.checker.spare import Spare
@@ -307,12 +308,11 @@ class Walk:
             top = self.net.layers - 1
             found = pull_back(nodes, of[own], top, asked.scores[own], change, chosen)
             slopes[own] += found.slopes
-            if self._numbers.unit:
-                # A sum of two numbers, unless one is nothing.
-                room = np.abs(constant[own]) + np.abs(found.constant)
-                room[constant[own] == 0.0] = 0.0
-                constant[own] += 4 * self._numbers.unit * room
-            constant[own] += found.constant
+            # A sum of two numbers, unless one is nothing.
+            before, added = (self._numbers.nearest(c) for c in (constant[own], found.constant))
+            room = 4 * UNIT * (np.abs(before) + np.abs(added))
+            room[before == 0.0] = 0.0
+            constant[own] += found.constant + room
         return Forms(slopes, constant)
 
     def _cut(self, block: Block, live: Integers, forms: Forms, least: Floats) -> None:
@@ -360,12 +360,11 @@ class Walk:
         share = part.share[part.proof[names]]
         forms = self._over(nodes, leaves, asked, given)
         error = (numbers.number(share) * part.errors[names]).sum(axis=1)
-        error = error * (1.0 + numbers.gamma(4 * share.shape[1] + 8))
+        error = error * (1.0 + gamma(4 * share.shape[1] + 8))
         lower, upper = block.lower[leaves], block.upper[leaves]
         value = largest(self._raised(forms, error), lower, upper, numbers)
-        if numbers.unit:
-            value += 8 * numbers.unit * (np.abs(forms.constant) + np.abs(value) + error)
-        return value
+        terms = np.abs(numbers.nearest(forms.constant)) + np.abs(value) + numbers.nearest(error)
+        return value + 8 * UNIT * terms
 
     def _try_fewer(
         self,
@@ -434,5 +433,5 @@ class Walk:
 
     def _raised(self, forms: Forms, error: Floats) -> Forms:
         """Add evaluation errors; that the result is rounded is left to what is done with it."""
-        charged = error * (1.0 + 8 * self._numbers.unit)
+        charged = error * (1.0 + 8 * UNIT)
         return Forms(forms.slopes, forms.constant + charged)
