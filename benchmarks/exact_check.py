@@ -1,4 +1,4 @@
-"""``leaveout check`` in float64 and in exact arithmetic: do both say the same, and how fast?
+"""Whether ``leaveout check`` says the same in float64 and in exact arithmetic, and how fast.
 
     python benchmarks/exact_check.py --count 1000
 

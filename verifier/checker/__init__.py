@@ -6,7 +6,7 @@ trusted beside this package is `leaveout.models`, which reads networks and famil
 
 from __future__ import annotations
 
-from leaveout.verifier.checker.check import Checked, check, spares
+from leaveout.verifier.checker.check import Checked, check
 from leaveout.verifier.checker.claim_words import PointsSubject
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.subject import Subject

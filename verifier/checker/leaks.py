@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.verifier.checker.arithmetic import Arithmetic
-from leaveout.verifier.checker.container import TreePart
 from leaveout.verifier.checker.envelope import whole_errors
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.intervals import Start, start
@@ -21,6 +20,7 @@ from leaveout.verifier.checker.rounding import UNIT
 from leaveout.verifier.checker.rows import CaseRows, stacked_rows
 from leaveout.verifier.checker.spaces import Asked, Space
 from leaveout.verifier.checker.tree import ROOT, Shape
+from leaveout.verifier.checker.tree_arrays import TreePart
 
 __all__ = ["Leaks", "prepare_leaks"]
 

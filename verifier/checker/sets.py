@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.container import MEMBERS, ROOT, TreePart
 from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.tree_arrays import MEMBERS, ROOT, TreePart
 
 __all__ = ["with_all_sets"]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.container import INPUT, MEMBERS, PHASE, ROOT, UNTIED, TreePart
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.sets import with_all_sets
+from leaveout.verifier.checker.tree_arrays import INPUT, MEMBERS, PHASE, ROOT, UNTIED, TreePart
 
 __all__ = ["INPUT", "MEMBERS", "PHASE", "ROOT", "UNTIED", "Shape", "Tree", "make_tree"]
 

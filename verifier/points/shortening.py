@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from leaveout.bab.native.files.proof_trees import narrow
 from leaveout.files import written_whole
 from leaveout.models.npz import put_array, read_arrays
-from leaveout.verifier.checker import spares
+from leaveout.verifier.checker.check import spares
 from leaveout.verifier.checker.spare import Spare
 
 __all__ = ["shorten"]
