@@ -7,10 +7,11 @@ rounded outwards to `BITS` significant bits, so that fractions stay short.
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import cache
 
-__all__ = ["BITS", "Enclosure", "down", "exp", "log", "power", "sqrt", "up"]
+__all__ = ["BITS", "Enclosure", "down", "exp", "log", "power", "sqrt", "up", "upwards"]
 
 Enclosure = tuple[Fraction, Fraction]
 """A lower and an upper end."""
@@ -157,3 +158,9 @@ def _artanh(value: Fraction) -> Enclosure:
         count += 2
     # What is left out is at most a geometric series of ratio z^2.
     return down(low), up(high + power_high / (count * (1 - square_high)))
+
+
+def upwards(value: Fraction) -> str:
+    """Return four digits that are no smaller."""
+    context = Context(prec=4, rounding=ROUND_CEILING)
+    return f"{context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize()}"

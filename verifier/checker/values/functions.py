@@ -42,5 +42,8 @@ class Known:
         return cast("Checks", find_reference(self.reference))
 
 
-FUNCTIONS: Mapping[str, Known] = {}
+FUNCTIONS: Mapping[str, Known] = {
+    "sharded": Known("leaveout.verifier.checker.services.functions:sharded", "object"),
+    "unlearns": Known("leaveout.verifier.checker.services.functions:unlearns", "claim"),
+}
 """By the name the language gives them."""
