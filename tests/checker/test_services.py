@@ -145,6 +145,9 @@ def test_on_1000_random_settings_the_checker_confirms_the_prover_and_no_more(tmp
         least = Fraction(shown.alpha) * Fraction(999_998, 1_000_000) - Fraction(1, 10**6)
         if least > 0:
             assert claim(found, proof, alpha=least, **limits) is None
+            # Of the route that names its own alpha no smaller one will do.
+            smaller = {**proof, "bound": np.array([float(least)])}
+            assert claim(found, smaller, alpha=least, **limits) is None
     assert routes == {0, 1, 2, 3}
 
 
