@@ -57,7 +57,7 @@ class Seen:
 
     @cached_property
     def place(self) -> NDArray[np.int64]:
-        """For each row the place of its trial among all, which are in the order of their numbers."""
+        """For each row the place of its trial among all, in the order of their numbers."""
         return np.unique(self.trial, return_inverse=True)[1].ravel().astype(np.int64)
 
     @property
@@ -174,8 +174,9 @@ def _posteriors(path: Path, name: str, array: NDArray[Any], rows: int) -> Floats
     if array.dtype.kind != "f" or array.ndim != 2 or len(array) != rows or array.shape[1] < 2:
         raise RejectedError(f"{path}: {name!r} holds no probabilities a row")
     found = array.astype(np.float64)
-    if not (np.isfinite(found).all() and (found >= 0).all()) or (
-        np.abs(found.sum(axis=1) - 1) > _TOLERANCE
-    ).any():
+    if (
+        not (np.isfinite(found).all() and (found >= 0).all())
+        or (np.abs(found.sum(axis=1) - 1) > _TOLERANCE).any()
+    ):
         raise RejectedError(f"{path}: {name!r} holds what is no probability")
     return found

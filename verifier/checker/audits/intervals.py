@@ -23,10 +23,10 @@ def band(trials: int, error: Fraction) -> Fraction:
     return sqrt(log(2 / error)[1] / (2 * trials))[1]
 
 
-def more_often(
-    unlearned: tuple[int, int], retrained: tuple[int, int], error: Fraction
-) -> Fraction:
-    """Return by how much an event is more likely in the first arm, at least; half of ``error`` each.
+def more_often(unlearned: tuple[int, int], retrained: tuple[int, int], error: Fraction) -> Fraction:
+    """Return by how much an event is more likely in the first arm, at least.
+
+    Either arm has half of the error; they need not be independent of each other.
 
     Parameters
     ----------

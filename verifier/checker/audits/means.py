@@ -79,7 +79,8 @@ def _reaches(values: Floats, mean: Floats, error: Fraction) -> NDArray[np.bool_]
     most = exponent.max(axis=0)
     below = exponent - most
     total = np.where(below > -_RANGE, np.ldexp(product, np.maximum(below, -_RANGE)), 0).sum(axis=0)
-    reached = np.ldexp(total, np.clip(most, -2 * _RANGE, 2 * _RANGE))
+    with np.errstate(over="ignore"):
+        reached = np.ldexp(total, np.clip(most, -2 * _RANGE, 2 * _RANGE))
     # A factor has at most 5 roundings, a product 1 more each; sums and what follows fewer than 64.
     charged = len(_BETS) / error * (1 + Fraction(6 * trials + 64, 2**52))
     if charged >= 2**_RANGE:

@@ -72,9 +72,7 @@ def _trained(seen: Seen, told: bool, both: bool) -> Scores:
         rows = np.flatnonzero(learned & seen.forgotten if told else learned)
         if len(rows) > _MOST_ROWS:
             rows = np.random.default_rng(_SEED).permutation(rows)[:_MOST_ROWS]
-        apart = (
-            np.repeat([True, False], len(rows)) if told else np.tile(seen.forgotten[rows], 2)
-        )
+        apart = np.repeat([True, False], len(rows)) if told else np.tile(seen.forgotten[rows], 2)
         line = trained(np.concatenate([table[rows] for table in tables]), apart)
         own = np.isin(seen.place, scored)
         for table, values in zip(tables, found, strict=True):

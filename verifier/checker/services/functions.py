@@ -70,7 +70,8 @@ def _accounted(
         given.tell(f"the proof shows {least} by {words}, which is not enough")
         return None
     given.tell(
-        f"shown: alpha is at most {upwards(shown)} after {service.predictions:,} answers, by {words}"
+        f"shown: alpha is at most {upwards(shown)} after {service.predictions:,} answers, "
+        f"by {words}"
     )
     given.tell(
         f"rests on: at most {service.predictions:,} answers between two full retrainings, each "

@@ -113,7 +113,7 @@ class _Reader:
                 if self.given.get(key, 0):
                     raise self._wrong(key, "a majority vote has none")
         else:
-            epsilon = self._number("epsilon")[1] + _INACCURATE
+            epsilon = self._number("epsilon", _MOST)[1] + _INACCURATE
             if not _INACCURATE < epsilon <= Fraction(_SHARPEST + 1, shards):
                 raise self._wrong("epsilon", f"expected above 0 and at most {_SHARPEST} / shards")
             predictions = self._whole("predictions", 1, _MOST)
@@ -126,9 +126,7 @@ class _Reader:
             # The service computes with the nearest float.
             exactly, least = Fraction(1, shards), Fraction(1, 2**52)
             return exactly * (1 - least), min(Fraction(1), exactly * (1 + least))
-        low, high = self._number("inclusion")
-        if not 0 < low or not low <= 1:
-            raise self._wrong("inclusion", "expected a probability above 0 and at most 1")
+        low, high = self._number("inclusion", 1)
         return low, min(Fraction(1), high)
 
     def _whole(self, key: str, least: int, most: int) -> int:
@@ -137,13 +135,13 @@ class _Reader:
             raise self._wrong(key, f"expected a whole number from {least} to {most}")
         return value
 
-    def _number(self, key: str) -> Enclosure:
+    def _number(self, key: str, most: int) -> Enclosure:
         """Return what holds the number written down, and the float that the service reads."""
         value = self.given.get(key)
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise self._wrong(key, "expected a number")
-        if not 0 < value < 2**53:
-            raise self._wrong(key, "expected a number above 0")
+        if not 0 < value <= most:
+            raise self._wrong(key, f"expected above 0 and at most {most}")
         near = float(value)
         return (
             Fraction(math.nextafter(near, 0)),

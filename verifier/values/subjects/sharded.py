@@ -56,9 +56,7 @@ def _asked(given: Arguments) -> dict[str, float]:
     return {name: given.number(name) for name in ("alpha", "beta", "gamma")}
 
 
-def _accounted(
-    given: Arguments, settings: ServiceSettings, beta: float, gamma: float
-) -> Decided:
+def _accounted(given: Arguments, settings: ServiceSettings, beta: float, gamma: float) -> Decided:
     """Compare what the accounting shows of all predictions with what is claimed."""
     assert settings.predictions is not None
     alpha = given.number("alpha")

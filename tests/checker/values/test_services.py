@@ -192,7 +192,7 @@ def chance_that_it_fails(found, copies, points, alpha, beta):
     for outcome in itertools.product((False, True), repeat=points):
         left = outcome.count(False)
         chance = right ** (points - left) * (1 - right) ** left
-        if left and 1 > math.exp(alpha) * float((1 - right) ** left) + float(beta):
+        if left and math.exp(alpha) * float((1 - right) ** left) + float(beta) < 1:
             total += chance
     return total
 
