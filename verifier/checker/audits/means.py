@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from leaveout.verifier.checker.audits.file import Floats
 
-__all__ = ["means_above", "means_below"]
+__all__ = ["means_above"]
 
 _BETS = np.linspace(0.05, 1, 20)
 _HALVINGS = 34
@@ -46,18 +46,6 @@ def means_above(values: Floats, error: Fraction) -> Floats:
         shown = (middle > _LEAST) & _reaches(values, np.maximum(middle, _LEAST), error)
         low, high = np.where(shown, middle, low), np.where(shown, high, middle)
     return low
-
-
-def means_below(values: Floats, error: Fraction) -> Floats:
-    """Return what the means are below: 1 minus what those of 1 minus the draws are above.
-
-    Parameters
-    ----------
-    values : ndarray of float64, shape (trials, columns)
-        1 minus the draws, rounded once as those are.
-    error : Fraction
-    """
-    return np.asarray(np.nextafter(1 - means_above(values, error), 2.0))
 
 
 def _reaches(values: Floats, mean: Floats, error: Fraction) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from leaveout.verifier.checker.audits.file import Floats, Seen
 from leaveout.verifier.checker.audits.intervals import LOWER_SHARE
-from leaveout.verifier.checker.audits.means import means_above, means_below
+from leaveout.verifier.checker.audits.means import means_above
 from leaveout.verifier.checker.audits.scores import Scores, scores
 
 __all__ = ["of_records"]
@@ -51,11 +51,9 @@ def of_records(seen: Seen, error: Fraction) -> tuple[Fraction, Fraction, str]:
     """
     counts = seen.estimates
     found = [(each, *_reached(seen, each)) for each in scores(seen)]
-    columns = 4 * sum(unlearned.above.shape[1] for _, unlearned, _, _ in found)
-    each_error = (1 - LOWER_SHARE) * error / columns
-    upper, best, lower, words = 0.0, -1.0, Fraction(0), ""
+    upper = _most([(unlearned, retrained) for _, unlearned, retrained, _ in found], counts, error)
+    best, lower, words = -1.0, Fraction(0), ""
     for each, unlearned, retrained, cuts in found:
-        upper = max(upper, _most(unlearned, retrained, counts, each_error))
         difference = (unlearned.at_least - retrained.at_least) / unlearned.whole
         chose = difference[~counts]
         key = np.abs(chose.mean(axis=0)) / (chose.std(axis=0) + _NOISE)
@@ -97,14 +95,21 @@ def _reached(seen: Seen, row: Scores) -> tuple[_Reached, _Reached, Floats]:
 
 
 def _most(
-    unlearned: _Reached, retrained: _Reached, counts: NDArray[np.bool_], error: Fraction
+    found: list[tuple[_Reached, _Reached]], counts: NDArray[np.bool_], error: Fraction
 ) -> float:
-    """Bound the difference of the mean shares at any threshold, from above."""
+    """Bound the difference of the mean shares of any attack at any threshold, from above."""
+    whole = found[0][0].whole[counts]
+    draws = []
+    for pair in found:
+        for first, second in (pair, pair[::-1]):
+            draws += [whole - first.above[counts], second.at_least[counts]]
+    ends = np.cumsum([each.shape[1] for each in draws])
+    # Four means a threshold: of either arm, above and at least.
+    each_error = (1 - LOWER_SHARE) * error / int(ends[-1])
+    means = np.split(means_above(np.concatenate(draws, axis=1) / whole, each_error), ends[:-1])
     most = 0.0
-    whole = unlearned.whole[counts]
-    for first, second in ((unlearned, retrained), (retrained, unlearned)):
-        below = means_below((whole - first.above[counts]) / whole, error)
-        above = means_above(second.at_least[counts] / whole, error)
-        apart = np.append(1.0, below) - np.append(above, 0.0)
+    for others, above in zip(means[::2], means[1::2], strict=True):
+        # The share above a threshold is 1 minus that of the others, here rounded upwards.
+        apart = np.append(1.0, np.nextafter(1 - others, 2.0)) - np.append(above, 0.0)
         most = max(most, float(np.nextafter(apart, 2.0).max()))
     return most
