@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from leaveout.bab.votes.finite_weights import UNIT, best_weights
 from leaveout.encoders.votes import finite_kernels as kernels
 
-__all__ = ["FiniteLog", "log_of"]
+__all__ = ["FiniteLog", "log_of", "open_labels"]
 
 Counts: TypeAlias = NDArray[np.int64]
 
@@ -75,6 +75,24 @@ class _Node:
         gain[reached] = 0
         gap = self.gap - int(self.gain[reached].sum())
         return replace(self, fit=without), _Node(without, gain, gap, self.left - 1)
+
+
+def open_labels(votes: NDArray[np.int32], labels: int, offsets: Counts, edits: int) -> list[int]:
+    """Return the labels that ``edits`` buckets may let pass, as far as the published argument goes.
+
+    Parameters
+    ----------
+    votes : ndarray of int32, shape (members,)
+    labels : int
+    offsets : ndarray of int64, shape (d,)
+    edits : int
+    """
+    gap, least = np.zeros(labels, np.int64), np.zeros(labels, np.int64)
+    hits = np.zeros((labels, len(votes)), np.int32)
+    best = int(kernels.gaps(votes, gap))
+    kernels.published_edits(votes, offsets, best, gap, hits, least)
+    found: list[int] = np.flatnonzero((least <= edits) & (np.arange(labels) != best)).tolist()
+    return found
 
 
 def log_of(

@@ -190,4 +190,4 @@ def best_weights(
         stride = (bound - goal + 0.5 * UNIT) / UNIT / norm
         for i in range(members):
             weight[i] = min(max(weight[i] - stride * slope[i], 0.0), float(gain[i]))
-    return least
+    return int(least)

@@ -12,6 +12,7 @@ from leaveout.bab.votes.finite_log import log_of
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.votes.spread import falls_to, follow_log, published_edits
 
+
 def passes(ballot, labels, offsets, values, target):
     """Whether a label passes the answer once all members reached vote for it."""
     answer = int(np.bincount(ballot, minlength=labels).argmax())
@@ -85,12 +86,12 @@ def test_published_edits_are_those_of_the_paper_and_attacks_are_recounted():
 def test_larger_radii_are_proved_again():
     rng = np.random.default_rng(2)
     beyond = 0
-    for _ in range(12):
-        members, labels = 40, 3
-        votes = np.where(rng.random((1, members)) < 0.9, 0, rng.integers(0, labels, (1, members)))
+    for _ in range(15):
+        members, labels = 100, 3
+        votes = np.where(rng.random((1, members)) < 0.7, 0, rng.integers(0, labels, (1, members)))
         votes = votes.astype(np.int32)
-        offsets = np.sort(rng.choice(members, 8, replace=False))
-        radius = int(finite_exact(votes, labels, offsets)[0][0])
+        offsets = np.sort(rng.choice(members, 16, replace=False))
+        radius = int(finite_exact(votes, labels, offsets, seconds=0)[0][0])
         published = published_edits(votes, labels, tuple(offsets.tolist()))[0]
         for target in np.flatnonzero(published < radius).tolist():
             log = log_of(votes[0], labels, offsets, target, radius)

@@ -42,5 +42,22 @@ class Known:
         return cast("Checks", find_reference(self.reference))
 
 
-FUNCTIONS: Mapping[str, Known] = {}
+_VOTES = "leaveout.verifier.checker.votes.functions:"
+_THREATS = ("edits", "insertions", "removals", "modifications", "relabels")
+
+FUNCTIONS: Mapping[str, Known] = {
+    "ballots": Known(f"{_VOTES}ballots", "object"),
+    "dpa": Known(f"{_VOTES}dpa", "object"),
+    "ss_dpa": Known(f"{_VOTES}ss_dpa", "object"),
+    "finite_aggregation": Known(f"{_VOTES}finite_aggregation", "object"),
+    "run_off": Known(f"{_VOTES}run_off", "object"),
+    "certified_accuracy": Known(f"{_VOTES}certified_accuracy", "number", _THREATS),
+    "collective_accuracy": Known(
+        "leaveout.verifier.checker.votes.collective:collective_accuracy", "number", _THREATS
+    ),
+    "median_radius": Known(f"{_VOTES}median_radius", "number"),
+    "radius": Known(f"{_VOTES}radius", "number"),
+    "answered_right": Known(f"{_VOTES}answered_right", "claim"),
+    "test_points": Known(f"{_VOTES}test_points", "object"),
+}
 """By the name the language gives them."""

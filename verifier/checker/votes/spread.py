@@ -1,9 +1,9 @@
 """Finite Aggregation: hash values that reach several members, and logs of why too few change none.
 
-Poisoned hash values gain a label at most what the members they reach do. With weights y from 0 to a
-member's gain a, some hash values gain at most the sum of all a - y and of the weights of the members
-that each of them reaches: the part a - y is paid for once, the part y by each that reaches it. All
-is counted in whole 256ths.
+Poisoned hash values gain a label at most what the members they reach do. With weights y from 0 to
+a member's gain a, some hash values gain at most the sum of all a - y and of the weights of the
+members that each of them reaches: the part a - y is paid for once, the part y by each that reaches
+it. All is counted in whole 256ths.
 """
 
 from __future__ import annotations
@@ -140,9 +140,9 @@ def follow_log(
     label : int
     edits : int
     rows : ndarray of int32
-        -1 bounds the attacks that are looked at by the next weights, and leaves out hash values that
-        no attack among them can have; a hash value tells attacks with it, which come first, from
-        those without.
+        -1 bounds the attacks that are looked at by the next weights, and leaves out hash values
+        that no attack among them can have; a hash value tells attacks with it, which come first,
+        from those without.
     weights : ndarray of uint16, shape (number of -1, members)
         In 256ths; what exceeds a member's gain counts as that.
 
