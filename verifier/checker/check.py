@@ -166,7 +166,7 @@ class _Checker:
                 held[place] = HeldFile(where, each.sha256)
             return held[place]
 
-        statements = Statements(part, file, self.certificate.under)
+        statements = Statements(part, file, self.certificate.under, self._numbers)
 
         def checked(statement: StatementPart) -> Checked:
             def run() -> tuple[int, ValueSubject]:

@@ -37,6 +37,7 @@ __all__ = [
     "box_part",
     "family_kind",
     "file_part",
+    "leak_tree",
 ]
 
 _BYTES = 2**22
@@ -162,7 +163,7 @@ class CertificateBook:
         place = self._place(instance, files)
         known = self._claims.get((place, label))
         if records:
-            proved, tree = _compact(records, upper, instance, label)
+            proved, tree = leak_tree(records, upper, instance, label)
             if known is None or proved < known.upper:
                 names = [] if known is None else known.names
                 known = _Claim(names, place, label, proved, tree)
@@ -281,10 +282,17 @@ class CertificateBook:
             put_array(archive, CERTIFIES, np.array([manifest["format"]], np.int64))
 
 
-def _compact(
+def leak_tree(
     records: Sequence[Record], upper: float, instance: Instance, label: int
 ) -> tuple[float, ProofTree]:
-    """Keep of a search for leaks what its bound rests on, with a row of errors for all goals."""
+    """Keep of a search for leaks what its bound rests on, with a row of errors for all goals.
+
+    Returns
+    -------
+    float
+        What the tree proves, at least ``upper``.
+    ProofTree
+    """
     rivals = [c for c in range(instance.labels) if c != label]
     proved, tree = compact(records, upper, Leaks(instance, label).room)
     arrays = dict(tree.arrays)
@@ -340,7 +348,7 @@ def file_part(path: Path, folder: Path, kind: str) -> dict[str, str]:
         The last is a folder that a guard serves.
     """
     if kind == "access":
-        digest = _digest_of([path / name for name in SERVED])
+        digest = _digest_of([*files_of(path / SERVED[0]), *(path / name for name in SERVED[1:])])
     elif kind == "folder":
         networks = sorted(path.glob("*.onnx"))
         digest = _digest_of({each: None for file in networks for each in files_of(file)})

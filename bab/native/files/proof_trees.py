@@ -16,7 +16,7 @@ from leaveout.bab.native.files.records import Proof, Record
 from leaveout.bab.native.nodes import Kind
 from leaveout.models.npz import put_array
 
-__all__ = ["ProofTree", "Room", "compact", "narrow", "put_tree"]
+__all__ = ["ProofTree", "Room", "compact", "narrow", "put_tree", "tree_arrays"]
 
 _KINDS = get_args(Kind)
 _BLOCK = 4096
@@ -245,6 +245,15 @@ def narrow(numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[Any]:
 def _once(values: Floats) -> Floats:
     """Return the first of values that are all alike, by itself."""
     return values[:1] if len(values) and (values == values[0]).all() else values
+
+
+def tree_arrays(name: str, tree: ProofTree) -> Arrays:
+    """Return a tree's arrays by name, those of neurons' multipliers too."""
+    found = {f"{name}.{key}": array for key, array in tree.arrays.items()}
+    for key in ("cz", "cd"):
+        rows = [getattr(each, key) for each in tree.proofs]
+        found[f"{name}.{key}"] = np.array(rows, np.float32).reshape(len(rows), -1)
+    return found
 
 
 def put_tree(archive: zipfile.ZipFile, name: str, tree: ProofTree) -> None:

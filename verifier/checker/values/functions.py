@@ -58,6 +58,8 @@ FUNCTIONS: Mapping[str, Known] = {
         "votes.functions",
         *("ballots", "dpa", "finite_aggregation", "run_off", "ss_dpa", "test_points"),
     ),
+    **_objects("guard.access", "access"),
+    "idp": Known(f"{_ROOMS}.guard.idp:idp", "claim"),
     "answered_right": Known(f"{_ROOMS}.votes.functions:answered_right", "claim"),
     "certified_accuracy": Known(
         f"{_ROOMS}.votes.functions:certified_accuracy", "number", falling=_THREATS
