@@ -42,5 +42,13 @@ class Known:
         return cast("Checks", find_reference(self.reference))
 
 
-FUNCTIONS: Mapping[str, Known] = {}
+_DELETION = "leaveout.verifier.checker.forests.deletion"
+
+FUNCTIONS: Mapping[str, Known] = {
+    "forest": Known(f"{_DELETION}:forest", "object"),
+    "points": Known(f"{_DELETION}:points", "object"),
+    "unlearn": Known(f"{_DELETION}:unlearn", "object"),
+    "retrain": Known(f"{_DELETION}:retrain", "object"),
+    "caches_sound": Known(f"{_DELETION}:caches_sound", "claim"),
+}
 """By the name the language gives them."""

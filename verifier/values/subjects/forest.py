@@ -19,6 +19,7 @@ from leaveout.models.forest import DareForestClassifier, Forest, exact_forest, r
 from leaveout.models.forest import caches_sound as first_unsound
 from leaveout.models.forest.reading import answering
 from leaveout.specs.deciders import Arguments, Decided
+from leaveout.verifier.values.subjects.forest_changes import changes_between
 
 __all__ = ["caches_sound", "forest", "points", "retrain", "same_function", "unlearn"]
 
@@ -90,6 +91,9 @@ def unlearn(given: Arguments) -> DareForestClassifier:
             "rows_retrained": trees * rows,
         }
     )
+    if given.proving:
+        recorded = changes_between(whole.ensemble(), left.ensemble())
+        given.prove(lambda: recorded)
     return left
 
 
