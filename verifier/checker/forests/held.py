@@ -1,10 +1,9 @@
-"""Forest files, read anew: plain arrays with a manifest; nothing in them is believed."""
+"""Files of forests that know their rows, read anew; nothing in them is believed."""
 
 from __future__ import annotations
 
 import hashlib
-import io
-import zipfile
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +11,11 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from leaveout.files import ARCHIVE, open_file
-from leaveout.models.npz import read_arrays, refuse_bombs, refusing_damage
 from leaveout.verifier.checker.errors import CertificateError
 
-__all__ = ["Answering", "Exact", "Settings", "Tree", "read_forest"]
+__all__ = ["STORED", "Exact", "Settings", "Tree", "ascending", "read_exact", "read_manifest"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -51,19 +47,9 @@ class _ExactPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     digest: str
 
 
-class _AnsweringPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    version: int
-    kind: str
-    features: int
-    rounds_inputs: bool
-
-
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A tree, nodes in preorder; arrays as the page on forest files has them.
-
-    ``shares`` are those of forests that only answer; of exact ones they follow from ``counts``.
-    """
+    """A tree, nodes in preorder; arrays as the page on forests has them."""
 
     feature: Ints
     threshold: Floats
@@ -85,6 +71,10 @@ _TYPES: Mapping[str, tuple[str, int]] = {
     "rows": ("<i4", 1), "cached_node": ("<i4", 1), "cached_attribute": ("<i4", 1),
     "cached_values": ("<f8", 2), "cached_counts": ("<i4", 2),
 }  # fmt: skip
+
+
+STORED = ("classes", *_TYPES)
+"""The arrays of a file, in order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,83 +114,16 @@ class Exact:
         return known
 
 
-@dataclass(frozen=True, eq=False)
-class Answering:
-    """A forest that only answers; ``shares`` has a row a node.
-
-    Attributes
-    ----------
-    path : Path
-    classes : ndarray, shape (labels,)
-    features : int
-    rounds_inputs : bool
-        Whether values are rounded to float32 before they are compared.
-    feature, left, right : ndarray of int32, shape (nodes,)
-        Of all trees, one after another; children are counted from each tree's own root.
-    threshold : ndarray of float64, shape (nodes,)
-    shares : ndarray of float64, shape (nodes, labels)
-    roots : ndarray of int64, shape (trees + 1,)
-    """
-
-    path: Path
-    classes: NDArray[Any]
-    features: int
-    rounds_inputs: bool
-    feature: Ints
-    left: Ints
-    right: Ints
-    threshold: Floats
-    shares: Floats
-    roots: NDArray[np.int64]
-
-    @property
-    def labels(self) -> list[Any]:
-        """The labels, in Python."""
-        known: list[Any] = self.classes.tolist()
-        return known
-
-
-def read_forest(path: Path) -> Exact | Answering:
-    """Read a forest file of either kind.
+def read_exact(path: Path, text: bytes, arrays: dict[str, NDArray[Any]]) -> Exact:
+    """Return the forest of a file's manifest and arrays.
 
     Raises
     ------
     CertificateError
-        If it is missing, damaged, or no forest.
+        If they are not those of a forest.
     """
-    try:
-        with refusing_damage():
-            text, arrays = _archive(path)
-    except OSError as error:
-        raise CertificateError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (ValueError, MemoryError) as error:
-        raise CertificateError(f"{path}: damaged, or not a forest file: {error}") from None
-    if text is None:
-        return _answering(path, arrays)
-    return _exact(path, text, arrays)
-
-
-def _archive(path: Path) -> tuple[bytes | None, dict[str, NDArray[Any]]]:
-    """Return the manifest of an exact forest's file, None of another, and the arrays."""
-    with open_file(path, ARCHIVE) as file:
-        content = io.BytesIO(file.read())
-    with zipfile.ZipFile(content) as archive:
-        refuse_bombs(archive, content.getbuffer().nbytes)
-        if "manifest.json" not in archive.namelist():
-            return None, read_arrays(path)
-        text = archive.read("manifest.json")
-        arrays = {}
-        for name in ("classes", *_TYPES):
-            if f"{name}.npy" not in archive.namelist():
-                raise ValueError(f"the array {name!r} is missing")
-            with archive.open(f"{name}.npy") as stream:
-                arrays[name] = npy.read_array(stream, allow_pickle=False)
-    return text, arrays
-
-
-def _exact(path: Path, text: bytes, arrays: dict[str, NDArray[Any]]) -> Exact:
-    part = _manifest(path, text, _ExactPart)
-    wrong = None
+    part = read_manifest(path, text, _ExactPart)
+    wrong: str | None = None
     if part.format != "leaveout forest" or part.version not in (1, 2) or part.small != 64:
         wrong = "is of another format"
     elif any(
@@ -225,7 +148,7 @@ def _exact(path: Path, text: bytes, arrays: dict[str, NDArray[Any]]) -> Exact:
 def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
     """Return the digest that an exact forest's manifest has of its arrays."""
     hashed = hashlib.sha256()
-    for name in ("classes", *_TYPES):
+    for name in STORED:
         array = arrays[name]
         hashed.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         hashed.update(np.ascontiguousarray(array).tobytes())
@@ -241,13 +164,11 @@ def _wrong_rows(arrays: Mapping[str, NDArray[Any]]) -> str | None:
         return "has names of rows that do not ascend"
     if np.any(np.abs(X) >= _LARGEST):
         return "has a value that is too large"
-    if classes.ndim != 1 or classes.dtype.kind not in "biufU" or classes.dtype.kind == "c":
+    if classes.ndim != 1 or classes.dtype.kind not in "biufU":
         return "has labels that are neither numbers nor text"
     if not np.array_equal(np.unique(y), np.arange(len(classes))):
         return "has labels that no row has, or rows of none"
-    if any(a >= b for a, b in zip(classes.tolist(), classes.tolist()[1:], strict=False)):
-        return "has labels that do not ascend"
-    return None
+    return None if ascending(classes.tolist()) else "has labels that do not ascend"
 
 
 def _wrong_settings(settings: Settings, attributes: int) -> str | None:
@@ -292,59 +213,19 @@ def _trees(path: Path, arrays: Mapping[str, NDArray[Any]], part: _ExactPart) -> 
     return tuple(trees)
 
 
-def _answering(path: Path, arrays: dict[str, NDArray[Any]]) -> Answering:
-    kinds = {
-        "feature": (np.int32, 1), "threshold": (np.float64, 1), "left": (np.int32, 1),
-        "right": (np.int32, 1), "shares": (np.float64, 2), "sizes": (np.int64, 1),
-    }  # fmt: skip
-    found = {name: arrays.get(name) for name in (*kinds, "classes", "manifest")}
-    if any(each is None for each in found.values()):
-        raise CertificateError(f"{path}: is no forest file")
-    part = _manifest(path, arrays["manifest"].tobytes(), _AnsweringPart)
-    if part.version != 1 or any(
-        arrays[name].dtype != kind or arrays[name].ndim != rank
-        for name, (kind, rank) in kinds.items()
-    ):
-        raise CertificateError(f"{path}: is of another format, or has an array of another type")
-    roots = np.concatenate(([0], np.cumsum(arrays["sizes"])))
-    nodes = {len(arrays[name]) for name in kinds if name != "sizes"}
-    if len(roots) < 2 or np.any(arrays["sizes"] < 1) or nodes != {int(roots[-1])}:
-        raise CertificateError(f"{path}: its arrays do not divide into trees")
-    forest = Answering(
-        path, arrays["classes"], part.features, part.rounds_inputs, arrays["feature"],
-        arrays["left"], arrays["right"], arrays["threshold"], arrays["shares"], roots,
-    )  # fmt: skip
-    wrong = _wrong_answers(forest)
-    if wrong is not None:
-        raise CertificateError(f"{path}: {wrong}")
-    return forest
+def ascending(labels: list[Any]) -> bool:
+    """Whether labels are in order, each once, none of them NaN."""
+    return labels[0] == labels[0] and all(a < b for a, b in itertools.pairwise(labels))
 
 
-def _wrong_answers(forest: Answering) -> str | None:
-    """Return what is wrong with trees that are walked as they are."""
-    leaf = forest.feature < 0
-    inner = ~leaf
-    place = np.arange(len(leaf)) - np.repeat(forest.roots[:-1], np.diff(forest.roots))
-    size = np.repeat(np.diff(forest.roots), np.diff(forest.roots))
-    labels = forest.labels
-    if forest.classes.ndim != 1 or forest.classes.dtype.kind not in "biufU" or not labels:
-        return "has labels that are neither numbers nor text"
-    if any(a >= b for a, b in zip(labels, labels[1:], strict=False)):
-        return "has labels that do not ascend"
-    if forest.shares.shape[1] != len(labels) or not 1 <= forest.features < 2**31:
-        return "has other shares than labels, or rows without features"
-    if (forest.feature < -1).any() or (forest.feature >= forest.features).any():
-        return "splits on a feature that there is not"
-    if not np.isfinite(forest.threshold).all():
-        return "has a threshold that is no number"
-    # Children come behind their parents, so that no walk is endless.
-    for children in (forest.left[inner], forest.right[inner]):
-        if (children <= place[inner]).any() or (children >= size[inner]).any():
-            return "has a node whose child is not behind it"
-    return None
+def read_manifest(path: Path, text: bytes, kind: type[Any]) -> Any:
+    """Return a manifest in JSON.
 
-
-def _manifest(path: Path, text: bytes, kind: type[Any]) -> Any:
+    Raises
+    ------
+    CertificateError
+        If it is none.
+    """
     try:
         return msgspec.json.decode(text, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -7,18 +7,18 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.forests.chance import STEP, mixed
-from leaveout.verifier.checker.forests.choosing import Data, Room, Rules, room_for
+from leaveout.verifier.checker.forests.choosing import Data, Rules, room_for
 from leaveout.verifier.checker.forests.growing import Nodes, Statistics, grow_tree, nodes_for
 from leaveout.verifier.checker.forests.held import Exact, Settings, Tree
 
-__all__ = ["by_value", "data_of", "holders", "ranks", "rules_of", "train", "without"]
+__all__ = ["by_value", "data_of", "holders", "no_statistics", "ranks", "rules_of", "train", "without"]
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
@@ -79,12 +79,12 @@ def holders(
     hashed = _contents(settings.seed, labels, X, y)
     _, rank = ranks(X, y)
     with np.errstate(over="ignore"):
-        own = mixed(hashed + (rank + 1).astype(np.uint64) * STEP)
+        own = _all_mixed(hashed + (rank + 1).astype(np.uint64) * STEP)
         trees = np.arange(1, settings.trees + 1, dtype=np.uint64) * STEP
         held = np.zeros((settings.trees, len(X)), np.bool_)
         for begin in range(0, len(X), _AT_ONCE):
             part = own[begin : begin + _AT_ONCE]
-            first = np.argsort(mixed(part[:, None] + trees), axis=1)[:, :share]
+            first = np.argsort(_all_mixed(part[:, None] + trees), axis=1)[:, :share]
             held[first.T, begin + np.arange(len(part))] = True
     for each in held:
         yield np.flatnonzero(each)
@@ -95,12 +95,17 @@ def _contents(
 ) -> NDArray[np.uint64]:
     """Return a keyed hash of the values and the label of each row."""
     with np.errstate(over="ignore"):
-        key = mixed(mixed(np.array([seed], np.uint64) + STEP) ^ _SHARE)
+        key = _all_mixed(_all_mixed(np.array([seed], np.uint64) + STEP) ^ _SHARE)
         own = np.array([_label_hash(label) for label in labels], np.uint64)
-        hashed = mixed(key ^ own[y])
+        hashed = _all_mixed(key ^ own[y])
         for column in X.T:
-            hashed = mixed((hashed ^ np.ascontiguousarray(column).view(np.uint64)) + STEP)
-    return np.asarray(hashed)
+            hashed = _all_mixed((hashed ^ np.ascontiguousarray(column).view(np.uint64)) + STEP)
+    return hashed
+
+
+def _all_mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return each number's own `mixed`."""
+    return cast("NDArray[np.uint64]", mixed(cast("np.uint64", x)))
 
 
 def _label_hash(label: Any) -> int:
@@ -145,13 +150,13 @@ def train(forest: Exact) -> Exact:
     spare = np.empty(len(forest.X), np.int64)
     statistics = _statistics(1024, labels)
     trees = []
-    every: Longs | None = None
+    last, every = np.zeros(0, np.int64), np.zeros((len(forest.X), 0), np.int64)
     for i, rows in enumerate(holders(forest.settings, forest.labels, forest.X, forest.y)):
         if not len(rows):
             trees.append(_empty(labels))
             continue
-        if every is None or len(rows) < len(forest.X):
-            every = by_value(data, rows)
+        if not np.array_equal(rows, last):
+            last, every = rows, by_value(data, rows)
         while True:
             order = every.copy()
             size = grow_tree(
@@ -162,6 +167,11 @@ def train(forest: Exact) -> Exact:
             statistics = _statistics(2 * int(statistics.used[0]), labels)
         trees.append(_tree(out, statistics, size, order))
     return replace(forest, trees=tuple(trees))
+
+
+def no_statistics(labels: int) -> Statistics:
+    """Return room for no statistics."""
+    return _statistics(0, labels)
 
 
 def _statistics(size: int, labels: int) -> Statistics:
