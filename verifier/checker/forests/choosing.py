@@ -1,8 +1,4 @@
-"""What a node of a forest splits on: a function of its key, its level and the rows it holds.
-
-All of it is computed from the rows in order of value, with one row left out if that is asked:
-so a node can be asked what it were without any of its rows.
-"""
+"""What a node of a forest splits on: a function of its key, its level and the rows it holds."""
 
 from __future__ import annotations
 
@@ -20,10 +16,7 @@ from leaveout.verifier.checker.forests.chance import (
     threshold_between,
 )
 
-__all__ = ["NOBODY", "Data", "Room", "Rules", "choose", "kept_in_order", "room_for"]
-
-NOBODY = -1
-"""The row to leave out where none is."""
+__all__ = ["Data", "Room", "Rules", "choose", "kept_in_order", "room_for", "worth"]
 
 _TERMS = 13
 
@@ -115,7 +108,7 @@ def _count_log(count: int) -> float:
 
 
 @compiled_in
-def _worth(entropy: bool, left: Any, counts: Any) -> float:
+def worth(entropy: bool, left: Any, counts: Any) -> float:
     """Return what a split is worth, with so many rows of each label on the left."""
     left_size, right_size = 0, 0
     first, second = 0.0, 0.0
@@ -135,25 +128,13 @@ def _worth(entropy: bool, left: Any, counts: Any) -> float:
 
 
 @compiled_in
-def _ends(order: Any, a: int, begin: int, end: int, out: int) -> tuple[int, int]:
-    """Return the rows with the least and the greatest value of an attribute."""
-    first, last = order[a, begin], order[a, end - 1]
-    if first == out:
-        first = order[a, begin + 1]
-    if last == out:
-        last = order[a, end - 2]
-    return first, last
-
-
-@compiled_in
 def _pick(
-    data: Data, order: Any, begin: int, end: int, out: int, key: np.uint64, wanted: int, room: Room
+    data: Data, order: Any, begin: int, end: int, key: np.uint64, wanted: int, room: Room
 ) -> int:
     """Leave the attributes first by priority that are not constant; return how many."""
     found = 0
     for a in range(len(data.columns)):
-        first, last = _ends(order, a, begin, end, out)
-        if data.columns[a, first] == data.columns[a, last]:
+        if data.columns[a, order[a, begin]] == data.columns[a, order[a, end - 1]]:
             continue
         own = attribute_key(key, a)
         if found == wanted:
@@ -170,17 +151,14 @@ def _pick(
 
 
 @compiled_in
-def _keep(low: float, bits: np.uint64, high: float, i: int, k: int, room: Room) -> None:
-    """Keep a valid threshold of the i-th attribute if it is among the k first by priority."""
-    priority = mixed(room.keys[i] ^ bits)
+def _keep(low: float, high: float, priority: np.uint64, i: int, k: int, room: Room) -> np.uint64:
+    """Keep a threshold among the k first by priority; return the one that others must be below."""
     at = room.many[i]
     if at == k:
         at = 0
         for j in range(1, k):
             if room.priority[i, j] > room.priority[i, at]:
                 at = j
-        if priority >= room.priority[i, at]:
-            return
     else:
         room.many[i] += 1
     room.priority[i, at] = priority
@@ -188,51 +166,52 @@ def _keep(low: float, bits: np.uint64, high: float, i: int, k: int, room: Room) 
     for part in range(3):
         for c in range(room.tallies.shape[1]):
             room.counted[i, at, part, c] = room.tallies[part, c]
+    if room.many[i] < k:
+        return ~np.uint64(0)
+    last = room.priority[i, 0]
+    for j in range(1, k):
+        last = max(last, room.priority[i, j])
+    return last
 
 
 @compiled_in
-def _scan(
-    data: Data, order: Any, begin: int, end: int, out: int, i: int, k: int, room: Room
-) -> None:
+def _scan(data: Data, order: Any, begin: int, end: int, i: int, k: int, room: Room) -> None:
     """Go through the values of the i-th attribute considered, and keep thresholds."""
-    a, tallies = room.picked[i], room.tallies
+    a, tallies, own = room.picked[i], room.tallies, room.keys[i]
     labels = tallies.shape[1]
     for part in range(3):
         for c in range(labels):
             tallies[part, c] = 0
     room.many[i] = 0
-    groups, low, bits = 0, 0.0, np.uint64(0)
+    last, low, bits = ~np.uint64(0), 0.0, np.uint64(0)
     at = begin
     while at < end:
         row = order[a, at]
-        if row == out:
-            at += 1
-            continue
         value = data.columns[a, row]
         for c in range(labels):
             tallies[2, c] = 0
-        own = data.bits[a, row]
+        first = at
         while at < end and data.columns[a, order[a, at]] == value:
-            if order[a, at] != out:
-                tallies[2, data.labels[order[a, at]]] += 1
+            tallies[2, data.labels[order[a, at]]] += 1
             at += 1
-        if groups:
+        if first > begin:
             several = 0
             for c in range(labels):
                 several += tallies[1, c] + tallies[2, c] > 0
             if several > 1:
-                _keep(low, bits, value, i, k, room)
+                priority = mixed(own ^ bits)
+                if priority < last or room.many[i] < k:
+                    last = _keep(low, value, priority, i, k, room)
         for c in range(labels):
             tallies[0, c] += tallies[2, c]
             tallies[1, c] = tallies[2, c]
-        groups += 1
-        low, bits = value, own
+        low, bits = value, data.bits[a, row]
 
 
 @compiled_in
 def choose(
-    data: Data, order: Any, begin: int, end: int, out: int, key: np.uint64, depth: int,
-    rules: Rules, room: Room,
+    data: Data, order: Any, begin: int, end: int, key: np.uint64, depth: int, rules: Rules,
+    room: Room,
 ) -> tuple[int, float]:  # fmt: skip
     """Return the attribute and the threshold of a node, -1 of a leaf.
 
@@ -242,8 +221,6 @@ def choose(
     order : ndarray of int64, shape (attributes, rows of the tree)
         From ``begin`` to ``end`` the rows of the node, in each line by the value of its attribute.
     begin, end : int
-    out : int
-        The row to leave out, one of the node's, or `NOBODY`.
     key : uint64
         Of the node.
     depth : int
@@ -255,8 +232,7 @@ def choose(
     for c in range(len(counts)):
         counts[c] = 0
     for i in range(begin, end):
-        if order[0, i] != out:
-            counts[data.labels[order[0, i]]] += 1
+        counts[data.labels[order[0, i]]] += 1
     for c in range(len(counts)):
         n += counts[c]
         present += counts[c] > 0
@@ -264,14 +240,13 @@ def choose(
     if depth >= rules.depth or n < rules.least or present < 2:
         return -1, 0.0
     at_random = depth < rules.random_depth
-    found = _pick(data, order, begin, end, out, key, 1 if at_random else rules.attributes, room)
+    found = _pick(data, order, begin, end, key, 1 if at_random else rules.attributes, room)
     if found == 0:
         return -1, 0.0
     room.many[-1] = found
     if at_random:
         a = room.picked[0]
-        first, last = _ends(order, a, begin, end, out)
-        low, high = data.columns[a, first], data.columns[a, last]
+        low, high = data.columns[a, order[a, begin]], data.columns[a, order[a, end - 1]]
         room.many[0] = 1
         room.kept[0, 0, 0], room.kept[0, 0, 1] = low, high
         for part in range(3):
@@ -280,14 +255,14 @@ def choose(
         return a, threshold_between(room.keys[0], low, high)
     best, attribute, threshold = -np.inf, -1, 0.0
     for i in range(found):
-        _scan(data, order, begin, end, out, i, rules.thresholds, room)
+        _scan(data, order, begin, end, i, rules.thresholds, room)
         a = room.picked[i]
         for j in range(room.many[i]):
-            worth = _worth(rules.entropy, room.counted[i, j, 0], counts)
+            value = worth(rules.entropy, room.counted[i, j, 0], counts)
             cut = between(room.kept[i, j, 0], room.kept[i, j, 1])
             first = a < attribute or (a == attribute and cut < threshold)
-            if worth > best or (worth == best and first):
-                best, attribute, threshold = worth, a, cut
+            if value > best or (value == best and first):
+                best, attribute, threshold = value, a, cut
     return attribute, threshold
 
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from leaveout.compiling import kept
 from leaveout.verifier.checker.forests.chance import PLAIN, child_key, compiled_in, root_key
 from leaveout.verifier.checker.forests.choosing import (
-    NOBODY,
     Data,
     Room,
     Rules,
@@ -162,7 +161,7 @@ def grow(
             out.left[parent] = size
         elif parent >= 0:
             out.right[parent] = size
-        feature, threshold = choose(data, order, begin, end, NOBODY, own, level, rules, room)
+        feature, threshold = choose(data, order, begin, end, own, level, rules, room)
         out.feature[size], out.threshold[size] = feature, threshold if feature >= 0 else 0.0
         out.left[size], out.right[size] = -1, -1
         out.begin[size], out.end[size], out.depth[size], out.key[size] = begin, end, level, own

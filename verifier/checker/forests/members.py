@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from leaveout.compiling import kept
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.forests.chance import PLAIN, compiled_in, root_key
-from leaveout.verifier.checker.forests.choosing import Data, Room, Rules, choose, room_for
+from leaveout.verifier.checker.forests.choosing import Data, Room, Rules, room_for
 from leaveout.verifier.checker.forests.growing import (
     NOTHING,
     Nodes,
@@ -25,6 +25,7 @@ from leaveout.verifier.checker.forests.growing import (
     nodes_for,
 )
 from leaveout.verifier.checker.forests.held import Exact
+from leaveout.verifier.checker.forests.leaving import Each, choose_each, each_for
 from leaveout.verifier.checker.forests.sharing import (
     Listed,
     Pool,
@@ -111,7 +112,7 @@ def _same_sides(
 @kept(**PLAIN)
 def _without(
     data: Data, order: NDArray[np.int64], seed: int, tree: int, rules: Rules, room: Room,
-    top: Nodes, sub: Nodes, nothing: Statistics, totals: NDArray[np.int64],
+    each: Each, top: Nodes, sub: Nodes, nothing: Statistics, totals: NDArray[np.int64],
     asked: NDArray[np.bool_], pool: Pool, roots: NDArray[np.int64],
 ) -> int:  # fmt: skip
     """Set the root of a tree without each row that is asked about; return its own, -1 if full."""
@@ -129,23 +130,27 @@ def _without(
     levels = 1
     for node in range(size):
         levels = max(levels, top.depth[node] + 1)
-    done = np.zeros(len(data.labels), np.bool_)
+    waits = asked.copy()
+    counts = np.zeros(len(totals), np.int64)
     # Of each row and level: the node of the tree there, and what it splits on without the row.
     path = np.empty((len(data.labels), levels), np.int64)
     feature_at = np.empty((len(data.labels), levels), np.int64)
     threshold_at = np.empty((len(data.labels), levels))
     for node in range(size):
         begin, end, depth, key = top.begin[node], top.end[node], top.depth[node], top.key[node]
+        choose_each(data, order, begin, end, key, depth, rules, waits, each)
         for i in range(begin, end):
             row = order[0, i]
-            if done[row] or not asked[row]:
+            if not waits[row]:
                 continue
             if is_full(pool, 2 * n + levels):
                 return -1
             gone = data.labels[row]
-            feature, threshold = choose(data, order, begin, end, row, key, depth, rules, room)
+            feature, threshold = each.feature[row], each.threshold[row]
             if feature < 0:
-                found = _leaf(pool, room.counts, totals, gone)
+                for c in range(len(counts)):
+                    counts[c] = top.counts[node, c] - (c == gone)
+                found = _leaf(pool, counts, totals, gone)
             elif (
                 feature == top.feature[node] and threshold == top.threshold[node]
             ) or _same_sides(
@@ -165,7 +170,7 @@ def _without(
                             at += 1
                 many = grow(data, rest, key, depth, rules, room, spare, NOTHING, sub, nothing)
                 found = _shared(pool, sub, many, totals, gone, below)
-            done[row] = True
+            waits[row] = False
             for level in range(depth - 1, -1, -1):
                 above = path[row, level]
                 left, right = ids[top.left[above]], ids[top.right[above]]
@@ -210,6 +215,7 @@ def members_of(forest: Exact, listed: Listed) -> Members:
     pool = new_pool(max(4096, 8 * rows), labels, listed)
     whole = np.empty(forest.settings.trees, np.int64)
     others = np.empty((rows, forest.settings.trees), np.int64)
+    each = each_for(data, rules, labels)
     room, nothing = room_for(rules, labels), no_statistics(labels)
     top, sub = nodes_for(rows, labels), nodes_for(rows, labels)
     for i, held in enumerate(holders(forest.settings, forest.labels, forest.X, forest.y)):
@@ -224,8 +230,8 @@ def members_of(forest: Exact, listed: Listed) -> Members:
                 break
             order = by_value(data, held)
             own = _without(
-                data, order, forest.settings.seed, i, rules, room, top, sub, nothing, totals,
-                asked, pool, roots,
+                data, order, forest.settings.seed, i, rules, room, each, top, sub, nothing,
+                totals, asked, pool, roots,
             )  # fmt: skip
             if own >= 0:
                 break
