@@ -76,5 +76,6 @@ def test_nodes_that_a_set_of_inputs_does_not_tell_apart_are_one(tmp_path):
         np.array([0.0, 0.0]), np.array([3.0, 1.0]), np.array([0, 2, 2]), np.array([0.0, 3.0])
     )
     found = members_of(held, listed)
-    thresholds = found.pool.threshold[: found.pool.used[0]][found.pool.feature[: found.pool.used[0]] == 0]
-    assert set(thresholds.tolist()) == {0.0}
+    size = found.pool.used[0]
+    asked = found.pool.feature[:size] == 0
+    assert set(found.pool.threshold[:size][asked].tolist()) == {0.0}

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from leaveout.verifier.checker.claim_words import PointsSubject
 from leaveout.verifier.checker.container import Certificate, read_certificate
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.files import found_file
+from leaveout.verifier.checker.forests.parts import ForestResultPart, ForestsPart
+from leaveout.verifier.checker.forests.subject import ForestSubject
 from leaveout.verifier.checker.leaks import Leaks, prepare_leaks
 from leaveout.verifier.checker.manifest import ClaimPart, ResultPart
 from leaveout.verifier.checker.points import read_points
@@ -27,11 +30,15 @@ from leaveout.verifier.checker.values.given import HeldFile
 from leaveout.verifier.checker.values.parts import StatementPart, ValuesPart
 from leaveout.verifier.checker.values.statements import Statements, ValueSubject
 
+if TYPE_CHECKING:
+    from leaveout.verifier.checker.forests.leaks import ForestQuestion
+
 __all__ = ["Checked", "check"]
 
 Progress = Callable[[str, int | None, int, int], None]
 
-_Walked = Callable[[], "tuple[int, Subject | PointsSubject | ValueSubject]"]
+_About = Subject | PointsSubject | ValueSubject | ForestSubject
+_Walked = Callable[[], tuple[int, _About]]
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ class Checked:
     leaves : int
         Of the tree that proves it; 0 where there is none.
     seconds : float
-    subject : Subject, PointsSubject or ValueSubject
+    subject : Subject, PointsSubject, ValueSubject or ForestSubject
         What is claimed, in words.
     """
 
@@ -58,7 +65,7 @@ class Checked:
     upper: float | None
     leaves: int
     seconds: float
-    subject: Subject | PointsSubject | ValueSubject
+    subject: Subject | PointsSubject | ValueSubject | ForestSubject
 
 
 def check(
@@ -101,6 +108,8 @@ def check(
     manifest = checker.certificate.manifest
     found = [checker.result(each) for each in manifest.results]
     found += [checker.claim(each) for each in manifest.claims]
+    if manifest.forests is not None:
+        found += [checker.forest(each, manifest.forests) for each in manifest.forests.results]
     values = manifest.values
     return found + ([] if values is None else checker.values(values))
 
@@ -119,6 +128,7 @@ class _Checker:
         self.certificate, self._given, self._progress = certificate, given, progress
         self._shelf = Shelf(certificate.path.parent, given)
         self._ready: dict[int, Leaks] = {}
+        self._forests: dict[int, ForestQuestion] = {}
 
     def result(self, result: ResultPart) -> Checked:
         """Check a claim about leaks."""
@@ -127,6 +137,24 @@ class _Checker:
     def claim(self, claim: ClaimPart) -> Checked:
         """Check a claim over points."""
         return self._checked(claim.name, None, claim.upper, lambda: self._points(claim))
+
+    def forest(self, result: ForestResultPart, part: ForestsPart) -> Checked:
+        """Check a claim about leaks of forests; what it takes is loaded once there is one."""
+        from leaveout.verifier.checker.forests.leaks import check_forest, read_forests
+
+        def report(done: int, total: int) -> None:
+            if self._progress is not None:
+                self._progress(result.name, result.label, done, total)
+
+        def run() -> tuple[int, ForestSubject]:
+            if result.question not in self._forests:
+                asked, folder = part.questions[result.question], self.certificate.path.parent
+                self._forests[result.question] = read_forests(asked, folder, self._given)
+            question = self._forests[result.question]
+            proof = self.certificate.under(result.proof)
+            return check_forest(result, question, proof, report), question.subject
+
+        return self._checked(result.name, result.label, result.upper, run)
 
     def values(self, part: ValuesPart) -> list[Checked]:
         """Check the statements about values."""

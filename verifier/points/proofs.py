@@ -166,6 +166,11 @@ class CertificateTarget:
         assert self._book is not None
         self._book.values = claims
 
+    def forests(self, claims: ValueClaims) -> None:
+        """Keep the claims about leaks of forests."""
+        assert self._book is not None
+        self._book.forests = claims
+
     def without(self, name: str, why: str) -> None:
         """Note that a statement is not in the certificate."""
         self._missing.append(f"{name} is not in the certificate: {why}")

@@ -171,7 +171,7 @@ def _keep(low: float, high: float, priority: np.uint64, i: int, k: int, room: Ro
     last = room.priority[i, 0]
     for j in range(1, k):
         last = max(last, room.priority[i, j])
-    return last
+    return np.uint64(last)
 
 
 @compiled_in

@@ -17,7 +17,16 @@ from leaveout.verifier.checker.forests.choosing import (
     kept_in_order,
 )
 
-__all__ = ["CACHING_FROM", "NOTHING", "Nodes", "Statistics", "divide", "grow", "grow_tree", "nodes_for"]
+__all__ = [
+    "CACHING_FROM",
+    "NOTHING",
+    "Nodes",
+    "Statistics",
+    "divide",
+    "grow",
+    "grow_tree",
+    "nodes_for",
+]
 
 CACHING_FROM = 65
 """Nodes of at least so many rows cache what they considered."""

@@ -168,9 +168,7 @@ def _gather(
 
 
 @compiled_in
-def _take(
-    each: Each, row: int, label: int, a: int, g: int, following: int, entropy: bool
-) -> None:
+def _take(each: Each, row: int, label: int, a: int, g: int, following: int, entropy: bool) -> None:
     """Consider the threshold behind group g for a node without a row."""
     for c in range(len(each.low)):
         each.low[c] = each.sums[g, c] - (c == label and each.group[row] <= g)

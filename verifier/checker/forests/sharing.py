@@ -126,7 +126,7 @@ def split(pool: Pool, feature: int, threshold: float, left: int, right: int) -> 
             and pool.left[node] == left
             and pool.right[node] == right
         ):
-            return node
+            return int(node)
         at = (at + 1) & last
     node = pool.used[0]
     pool.slots[at] = node
@@ -134,7 +134,7 @@ def split(pool: Pool, feature: int, threshold: float, left: int, right: int) -> 
     pool.feature[node], pool.threshold[node] = feature, threshold
     pool.left[node], pool.right[node] = left, right
     pool.mask[node] = pool.mask[left] | pool.mask[right] | np.uint64(1) << np.uint64(feature & 63)
-    return node
+    return int(node)
 
 
 @compiled_in
@@ -151,7 +151,7 @@ def answer(pool: Pool, shares: Any) -> int:
         for c in range(len(shares)):
             same = same and pool.shares[pool.left[node], c] == shares[c]
         if same:
-            return node
+            return int(node)
         at = (at + 1) & last
     node, leaf = pool.used[0], pool.used[1]
     pool.slots[at] = node
@@ -161,7 +161,7 @@ def answer(pool: Pool, shares: Any) -> int:
     pool.left[node], pool.right[node], pool.mask[node] = leaf, -1, np.uint64(0)
     for c in range(len(shares)):
         pool.shares[leaf, c] = shares[c]
-    return node
+    return int(node)
 
 
 @kept(**PLAIN)

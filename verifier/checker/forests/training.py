@@ -18,7 +18,16 @@ from leaveout.verifier.checker.forests.choosing import Data, Rules, room_for
 from leaveout.verifier.checker.forests.growing import Nodes, Statistics, grow_tree, nodes_for
 from leaveout.verifier.checker.forests.held import Exact, Settings, Tree
 
-__all__ = ["by_value", "data_of", "holders", "no_statistics", "ranks", "rules_of", "train", "without"]
+__all__ = [
+    "by_value",
+    "data_of",
+    "holders",
+    "no_statistics",
+    "ranks",
+    "rules_of",
+    "train",
+    "without",
+]
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
