@@ -152,6 +152,8 @@ class Arguments(Mapping[str, object]):
         What the decider told of the way it went.
     proof : callable or None
         What was left for a certificate, see `prove`.
+    unproved : str
+        Why nothing was left, where nothing can be, see `cannot_prove`.
     proving : bool
         Whether a certificate is written, so that a proof is wanted.
     """
@@ -175,6 +177,7 @@ class Arguments(Mapping[str, object]):
         self.told: list[Facts] = []
         self.proving = proving
         self.proof: Proof | None = None
+        self.unproved = ""
 
     def prove(self, proof: Proof) -> None:
         """Leave what ``leaveout check`` needs to prove the answer to this call again.
@@ -185,6 +188,10 @@ class Arguments(Mapping[str, object]):
             Returns arrays by name; called once the certificate is written, if one is.
         """
         self.proof = proof
+
+    def cannot_prove(self, why: str) -> None:
+        """Say that the answer to this call cannot be proved again, and why: in a note."""
+        self.unproved = why
 
     def tell(self, facts: Facts) -> None:
         """Keep what was computed on the way, for a report to show, whatever comes of it.

@@ -111,6 +111,8 @@ class ValueBook:
             lets = {
                 name: self._part(self.spec.lets[name].value, frozenset())
                 for name in lets_named(claim, self.spec)
+                # A set of inputs is written where it is used.
+                if self.spec.type_of(self.spec.lets[name].value) != INPUTS
             }
         except Uncertified:
             del self._files[before[0] :]
@@ -215,6 +217,9 @@ class ValueBook:
         function = self.valuation.resolver.function(node)
         if node.function not in FUNCTIONS and node.function != "abs":
             raise Uncertified(f"no certificate is made of '{node.function}'")
+        why = self.valuation.unproved.get((str(node), self._confidence))
+        if why is not None:
+            raise Uncertified(why)
         given: dict[str, Part] = {}
         for name, argument in self.valuation.resolver.given(node).items():
             if isinstance(argument, Name) and argument.name in function.parameter(name).words:

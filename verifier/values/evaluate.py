@@ -85,6 +85,8 @@ class Valuation:
         Whether proofs are kept, for a certificate.
     proofs : dict of (str, float or None) to dict
         By a call's text and the confidence it was made with: its proof by what names stood for.
+    unproved : dict of (str, float or None) to str
+        Of such calls that cannot be proved again: why.
     """
 
     spec: CheckedSpec
@@ -96,6 +98,7 @@ class Valuation:
     confidence: float | None = None
     proving: bool = False
     proofs: Proofs = field(default_factory=dict, init=False)
+    unproved: dict[tuple[str, float | None], str] = field(default_factory=dict, init=False)
     calls: DeciderCalls = field(init=False)
     _kept: dict[tuple[str, float | None], object] = field(default_factory=dict, init=False)
 
@@ -272,6 +275,8 @@ class Valuation:
         given = self._arguments(node, function, bound)
         self._refuse_late(f"before {brief(node)}")
         found = self.calls.call(node, function, given)
+        if given.unproved:
+            self.unproved[str(node), self.confidence] = given.unproved
         if given.proof is not None and self.proving:
             names = {each.name for each in walk(node) if isinstance(each, Name)}
             held = [(name, _plain(bound[name])) for name in sorted(names & bound.keys())]

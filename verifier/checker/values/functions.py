@@ -49,6 +49,7 @@ FUNCTIONS: Mapping[str, Known] = {
     "points": Known(f"{_DELETION}:points", "object"),
     "unlearn": Known(f"{_DELETION}:unlearn", "object"),
     "retrain": Known(f"{_DELETION}:retrain", "object"),
+    "same_function": Known("leaveout.verifier.checker.forests.same:same_function", "claim"),
     "caches_sound": Known(f"{_DELETION}:caches_sound", "claim"),
 }
 """By the name the language gives them."""
