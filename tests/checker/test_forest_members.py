@@ -7,7 +7,9 @@ import numpy as np
 from leaveout.models.forest import DareForestClassifier
 from leaveout.verifier.checker.forests.answering import read_forest
 from leaveout.verifier.checker.forests.members import members_of
-from leaveout.verifier.checker.forests.sharing import Listed
+from leaveout.verifier.checker.forests.pairs import put_tree, scored_trees
+from leaveout.verifier.checker.forests.sharing import Listed, enlarged, is_full
+from leaveout.verifier.checker.forests.training import train, without
 
 from support.forest_scripts import random_data, random_forest
 
@@ -57,6 +59,26 @@ def test_members_answer_as_forests_trained_without_the_row(tmp_path):
                 assert got.sum() == got[place].sum()
             changed += (found.others[row] != found.whole).any()
     assert changed > 100
+
+
+def test_members_are_node_for_node_what_training_without_the_row_gives(tmp_path):
+    changed = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X, y = random_data(rng, (2, 3, 8, 40, 130, 300))
+        forest = random_forest(rng, X.shape[1], lazy=False).fit(X, y)
+        forest.save(tmp_path / "forest.npz")
+        held = read_forest(tmp_path / "forest.npz")
+        found = members_of(held, everywhere(held.features))
+        pool = found.pool
+        for row in rng.choice(len(X), min(len(X), 25), replace=False):
+            anew = train(without(held, [int(row)]))
+            for t, tree in enumerate(scored_trees(anew, held.labels)):
+                while is_full(pool, 2 * len(tree[0])):
+                    pool = enlarged(pool)
+                assert put_tree(pool, *tree) == found.others[row, t], (seed, row, t)
+            changed += (found.others[row] != found.whole).any()
+    assert changed > 200
 
 
 def whole_of(found, asked):

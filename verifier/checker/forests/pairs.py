@@ -23,7 +23,7 @@ from leaveout.verifier.checker.forests.sharing import (
     split,
 )
 
-__all__ = ["before_rounding", "every_label", "pair_of"]
+__all__ = ["before_rounding", "every_label", "pair_of", "put_tree", "scored_trees"]
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
@@ -64,7 +64,7 @@ def before_rounding(threshold: Floats) -> Floats:
 
 
 @kept(**PLAIN)
-def _put(
+def put_tree(
     pool: Pool, feature: NDArray[np.int32], threshold: Floats, left: NDArray[np.int32],
     right: NDArray[np.int32], shares: Floats,
 ) -> int:  # fmt: skip
@@ -90,7 +90,7 @@ def pair_of(one: Exact | Answering, other: Exact | Answering, listed: Listed) ->
         If a tree is none.
     """
     labels = every_label(one, other)
-    sides = [_trees(each, labels) for each in (one, other)]
+    sides = [scored_trees(each, labels) for each in (one, other)]
     count = max(map(len, sides))
     pool = new_pool(4096, len(labels), listed)
     roots = np.empty((2, count), np.int64)
@@ -101,14 +101,14 @@ def pair_of(one: Exact | Answering, other: Exact | Answering, listed: Listed) ->
             tree = trees[t] if t < len(trees) else empty
             while is_full(pool, len(tree[0]) + 2):
                 pool = enlarged(pool)
-            roots[i, t] = _put(pool, *tree)
+            roots[i, t] = put_tree(pool, *tree)
     return Members(pool, roots[0], roots[1:], (len(sides[0]), len(sides[1])))
 
 
 _Arrays = tuple[NDArray[np.int32], Floats, NDArray[np.int32], NDArray[np.int32], Floats]
 
 
-def _trees(forest: Exact | Answering, labels: list[Any]) -> list[_Arrays]:
+def scored_trees(forest: Exact | Answering, labels: list[Any]) -> list[_Arrays]:
     """Return trees with shares of all labels, and thresholds that round nothing."""
     columns = [labels.index(label) for label in forest.labels]
     found = _exact(forest) if isinstance(forest, Exact) else _answering(forest)
@@ -117,7 +117,7 @@ def _trees(forest: Exact | Answering, labels: list[Any]) -> list[_Arrays]:
         shares = np.zeros((len(feature), len(labels)))
         shares[:, columns] = own
         most = own[feature < 0].max(axis=1)
-        if (own[feature < 0] < 0).any() or (most < _LEAST).any() or (most > _MOST).any():
+        if not ((own[feature < 0] >= 0).all() and ((most >= _LEAST) & (most <= _MOST)).all()):
             raise CertificateError(f"{forest.path}: a leaf's shares of labels are none")
         trees.append(
             (
