@@ -152,10 +152,11 @@ class Arguments(Mapping[str, object]):
         What the decider told of the way it went.
     proof : callable or None
         What was left for a certificate, see `prove`.
-    unproved : str
-        Why nothing was left, where nothing can be, see `cannot_prove`.
     proving : bool
         Whether a certificate is written, so that a proof is wanted.
+    unproved : str
+        Why ``leaveout check`` could not prove the answer again; empty if it can. A statement that
+        rests on such a call is not in the certificate, and a note says this.
     """
 
     def __init__(
@@ -188,10 +189,6 @@ class Arguments(Mapping[str, object]):
             Returns arrays by name; called once the certificate is written, if one is.
         """
         self.proof = proof
-
-    def cannot_prove(self, why: str) -> None:
-        """Say that the answer to this call cannot be proved again, and why: in a note."""
-        self.unproved = why
 
     def tell(self, facts: Facts) -> None:
         """Keep what was computed on the way, for a report to show, whatever comes of it.

@@ -164,9 +164,9 @@ def _prove_same(given: Arguments, question: Question, labels: int) -> None:
             for name in ("size", "feature", "value"):
                 found[f"{label}.{name}"] = getattr(trees, name)
     except NotProvedError as error:
-        given.cannot_prove(str(error))
-        return
-    given.prove(lambda: found)
+        given.unproved = str(error)
+    else:
+        given.prove(lambda: found)
 
 
 _MOST = 2**22
