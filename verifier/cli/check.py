@@ -39,6 +39,15 @@ def check(
             show_default=False,
         ),
     ] = None,
+    exact: Annotated[
+        bool,
+        typer.Option(
+            "--exact",
+            help="Compute sums and products of claims over networks in integers, so that no "
+            "rounding error is estimated but that of the network's own float32; some ten times "
+            "slower. What is kept between two formulas is rounded outwards to float64.",
+        ),
+    ] = False,
 ) -> None:
     """Prove again, by an independent program, what a certificate claims.
 
@@ -69,7 +78,14 @@ def check(
     if live is not None:
         live.start()
     try:
-        found = run(certificate, network=network, family=family, files=files, progress=report)
+        found = run(
+            certificate,
+            network=network,
+            family=family,
+            files=files,
+            exact=exact,
+            progress=report,
+        )
     finally:
         if live is not None:
             live.stop()

@@ -59,6 +59,8 @@ FUNCTIONS: Mapping[str, Known] = {
         "votes.functions",
         *("ballots", "dpa", "finite_aggregation", "run_off", "ss_dpa", "test_points"),
     ),
+    **_objects("guard.access", "access"),
+    "idp": Known(f"{_ROOMS}.guard.idp:idp", "claim"),
     "answered_right": Known(f"{_ROOMS}.votes.functions:answered_right", "claim"),
     "caches_sound": Known(f"{_ROOMS}.forests.deletion:caches_sound", "claim"),
     "certified_accuracy": Known(
