@@ -12,6 +12,7 @@ from leaveout.exit_codes import ExitCode
 from leaveout.files import write_whole
 from leaveout.names import hint
 from leaveout.references import find_reference
+from leaveout.verifier.evidence.records import FileRecord, StatementRecord, TrainingRecord
 from leaveout.verifier.records import (
     AnswersRecord,
     AnswerState,
@@ -39,12 +40,15 @@ __all__ = [
     "ExampleRecord",
     "Fact",
     "FactsRecord",
+    "FileRecord",
     "GroupRecord",
     "GroupsRecord",
     "LabelAnswersRecord",
     "Report",
     "Result",
+    "StatementRecord",
     "TraceRecord",
+    "TrainingRecord",
     "Verdict",
     "WitnessRecord",
     "exit_code",
@@ -149,6 +153,18 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         Of the file, in hexadecimal; empty for a specification built in Python.
     answers : tuple of AnswersRecord
         Of the rows that were given, one a network and family.
+    date : str
+        When the run ended, in UTC, as in 2026-03-01T09:30:00Z.
+    folder : str
+        What relative paths of the specification are relative to, seen from the folder of this
+        file; where the results were not written to one, from the folder that the run was started
+        in.
+    files : tuple of FileRecord
+        What the run read, the specification first; of results of earlier versions none.
+    statements : tuple of StatementRecord
+        As they were decided, in the order of the specification.
+    training : tuple of TrainingRecord
+        What families and forests say of the rows they were trained on.
     """
 
     leaveout: str
@@ -157,6 +173,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     spec_sha256: str = ""
     answers: tuple[AnswersRecord, ...] = ()
+    date: str = ""
+    folder: str = ""
+    files: tuple[FileRecord, ...] = ()
+    statements: tuple[StatementRecord, ...] = ()
+    training: tuple[TrainingRecord, ...] = ()
 
     def to_json(self) -> bytes:
         """Encode as JSON; every number is finite or null."""
@@ -229,7 +250,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _view(reference: str) -> Callable[..., Any]:
-    """Return a way to show reports; it is imported only when it is used."""
+    """Return a way to show or write reports; it is imported only when it is used."""
     return cast("Callable[..., Any]", find_reference(f"leaveout.{reference}"))
 
 
@@ -244,9 +265,12 @@ def exit_code(report: Report) -> ExitCode:
 def write_json(report: Report, path: Path) -> None:
     """Write a report, whole or not at all; a link is followed.
 
+    Paths in it are then seen from the file's folder, see `leaveout.verifier.evidence.placing`.
+
     Raises
     ------
     OSError
         If the file cannot be written; what was there is still there.
     """
-    write_whole(path, report.to_json())
+    placed = _view("verifier.evidence.placing:placed")
+    write_whole(path, placed(report, path.resolve().parent).to_json())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -19,6 +21,7 @@ from leaveout.references import find_reference
 from leaveout.solvers import Feature, find_solver
 from leaveout.specs import Spec
 from leaveout.specs.typing.params import Value
+from leaveout.verifier.evidence.origin import Origin
 from leaveout.verifier.options import ENGINES, VerifyOptions
 from leaveout.verifier.points.given import GivenPoints
 from leaveout.verifier.points.given_answers import GivenAnswers
@@ -142,6 +145,7 @@ def verify(
     guarded = _bounds_target(bounds)
     reading = read_spec(spec, folder, params, [Path(each) for each in allow_include])
     checked, resolver = reading.checked, reading.resolver()
+    origin = Origin.of(checked, reading.folder, _file_of(spec), _file_of(data))
     decider = Decider(resolver, options, told, target)
     if target is not None:
         target.begin(checked.source.name, reading.text)
@@ -178,14 +182,30 @@ def verify(
     if guarded is not None:
         decider.notes.append(guarded.write(decider))
     name = checked.source.name if isinstance(spec, Spec) else str(spec)
+    files = origin.files()
+    changed = [
+        f"{each.path}: was written to during the run: of which content this is, is not known"
+        for each in files
+        if not each.sha256
+    ]
     return Report(
         leaveout=VERSION,
         spec=name,
         results=tuple(results),
-        notes=(*reading.notes, *resolver.notes, *decider.notes, *statements.notes),
+        notes=(*reading.notes, *resolver.notes, *decider.notes, *statements.notes, *changed),
         spec_sha256=reading.digest,
         answers=() if rows is None else rows.records(results),
+        date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        folder=str(reading.folder),
+        files=files,
+        statements=origin.statements(),
+        training=origin.training(),
     )
+
+
+def _file_of(given: Any) -> Path | None:
+    """Return the file that a caller names; None for a tree, a frame or numbers."""
+    return Path(given) if isinstance(given, str | os.PathLike) else None
 
 
 def _bounds_target(path: Path | str | None) -> BoundsTarget | None:
