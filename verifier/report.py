@@ -12,7 +12,7 @@ from leaveout.exit_codes import ExitCode
 from leaveout.files import write_whole
 from leaveout.names import hint
 from leaveout.references import find_reference
-from leaveout.verifier.evidence.records import FileRecord, StatementRecord, TrainingRecord
+from leaveout.verifier.origin.records import FileRecord, StatementRecord, TrainingRecord
 from leaveout.verifier.records import (
     AnswersRecord,
     AnswerState,

@@ -21,8 +21,8 @@ from leaveout.references import find_reference
 from leaveout.solvers import Feature, find_solver
 from leaveout.specs import Spec
 from leaveout.specs.typing.params import Value
-from leaveout.verifier.evidence.origin import Origin
 from leaveout.verifier.options import ENGINES, VerifyOptions
+from leaveout.verifier.origin.taken import Origin
 from leaveout.verifier.points.given import GivenPoints
 from leaveout.verifier.points.given_answers import GivenAnswers
 from leaveout.verifier.points.idp import Decider
@@ -75,7 +75,7 @@ def verify(
     seed: int = 0,
     folder: Path | str | None = None,
     progress: StatementProgress | bool | None = None,
-    certificate: Path | str | None = None,
+    certificate: Path | str | CertificateTarget | None = None,
     bounds: Path | str | None = None,
     resume: Path | str | None = None,
     executor: str = "processes",
@@ -100,7 +100,7 @@ def verify(
     progress : callable or bool, optional
         Called a few times a second with the statement's name and a `leaveout.bab.Progress`; True
         for a live line on standard error or in a notebook.
-    certificate : path, optional
+    certificate : path or CertificateTarget, optional
         File to write what proves the bounds to, for ``leaveout check``; of the native engine.
     bounds : path, optional
         File to write what is proved of each member to, for `leaveout.verifier.guard.Guard`.
@@ -139,7 +139,9 @@ def verify(
         solver, engine, time, workers, variant, seed, kept, file, executor, kernel
     )
     told = progress if callable(progress) else None
-    target = CertificateTarget(Path(certificate), engine) if certificate is not None else None
+    target = certificate if isinstance(certificate, CertificateTarget) else None
+    if isinstance(certificate, str | os.PathLike):
+        target = CertificateTarget(Path(certificate), engine)
     features = usable_features(options)
     given = None if data is None else GivenPoints.of(data)
     guarded = _bounds_target(bounds)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PASSPHRASE", "PRIVATE", "PUBLIC", "make_keys", "read_public", "read_signer"]
 
-PASSPHRASE = "LEAVEOUT_KEY_PASSPHRASE"  # noqa: S105
+PASSPHRASE = "LEAVEOUT_KEY_PASSPHRASE"
 """Variable of the environment with the passphrase of private keys; without it there is none."""
 PRIVATE, PUBLIC = ".key", ".pub"
 """How the names of a pair of key files end."""
@@ -90,7 +90,7 @@ def read_signer(path: Path) -> CryptoSigner:
         )
     secret = _passphrase()
     try:
-        return CryptoSigner(load_pem_private_key(content, secret))  # type: ignore[arg-type]
+        return CryptoSigner(load_pem_private_key(content, secret))
     except TypeError:
         said = "is locked: set its passphrase" if secret is None else "is not locked: unset"
         raise EvidenceError(f"--key {path}: {said} in {PASSPHRASE}") from None
@@ -122,7 +122,7 @@ def read_public(path: Path) -> SSlibKey:
             f"{PUBLIC}, and give the private one to nobody"
         )
     try:
-        return SSlibKey.from_crypto(load_pem_public_key(content))  # type: ignore[arg-type]
+        return SSlibKey.from_crypto(load_pem_public_key(content))
     except Exception as error:
         raise EvidenceError(
             f"--key {path}: is no public key in PEM that can be used ({cause(error)})"

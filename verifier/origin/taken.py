@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leaveout.specs import CheckedSpec, Find, Guarantee
-from leaveout.verifier.evidence.digests import Taken, take
-from leaveout.verifier.evidence.named_files import NamedFile, named_files
-from leaveout.verifier.evidence.records import (
+from leaveout.verifier.origin.digests import Taken, take
+from leaveout.verifier.origin.named_files import NamedFile, named_files
+from leaveout.verifier.origin.records import (
     FileKind,
     FileRecord,
     StatementRecord,
     TrainingRecord,
 )
-from leaveout.verifier.evidence.training import of_family, of_forest
+from leaveout.verifier.origin.training import of_family, of_forest
+from leaveout.verifier.values.reachable import lets_named
 
 __all__ = ["Origin"]
 
@@ -45,6 +46,7 @@ class Origin:
     checked: CheckedSpec
     folder: Path
     _spec: Path | None
+    _named: tuple[NamedFile, ...]
     _held: tuple[_Held, ...]
 
     @staticmethod
@@ -75,11 +77,21 @@ class Origin:
         named += named_files(checked, folder)
         if data is not None:
             named.append(NamedFile(data, "given rows"))
-        return Origin(checked, folder, spec, tuple(_held(named)))
+        return Origin(checked, folder, spec, tuple(named), tuple(_held(named)))
 
     def changed(self) -> list[str]:
         """Return the files that hold something else than when the run began."""
         return [self._shown(each.taken.path) for each in self._held if not each.taken.is_same()]
+
+    def missing(self) -> list[str]:
+        """Return the files that the specification names and that could not be read."""
+        held = {each.taken.path.absolute() for each in self._held}
+        return [
+            self._shown(each.path)
+            for each in self._named
+            # Columns of a table lie beside some forests only.
+            if each.kind != "columns" and each.path.absolute() not in held
+        ]
 
     def files(self) -> tuple[FileRecord, ...]:
         """Return a record of each file, without a digest of those that changed meanwhile."""
@@ -123,6 +135,7 @@ class Origin:
             name=statement.name,
             text=str(statement),
             sentence=in_words(statement, self.checked.functions),
+            names=lets_named(statement.claim, self.checked),
             path=path,
             line=at.line,
             column=at.column,

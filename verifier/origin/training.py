@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from leaveout.errors import LeaveoutError
 from leaveout.models.archive import MANIFEST, read_archive
 from leaveout.models.family import Manifest
-from leaveout.verifier.evidence.records import TrainingRecord
+from leaveout.verifier.origin.records import TrainingRecord
 
 __all__ = ["of_family", "of_forest"]
 

@@ -14,7 +14,7 @@ from leaveout.specs import Call, CheckedSpec, Expression, Name, Text
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.expressions import walk
 from leaveout.specs.typing.arguments import bind
-from leaveout.verifier.evidence.records import FileKind
+from leaveout.verifier.origin.records import FileKind
 from leaveout.verifier.values.reachable import lets_named
 
 __all__ = ["MOST", "NamedFile", "named_files"]
@@ -51,7 +51,7 @@ def named_files(spec: CheckedSpec, folder: Path) -> Iterator[NamedFile]:
 
     Notes
     -----
-    A text that names no file yields nothing: whoever reads it says what is wrong with it.
+    A file need not be there: whoever loads it says so.
     """
     used = {name for each in spec.statements for name in lets_named(each.claim, spec)}
     starts = [(let.name, let.value) for let in spec.lets.values() if let.name in used]
@@ -131,15 +131,16 @@ _BY_FUNCTION: Mapping[str, Callable[[Path, str], Iterator[NamedFile]]] = {
 
 
 def _files(function: str, path: Path, called: str) -> Iterator[NamedFile]:
-    """Yield what a function reads of a path, as far as it is there."""
+    """Yield what a function reads of a path; of a plug-in's what is there."""
     make = _BY_FUNCTION.get(function)
     with suppress(OSError):
         if make is not None:
-            yield from (each for each in make(path, called) if each.path.is_file())
+            yield from make(path, called)
         elif path.is_dir():
             inside = (each for each in sorted(path.rglob("*")) if each.is_file())
             yield from (
-                NamedFile(each, "file", called) for each, _ in zip(inside, range(MOST), strict=False)
+                NamedFile(each, "file", called)
+                for each, _ in zip(inside, range(MOST), strict=False)
             )
         elif path.is_file():
             yield NamedFile(path, "file", called)

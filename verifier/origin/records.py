@@ -73,6 +73,8 @@ class StatementRecord(msgspec.Struct, frozen=True, kw_only=True):
         In its one layout, params as they were set.
     sentence : str
         The same in words.
+    names : tuple of str
+        The lets it is made of, in order.
     path : str
         The file it stands in, as of its `FileRecord`; empty for a specification built in Python.
     line, column, end_line, end_column : int
@@ -82,6 +84,7 @@ class StatementRecord(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     text: str
     sentence: str
+    names: tuple[str, ...]
     path: str
     line: int
     column: int

@@ -10,6 +10,8 @@ from leaveout.files import ARCHIVE, open_file
 
 __all__ = ["Taken", "sha256_of", "take"]
 
+_BLOCK = 2**22
+
 
 @dataclass(frozen=True)
 class Taken:
@@ -54,8 +56,11 @@ def sha256_of(path: Path) -> str:
     OSError
         If it is missing, no regular file, or cannot be read.
     """
+    digest = hashlib.sha256()
     with open_file(path, ARCHIVE) as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def _marks(path: Path) -> tuple[int, ...]:
