@@ -53,6 +53,10 @@ def text(part: Part, files: Mapping[int, Path]) -> str:
             return f"[{', '.join(text(each, files) for each in part.items)}]"
         case CallPart():
             return f"{part.function}({', '.join(_arguments(part, files))})"
+        case UnaryPart(operator="-", operand=NumberPart()):
+            # As '-1' is a number, what is the negation of 1 has parentheses.
+            shown = text(part.operand, files)
+            return f"-{shown}" if shown.startswith("-") else f"-({shown})"
         case UnaryPart(operator="-"):
             return f"-{_inside(part.operand, _ATOM, files)}"
         case UnaryPart():
@@ -134,7 +138,7 @@ def _inside(part: Part, tight: int, files: Mapping[int, Path]) -> str:
             own = 1
         case UnaryPart(operator="not"):
             own = _NOT
-        case NumberPart() if shown.startswith("-") or "/" in shown:
+        case NumberPart() if "/" in shown:
             own = 6
         case _:
             own = _ATOM
