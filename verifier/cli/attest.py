@@ -80,7 +80,7 @@ def attest(
     from leaveout.verifier.evidence.attest import attest as run
     from leaveout.verifier.evidence.keys import make_keys, read_signer
     from leaveout.verifier.evidence.parts import ATTESTATION
-    from leaveout.verifier.evidence.target import AttestationTarget
+    from leaveout.verifier.evidence.target import ATTESTED, Target
 
     if new_key is not None:
         if any(each is not None for each in (result, key, certificate, files, output)):
@@ -91,7 +91,7 @@ def attest(
         return
     if result is None:
         raise SpecError("attest: name the results, what verify --json wrote")
-    target = AttestationTarget.open(output or result.parent / ATTESTATION)
+    target = Target.open(output or result.parent / ATTESTATION, ATTESTED)
     signer = None if key is None else read_signer(key)
     found = run(result, target.path, signer=signer, certificate=certificate, files=files or ())
     target.write(found.content)

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from leaveout.errors import SpecError
+
 __all__ = ["report"]
 
 
@@ -27,7 +29,9 @@ def report(
             "-o",
             "--output",
             metavar="FILE",
-            help="The page. A file that exists is replaced only if it is such a page.",
+            help="The page; a name that ends in .sarif gives SARIF for code scanning, one in "
+            ".cdx.json a CycloneDX ML-BOM. A file that exists is replaced only if it is such a "
+            "page or file.",
         ),
     ] = "report.html",
     data: Annotated[
@@ -56,6 +60,15 @@ def report(
     Exit status: 0 the page is written, 2 bad input.
     """
     from leaveout.verifier.cli.target import reader_may_leave
+    from leaveout.verifier.evidence.exports import export, is_export
+
+    if is_export(output):
+        if data is not None:
+            raise SpecError("--data: is shown on a page; leave it out, or name a page with -o")
+        export(results, output)
+        with reader_may_leave():
+            sys.stdout.write(f"{output}\n")
+        return
     from leaveout.verifier.page import Page, document, load
     from leaveout.verifier.page.target import PageTarget
 

@@ -96,7 +96,9 @@ def _names(claim: Checked) -> Iterator[str]:
 
 
 def _is_about(claim: Checked, result: Result) -> bool:
-    return claim.label is None or result.label is None or claim.label == result.label
+    """Whether a claim is of a result's label; a guarantee is about all, and may name the worst."""
+    own = result.label if result.kind == "find" else None
+    return claim.label is None or own is None or claim.label == own
 
 
 def _called(result: Result) -> str:
@@ -112,7 +114,9 @@ def _contradiction(claim: Checked, result: Result, direction: str) -> str:
                     f"is about {result.members:,} members, the certificate about "
                     f"{subject.members:,}"
                 )
-            return _box(subject.inputs, result.box) or _bounded(claim.upper, result)
+            same = result.label in (None, claim.label)
+            wrong = _box(subject.inputs, result.box)
+            return wrong or (_bounded(claim.upper, result) if same else "")
         case PointsSubject() as subject:
             inside = subject.points.inputs
             box = _box(inside[0], result.box) if inside else ""
@@ -194,15 +198,16 @@ def _standing(result: Result, claims: Sequence[Checked], direction: str) -> Stan
         return _over_points(result, claims, direction)
     labels = {each.label for each in claims}
     subject = claims[0].subject
-    whole = result.label is not None or (
-        isinstance(subject, Subject) and labels == set(range(subject.labels))
-    )
+    whole = result.kind == "find" and result.label is not None
+    whole = whole or (isinstance(subject, Subject) and labels == set(range(subject.labels)))
     upper = max(each.upper for each in claims if each.upper is not None)
     said = f"at most {bound(upper, up=True)}"
     if not whole:
         listed = ", ".join(map(str, sorted(labels, key=str)))
         said += f", of label{'s' * (len(labels) > 1)} {listed}"
-    return Standing(result, said, whole and _reaches(upper, result.upper))
+    # Of a refuted guarantee it bounds the worst leak; that there is one the witness shows.
+    proved = whole and result.verdict != "refuted" and _reaches(upper, result.upper)
+    return Standing(result, said, proved)
 
 
 def _over_points(result: Result, claims: Sequence[Checked], direction: str) -> Standing:

@@ -58,13 +58,19 @@ class Places:
                 f"{path!r}: is said to be {str(said)!r}, outside the evidence's folder and the "
                 "working directory; say with --files DIR that it may be opened"
             )
-        return next((each for each in near if each.exists()), near[0])
+        return _short(next((each for each in near if each.exists()), near[0]))
 
     def _may_open(self, path: Path) -> bool:
         if self.trusted:
             return True
         where = path.resolve()
         return any(where.is_relative_to(each.resolve()) for each in self.roots)
+
+
+def _short(path: Path) -> Path:
+    """Return a path without what it goes up and down again, from the working directory if below."""
+    where, here = path.resolve(), Path.cwd()
+    return where.relative_to(here) if where.is_relative_to(here) else where
 
 
 def folders(given: Sequence[Path]) -> tuple[Path, ...]:

@@ -30,14 +30,19 @@ def part(given: Given) -> bytes:
     return sarif(given.report)
 
 
-def sarif(report: Report) -> bytes:
-    """Return a report as SARIF.
+def sarif(*reports: Report) -> bytes:
+    """Return reports as SARIF, a run each.
 
     Notes
     -----
     Proved statements are named as a property of the run, not as results of the kind ``pass``:
     services that show results take those for problems.
     """
+    log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [_run(each) for each in reports]}
+    return json.dumps(log, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
+def _run(report: Report) -> Json:
     topics = [topic_of(each, report) for each in report.results]
     found = [
         _result(result, topic, report)
@@ -64,8 +69,7 @@ def sarif(report: Report) -> bytes:
     }
     if report.date:
         run["invocations"] = [{"executionSuccessful": True, "endTimeUtc": report.date}]
-    log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
-    return json.dumps(log, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    return run
 
 
 def _rule(topic: Topic) -> Json:
@@ -120,7 +124,7 @@ def _message(result: Result) -> str:
 
 def _shown(result: Result) -> Iterator[str]:
     if result.lower is not None or result.upper is not None:
-        yield f"the number is {span(result.lower, result.upper)}"
+        yield f"what it bounds is {span(result.lower, result.upper)}"
     if result.witness is not None:
         yield result.witness.words
     if result.example is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -80,6 +81,9 @@ class CertificateTarget:
 
     def begin(self, spec: str, text: str) -> None:
         """Say which specification is proved."""
+        if Path(spec).is_absolute():
+            # Where it lies on this machine is nobody's business.
+            spec = Path(os.path.relpath(spec, self.path.resolve().parent)).as_posix()
         self._book = CertificateBook(VERSION, spec, text)
 
     def add(
