@@ -12,6 +12,7 @@ from leaveout.exit_codes import ExitCode
 from leaveout.files import write_whole
 from leaveout.names import hint
 from leaveout.references import find_reference
+from leaveout.verifier.by_row import ByRowRecord, LabelByRowRecord, RowLeakRecord
 from leaveout.verifier.records import (
     AnswersRecord,
     AnswerState,
@@ -33,6 +34,7 @@ __all__ = [
     "AnswerState",
     "AnswersRecord",
     "BoxRecord",
+    "ByRowRecord",
     "CellRecord",
     "ChoicesRecord",
     "CurveRecord",
@@ -42,8 +44,10 @@ __all__ = [
     "GroupRecord",
     "GroupsRecord",
     "LabelAnswersRecord",
+    "LabelByRowRecord",
     "Report",
     "Result",
+    "RowLeakRecord",
     "TraceRecord",
     "Verdict",
     "WitnessRecord",
@@ -149,6 +153,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         Of the file, in hexadecimal; empty for a specification built in Python.
     answers : tuple of AnswersRecord
         Of the rows that were given, one a network and family.
+    by_row : tuple of ByRowRecord
+        What is proved of each training row, one a model and set of inputs.
     """
 
     leaveout: str
@@ -157,6 +163,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     spec_sha256: str = ""
     answers: tuple[AnswersRecord, ...] = ()
+    by_row: tuple[ByRowRecord, ...] = ()
 
     def to_json(self) -> bytes:
         """Encode as JSON; every number is finite or null."""

@@ -1,0 +1,1 @@
+"""What is handed on: what others can check, and what is said of single rows."""
