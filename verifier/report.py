@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
@@ -29,6 +29,9 @@ from leaveout.verifier.records import (
     TraceRecord,
     WitnessRecord,
 )
+
+if TYPE_CHECKING:
+    from leaveout.verifier.row_records import RowRecord
 
 __all__ = [
     "AnswerState",
@@ -208,6 +211,23 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             If pandas is not installed.
         """
         return _view("verifier.report_views:frame")(self)
+
+    def rows(self, data: Any = None) -> list[RowRecord]:
+        """Return what is proved of each training row, in their order.
+
+        Parameters
+        ----------
+        data : path, data frame or array_like, optional
+            Points, as `leaveout.verify` takes them: of each row, which of the answers to them its
+            absence changes.
+
+        Raises
+        ------
+        LeaveoutError
+            If the report says nothing of single rows, or the points cannot be used.
+        """
+        found: list[RowRecord] = _view("verifier.evidence.rows:rows")(self, data=data)
+        return found
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the bounds, and the confidences of rows that were given, with matplotlib.

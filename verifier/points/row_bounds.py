@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab import SearchResult
-from leaveout.verifier.by_row import ByRowRecord, LabelByRowRecord, RowLeakRecord
+from leaveout.verifier.by_row import LabelByRowRecord, RowLeakRecord
 
-__all__ = ["Kept", "Leak", "RowBounds", "label_record", "rows_of"]
+__all__ = ["Kept", "Leak", "RowBounds", "in_levels", "label_record", "rows_of"]
 
 Floats = NDArray[np.float64]
 
@@ -148,17 +148,25 @@ def label_record(
     upper = np.full(len(rows), -np.inf)
     # Of several members without the same row any may be the one that leaks.
     np.maximum.at(upper, place, kept.upper)
+    levels, level = in_levels(upper)
+    return LabelByRowRecord(
+        label=label, name=name, levels=levels, level=level, leaks=_leaks(kept)
+    )  # fmt: skip
+
+
+def in_levels(upper: Floats) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Return the different bounds, ascending, and which one each row has; -1 where it has none.
+
+    Parameters
+    ----------
+    upper : ndarray of float64, shape (rows,)
+        Infinite, of either sign, where there is no bound.
+    """
     known = np.isfinite(upper)
     levels, at = np.unique(upper[known], return_inverse=True)
-    level = np.full(len(rows), -1)
+    level = np.full(len(upper), -1)
     level[known] = at
-    return LabelByRowRecord(
-        label=label,
-        name=name,
-        levels=tuple(levels.tolist()),
-        level=tuple(level.tolist()),
-        leaks=_leaks(kept),
-    )
+    return tuple(levels.tolist()), tuple(level.tolist())
 
 
 def _leaks(kept: Kept[W]) -> tuple[RowLeakRecord, ...]:
