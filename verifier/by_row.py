@@ -45,7 +45,8 @@ class LabelByRowRecord(msgspec.Struct, frozen=True, kw_only=True):
     name : str
         What the training data calls it; empty where it does not.
     levels : tuple of float
-        The bounds there are, ascending.
+        The bounds there are, ascending; -1 where there is no leak at all. Of a network 0 says that
+        no answer of a confidence above 0 changes; a forest's answer at a tie may change too.
     level : tuple of int
         Of each row of `ByRowRecord.rows` which one is its bound: no leak that its absence causes
         has a higher confidence. -1 of a row without a member.

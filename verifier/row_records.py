@@ -24,8 +24,8 @@ class RowLabelRecord(msgspec.Struct, frozen=True, kw_only=True):
     name : str
         Empty where the training data gives none.
     bound : float or None
-        No leak that the row's absence causes has a higher confidence; None of a row that was not
-        left out.
+        No leak that the row's absence causes has a higher confidence, and below 0 there is none;
+        None of a row that was not left out.
     leak : float or None
         Confidence of the worst leak found, replayed; None where none is known.
     member_label : int or None

@@ -12,6 +12,7 @@ from leaveout.verifier.amounts import MISSING, counted
 from leaveout.verifier.amounts import bound as shown
 from leaveout.verifier.evidence.rows import RowLabelRecord, RowRecord
 from leaveout.verifier.points.names import labelled, row_name
+from leaveout.verifier.points.row_bounds import NO_LEAK
 from leaveout.verifier.report import Report
 
 __all__ = ["render_row", "render_rows"]
@@ -71,13 +72,17 @@ def _cells(each: RowRecord, several: bool, points: bool) -> Iterator[str]:
     if worst is None:
         yield from ("not retrained", "", "")
     else:
-        yield shown(each.bound, up=True)
-        yield _label(worst) if each.bound else ""
+        yield _bound(worst)
+        yield _label(worst) if (worst.bound or 0.0) > 0 else ""
         yield MISSING if each.leak is None else shown(each.leak)
     if points:
         given = each.points
         yield "" if given is None else f"{len(given.changed):,}"
         yield "" if given is None else f"{given.not_excluded:,}"
+
+
+def _bound(each: RowLabelRecord) -> str:
+    return "no leak" if each.bound == NO_LEAK else shown(each.bound, up=True)
 
 
 def _label(each: RowLabelRecord) -> str:
@@ -93,9 +98,10 @@ def _summary(report: Report, records: Sequence[RowRecord]) -> Iterator[str]:
         "higher confidence changes without the row, proved over the set of inputs of "
         f"{', '.join(dict.fromkeys(name for each in records for name in each.statements))}"
     )
-    harmless = sum(each.bound == 0 for each in left_out)
+    harmless = sum(each.bound is not None and each.bound <= 0 for each in left_out)
     if harmless:
-        yield f"without {counted(harmless, 'row')} no answer changes at all"
+        change = "changes" if harmless == 1 else "change"
+        yield f"{counted(harmless, 'row')} {change} no answer of a confidence above 0"
     if missing:
         yield f"{counted(missing, 'row')} not retrained: nothing is proved of {_them(missing)}"
     yield from _of_points(left_out)
@@ -132,7 +138,7 @@ def _details(record: RowRecord) -> Iterator[str]:
                 values = ", ".join(f"{value:.9g}" for value in each.x[:_PLACES])
                 more = ", ..." if len(each.x) > _PLACES else ""
                 leak += f", at x = ({values}{more})"
-        yield f"label {_label(each)}: bound {shown(each.bound, up=True)}; {leak}"
+        yield f"label {_label(each)}: bound {_bound(each)}; {leak}"
     given = record.points
     if given is not None and given.changed:
         some = ", ".join(given.places[:_PLACES])

@@ -1,1 +1,1 @@
-"""What is handed on: what others can check, and what is said of single rows."""
+"""Evidence of a run that others can check: what it rests on, signed, in the formats of others."""

@@ -193,7 +193,7 @@ def _words(one: RowRecord) -> str:
         return f"{row}: nothing was searched: nothing is proved of it"
     of = [labelled(each.label, each.name) for each in one.labels]
     about = "" if len(of) > 1 else f" {of[0]}"
-    if one.bound <= 0:
+    if one.bound < 0:
         return f"{row}: proved: without it no answer{about} changes"
     proved = (
         f"{row}: proved: without it no answer{about} of a confidence above "

@@ -6,6 +6,7 @@ import math
 from itertools import pairwise
 
 from leaveout.verifier.by_row import ByRowRecord, LabelByRowRecord
+from leaveout.verifier.points.row_bounds import NO_LEAK
 from leaveout.verifier.row_records import RowsError
 
 __all__ = ["refuse_unfit"]
@@ -41,8 +42,8 @@ def _refuse_label(record: ByRowRecord, own: LabelByRowRecord, where: str) -> Non
         raise RowsError(f"{where}: {len(own.level)} bounds, expected one a row")
     if not all(-1 <= at < len(levels) for at in own.level):
         raise RowsError(f"{where}: a row has a bound that is not there")
-    if not all(math.isfinite(each) and each >= 0 for each in levels):
-        raise RowsError(f"{where}: a bound is no number from 0")
+    if not all(math.isfinite(each) and (each >= 0 or each == NO_LEAK) for each in levels):
+        raise RowsError(f"{where}: a bound is no number from 0, nor -1 for no leak at all")
     if any(at >= 0 and not count for at, count in zip(own.level, record.members, strict=True)):
         raise RowsError(f"{where}: a row that was not left out has a bound")
     place = {row: at for at, row in enumerate(record.rows)}

@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 from leaveout.bab import SearchResult
 from leaveout.verifier.by_row import LabelByRowRecord, RowLeakRecord
 
-__all__ = ["Kept", "Leak", "RowBounds", "in_levels", "label_record", "rows_of"]
+__all__ = ["NO_LEAK", "Kept", "Leak", "RowBounds", "in_levels", "label_record", "rows_of"]
 
 Floats = NDArray[np.float64]
+
+NO_LEAK = -1.0
+"""The bound of a row without which no answer changes, whatever its confidence."""
 
 _INPUTS = 2**19
 """Bytes of inputs of leaks that are kept, a label."""
@@ -78,7 +81,9 @@ class RowBounds(Generic[W]):
         """Take in what searches found."""
         for each in found:
             kept = self._of(question, each.label, len(each.member_upper))
-            kept.upper = np.minimum(kept.upper, np.maximum(each.member_upper, 0.0))
+            # Below 0 there is no leak at all: of a forest an answer at a tie may be one.
+            upper = np.where(each.member_upper < 0, NO_LEAK, each.member_upper)
+            kept.upper = np.minimum(kept.upper, upper)
             kept.offer(each.leaks if each.witness is None else (*each.leaks, each.witness))
 
     def cap(
