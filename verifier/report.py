@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
@@ -12,6 +12,7 @@ from leaveout.exit_codes import ExitCode
 from leaveout.files import write_whole
 from leaveout.names import hint
 from leaveout.references import find_reference
+from leaveout.verifier.by_row import ByRowRecord, LabelByRowRecord, RowLeakRecord
 from leaveout.verifier.origin.records import FileRecord, StatementRecord, TrainingRecord
 from leaveout.verifier.records import (
     AnswersRecord,
@@ -30,10 +31,14 @@ from leaveout.verifier.records import (
     WitnessRecord,
 )
 
+if TYPE_CHECKING:
+    from leaveout.verifier.row_records import RowRecord
+
 __all__ = [
     "AnswerState",
     "AnswersRecord",
     "BoxRecord",
+    "ByRowRecord",
     "CellRecord",
     "ChoicesRecord",
     "CurveRecord",
@@ -44,8 +49,10 @@ __all__ = [
     "GroupRecord",
     "GroupsRecord",
     "LabelAnswersRecord",
+    "LabelByRowRecord",
     "Report",
     "Result",
+    "RowLeakRecord",
     "StatementRecord",
     "TraceRecord",
     "TrainingRecord",
@@ -165,6 +172,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         As they were decided, in the order of the specification.
     training : tuple of TrainingRecord
         What families and forests say of the rows they were trained on.
+    by_row : tuple of ByRowRecord
+        What is proved of each training row, one a model and set of inputs.
     """
 
     leaveout: str
@@ -178,6 +187,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[FileRecord, ...] = ()
     statements: tuple[StatementRecord, ...] = ()
     training: tuple[TrainingRecord, ...] = ()
+    by_row: tuple[ByRowRecord, ...] = ()
 
     def to_json(self) -> bytes:
         """Encode as JSON; every number is finite or null."""
@@ -222,6 +232,23 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             If pandas is not installed.
         """
         return _view("verifier.report_views:frame")(self)
+
+    def rows(self, data: Any = None) -> list[RowRecord]:
+        """Return what is proved of each training row, in their order.
+
+        Parameters
+        ----------
+        data : path, data frame or array_like, optional
+            Points, as `leaveout.verify` takes them: of each row, which of the answers to them its
+            absence changes.
+
+        Raises
+        ------
+        LeaveoutError
+            If the report says nothing of single rows, or the points cannot be used.
+        """
+        found: list[RowRecord] = _view("verifier.evidence.rows:rows")(self, data=data)
+        return found
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the bounds, and the confidences of rows that were given, with matplotlib.

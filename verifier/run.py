@@ -166,9 +166,11 @@ def verify(
     started += warm(statements.kernels, say)
     clock = Clock(time, started, statements.searches)
     results = statements.decide(clock)
+    by_row = statements.by_row(clock)
     if decider.contradicted:
         # Earlier statements rested on the same solver.
         results = statements.distrusted()
+        by_row = statements.by_row(clock)
     results = [structs.replace(each, reason=clock.told(each.reason)) for each in results]
     results = statements.advised(results)
     if features is not None and Feature.TOLERANCES not in features:
@@ -202,6 +204,7 @@ def verify(
         files=files,
         statements=origin.statements(),
         training=origin.training(),
+        by_row=by_row,
     )
 
 

@@ -16,6 +16,7 @@ from leaveout.verifier.cli.functions import functions
 from leaveout.verifier.cli.guard import guard
 from leaveout.verifier.cli.partition import partition
 from leaveout.verifier.cli.report import report
+from leaveout.verifier.cli.rows import rows
 from leaveout.verifier.cli.running import run_application
 from leaveout.verifier.cli.solvers import solvers
 from leaveout.verifier.cli.train import train
@@ -67,6 +68,7 @@ app.command()(partition)
 app.add_typer(forest, name="forest")
 app.command()(guard)
 app.command()(report)
+app.command()(rows)
 app.command()(unlearn)
 app.command()(audit)
 app.command()(vnnlib)
