@@ -18,6 +18,7 @@ from leaveout.verifier.records import (
     BoxRecord,
     CellRecord,
     ChoicesRecord,
+    ColumnRecord,
     CurveRecord,
     ExampleRecord,
     Fact,
@@ -25,6 +26,7 @@ from leaveout.verifier.records import (
     GroupRecord,
     GroupsRecord,
     LabelAnswersRecord,
+    ModelRecord,
     TraceRecord,
     WitnessRecord,
 )
@@ -35,6 +37,7 @@ __all__ = [
     "BoxRecord",
     "CellRecord",
     "ChoicesRecord",
+    "ColumnRecord",
     "CurveRecord",
     "ExampleRecord",
     "Fact",
@@ -42,6 +45,7 @@ __all__ = [
     "GroupRecord",
     "GroupsRecord",
     "LabelAnswersRecord",
+    "ModelRecord",
     "Report",
     "Result",
     "TraceRecord",
@@ -149,6 +153,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         Of the file, in hexadecimal; empty for a specification built in Python.
     answers : tuple of AnswersRecord
         Of the rows that were given, one a network and family.
+    models : tuple of ModelRecord
+        What statements about leaks are about, one a model and what it is compared with.
     """
 
     leaveout: str
@@ -157,6 +163,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     spec_sha256: str = ""
     answers: tuple[AnswersRecord, ...] = ()
+    models: tuple[ModelRecord, ...] = ()
 
     def to_json(self) -> bytes:
         """Encode as JSON; every number is finite or null."""

@@ -185,6 +185,7 @@ def verify(
         notes=(*reading.notes, *resolver.notes, *decider.notes, *statements.notes),
         spec_sha256=reading.digest,
         answers=() if rows is None else rows.records(results),
+        models=statements.models(resolver),
     )
 
 

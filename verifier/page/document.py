@@ -7,13 +7,16 @@ from importlib import resources
 
 import leaveout
 from leaveout.verifier.amounts import counted, plain
+from leaveout.verifier.page.first_page.named_files import SHORT
+from leaveout.verifier.page.first_page.show import findings, form, subject
+from leaveout.verifier.page.first_page.summary import summary
 from leaveout.verifier.page.icons import icon
 from leaveout.verifier.page.markup import Html, clean, code, joined, tag
 from leaveout.verifier.page.model import Page, overall
 from leaveout.verifier.page.sections import SECTIONS
 from leaveout.verifier.report import Verdict
 
-__all__ = ["MARK", "document"]
+__all__ = ["MARK", "document", "state"]
 
 MARK = '<meta name="generator" content="leaveout report">'
 """What every page holds near its start, so that it is known again."""
@@ -21,7 +24,16 @@ MARK = '<meta name="generator" content="leaveout report">'
 # Should a name ever slip through as markup, it can neither run nor load anything.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 
-_STYLES = ("chart", "style")
+_STYLES = ("chart", "style", "print")
+
+_SHEET = 4
+"""Digests at the foot of a printed sheet."""
+
+_FOLDED = (
+    "Not printed, but in the file of this page: statements as they are written, inputs at which one "
+    "record changes an answer with the scores there, smaller groups of members, bounds over time, "
+    "every number of the charts, how each statement was decided, and what the words mean."
+)
 
 
 def document(page: Page) -> str:
@@ -41,9 +53,18 @@ def document(page: Page) -> str:
     skip = tag("a", "To the verdict", href="#verdict", class_="skip")
     header = tag("header", skip, tag("p", tag("strong", "leaveout"), " report"), class_="masthead")
     nav = tag("nav", tag("ul", links), aria_label="Sections")
-    main = tag("main", _verdict(page), nav, _lines(sections), id="verdict")
+    first = tag(
+        "div",
+        _verdict(page),
+        subject(page),
+        findings(summary(page)) if page.statements else None,
+        form() if page.statements else None,
+        class_="first",
+    )
+    main = tag("main", first, nav, _lines(sections), id="verdict")
     made = f"Made by leaveout {leaveout.__version__}."
-    body = tag("body", header, main, tag("footer", tag("p", made)))
+    folded = tag("p", _FOLDED, class_="on-paper")
+    body = tag("body", header, main, tag("footer", folded, tag("p", made)))
     return f'<!DOCTYPE html>\n<html lang="en">\n{_head(page)}\n{body}\n</html>\n'
 
 
@@ -61,8 +82,24 @@ def _head(page: Page) -> Html:
         # Without it a browser asks for one.
         Html('<link rel="icon" href="data:,">\n'),
         tag("title", f"{_state(page)}: {title[:120]} – leaveout"),
-        Html(f"\n<style>\n{style}</style>\n"),
+        Html(f"\n<style>\n{style}{_footer(page)}</style>\n"),
     )
+
+
+def _footer(page: Page) -> str:
+    """Return the style that puts the results' digests on each printed sheet, so that none is lost.
+
+    Digits alone get into it: it is no place for text of others.
+    """
+    digests = ", ".join(run.digest[:SHORT] for run in page.runs[:_SHEET])
+    more = f" and {len(page.runs) - _SHEET}" if len(page.runs) > _SHEET else ""
+    said = f'content: "Results {digests}{more}"; font: 7.5pt sans-serif; color: #57606a;'
+    return f"@page {{ @bottom-left {{ {said} }} }}\n"
+
+
+def state(page: Page) -> str:
+    """Return the verdict of a page in a sentence, without its full stop."""
+    return _state(page)
 
 
 def _verdict(page: Page) -> Html:
