@@ -5,7 +5,19 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-__all__ = ["MISSING", "bound", "counted", "duration", "ends", "given", "percent", "plain", "same", "share", "span"]
+__all__ = [
+    "MISSING",
+    "bound",
+    "counted",
+    "duration",
+    "ends",
+    "given",
+    "percent",
+    "plain",
+    "same",
+    "share",
+    "span",
+]
 
 MISSING = "–"
 _DIGITS = 6

@@ -62,7 +62,7 @@ def forgets(asked: Asked) -> Claimed | None:
     if asked.statement.verdict == "proved" and None not in known:
         shown = clause(*(each for each in known if each is not None))
     most = asked.facts.get("predictions")
-    more = ()
+    more: tuple[str, ...] = ()
     if isinstance(most, int):
         more = (f"This is for up to {counted(most, 'answer')} between two full retrainings.",)
     return Claimed(clause(alpha, beta, gamma), shown=shown, more=more, topics=("service",))
@@ -83,7 +83,7 @@ def deletions(asked: Asked) -> Claimed | None:
         "record gives"
     )
     count = len(asked.result.facts)
-    more = ()
+    more: tuple[str, ...] = ()
     if asked.statement.verdict == "proved" and count:
         were = "deletion was" if count == 1 else "different deletions were"
         more = (f"{count:,} {were} carried out and compared.",)
@@ -97,7 +97,7 @@ def stored(asked: Asked) -> Claimed | None:
         "records that it holds gives"
     )
     rows = asked.facts.get("rows")
-    more = ()
+    more: tuple[str, ...] = ()
     if asked.statement.verdict == "proved" and isinstance(rows, int):
         more = (f"It was computed anew from {counted(rows, 'record')}.",)
     return Claimed(that, more=more, topics=("stored",))

@@ -103,8 +103,10 @@ def _limited(known: list[Result]) -> str:
         for each in known
     ]
     said = f"an answer{first[0]} with a confidence above {first[1]}"
-    return said + "".join(f", or{name} with one above {least}" for name, least in others) + (
-        "," if others else ""
+    return (
+        said
+        + "".join(f", or{name} with one above {least}" for name, least in others)
+        + ("," if others else "")
     )
 
 
@@ -129,7 +131,11 @@ def _guarantee(
         name = names[read.label] if read.label < len(names) else ""
         answer += f" {_quoted(read.label, name)}"
     every = threshold is None or threshold == -math.inf
-    sure = "" if threshold is None or every else f" with a confidence above {given(threshold, up=True)}"
+    sure = (
+        ""
+        if threshold is None or every
+        else f" with a confidence above {given(threshold, up=True)}"
+    )
     if every:
         answer = answer.replace("an answer", "every answer", 1)
     that = f"{answer}{sure} {_unchanged(pair, model, result.members)}"

@@ -109,5 +109,3 @@ def _done(threat: str, count: float) -> str:
 def _of(asked: Asked) -> str:
     file = asked.file(asked.votes)
     return f" ({file})" if file else ""
-
-

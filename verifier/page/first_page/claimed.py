@@ -95,9 +95,7 @@ class Asked:
         claim = same[0].claim
         claim = claim.claim if isinstance(claim, Confident) else claim
         resolver = reading.resolver()
-        return Asked(
-            page, run, statement, reading, resolver, same[0], claim, main_call(claim)
-        )
+        return Asked(page, run, statement, reading, resolver, same[0], claim, main_call(claim))
 
     @property
     def results(self) -> tuple[Result, ...]:

@@ -9,7 +9,7 @@ from leaveout.verifier.amounts import counted, given
 from leaveout.verifier.page.model import Page, Run
 from leaveout.verifier.report import BoxRecord, ColumnRecord, ModelRecord
 
-__all__ = ["TOPICS", "Scope", "ranges_of", "scope"]
+__all__ = ["TOPICS", "Scope", "columns_of", "ranges_of", "scope"]
 
 TOPICS = (
     "leaks",
@@ -148,7 +148,7 @@ def _inputs(page: Page) -> list[str]:
     found = []
     for box, number in page.boxes.items():
         which = f"Range {number} of inputs" if len(page.boxes) > 1 else "Inputs"
-        named = ranges_of(box, _columns_of(page.runs, box))
+        named = ranges_of(box, columns_of(page.runs, box))
         if named:
             more = len(named) - _COLUMNS
             rest = f"; and {more} more, listed in the details" if more > 0 else ""
@@ -158,7 +158,7 @@ def _inputs(page: Page) -> list[str]:
     return found
 
 
-def _columns_of(runs: Iterable[Run], box: BoxRecord) -> tuple[ColumnRecord, ...]:
+def columns_of(runs: Iterable[Run], box: BoxRecord) -> tuple[ColumnRecord, ...]:
     """Return the columns of the models that results about a box are about, where they agree."""
     about = {
         model.columns
@@ -238,7 +238,6 @@ def _plainly(box: BoxRecord) -> str:
     count = counted(len(box.lower), "number")
     if len(sides) == 1:
         ((low, high),) = sides
-        return f"any {count} from {given(low, up=True)} to {given(high)}, as the model reads them{some}"
+        ends = f"{given(low, up=True)} to {given(high)}"
+        return f"any {count} from {ends}, as the model reads them{some}"
     return f"{count} as the model reads them, each in a range listed in the details{some}"
-
-

@@ -95,8 +95,8 @@ def _line(line: Line) -> Html:
     )
 
 
-def _with_commas(found: list[Html]) -> list[Child]:
-    return [joined(each, ", ") for each in found[:-1]] + list(found[-1:])
+def _with_commas(found: list[Html]) -> list[Html]:
+    return [joined(each, ", ") for each in found[:-1]] + found[-1:]
 
 
 def _list(anchor: str, title: str, lines: Iterable[str]) -> Html | None:

@@ -53,7 +53,8 @@ class Summary:
 def summary(page: Page) -> Summary:
     """Return what the first page of a page says."""
     rests = assumptions(page)
-    lines, topics = [], []
+    lines: list[Line] = []
+    topics: list[str] = []
     for run in page.runs:
         for statement in run.statements:
             said = of_statement(page, run, statement)
