@@ -20,6 +20,7 @@ from leaveout.verifier.records import (
     BoxRecord,
     CellRecord,
     ChoicesRecord,
+    ColumnRecord,
     CurveRecord,
     ExampleRecord,
     Fact,
@@ -27,6 +28,7 @@ from leaveout.verifier.records import (
     GroupRecord,
     GroupsRecord,
     LabelAnswersRecord,
+    ModelRecord,
     TraceRecord,
     WitnessRecord,
 )
@@ -41,6 +43,7 @@ __all__ = [
     "ByRowRecord",
     "CellRecord",
     "ChoicesRecord",
+    "ColumnRecord",
     "CurveRecord",
     "ExampleRecord",
     "Fact",
@@ -50,6 +53,7 @@ __all__ = [
     "GroupsRecord",
     "LabelAnswersRecord",
     "LabelByRowRecord",
+    "ModelRecord",
     "Report",
     "Result",
     "RowLeakRecord",
@@ -174,6 +178,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         What families and forests say of the rows they were trained on.
     by_row : tuple of ByRowRecord
         What is proved of each training row, one a model and set of inputs.
+    models : tuple of ModelRecord
+        What statements about leaks are about, one a model and what it is compared with.
     """
 
     leaveout: str
@@ -188,6 +194,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     statements: tuple[StatementRecord, ...] = ()
     training: tuple[TrainingRecord, ...] = ()
     by_row: tuple[ByRowRecord, ...] = ()
+    models: tuple[ModelRecord, ...] = ()
 
     def to_json(self) -> bytes:
         """Encode as JSON; every number is finite or null."""

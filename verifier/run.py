@@ -205,6 +205,7 @@ def verify(
         statements=origin.statements(),
         training=origin.training(),
         by_row=by_row,
+        models=statements.models(resolver),
     )
 
 
