@@ -40,7 +40,10 @@ Part: TypeAlias = Callable[[Given], bytes | None]
 PARTS: Mapping[str, str] = {
     "result.sarif": "leaveout.verifier.evidence.sarif:part",
     "mlbom.json": "leaveout.verifier.evidence.mlbom:part",
+    "rows.csv": "leaveout.verifier.evidence.pages:rows_csv",
+    "rows.json": "leaveout.verifier.evidence.pages:rows_json",
     "standards.md": "leaveout.verifier.evidence.standards:part",
+    "summary.md": "leaveout.verifier.evidence.pages:summary",
     "report.html": "leaveout.verifier.evidence.pages:page",
 }
 """By name of the file, what makes it."""
