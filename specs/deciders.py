@@ -154,6 +154,9 @@ class Arguments(Mapping[str, object]):
         What was left for a certificate, see `prove`.
     proving : bool
         Whether a certificate is written, so that a proof is wanted.
+    unproved : str
+        Why ``leaveout check`` could not prove the answer again; empty if it can. A statement that
+        rests on such a call is not in the certificate, and a note says this.
     """
 
     def __init__(
@@ -175,6 +178,7 @@ class Arguments(Mapping[str, object]):
         self.told: list[Facts] = []
         self.proving = proving
         self.proof: Proof | None = None
+        self.unproved = ""
 
     def prove(self, proof: Proof) -> None:
         """Leave what ``leaveout check`` needs to prove the answer to this call again.

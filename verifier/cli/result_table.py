@@ -70,6 +70,9 @@ def render_checked(found: list[Checked], console: Console) -> None:
             own = [each.label for each in found if each.subject is subject]
             lines.append(Text(subject.claimed([label for label in own if label is not None])))
     lines += [Text(line) for line in _alone(found)]
+    stated = [each.subject for each in found if isinstance(each.subject, ValueSubject)]
+    # What several statements rest on is said once.
+    lines += [Text(line) for line in dict.fromkeys(n for s in stated for n in s.rests_on())]
     console.print(Group(*lines), soft_wrap=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -54,7 +54,7 @@ from leaveout.verifier.checker.values.parts import (
     WordPart,
 )
 from leaveout.verifier.report import Result
-from leaveout.verifier.values.evaluate import Valuation
+from leaveout.verifier.values.evaluate import Held, Valuation
 from leaveout.verifier.values.reachable import lets_named
 
 __all__ = ["Uncertified", "ValueBook"]
@@ -82,6 +82,7 @@ class ValueBook:
     _statements: list[StatementPart] = field(default_factory=list)
     _sites: dict[tuple[str, float | None], int] = field(default_factory=dict)
     _confidence: float | None = None
+    _asked: FindPart | None = None
 
     def add(self, statement: Guarantee | Find, result: Result, confidence: float | None) -> None:
         """Keep a statement that was decided.
@@ -106,6 +107,7 @@ class ValueBook:
             raise Uncertified("it was not decided")
         before = len(self._files), len(self._sites)
         self._confidence = confidence
+        self._asked = asked
         try:
             part = self._part(claim, frozenset() if asked is None else {asked.variable})
             lets = {
@@ -152,20 +154,13 @@ class ValueBook:
 
     def proofs(self) -> Iterator[tuple[str, Mapping[str, NDArray[Any]]]]:
         """Yield the key and the arrays of every proof that a checker may ask for."""
-        near = {
-            Fraction(end) + step
-            for each in self._statements
-            if each.find is not None
-            for end in (each.find.lower, each.find.upper)
-            if end is not None
-            for step in (-1, 0, 1)
-        } | {Fraction(0)}
+        near = _near([each.find for each in self._statements if each.find is not None])
         for place, site in self._sites.items():
             for held, proof in self.valuation.proofs.get(place, {}).items():
                 bound = dict(held)
                 if None in bound.values():
                     continue
-                if all(not isinstance(v, Fraction) or v in near for v in bound.values()):
+                if _is_asked(held, near):
                     yield key_of(site, bound), proof()
 
     def _part(self, node: Expression, bound: frozenset[str] | set[str]) -> Part:
@@ -226,6 +221,11 @@ class ValueBook:
                 given[name] = InputsPart(msgspec.convert(box, BoxPart))
             else:
                 given[name] = self._part(argument, bound)
+        near = _near([] if self._asked is None else [self._asked])
+        unproved = self.valuation.unproved.get((str(node), self._confidence), {})
+        for held, why in unproved.items():
+            if _is_asked(held, near):
+                raise Uncertified(why)
         site = self._sites.setdefault((str(node), self._confidence), len(self._sites))
         return CallPart(node.function, given, site)
 
@@ -233,6 +233,22 @@ class ValueBook:
         if path not in self._files:
             self._files.append(path)
         return FilePlace(self._files.index(path))
+
+
+def _near(finds: Iterable[FindPart]) -> set[Fraction]:
+    """Return the numbers that a checker evaluates claims at: beside the ends of what is sought."""
+    return {
+        Fraction(end) + step
+        for each in finds
+        for end in (each.lower, each.upper)
+        if end is not None
+        for step in (-1, 0, 1)
+    } | {Fraction(0)}
+
+
+def _is_asked(held: Held, near: set[Fraction]) -> bool:
+    """Whether a checker may evaluate a call with what its names stood for."""
+    return all(not isinstance(value, Fraction) or value in near for _, value in held)
 
 
 def _kind(path: Path) -> str:

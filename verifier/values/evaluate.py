@@ -85,6 +85,8 @@ class Valuation:
         Whether proofs are kept, for a certificate.
     proofs : dict of (str, float or None) to dict
         By a call's text and the confidence it was made with: its proof by what names stood for.
+    unproved : dict of (str, float or None) to dict
+        The same for why a call cannot be proved again.
     """
 
     spec: CheckedSpec
@@ -96,6 +98,9 @@ class Valuation:
     confidence: float | None = None
     proving: bool = False
     proofs: Proofs = field(default_factory=dict, init=False)
+    unproved: dict[tuple[str, float | None], dict[Held, str]] = field(
+        default_factory=dict, init=False
+    )
     calls: DeciderCalls = field(init=False)
     _kept: dict[tuple[str, float | None], object] = field(default_factory=dict, init=False)
 
@@ -272,10 +277,14 @@ class Valuation:
         given = self._arguments(node, function, bound)
         self._refuse_late(f"before {brief(node)}")
         found = self.calls.call(node, function, given)
-        if given.proof is not None and self.proving:
+        if self.proving and (given.proof is not None or given.unproved):
             names = {each.name for each in walk(node) if isinstance(each, Name)}
-            held = [(name, _plain(bound[name])) for name in sorted(names & bound.keys())]
-            self.proofs.setdefault((str(node), self.confidence), {})[tuple(held)] = given.proof
+            held = tuple((name, _plain(bound[name])) for name in sorted(names & bound.keys()))
+            place = str(node), self.confidence
+            if given.proof is not None:
+                self.proofs.setdefault(place, {})[held] = given.proof
+            if given.unproved:
+                self.unproved.setdefault(place, {})[held] = given.unproved
         if fixed:
             self._kept[key] = found
         return found

@@ -42,5 +42,34 @@ class Known:
         return cast("Checks", find_reference(self.reference))
 
 
-FUNCTIONS: Mapping[str, Known] = {}
+_ROOMS = "leaveout.verifier.checker"
+_THREATS = ("edits", "insertions", "removals", "modifications", "relabels")
+
+
+def _objects(room: str, *names: str) -> dict[str, Known]:
+    """Return functions of a room that are neither numbers nor claims."""
+    return {name: Known(f"{_ROOMS}.{room}:{name}", "object") for name in names}
+
+
+FUNCTIONS: Mapping[str, Known] = {
+    **_objects("audits.functions", "audit"),
+    **_objects("services.functions", "sharded"),
+    **_objects(
+        "votes.functions",
+        *("ballots", "dpa", "finite_aggregation", "run_off", "ss_dpa", "test_points"),
+    ),
+    "answered_right": Known(f"{_ROOMS}.votes.functions:answered_right", "claim"),
+    "certified_accuracy": Known(
+        f"{_ROOMS}.votes.functions:certified_accuracy", "number", falling=_THREATS
+    ),
+    "collective_accuracy": Known(
+        f"{_ROOMS}.votes.collective:collective_accuracy", "number", falling=_THREATS
+    ),
+    "median_radius": Known(f"{_ROOMS}.votes.functions:median_radius", "number"),
+    "membership_advantage": Known(
+        f"{_ROOMS}.audits.functions:membership_advantage", "number", samples=True
+    ),
+    "radius": Known(f"{_ROOMS}.votes.functions:radius", "number"),
+    "unlearns": Known(f"{_ROOMS}.services.functions:unlearns", "claim"),
+}
 """By the name the language gives them."""

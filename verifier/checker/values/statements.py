@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -57,14 +58,20 @@ class ValueSubject:
         return None
 
     def lines(self) -> Iterator[str]:
-        """Say it, then what its names stand for, its files, and what it rests on."""
-        paths = {place: each.path for place, each in self.files.items()}
-        yield from said(self.statement, paths)
+        """Say it."""
+        yield from said(self.statement, self._paths)
+
+    def rests_on(self) -> Iterator[str]:
+        """Say what its names stand for, its files, and what is taken on trust; a line each."""
         for name, part in self.lets.items():
-            yield f"  where {name} = {text(part, paths)}"
+            yield f"{name} = {text(part, self._paths)}"
         for each in self.files.values():
-            yield f"  {each.path} has SHA-256 {each.sha256}"
-        yield from (f"  {line}" for line in dict.fromkeys(self.told))
+            yield f"file {each.path} (SHA-256 {each.sha256})"
+        yield from self.told
+
+    @property
+    def _paths(self) -> dict[int, Path]:
+        return {place: each.path for place, each in self.files.items()}
 
 
 @dataclass(eq=False)
