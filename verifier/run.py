@@ -173,7 +173,7 @@ def verify(
         # Earlier statements rested on the same solver.
         results = statements.distrusted()
         by_row = statements.by_row(whole)
-    results = [structs.replace(each, reason=clock.told(each.reason)) for each in results]
+    results = [structs.replace(each, reason=whole.told(each.reason)) for each in results]
     results = statements.advised(results)
     if features is not None and Feature.TOLERANCES not in features:
         decider.notes.append(
