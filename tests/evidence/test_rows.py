@@ -168,7 +168,7 @@ def test_rows_that_were_not_left_out_are_named_and_nothing_is_said_of_them(tmp_p
 def test_of_several_members_without_a_row_the_worst_counts(tmp_path):
     spec = write_question(tmp_path)
     single = {each.row: each for each in leaveout.verify(spec).rows() if each.members}
-    network, family = loaded(tmp_path)
+    _, family = loaded(tmp_path)
     removed = np.zeros(len(family), np.int64)
     save_family_file(tmp_path / "family.npz", Family(family.parameters, removed, family.manifest))
     x = points(tmp_path, 80)

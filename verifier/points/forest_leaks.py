@@ -311,6 +311,10 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
         for job in jobs:
             if job.other is None:
                 asked.setdefault(job.key, []).append(job)
+        for key in asked:
+            if any(each.contradicted for each in self.rows.of(key).values()):
+                # Where a bound is wrong nothing is to be concluded.
+                raise AssertionError("a replayed leak is above what was proved of its row")
         return tuple(
             forest_rows(
                 own[0].file,
