@@ -123,7 +123,8 @@ def of_answers(found: AnswersRecord) -> str:
         return f"{whose} nothing to {who}: {same}."
     share = f"{percent} % of {them} ({free:,})" if percent else f"{free:,} of {them}"
     verb = "owes" if free == 1 and not percent else "owe"
-    return f"{share} {verb} nothing to {who}: {same}. Of the other {rest:,} this is not proved."
+    others = "one" if rest == 1 else f"{rest:,}"
+    return f"{share} {verb} nothing to {who}: {same}. Of the other {others} this is not proved."
 
 
 def _records(found: AnswersRecord) -> str:

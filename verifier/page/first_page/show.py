@@ -42,7 +42,7 @@ def subject(page: Page) -> Html:
 
 def findings(said: Summary) -> Html:
     """Return a sentence a statement, and what all of them cover."""
-    answers = [tag("p", each, class_="answers") for each in said.answers]
+    answers = [tag("p", _kept(each), class_="answers") for each in said.answers]
     lines = tag("ol", [_line(each) for each in said.lines], class_="found-list")
     covered, missing = said.scope.covered, said.scope.not_covered
     columns = [
@@ -91,8 +91,13 @@ def _line(line: Line) -> Html:
     return tag(
         "li",
         verdict(statement.verdict, statement.confidence),
-        tag("p", line.words, " ", tag("small", "Details: ", name, refers, ".")),
+        tag("p", _kept(line.words), " ", tag("small", "Details: ", name, refers, ".")),
     )
+
+
+def _kept(words: str) -> str:
+    """Keep a sign on the line of its number."""
+    return words.replace(" %", "\u00a0%")
 
 
 def _with_commas(found: list[Html]) -> list[Html]:
