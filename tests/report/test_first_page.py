@@ -1,4 +1,4 @@
-"""The first page and its summary in Markdown: the same sentences, nothing of others runs in them."""
+"""The first page and its summary in Markdown: the same sentences, and names stay text."""
 
 from __future__ import annotations
 

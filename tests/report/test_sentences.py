@@ -105,8 +105,8 @@ def test_bounds_that_are_apart_hold_and_the_rest_is_called_unknown(made):
 def test_bounds_of_many_labels_are_left_to_the_table(made):
     results = [made.leak(name="s", label=at, upper=0.5 + at / 10, witness=None) for at in range(8)]
     assert said(made, NETS + FIND, *results, models=(model(labels=()),)) == (
-        "Within the range of inputs below, an answer of full.onnx with a confidence above the bound "
-        f"of its label (0.5 to 1.2, see the table of bounds) {STAYS}."
+        "Within the range of inputs below, an answer of full.onnx with a confidence above the "
+        f"bound of its label (0.5 to 1.2, see the table of bounds) {STAYS}."
     )
 
 
@@ -277,8 +277,8 @@ VALUES = [
         'let S = sharded("s.toml")\n' + SERVICE.format(0, 0, 0).replace("adaptive", "oblivious"),
         UNKNOWN,
         "It is not known whether once records are deleted from the service (s.toml), by requests "
-        "that do not depend on its answers, nothing that one can look for in its models is likelier "
-        "than in models trained anew without them. Reason: the time given was over.",
+        "that do not depend on its answers, nothing that one can look for in its models is "
+        "likelier than in models trained anew without them. Reason: the time given was over.",
     ),
     (
         'guarantee s: forall z in points("del.csv"): unlearn(forest("t.npz"), z) == '

@@ -93,8 +93,8 @@ def deletions(asked: Asked) -> Claimed | None:
 def stored(asked: Asked) -> Claimed | None:
     """Say whether what a forest keeps is what training gives."""
     that = (
-        f"the forest{_of(asked, 'forest')}, and everything it stores for later deletions, is what training on the "
-        "records that it holds gives"
+        f"the forest{_of(asked, 'forest')}, and everything it stores for later deletions, is what "
+        "training on the records that it holds gives"
     )
     rows = asked.facts.get("rows")
     more: tuple[str, ...] = ()

@@ -96,8 +96,8 @@ def _limited(known: list[Result], of: str) -> str:
     if len(known) > _FEW:
         least, most = (bound(pick(map(_upper, known)), up=True) for pick in (min, max))
         return (
-            f"an answer{of} with a confidence above the bound of its label ({least} to {most}, see the "
-            "table of bounds)"
+            f"an answer{of} with a confidence above the bound of its label ({least} to {most}, "
+            "see the table of bounds)"
         )
     first, *others = [
         (f" {_label(each)}" if each.label is not None else "", bound(each.upper, up=True))
