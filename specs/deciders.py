@@ -13,12 +13,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-__all__ = ["Arguments", "Bounds", "Curve", "Decided", "Decider", "Evidence", "Facts"]
+from numpy.typing import NDArray
+
+__all__ = ["Arguments", "Bounds", "Curve", "Decided", "Decider", "Evidence", "Facts", "Proof"]
 
 Facts: TypeAlias = Mapping[str, int | float | str | tuple[int, ...]]
 """What shows something, for programs to read."""
+
+
+Proof: TypeAlias = Callable[[], Mapping[str, NDArray[Any]]]
+"""Returns what proves the answer to a call, for a certificate: arrays of numbers by name."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +150,13 @@ class Arguments(Mapping[str, object]):
     ----------
     told : list of mapping
         What the decider told of the way it went.
+    proof : callable or None
+        What was left for a certificate, see `prove`.
+    proving : bool
+        Whether a certificate is written, so that a proof is wanted.
+    unproved : str
+        Why ``leaveout check`` could not prove the answer again; empty if it can. A statement that
+        rests on such a call is not in the certificate, and a note says this.
     """
 
     def __init__(
@@ -154,6 +167,7 @@ class Arguments(Mapping[str, object]):
         confidence: float | None = None,
         seed: int = 0,
         solver: str = "highs",
+        proving: bool = False,
     ) -> None:
         self._values = dict(values)
         self.folder = folder
@@ -162,6 +176,19 @@ class Arguments(Mapping[str, object]):
         self.seed = seed
         self.solver = solver
         self.told: list[Facts] = []
+        self.proving = proving
+        self.proof: Proof | None = None
+        self.unproved = ""
+
+    def prove(self, proof: Proof) -> None:
+        """Leave what ``leaveout check`` needs to prove the answer to this call again.
+
+        Parameters
+        ----------
+        proof : callable
+            Returns arrays by name; called once the certificate is written, if one is.
+        """
+        self.proof = proof
 
     def tell(self, facts: Facts) -> None:
         """Keep what was computed on the way, for a report to show, whatever comes of it.

@@ -262,6 +262,7 @@ class Values:
             context.folder,
             seed=context.options.seed,
             solver=context.options.solver,
+            certificate=context.certificate,
         )
 
     @property

@@ -9,7 +9,7 @@ from msgspec import structs
 from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
 from leaveout.errors import SpecError
 from leaveout.specs import Find, Guarantee
-from leaveout.verifier.engines import ForestTask, FormulaTask, LeakTask, engines
+from leaveout.verifier.engines import ForestTask, FormulaTask, LeakTask, ValueTask, engines
 from leaveout.verifier.points.advice import Case, advice
 from leaveout.verifier.points.asked_models import forest_record, gathered, network_record
 from leaveout.verifier.points.idp import Job
@@ -84,7 +84,7 @@ class Statements:
     def notes(self) -> list[str]:
         """What a reader of the results should know."""
         options = self._options
-        if not any(isinstance(task, LeakTask | FormulaTask) for task in self.tasks):
+        if not any(isinstance(task, LeakTask | FormulaTask | ValueTask) for task in self.tasks):
             # That none is written is said where it would be.
             options = replace(options, certificate=False)
         # What is said of values comes last.

@@ -21,8 +21,8 @@ USED: Mapping[Kind, frozenset[str]] = {
     "formula": frozenset(
         {"time", "workers", "executor", "kernel", "seed", "certificate", "resume"}
     ),
-    "value": frozenset({"time", "seed"}),
-    "value, by a solver": frozenset({"time", "seed", "solver"}),
+    "value": frozenset({"time", "seed", "certificate"}),
+    "value, by a solver": frozenset({"time", "seed", "solver", "certificate"}),
 }
 """Options of `VerifyOptions` that each kind of claim reads."""
 

@@ -15,6 +15,8 @@ from leaveout.solvers import CanSolve, Settings, Status
 
 __all__ = ["CollectiveBounds", "worst_attack"]
 
+_SEARCHED = "a search of all attacks"
+
 _SEARCH_SHARE = 0.5
 _SEARCH_SECONDS = 30.0
 _TOLERANCE = 1e-4
@@ -49,6 +51,11 @@ class CollectiveBounds:
         """Points the best attack known loses."""
         return len(self.attack.lost)
 
+    @property
+    def is_searched(self) -> bool:
+        """Whether all attacks were gone through, rather than a solver asked."""
+        return self.proof == _SEARCHED
+
 
 def worst_attack(stakes: Stakes, solver: CanSolve, deadline: Deadline = NEVER) -> CollectiveBounds:
     """Return bounds of the loss from one attack on all points; exact if there is time.
@@ -64,7 +71,7 @@ def worst_attack(stakes: Stakes, solver: CanSolve, deadline: Deadline = NEVER) -
     spell = _SEARCH_SECONDS if left is None else _SEARCH_SHARE * left
     found = search(stakes, Deadline.after(spell))
     if found.upper == found.lost:
-        return _bounds(stakes, found.units, found.upper, "", "a search of all attacks")
+        return _bounds(stakes, found.units, found.upper, "", _SEARCHED)
     reason, proof = "time: the search of all attacks did not end", "what single points survive"
     if np.count_nonzero(stakes.gains) > _LARGEST:
         reason += ", and the MILP is too large"

@@ -12,7 +12,7 @@ from leaveout.encoders.votes.finite_ballots import checked
 from leaveout.errors import SpecError
 from leaveout.solvers import CanSolve, find_solver
 
-__all__ = ["finite_attack", "finite_exact", "finite_published"]
+__all__ = ["finite_attack", "finite_attack_within", "finite_exact", "finite_published"]
 
 Ints = NDArray[np.int32]
 
@@ -161,6 +161,47 @@ def finite_attack(
     if not found.is_settled(None):
         solve(found, None, solver or find_solver(), deadline.limit)
     return found.buckets, found.turned
+
+
+def finite_attack_within(
+    votes: ArrayLike,
+    labels: int,
+    offsets: ArrayLike,
+    most: int,
+    *,
+    solver: CanSolve | None = None,
+    seconds: float | None = None,
+) -> Ints | None:
+    """Return some buckets, no more than ``most``, that change one prediction when poisoned.
+
+    Parameters
+    ----------
+    votes : array of int, shape (members,)
+    labels : int
+    offsets : array of int, shape (d,)
+    most : int
+    solver : CanSolve, optional
+        HiGHS by default; asked only where exchanges do not suffice.
+    seconds : float, optional
+        Its time limit.
+
+    Returns
+    -------
+    ndarray of int32 or None
+        None where none was found.
+
+    Raises
+    ------
+    SpecError
+        As `finite_published`.
+    SolverError
+        If the solver is not installed, or its licence is too small.
+    """
+    ballots, spots = checked(np.asarray(votes)[None], labels, offsets)
+    found = bracketed(ballots[0], labels, spots, (0, ballots.shape[1] - 1), most)
+    if not found.is_settled(most):
+        solve(found, most, solver or find_solver(), seconds)
+    return found.buckets if len(found.buckets) <= most else None
 
 
 def _given(bounds: ArrayLike | None, default: int, points: int) -> NDArray[np.int64]:

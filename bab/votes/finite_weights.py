@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from leaveout.compiling import kept
 
-__all__ = ["weighted"]
+__all__ = ["UNIT", "best_weights", "weighted"]
 
 Counts = NDArray[np.int64]
 
@@ -107,3 +107,87 @@ def weighted(
         least += 1
         fit[:] = True
     return least, fit
+
+
+@kept(nogil=True)
+def best_weights(
+    gain: Counts,
+    offsets: Counts,
+    goal: int,
+    left: int,
+    fit: NDArray[np.bool_],
+    steps: int,
+    found: Counts,
+) -> int:
+    """Look for the weights that bound what some buckets gain best.
+
+    Parameters
+    ----------
+    gain : ndarray of int64, shape (members,)
+        0, 1 or 2.
+    offsets : ndarray of int64, shape (d,)
+    goal : int
+        Stop once the bound is no more; in units of one over `UNIT`, as are weights and bounds.
+    left : int
+        Buckets that are poisoned.
+    fit : ndarray of bool, shape (members,)
+        Buckets that may be.
+    steps : int
+        Weights to try.
+    found : ndarray of int64, shape (members,)
+        Overwritten: the best weights.
+
+    Returns
+    -------
+    int
+        Their bound.
+    """
+    members, spread = len(gain), len(offsets)
+    weight, slope = gain.astype(np.float64), np.zeros(members)
+    whole, sums = np.zeros(members, np.int64), np.zeros(members, np.int64)
+    tally = np.zeros(2 * spread * UNIT + 1, np.int64)
+    least = np.int64(2**62)
+    for _ in range(steps):
+        bound = np.int64(0)
+        sums[:] = 0
+        for i in range(members):
+            whole[i] = round(weight[i] * UNIT)
+            bound += gain[i] * UNIT - whole[i]
+            for offset in offsets:
+                h = i - offset
+                sums[h if h >= 0 else h + members] += whole[i]
+        tally[:] = 0
+        for h in range(members):
+            if fit[h]:
+                tally[sums[h]] += 1
+        cut, rest = len(tally) - 1, left
+        while cut >= 0 and rest > tally[cut]:
+            bound += tally[cut] * cut
+            rest -= tally[cut]
+            cut -= 1
+        bound += rest * max(cut, 0)
+        if bound < least:
+            least = bound
+            found[:] = whole
+        if bound <= goal or cut < 0:
+            break
+        share = rest / tally[cut] if tally[cut] else 0.0
+        slope[:] = -1.0
+        for h in range(members):
+            if fit[h] and sums[h] >= cut:
+                part = 1.0 if sums[h] > cut else share
+                for offset in offsets:
+                    i = h + offset
+                    slope[i if i < members else i - members] += part
+        norm = 0.0
+        for i in range(members):
+            is_held = weight[i] <= 0.0 if slope[i] > 0.0 else weight[i] >= gain[i]
+            if is_held:
+                slope[i] = 0.0
+            norm += slope[i] ** 2
+        if norm < 1e-12:
+            break
+        stride = (bound - goal + 0.5 * UNIT) / UNIT / norm
+        for i in range(members):
+            weight[i] = min(max(weight[i] - stride * slope[i], 0.0), float(gain[i]))
+    return int(least)

@@ -7,6 +7,7 @@ import math
 from scipy.optimize import minimize_scalar
 
 __all__ = [
+    "best_order",
     "composed_information",
     "least_information",
     "max_information",
@@ -78,19 +79,35 @@ def least_information(epsilon: float, seeds: int, excess: float) -> float:
         Nats, rounded up.
     """
     whole = max_information(epsilon, seeds, excess)
-    variance = seeds * epsilon**2 / 8
-    if excess <= 0 or variance <= 0:
+    order = best_order(epsilon, seeds, excess)
+    if order is None:
         return whole
-    log_excess = math.log(1 / excess)
+    return min(whole, rounded_up(max(0.0, _at_order(order, epsilon, seeds, excess))))
 
-    def at(log_order: float) -> float:
-        order = math.exp(log_order)
-        saved = order * math.log1p(1 / order) + math.log1p(order)
-        return (1 + order) * variance + (log_excess - saved) / order
 
-    # Every order gives a bound, so a minimum that is missed costs sharpness alone.
-    best = minimize_scalar(at, bounds=(-7.0, 20.0), method="bounded")
-    return min(whole, rounded_up(max(0.0, float(best.fun))))
+def best_order(epsilon: float, seeds: int, excess: float) -> float | None:
+    """Return the order of the moments that `least_information` takes; None if none is any use.
+
+    Every order gives a bound, so a minimum that is missed costs sharpness alone.
+
+    Parameters
+    ----------
+    epsilon, seeds, excess
+        As of `least_information`.
+    """
+    if excess <= 0 or seeds * epsilon**2 <= 0:
+        return None
+    best = minimize_scalar(
+        lambda log_order: _at_order(math.exp(log_order), epsilon, seeds, excess),
+        bounds=(-7.0, 20.0),
+        method="bounded",
+    )
+    return math.exp(float(best.x))
+
+
+def _at_order(order: float, epsilon: float, seeds: int, excess: float) -> float:
+    saved = order * math.log1p(1 / order) + math.log1p(order)
+    return (1 + order) * seeds * epsilon**2 / 8 + (math.log(1 / excess) - saved) / order
 
 
 def composed_information(

@@ -7,7 +7,17 @@ trusted beside this package is `leaveout.models`, which reads networks and famil
 from __future__ import annotations
 
 from leaveout.verifier.checker.check import Checked, check
+from leaveout.verifier.checker.claim_words import PointsSubject
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.subject import Subject
+from leaveout.verifier.checker.values.statements import ValueSubject
 
-__all__ = ["CertificateError", "Checked", "RejectedError", "Subject", "check"]
+__all__ = [
+    "CertificateError",
+    "Checked",
+    "PointsSubject",
+    "RejectedError",
+    "Subject",
+    "ValueSubject",
+    "check",
+]

@@ -13,6 +13,7 @@ import numpy as np
 from leaveout.verifier.checker.claim_words import PointsSubject
 from leaveout.verifier.checker.container import Certificate, read_certificate
 from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.files import found_file
 from leaveout.verifier.checker.leaks import Leaks, prepare_leaks
 from leaveout.verifier.checker.manifest import ClaimPart, ResultPart
 from leaveout.verifier.checker.points import read_points
@@ -22,12 +23,15 @@ from leaveout.verifier.checker.spaces import Space
 from leaveout.verifier.checker.subject import Subject
 from leaveout.verifier.checker.tree import Tree, make_tree
 from leaveout.verifier.checker.tree_walk import Walk
+from leaveout.verifier.checker.values.given import HeldFile
+from leaveout.verifier.checker.values.parts import StatementPart, ValuesPart
+from leaveout.verifier.checker.values.statements import Statements, ValueSubject
 
 __all__ = ["Checked", "check"]
 
 Progress = Callable[[str, int | None, int, int], None]
 
-_Walked = Callable[[], "tuple[int, Subject | PointsSubject]"]
+_Walked = Callable[[], "tuple[int, Subject | PointsSubject | ValueSubject]"]
 
 
 @dataclass(frozen=True)
@@ -38,22 +42,23 @@ class Checked:
     ----------
     name : str
     label : int or None
-        None for claims over points.
-    upper : float
+        None for what is not about leaks.
+    upper : float or None
         No leak with the label has a higher float32 confidence; no counter-example a least goal
-        above it.
+        above it. None for statements about values.
     leaves : int
+        Of the tree that proves it; 0 where there is none.
     seconds : float
-    subject : Subject or PointsSubject
+    subject : Subject, PointsSubject or ValueSubject
         What is claimed, in words.
     """
 
     name: str
     label: int | None
-    upper: float
+    upper: float | None
     leaves: int
     seconds: float
-    subject: Subject | PointsSubject
+    subject: Subject | PointsSubject | ValueSubject
 
 
 def check(
@@ -61,6 +66,7 @@ def check(
     *,
     network: Path | Sequence[Path] | None = None,
     family: Path | Sequence[Path] | None = None,
+    files: Path | Sequence[Path] | None = None,
     progress: Progress | None = None,
 ) -> list[Checked]:
     """Prove every claim of a certificate again.
@@ -72,6 +78,9 @@ def check(
         Where the networks are, if not where the certificate says; they must be the same files.
     family : Path or sequence of Path, optional
         The same of families.
+    files : Path or sequence of Path, optional
+        The same of other files; and folders that the certificate may name files of, beside its
+        own.
     progress : callable, optional
         Called with a claim's name and label, the nodes checked, and how many there are.
 
@@ -87,11 +96,13 @@ def check(
     LeaveoutError
         If a file is missing or cannot be read.
     """
-    given = Given(_listed(network), _listed(family))
+    given = Given(_listed(network), _listed(family), _listed(files))
     checker = _Checker(read_certificate(path), given, progress)
     manifest = checker.certificate.manifest
     found = [checker.result(each) for each in manifest.results]
-    return found + [checker.claim(each) for each in manifest.claims]
+    found += [checker.claim(each) for each in manifest.claims]
+    values = manifest.values
+    return found + ([] if values is None else checker.values(values))
 
 
 def _listed(paths: Path | Sequence[Path] | None) -> tuple[Path, ...]:
@@ -117,10 +128,33 @@ class _Checker:
         """Check a claim over points."""
         return self._checked(claim.name, None, claim.upper, lambda: self._points(claim))
 
-    def _checked(self, name: str, label: int | None, upper: float, walk: _Walked) -> Checked:
+    def values(self, part: ValuesPart) -> list[Checked]:
+        """Check the statements about values."""
+        held: dict[int, HeldFile] = {}
+
+        def file(place: int) -> HeldFile:
+            if not 0 <= place < len(part.files):
+                raise RejectedError("it names a file that is not listed")
+            if place not in held:
+                each, folder = part.files[place], self.certificate.path.parent
+                where = found_file(each, folder, self._given.files, "files", self._given.roots)
+                held[place] = HeldFile(where, each.sha256)
+            return held[place]
+
+        statements = Statements(part, file, self.certificate.under)
+
+        def checked(statement: StatementPart) -> Checked:
+            def run() -> tuple[int, ValueSubject]:
+                return 0, statements.check(statement)
+
+            return self._checked(statement.name, None, None, run)
+
+        return [checked(each) for each in part.statements]
+
+    def _checked(self, name: str, label: int | None, upper: float | None, walk: _Walked) -> Checked:
         begun = time.perf_counter()
         try:
-            if not math.isfinite(upper):
+            if upper is not None and not math.isfinite(upper):
                 raise RejectedError("it claims no finite bound")
             # Numbers that leave float64's range are looked for where they would matter.
             with np.errstate(over="ignore", invalid="ignore"):

@@ -20,7 +20,7 @@ from leaveout.verifier.checker.manifest import ManifestPart, printed
 
 __all__ = ["Certificate", "TreePart", "read_certificate"]
 
-_FORMATS = (1, 2)
+_FORMATS = (1, 2, 3)
 _MAPPED_FROM = 2**20
 
 _OTHERS = {
@@ -114,6 +114,15 @@ class Certificate:
                 raise self._wrong(name, key, "holds a number that is not finite")
         return TreePart(**found)
 
+    def under(self, prefix: str) -> dict[str, Numbers]:
+        """Return the arrays whose names begin so, by the rest of their names."""
+        start = f"{prefix}."
+        return {
+            name.removeprefix(start): array
+            for name, array in self.arrays.items()
+            if name.startswith(start)
+        }
+
     def _side_by_side(self, name: str, *columns: tuple[str, type[np.generic]]) -> Numbers:
         found = [self._array(name, key, 1, dtype) for key, dtype in columns]
         if len({len(each) for each in found}) > 1:
@@ -133,6 +142,11 @@ class Certificate:
 
     def _wrong(self, name: str, key: str, what: str) -> CertificateError:
         return CertificateError(f"{self.path}: array {name}.{key} {what}")
+
+
+def _least_format(manifest: ManifestPart) -> int:
+    """Return the first format that has all that a manifest says."""
+    return 3 if manifest.values is not None else 2 if manifest.claims else 1
 
 
 def read_certificate(path: Path) -> Certificate:
@@ -166,12 +180,13 @@ def read_certificate(path: Path) -> Certificate:
         manifest = msgspec.json.decode(raw.tobytes(), type=ManifestPart)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CertificateError(f"{path}: the manifest is damaged: {error}") from None
-    if manifest.format not in _FORMATS or (manifest.format == 1 and manifest.claims):
+    if manifest.format not in _FORMATS or manifest.format < _least_format(manifest):
         raise CertificateError(
             f"{path}: is of format {manifest.format}; this program checks the formats "
-            f"{_FORMATS[0]}, of leaks alone, and {_FORMATS[1]}"
+            f"{_FORMATS[0]}, of leaks alone, {_FORMATS[1]}, with claims over points, and "
+            f"{_FORMATS[2]}, with statements about values"
         )
-    if not manifest.results and not manifest.claims:
+    if not manifest.results and not manifest.claims and manifest.values is None:
         raise CertificateError(f"{path}: claims nothing")
     for text in printed(manifest):
         if not text.isprintable() or "  " in text:

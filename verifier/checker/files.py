@@ -8,15 +8,26 @@ from pathlib import Path, PurePath
 
 from leaveout.files import ARCHIVE, open_file
 from leaveout.models.onnx_external import files_of
+from leaveout.verifier.checker.basic_parts import FilePart
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
-from leaveout.verifier.checker.manifest import FilePart
 
-__all__ = ["found_file"]
+__all__ = ["SERVED", "found_file"]
 
 _BLOCK = 2**22
 
+SERVED = ("full.onnx", "family.npz", "bounds.npz")
+"""What a guard's answers rest on, of the folder that it serves."""
 
-def found_file(part: FilePart, folder: Path, given: Sequence[Path], what: str) -> Path:
+_NETWORKS = ("network", "family", "folder")
+_KINDS = {"network": _NETWORKS, "family": _NETWORKS, "files": ("file", "access")}
+"""What a file may be, by the option that gives it."""
+
+_CALLED = {"network": "network", "family": "family", "files": "file"}
+
+
+def found_file(
+    part: FilePart, folder: Path, given: Sequence[Path], what: str, roots: Sequence[Path] = ()
+) -> Path:
     """Return where a file is, once it is known to be the one the certificate is about.
 
     Parameters
@@ -28,6 +39,8 @@ def found_file(part: FilePart, folder: Path, given: Sequence[Path], what: str) -
         Where the caller says files are; of several the one with the right digest is meant.
     what : str
         What messages call it, and the option that gives it.
+    roots : sequence of Path
+        Folders, beside the certificate's own, that it may name files of.
 
     Raises
     ------
@@ -36,8 +49,13 @@ def found_file(part: FilePart, folder: Path, given: Sequence[Path], what: str) -
     RejectedError
         If it is another file.
     """
-    if len(given) < 2:
-        where = given[0] if given else _below(folder, part.path, what)
+    # Of other files some may be given, and the rest be where the certificate says.
+    if what == "files" or len(given) < 2:
+        for each in given:
+            if what == "files" and each.is_file() and _digest(each) == part.sha256:
+                return each
+        given = () if what == "files" else given
+        where = given[0] if given else _below(folder, part.path, what, roots)
         _same(where, part, what)
         return where
     for each in given:
@@ -53,11 +71,11 @@ def found_file(part: FilePart, folder: Path, given: Sequence[Path], what: str) -
 
 
 def _same(path: Path, part: FilePart, what: str) -> None:
-    if part.kind not in {"network", "family", "folder"}:
+    if part.kind not in _KINDS[what]:
         raise CertificateError(f"{path}: the certificate calls it a {part.kind!r}")
     if not path.exists():
         raise CertificateError(f"{path}: no such file; say where it is with --{what}")
-    if path.is_dir() != (part.kind == "folder"):
+    if path.is_dir() != (part.kind in ("folder", "access")):
         raise RejectedError(f"{path}: the certificate is about a {part.kind}")
     try:
         found = _part_digest(path, part.kind)
@@ -73,6 +91,8 @@ def _same(path: Path, part: FilePart, what: str) -> None:
 def _part_digest(path: Path, kind: str) -> str:
     if kind == "folder":
         return _folder_digest(path)
+    if kind == "access":
+        return _digest_of([path / name for name in SERVED])
     # A network may keep its weights in files beside it; one that does not is the file alone.
     files = files_of(path) if kind == "network" else [path]
     return _digest(path) if len(files) == 1 else _digest_of(files)
@@ -99,15 +119,22 @@ def _folder_digest(folder: Path) -> str:
     return _digest_of(list(dict.fromkeys(each for file in files for each in files_of(file))))
 
 
-def _below(folder: Path, path: str, what: str) -> Path:
-    """Return where a file is that a certificate names: under the certificate's own folder.
+def _below(folder: Path, path: str, what: str, roots: Sequence[Path]) -> Path:
+    """Return where a file is that a certificate names: under its own folder, or a root.
 
     A certificate may come from anybody; it is not to choose what else is opened.
     """
     named = folder / path
-    if PurePath(path).is_absolute() or not named.resolve().is_relative_to(folder.resolve()):
+    allowed = [each.resolve() for each in (folder, *roots)]
+    where = named.resolve()
+    if PurePath(path).is_absolute() or not any(where.is_relative_to(each) for each in allowed):
         raise CertificateError(
-            f"the certificate has its {what} at {path!r}, outside its own folder; say where it is "
-            f"with --{what}"
+            f"the certificate has its {_CALLED[what]} at {path!r}, outside its own folder; say "
+            f"where it is with --{what}, or that it may be opened with --files {_above(path)}"
         )
-    return named
+    return named if where.is_relative_to(allowed[0]) else where
+
+
+def _above(path: str) -> str:
+    """Return the folder of a path, as an option gives it."""
+    return str(PurePath(path).parent)

@@ -6,44 +6,16 @@ from collections.abc import Iterator
 
 import msgspec
 
+from leaveout.verifier.checker.basic_parts import BoxPart, ChoicesPart, FilePart
+from leaveout.verifier.checker.values.parts import ValuesPart
+from leaveout.verifier.checker.values.parts import names as names_of
+
 __all__ = [
     "ApplicationPart", "BoxPart", "CasePart", "ChoicesPart", "ClaimPart", "FamilyPart", "FilePart",
     "FormPart", "ManifestPart", "QuestionPart", "ResultPart", "printed",
 ]  # fmt: skip
 
 Term = tuple[int, int, float]
-
-
-class FilePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file that a question is about.
-
-    Attributes
-    ----------
-    path : str
-        Relative to the certificate.
-    sha256 : str
-    kind : {"network", "family", "folder"}
-        A single ONNX file, a family file, or a folder of ONNX files.
-    """
-
-    path: str
-    sha256: str
-    kind: str
-
-
-class ChoicesPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Features that together take one of the listed rows."""
-
-    columns: tuple[int, ...]
-    values: tuple[tuple[float, ...], ...]
-
-
-class BoxPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The inputs a question is about."""
-
-    lower: tuple[float, ...]
-    upper: tuple[float, ...]
-    choices: tuple[ChoicesPart, ...] = ()
 
 
 class QuestionPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -164,7 +136,7 @@ class ClaimPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ManifestPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything but the trees; format 1 has no claims over points."""
+    """Everything but arrays; format 1 has leaks alone, format 2 no statements about values."""
 
     format: int
     leaveout: str
@@ -173,6 +145,7 @@ class ManifestPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     questions: tuple[QuestionPart, ...]
     results: tuple[ResultPart, ...]
     claims: tuple[ClaimPart, ...] = ()
+    values: ValuesPart | None = None
 
 
 def printed(manifest: ManifestPart) -> Iterator[str]:
@@ -187,3 +160,5 @@ def printed(manifest: ManifestPart) -> Iterator[str]:
     files += [each.family.file for each in applied if each.family is not None]
     for part in files:
         yield from (part.path, part.sha256, part.kind)
+    if manifest.values is not None:
+        yield from names_of(manifest.values)

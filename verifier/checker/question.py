@@ -48,8 +48,8 @@ def read_question(part: QuestionPart, folder: Path, given: Given) -> Question:
     RejectedError
         If a file is not the one the certificate is about.
     """
-    where = found_file(part.network, folder, given.networks, "network")
-    other = found_file(part.family, folder, given.families, "family")
+    where = found_file(part.network, folder, given.networks, "network", given.roots)
+    other = found_file(part.family, folder, given.families, "family", given.roots)
     loaded = load_network(where)
     members = read_members(part.family, other, part.members, loaded, where)
     subject = Subject(

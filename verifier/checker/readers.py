@@ -25,10 +25,23 @@ class Given:
     Attributes
     ----------
     networks, families : tuple of Path
+    others : tuple of Path
+        Files of other kinds, and folders that a certificate may name files of.
     """
 
     networks: tuple[Path, ...] = ()
     families: tuple[Path, ...] = ()
+    others: tuple[Path, ...] = ()
+
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        """Folders that a certificate may name files of, beside its own."""
+        return tuple(each for each in self.others if each.is_dir())
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Files that are neither networks nor families."""
+        return tuple(each for each in self.others if not each.is_dir())
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +103,9 @@ class Shelf:
             return Reader(path, network.graph, network.stack, parameters)
         place = part.network, part.family
         if place not in self._families:
-            where = found_file(part.family.file, self._folder, self._given.families, "family")
+            where = found_file(
+                part.family.file, self._folder, self._given.families, "family", self._given.roots
+            )
             family = read_members(part.family.file, where, part.family.members, network, path)
             self._families[place] = where, Members(network.graph, family)
         where, members = self._families[place]
@@ -106,7 +121,9 @@ class Shelf:
         if part.kind != "network":
             raise CertificateError(f"the certificate calls a network a {part.kind!r}")
         if part not in self._networks:
-            path = found_file(part, self._folder, self._given.networks, "network")
+            path = found_file(
+                part, self._folder, self._given.networks, "network", self._given.roots
+            )
             self._networks[part] = path, load_network(path)
         return self._networks[part]
 

@@ -30,6 +30,15 @@ def check(
             show_default=False,
         ),
     ] = None,
+    files: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH",
+            help="Another file that is not where it was, such as ballots; or a folder that the "
+            "certificate may name files of, beside its own. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Prove again, by an independent program, what a certificate claims.
 
@@ -60,7 +69,7 @@ def check(
     if live is not None:
         live.start()
     try:
-        found = run(certificate, network=network, family=family, progress=report)
+        found = run(certificate, network=network, family=family, files=files, progress=report)
     finally:
         if live is not None:
             live.stop()

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from leaveout.verifier.amounts import bound, ends
-from leaveout.verifier.checker import Checked, Subject
+from leaveout.verifier.checker import Checked, PointsSubject, Subject, ValueSubject
 from leaveout.verifier.checker.inputs import runs
 from leaveout.verifier.report import BoxRecord, Report, Result
 
@@ -58,7 +58,7 @@ def render_checked(found: list[Checked], console: Console) -> None:
             "-" if each.label is None else str(each.label),
             Text("accepted", style=_STYLE["proved"]),
             _upper(each),
-            f"{each.leaves:,}",
+            f"{each.leaves:,}" if each.leaves else "-",
             "-" if each.subject.members is None else f"{each.subject.members:,}",
             f"{each.seconds:.1f}",
         )
@@ -70,10 +70,15 @@ def render_checked(found: list[Checked], console: Console) -> None:
             own = [each.label for each in found if each.subject is subject]
             lines.append(Text(subject.claimed([label for label in own if label is not None])))
     lines += [Text(line) for line in _alone(found)]
+    stated = [each.subject for each in found if isinstance(each.subject, ValueSubject)]
+    # What several statements rest on is said once.
+    lines += [Text(line) for line in dict.fromkeys(n for s in stated for n in s.rests_on())]
     console.print(Group(*lines), soft_wrap=True)
 
 
 def _upper(found: Checked) -> str:
+    if isinstance(found.subject, ValueSubject):
+        return "-"
     upper = found.upper if isinstance(found.subject, Subject) else found.subject.upper
     return "none" if upper is None else bound(upper, up=True)
 
@@ -82,7 +87,7 @@ def _alone(found: list[Checked]) -> Iterator[str]:
     """Say of which members of a family there are claims of their own."""
     known: dict[tuple[str, Path, int], set[int]] = {}
     for each in found:
-        if not isinstance(each.subject, Subject):
+        if isinstance(each.subject, PointsSubject):
             name = each.name.partition(", member ")[0]
             for path, member, members in each.subject.alone:
                 known.setdefault((name, path, members), set()).add(member)

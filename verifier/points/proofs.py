@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from leaveout.bab import Instance
-from leaveout.bab.native.files.certificate import CertificateBook, FileFacts
+from leaveout.bab.native.files.certificate import (
+    CERTIFIES,
+    CertificateBook,
+    FileFacts,
+    ValueClaims,
+)
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.question import NOTHING
 from leaveout.errors import SpecError
@@ -20,8 +25,8 @@ from leaveout.version import VERSION
 __all__ = ["CertificateTarget"]
 
 _CLOSE = 1e-6
-_ALWAYS = ("manifest", "tree0.ident")
-"""Arrays that every certificate holds."""
+_HELD = (("manifest", CERTIFIES), ("manifest", "tree0.ident"))
+"""Arrays that a certificate holds: one of now, and one of an earlier version."""
 
 
 @dataclass(eq=False)
@@ -56,7 +61,7 @@ class CertificateTarget:
             if self.path.is_dir():
                 raise SpecError(f"--certificate {self.path}: is a folder; give a file name")
             is_held = self.path.exists() and self.path.stat().st_size
-            if is_held and not holds_arrays(self.path, _ALWAYS):
+            if is_held and not any(holds_arrays(self.path, each) for each in _HELD):
                 raise SpecError(
                     f"--certificate {self.path}: exists and is no certificate; choose another "
                     "name, or remove it"
@@ -146,7 +151,7 @@ class CertificateTarget:
         except Unproved as error:
             why = why or str(error)
         if why:
-            self._missing.append(f"{name} is not in the certificate: {why}")
+            self.without(name, why)
             return
         for claim in claims:
             self._book.add_points(claim)
@@ -155,6 +160,15 @@ class CertificateTarget:
         if upper + _CLOSE * (1.0 + abs(upper)) < proved and not decides:
             told = f"{upper:.6g}" if upper > NOTHING else "that nothing counts at all"
             self.notes.append(f"{name}: the certificate proves {proved:.6g} only, not {told}")
+
+    def values(self, claims: ValueClaims) -> None:
+        """Keep the statements about values."""
+        assert self._book is not None
+        self._book.values = claims
+
+    def without(self, name: str, why: str) -> None:
+        """Note that a statement is not in the certificate."""
+        self._missing.append(f"{name} is not in the certificate: {why}")
 
     def write(self) -> None:
         """Write the certificate, whole or not at all.
@@ -170,7 +184,7 @@ class CertificateTarget:
         """
         assert self._book is not None
         if not self._book:
-            why = "; ".join(self._missing) or "nothing was proved of leaks or points"
+            why = "; ".join(self._missing) or "nothing that was proved can be proved again"
             self.notes.append(f"no certificate was written to {self.path}: {why}")
             return
         self.notes += self._missing
@@ -181,8 +195,14 @@ class CertificateTarget:
                 f"--certificate {self.path}: cannot be written: {error.strerror}"
             ) from None
         for files in self._book.outside(self.path.resolve().parent):
-            options = " ".join(f"--{kind} {each}" for kind, own in files.items() for each in own)
+            options = " ".join(dict.fromkeys(_options(files)))
             self.notes.append(
                 f"{self.path}: its {' and '.join(files)} are not all under its folder; check it "
                 f"with {options}"
             )
+
+
+def _options(files: Mapping[str, Sequence[Path]]) -> Iterator[str]:
+    """Yield what tells a checker where files are: of other kinds their folders."""
+    for kind, own in files.items():
+        yield from (f"--{kind} {each.parent if kind == 'files' else each}" for each in own)

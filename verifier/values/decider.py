@@ -22,6 +22,7 @@ from leaveout.specs.deciders import Facts
 from leaveout.specs.table.functions import is_built_in
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.types import BOOLEAN, FAMILY, INPUTS, NETWORK, NUMBER, POINT, TEXT
+from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.report import (
     BoxRecord,
     CurveRecord,
@@ -31,6 +32,7 @@ from leaveout.verifier.report import (
     Verdict,
 )
 from leaveout.verifier.resolve_names import Resolver
+from leaveout.verifier.values.certified import Uncertified, ValueBook
 from leaveout.verifier.values.evaluate import Valuation
 from leaveout.verifier.values.find_number import Boundary, Sought, State, sought, state_of
 from leaveout.verifier.values.ranges import Range
@@ -89,6 +91,8 @@ class ValueDecider:
     seed : int
     solver : str
         Name of the back end for what needs one.
+    certificate : CertificateTarget, optional
+        What proves each statement is added to it.
 
     Attributes
     ----------
@@ -105,9 +109,13 @@ class ValueDecider:
         folder: Path,
         seed: int = 0,
         solver: str = "highs",
+        certificate: CertificateTarget | None = None,
     ) -> None:
         self._spec, self._resolver = spec, resolver
-        self._valuation = Valuation(spec, resolver, folder, seed, solver)
+        proving = certificate is not None
+        self._valuation = Valuation(spec, resolver, folder, seed, solver, proving=proving)
+        self._certificate = certificate
+        self._book = ValueBook(spec, self._valuation)
         self._sought: dict[str, Sought] = {}
         self._levels: list[str] = []
         self.interrupted = False
@@ -178,7 +186,7 @@ class ValueDecider:
             level = statement.claim.level
             surely = level.value
             self._levels.append(f"{statement.name}: what was sampled holds with confidence {level}")
-        return Result(
+        result = Result(
             name=statement.name,
             kind="find" if isinstance(statement, Find) else "guarantee",
             verdict=found.verdict,
@@ -197,6 +205,19 @@ class ValueDecider:
             confidence=surely,
             facts=self._facts(statement, known),
         )
+        if self._certificate is not None:
+            self._certify(statement, result, self._certificate)
+        return result
+
+    def _certify(
+        self, statement: Guarantee | Find, result: Result, certificate: CertificateTarget
+    ) -> None:
+        """Add what proves a statement to the certificate, or note why it is not in it."""
+        try:
+            self._book.add(statement, result, self._valuation.confidence)
+        except Uncertified as error:
+            certificate.without(statement.name, str(error))
+        certificate.values(self._book)
 
     def _curves(self, statement: Guarantee | Find) -> tuple[CurveRecord, ...]:
         """Return the curves of the calls of a statement, each once."""

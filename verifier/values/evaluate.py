@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import onnx
 
 from leaveout.deadline import NEVER, Deadline
+from leaveout.encoders import Box
 from leaveout.errors import cause
 from leaveout.models import Family, Network
 from leaveout.models.replay import with_parameters
@@ -32,7 +33,8 @@ from leaveout.specs import (
     Or,
     Text,
 )
-from leaveout.specs.deciders import Arguments, Decided
+from leaveout.specs.deciders import Arguments, Decided, Proof
+from leaveout.specs.text.expressions import walk
 from leaveout.specs.types import FAMILY, INPUTS, LABEL, NUMBER
 from leaveout.specs.typing.infer import brief
 from leaveout.verifier.points.inputs import InputReader
@@ -49,10 +51,15 @@ from leaveout.verifier.values.verdicts import (
     with_reason,
 )
 
-__all__ = ["Bindings", "Valuation"]
+__all__ = ["Bindings", "Held", "Proofs", "Valuation"]
 
 Bindings: TypeAlias = Mapping[str, object]
 """What ``forall`` and ``find`` bind: a name and its value."""
+
+Held: TypeAlias = tuple[tuple[str, object], ...]
+"""What names stood for at a call: fractions for numbers, items of ``forall`` as they are."""
+
+Proofs: TypeAlias = dict[tuple[str, float | None], dict[Held, Proof]]
 
 
 @dataclass(eq=False)
@@ -74,6 +81,12 @@ class Valuation:
     deadline : Deadline
     confidence : float or None
         What each estimate from samples must hold with.
+    proving : bool
+        Whether proofs are kept, for a certificate.
+    proofs : dict of (str, float or None) to dict
+        By a call's text and the confidence it was made with: its proof by what names stood for.
+    unproved : dict of (str, float or None) to dict
+        The same for why a call cannot be proved again.
     """
 
     spec: CheckedSpec
@@ -83,6 +96,11 @@ class Valuation:
     solver: str = "highs"
     deadline: Deadline = NEVER
     confidence: float | None = None
+    proving: bool = False
+    proofs: Proofs = field(default_factory=dict, init=False)
+    unproved: dict[tuple[str, float | None], dict[Held, str]] = field(
+        default_factory=dict, init=False
+    )
     calls: DeciderCalls = field(init=False)
     _kept: dict[tuple[str, float | None], object] = field(default_factory=dict, init=False)
 
@@ -259,6 +277,14 @@ class Valuation:
         given = self._arguments(node, function, bound)
         self._refuse_late(f"before {brief(node)}")
         found = self.calls.call(node, function, given)
+        if self.proving and (given.proof is not None or given.unproved):
+            names = {each.name for each in walk(node) if isinstance(each, Name)}
+            held = tuple((name, _plain(bound[name])) for name in sorted(names & bound.keys()))
+            place = str(node), self.confidence
+            if given.proof is not None:
+                self.proofs.setdefault(place, {})[held] = given.proof
+            if given.unproved:
+                self.unproved.setdefault(place, {})[held] = given.unproved
         if fixed:
             self._kept[key] = found
         return found
@@ -304,7 +330,23 @@ class Valuation:
             else:
                 values[name] = self._reader(argument, values.values()).read(argument)
         seconds = self.deadline.limit
-        return Arguments(values, self.folder, seconds, self.confidence, self.seed, self.solver)
+        return Arguments(
+            values,
+            self.folder,
+            seconds,
+            self.confidence,
+            self.seed,
+            self.solver,
+            proving=self.proving,
+        )
+
+    def inputs(self, argument: Expression, call: Call) -> Box:
+        """Return a set of inputs that is an argument of a call."""
+        given = self._arguments(call, self.resolver.function(call), {})
+        for name, each in self.resolver.given(call).items():
+            if each is argument and isinstance(given[name], Box):
+                return cast("Box", given[name])
+        raise AssertionError(f"{argument} is no set of inputs of {call}")
 
     def _is_file(self, node: Expression, bound: Bindings, *kinds: object) -> bool:
         """Whether an expression is a built-in family or set of inputs, read beside a network."""
@@ -349,6 +391,13 @@ class Valuation:
     def _refuse_late(self, where: str) -> None:
         if self.deadline.over:
             raise StoppedError(f"time: the time was over {where}")
+
+
+def _plain(value: object) -> object:
+    """Return what a name stands for as it can be looked up; None where it cannot."""
+    if isinstance(value, Range):
+        return value.lower
+    return value if isinstance(value, int | str | tuple) else None
 
 
 def _members(network: Network, family: Family) -> Iterable[Network]:

@@ -11,12 +11,13 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.bab.instance import Instance
 from leaveout.bab.native.files.proof_trees import ProofTree, compact, put_tree
@@ -27,9 +28,24 @@ from leaveout.files import ARCHIVE, open_file, written_whole
 from leaveout.models.npz import put_array
 from leaveout.models.onnx_external import files_of
 
-__all__ = ["CertificateBook", "FileFacts", "PointsClaim", "box_part", "family_kind", "file_part"]
+__all__ = [
+    "CERTIFIES",
+    "CertificateBook",
+    "FileFacts",
+    "PointsClaim",
+    "ValueClaims",
+    "box_part",
+    "family_kind",
+    "file_part",
+]
 
 _BYTES = 2**22
+
+CERTIFIES = "certificate"
+"""The array that tells a certificate from other archives: its format."""
+
+SERVED = ("full.onnx", "family.npz", "bounds.npz")
+"""What a guard's answers rest on, of the folder that it serves."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +91,27 @@ class PointsClaim(Protocol):
         ...
 
 
+class ValueClaims(Protocol):
+    """Statements about values of functions, with what proves them."""
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        ...
+
+    @property
+    def files(self) -> list[Path]:
+        """The files they are about."""
+        ...
+
+    def proofs(self) -> Iterator[tuple[str, Mapping[str, NDArray[Any]]]]:
+        """Yield the key and the arrays of every proof."""
+        ...
+
+    def part(self, folder: Path, prefixes: Mapping[str, str]) -> dict[str, Any]:
+        """Return what the manifest says of them, given where files are from and arrays are."""
+        ...
+
+
 @dataclass(eq=False)
 class CertificateBook:
     """Collects what proves the results of one specification.
@@ -85,11 +122,14 @@ class CertificateBook:
         Of leaveout.
     spec, text : str
         Name and text of the specification.
+    values : ValueClaims or None
+        The statements about values.
     """
 
     version: str
     spec: str
     text: str
+    values: ValueClaims | None = None
     _questions: list[tuple[Instance, FileFacts]] = field(default_factory=list)
     _claims: dict[tuple[int, int], _Claim] = field(default_factory=dict)
     _points: list[PointsClaim] = field(default_factory=list)
@@ -145,7 +185,7 @@ class CertificateBook:
         self._points.append(claim)
 
     def __bool__(self) -> bool:
-        return bool(self._claims) or bool(self._points)
+        return bool(self._claims) or bool(self._points) or bool(self.values)
 
     def _place(self, instance: Instance, files: FileFacts) -> int:
         for i, (known, _) in enumerate(self._questions):
@@ -160,6 +200,8 @@ class CertificateBook:
             {"network": [files.network], "family": [files.family]} for _, files in self._questions
         ]
         found += [claim.files for claim in self._points]
+        if self.values is not None:
+            found.append({"files": self.values.files})
         return [
             files
             for files in found
@@ -182,7 +224,7 @@ class CertificateBook:
     def _write(self, stream: IO[bytes], folder: Path) -> None:
         claims = sorted(self._claims.values(), key=lambda claim: (claim.question, claim.label))
         manifest: dict[str, object] = {
-            "format": 2 if self._points else 1,
+            "format": 3 if self.values else 2 if self._points else 1,
             "leaveout": self.version,
             "spec": self.spec,
             "text": self.text,
@@ -205,6 +247,13 @@ class CertificateBook:
             manifest["claims"] = [
                 claim.part(name, folder) for claim, name in zip(self._points, names, strict=True)
             ]
+        proofs: dict[str, Mapping[str, NDArray[Any]]] = {}
+        if self.values:
+            prefixes = {}
+            for key, arrays in self.values.proofs():
+                prefixes[key] = f"proof{len(proofs)}"
+                proofs[prefixes[key]] = arrays
+            manifest["values"] = self.values.part(folder, prefixes)
         encoded = np.frombuffer(json.dumps(manifest, allow_nan=False).encode(), np.uint8)
         with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
             put_array(archive, "manifest", encoded)
@@ -212,6 +261,11 @@ class CertificateBook:
                 put_tree(archive, f"tree{i}", claim.tree)
             for name, each in zip(names, self._points, strict=True):
                 put_tree(archive, name, each.tree)
+            for name, arrays in proofs.items():
+                for key, array in arrays.items():
+                    put_array(archive, f"{name}.{key}", np.asarray(array))
+            # By this a certificate is known from other archives.
+            put_array(archive, CERTIFIES, np.array([manifest["format"]], np.int64))
 
 
 def _compact(
@@ -267,9 +321,12 @@ def file_part(path: Path, folder: Path, kind: str) -> dict[str, str]:
     path : Path
     folder : Path
         What its name is relative to.
-    kind : {"network", "family", "folder"}
+    kind : {"network", "family", "folder", "file", "access"}
+        The last is a folder that a guard serves.
     """
-    if kind == "folder":
+    if kind == "access":
+        digest = _digest_of([path / name for name in SERVED])
+    elif kind == "folder":
         networks = sorted(path.glob("*.onnx"))
         digest = _digest_of({each: None for file in networks for each in files_of(file)})
     elif kind == "network" and len(files := files_of(path)) > 1:

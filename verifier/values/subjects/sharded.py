@@ -9,6 +9,7 @@ from leaveout.models.sharded.runtime import retrained_at_most
 from leaveout.models.sharded.settings import ServiceSettings, read_settings
 from leaveout.specs.deciders import Arguments, Decided
 from leaveout.verifier.audits.adaptive import Audit, Duplicated, audit
+from leaveout.verifier.values.subjects.sharded_proofs import proof_of_accounting, proof_of_attack
 
 __all__ = ["sharded", "unlearns"]
 
@@ -48,16 +49,17 @@ def unlearns(given: Arguments) -> Decided:
         return Decided("proved", note="with beta or gamma of 1 the claim holds of any service")
     if not settings.private:
         return _attacked(given, settings)
-    return _accounted(settings, given.number("alpha"), beta, gamma)
+    return _accounted(given, settings, beta, gamma)
 
 
 def _asked(given: Arguments) -> dict[str, float]:
     return {name: given.number(name) for name in ("alpha", "beta", "gamma")}
 
 
-def _accounted(settings: ServiceSettings, alpha: float, beta: float, gamma: float) -> Decided:
+def _accounted(given: Arguments, settings: ServiceSettings, beta: float, gamma: float) -> Decided:
     """Compare what the accounting shows of all predictions with what is claimed."""
     assert settings.predictions is not None
+    alpha = given.number("alpha")
     declared = settings.predictions
     shown = guarantee(settings, declared, beta, gamma)
     safe = safe_predictions(settings, alpha, beta, gamma)
@@ -78,6 +80,7 @@ def _accounted(settings: ServiceSettings, alpha: float, beta: float, gamma: floa
         "route": shown.route,
     }
     if shown.alpha <= alpha:
+        given.prove(lambda: proof_of_accounting(settings, shown))
         note = (
             f"after {declared:,} predictions alpha is at most {_up(shown.alpha)} with beta = "
             f"{shown.beta:g} and gamma = {shown.gamma:g}; {safe:,} are safe at most"
@@ -107,6 +110,7 @@ def _attacked(given: Arguments, settings: ServiceSettings) -> Decided:
     found = audit(attack, trials, given.seed, seconds=given.seconds)
     (lower,) = found.alpha_lower_bounds(beta, gamma, confidence)
     if lower > alpha:
+        given.prove(lambda: proof_of_attack(attack))
         return _refuted(attack, found, lower, confidence, given)
     shown = f"at least {lower:.3g}" if lower > 0 else "no lower bound of alpha"
     (counts,) = found.counts

@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.bab.votes.collective_exact import worst_attack
 from leaveout.deadline import Deadline
@@ -30,6 +31,12 @@ from leaveout.verifier.values.votes.counting import (
     fit_for_edits,
     fit_for_relabels,
 )
+from leaveout.verifier.values.votes.proofs import (
+    collective_arrays,
+    collective_unproved,
+    spread_proof,
+)
+from leaveout.verifier.values.votes.radii import Radii
 from leaveout.verifier.values.votes.sentences import (
     collective_evidence,
     curve_of,
@@ -108,6 +115,7 @@ def certified_accuracy(given: Arguments) -> Bounds:
     edits = cost.parts * count
     radii = vote.radii(need=edits, seconds=given.seconds)
     shares = radii.accuracy(edits)
+    _prove_spread(given, vote, radii, vote.right, edits, edits)
     return Bounds(
         shares.lower,
         shares.upper,
@@ -138,6 +146,9 @@ def collective_accuracy(given: Arguments) -> Bounds:
     counted = lost_points(held.votes, held.truth, tallied, freed)
     if counted != found.attack.lost:
         raise AssertionError(f"an attack loses {len(counted)} points, not {found.lower}")
+    if given.proving:
+        given.unproved = collective_unproved(vote, budget, found)
+    given.prove(lambda: collective_arrays(found))
     right = int(np.count_nonzero(vote.right))
     note = note_of(vote, threat, cost)
     if found.upper > found.lower:
@@ -170,6 +181,7 @@ def median_radius(given: Arguments) -> Bounds:
         if (low, high) == before:
             break
     lower, upper = _units(low, high, cost)
+    _prove_spread(given, vote, radii, vote.right, low, high + 1)
 
     def evidence() -> Evidence:
         if not math.isfinite(upper):
@@ -202,6 +214,8 @@ def radius(given: Arguments) -> Bounds:
     radii = vote.radii(seconds=given.seconds, points=np.array([point]))
     low, high = int(radii.lower[point]), int(radii.upper[point])
     lower, upper = _units(low, high, cost)
+    alone = np.arange(vote.ballots.points) == point
+    _prove_spread(given, vote, radii, alone, low, high + 1)
     return Bounds(
         lower,
         upper,
@@ -257,6 +271,24 @@ def _word(given: Arguments, name: str) -> str | None:
 def _threat(given: Arguments) -> tuple[Threat, int]:
     (name,) = (threat for threat in Threat if threat.value in given)
     return name, int(given.number(name.value))
+
+
+def _prove_spread(
+    given: Arguments,
+    vote: Vote,
+    radii: Radii,
+    counted: NDArray[np.bool_],
+    survived: int,
+    falling: int,
+) -> None:
+    """Leave what shows which answers of Finite Aggregation survive; others are counted anew."""
+    if not given.proving or not isinstance(vote, FiniteVote):
+        return
+    found = spread_proof(vote, radii, np.flatnonzero(counted), survived, falling)
+    if found.missing:
+        points = "1 point" if found.missing == 1 else f"{found.missing:,} points"
+        given.unproved = f"what {points} survive is the word of a MILP solver"
+    given.prove(lambda: found.arrays(vote.ballots.parts))
 
 
 def _against(given: Arguments, vote: Vote) -> Threat:

@@ -1,0 +1,182 @@
+"""A file of trials, or of counted events, read for the checker alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models.archive import MANIFEST, read_archive
+from leaveout.verifier.checker.errors import CertificateError, RejectedError
+
+__all__ = ["Audit", "Counts", "Floats", "Seen", "read_trials"]
+
+Floats: TypeAlias = NDArray[np.float64]
+_ROWS = ("trial", "forgotten", "label")
+_COUNTS = ("unlearned_hits", "unlearned_trials", "retrained_hits", "retrained_trials")
+_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """How often each event happened in independent trials.
+
+    Attributes
+    ----------
+    unlearned, retrained : tuple of (int, int)
+        Events and trials of each arm, an event each.
+    """
+
+    unlearned: tuple[tuple[int, int], ...]
+    retrained: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What an attacker sees, row by row.
+
+    Attributes
+    ----------
+    trial, label : ndarray of int64, shape (rows,)
+    forgotten : ndarray of bool, shape (rows,)
+    unlearned, retrained : ndarray of float64, shape (rows, labels)
+        Posteriors of either arm.
+    original : ndarray of float64, shape (rows, labels), or None
+    """
+
+    trial: NDArray[np.int64]
+    forgotten: NDArray[np.bool_]
+    label: NDArray[np.int64]
+    unlearned: Floats
+    retrained: Floats
+    original: Floats | None
+
+    @cached_property
+    def place(self) -> NDArray[np.int64]:
+        """For each row the place of its trial among all, in the order of their numbers."""
+        return np.unique(self.trial, return_inverse=True)[1].ravel().astype(np.int64)
+
+    @property
+    def trials(self) -> int:
+        """How many trials there are."""
+        return int(self.place.max()) + 1
+
+    @property
+    def compared(self) -> bool:
+        """Whether there are rows that no model saw."""
+        return not bool(self.forgotten.all())
+
+    @cached_property
+    def estimates(self) -> NDArray[np.bool_]:
+        """Whether a trial is one that counts; the first third, two at least, chooses attacks."""
+        return np.arange(self.trials) >= max(2, self.trials // 3)
+
+
+Audit: TypeAlias = Seen | Counts
+
+
+def read_trials(path: Path) -> Audit:
+    """Read an audit.
+
+    Raises
+    ------
+    CertificateError
+        If the file cannot be read.
+    RejectedError
+        If it cannot be an audit.
+    """
+    arrays = read_archive(path, CertificateError)
+    arrays.pop(MANIFEST, None)
+    if "event" in arrays:
+        _expect(path, arrays, ("event", *_COUNTS), ())
+        return _counts(path, arrays)
+    _expect(path, arrays, (*_ROWS, "unlearned", "retrained"), ("original",))
+    return _seen(path, arrays)
+
+
+def _expect(
+    path: Path, arrays: dict[str, NDArray[Any]], needed: tuple[str, ...], more: tuple[str, ...]
+) -> None:
+    if not set(needed) <= arrays.keys() <= {*needed, *more}:
+        raise RejectedError(
+            f"{path}: holds {', '.join(sorted(arrays))}, expected {', '.join(needed)}"
+        )
+
+
+def _counts(path: Path, arrays: dict[str, NDArray[Any]]) -> Counts:
+    names = arrays["event"]
+    if names.ndim != 1 or names.dtype.kind != "U" or not len(names):
+        raise RejectedError(f"{path}: 'event' is no list of texts")
+    if len(set(names.tolist())) != len(names):
+        raise RejectedError(f"{path}: two events have one name")
+    columns = {name: _whole(path, arrays, name, len(names)) for name in _COUNTS}
+    found: list[tuple[tuple[int, int], ...]] = []
+    for arm in ("unlearned", "retrained"):
+        hits, trials = columns[f"{arm}_hits"].tolist(), columns[f"{arm}_trials"].tolist()
+        pairs = tuple(zip(hits, trials, strict=True))
+        if any(not 0 <= hit <= count or count < 1 for hit, count in pairs):
+            raise RejectedError(f"{path}: counts of the {arm} arm cannot be counts")
+        found.append(pairs)
+    return Counts(found[0], found[1])
+
+
+def _seen(path: Path, arrays: dict[str, NDArray[Any]]) -> Seen:
+    trial = _whole(path, arrays, "trial")
+    rows = len(trial)
+    if not rows:
+        raise RejectedError(f"{path}: there is no row")
+    flags = arrays["forgotten"]
+    if flags.shape != (rows,) or flags.dtype.kind not in "biu" or not np.isin(flags, (0, 1)).all():
+        raise RejectedError(f"{path}: 'forgotten' is no truth value a row")
+    label = _whole(path, arrays, "label", rows)
+    arms = {
+        name: _posteriors(path, name, arrays[name], rows)
+        for name in ("unlearned", "retrained", "original")
+        if name in arrays
+    }
+    labels = {arm.shape[1] for arm in arms.values()}
+    if len(labels) > 1 or (label < 0).any() or (label >= min(labels)).any():
+        raise RejectedError(f"{path}: labels and columns of posteriors differ")
+    found = Seen(
+        trial,
+        flags.astype(np.bool_),
+        label,
+        arms["unlearned"],
+        arms["retrained"],
+        arms.get("original"),
+    )
+    gone, kept = (
+        np.bincount(found.place[kind], minlength=found.trials)
+        for kind in (found.forgotten, ~found.forgotten)
+    )
+    if not gone.all() or (kept.any() and not kept.all()):
+        raise RejectedError(f"{path}: a trial lacks a kind of rows that others have")
+    return found
+
+
+def _whole(
+    path: Path, arrays: dict[str, NDArray[Any]], name: str, rows: int | None = None
+) -> NDArray[np.int64]:
+    array = arrays[name]
+    if array.ndim != 1 or array.dtype.kind not in "iu" or rows not in (None, len(array)):
+        raise RejectedError(f"{path}: {name!r} is no list of whole numbers of the right length")
+    # Unsigned numbers beyond int64 would wrap around.
+    if len(array) and int(array.max()) >= 2**63:
+        raise RejectedError(f"{path}: {name!r} holds a number that is too large")
+    return array.astype(np.int64)
+
+
+def _posteriors(path: Path, name: str, array: NDArray[Any], rows: int) -> Floats:
+    if array.dtype.kind != "f" or array.ndim != 2 or len(array) != rows or array.shape[1] < 2:
+        raise RejectedError(f"{path}: {name!r} holds no probabilities a row")
+    found = array.astype(np.float64)
+    if (
+        not (np.isfinite(found).all() and (found >= 0).all())
+        or (np.abs(found.sum(axis=1) - 1) > _TOLERANCE).any()
+    ):
+        raise RejectedError(f"{path}: {name!r} holds what is no probability")
+    return found

@@ -1,0 +1,40 @@
+"""Files and sets of inputs as a manifest says them."""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["BoxPart", "ChoicesPart", "FilePart"]
+
+
+class FilePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file that a claim is about.
+
+    Attributes
+    ----------
+    path : str
+        Relative to the certificate.
+    sha256 : str
+    kind : {"network", "family", "folder", "file", "access"}
+        A single ONNX file, a family file, a folder of ONNX files, any file, or a folder that a
+        guard serves.
+    """
+
+    path: str
+    sha256: str
+    kind: str
+
+
+class ChoicesPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Features that together take one of the listed rows."""
+
+    columns: tuple[int, ...]
+    values: tuple[tuple[float, ...], ...]
+
+
+class BoxPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The inputs a question is about."""
+
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    choices: tuple[ChoicesPart, ...] = ()

@@ -1,0 +1,166 @@
+"""Real functions between rational numbers: no float, no tolerance, every end on the safe side.
+
+Each function returns two fractions between which the true value lies. Numbers on the way are
+rounded outwards to `BITS` significant bits, so that fractions stay short.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from functools import cache
+
+__all__ = ["BITS", "Enclosure", "down", "exp", "log", "power", "sqrt", "up", "upwards"]
+
+Enclosure = tuple[Fraction, Fraction]
+"""A lower and an upper end."""
+
+BITS = 160
+_MOST = 2**16
+"""Exponents beyond are refused: their fractions would be too long."""
+_HALVED = Fraction(1, 16)
+
+
+def down(value: Fraction, bits: int = BITS) -> Fraction:
+    """Return a number of at most so many significant bits that is no larger."""
+    if not value:
+        return value
+    top, bottom = value.numerator, value.denominator
+    shift = top.bit_length() - bottom.bit_length() - bits
+    if shift >= 0:
+        return Fraction(top // (bottom << shift) << shift)
+    return Fraction((top << -shift) // bottom, 1 << -shift)
+
+
+def up(value: Fraction, bits: int = BITS) -> Fraction:
+    """Return a number of at most so many significant bits that is no smaller."""
+    return -down(-value, bits)
+
+
+def sqrt(value: Fraction) -> Enclosure:
+    """Enclose the root of a number that is not negative.
+
+    Raises
+    ------
+    ValueError
+        If it is negative.
+    """
+    if value < 0:
+        raise ValueError("a negative number has no root")
+    # Whole numbers have exact roots downwards: of value 4^places, rounded down.
+    length = value.numerator.bit_length() - value.denominator.bit_length()
+    places = max(0, BITS - length // 2)
+    whole, rest = divmod(value.numerator << 2 * places, value.denominator)
+    root = math.isqrt(whole)
+    exact = not rest and root * root == whole
+    return Fraction(root, 1 << places), Fraction(root + (not exact), 1 << places)
+
+
+def power(base: Fraction, exponent: int) -> Enclosure:
+    """Enclose a whole power, at least the zeroth, of a number that is not negative.
+
+    Raises
+    ------
+    ValueError
+        If either is negative.
+    """
+    if base < 0 or exponent < 0:
+        raise ValueError("expected a base and an exponent that are not negative")
+    low = high = Fraction(1)
+    for bit in f"{exponent:b}":
+        low, high = down(low * low), up(high * high)
+        if bit == "1":
+            low, high = down(low * base), up(high * base)
+    return low, high
+
+
+def exp(value: Fraction) -> Enclosure:
+    """Enclose e to a power between -65536 and 65536.
+
+    By Taylor's series of an argument that is at most 1/16, of which the terms left out are at
+    most a geometric series; the result is squared as often as the argument was halved.
+
+    Raises
+    ------
+    ValueError
+        If the power is beyond.
+    """
+    if abs(value) > _MOST:
+        raise ValueError(f"e to the power of {float(value):g} is not computed")
+    if value < 0:
+        low, high = exp(-value)
+        return down(1 / high), up(1 / low)
+    return _exp_end(down(value))[0], _exp_end(up(value))[1]
+
+
+def _exp_end(value: Fraction) -> Enclosure:
+    halvings = 0
+    while value > _HALVED:
+        value /= 2
+        halvings += 1
+    low = high = term_low = term_high = Fraction(1)
+    count = 0
+    while term_high.numerator << BITS > term_high.denominator:
+        count += 1
+        term_low, term_high = down(term_low * value / count), up(term_high * value / count)
+        low, high = low + term_low, high + term_high
+    # Each further term is at most a sixteenth of the one before.
+    low, high = down(low), up(high + term_high * _HALVED / (1 - _HALVED))
+    for _ in range(halvings):
+        low, high = down(low * low), up(high * high)
+    return low, high
+
+
+def log(value: Fraction) -> Enclosure:
+    """Enclose the natural logarithm of a number above 0.
+
+    Of 2^e m with m from 2/3 to 4/3 it is e ln 2 + 2 artanh((m - 1) / (m + 1)).
+
+    Raises
+    ------
+    ValueError
+        If the number is not above 0.
+    """
+    if value <= 0:
+        raise ValueError("only a number above 0 has a logarithm")
+    exponent = value.numerator.bit_length() - value.denominator.bit_length()
+    mantissa = value / Fraction(2) ** exponent
+    while mantissa > Fraction(4, 3):
+        mantissa, exponent = mantissa / 2, exponent + 1
+    while mantissa < Fraction(2, 3):
+        mantissa, exponent = mantissa * 2, exponent - 1
+    low, high = _artanh((mantissa - 1) / (mantissa + 1))
+    least, most = _log_of_two()
+    if exponent < 0:
+        least, most = most, least
+    return down(2 * low + exponent * least), up(2 * high + exponent * most)
+
+
+@cache
+def _log_of_two() -> Enclosure:
+    low, high = _artanh(Fraction(1, 3))
+    return down(2 * low), up(2 * high)
+
+
+def _artanh(value: Fraction) -> Enclosure:
+    """Enclose z + z^3 / 3 + z^5 / 5 + ... for z from -1/3 to 1/3."""
+    if value < 0:
+        low, high = _artanh(-value)
+        return -high, -low
+    square_low, square_high = down(value * value), up(value * value)
+    power_low, power_high = down(value), up(value)
+    low = high = Fraction(0)
+    count = 1
+    while power_high and power_high.numerator << BITS + 4 > power_high.denominator:
+        low, high = low + down(power_low / count), high + up(power_high / count)
+        power_low, power_high = down(power_low * square_low), up(power_high * square_high)
+        count += 2
+    # What is left out is at most a geometric series of ratio z^2.
+    return down(low), up(high + power_high / (count * (1 - square_high)))
+
+
+def upwards(value: Fraction) -> str:
+    """Return four digits that are no smaller."""
+    context = Context(prec=4, rounding=ROUND_CEILING)
+    return f"{context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize()}"

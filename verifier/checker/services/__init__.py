@@ -1,0 +1,1 @@
+"""Services that unlearn: the accounting of what their answers tell, in rational numbers."""

@@ -1,0 +1,1 @@
+"""Claims about votes of base classifiers: counted anew, in whole numbers."""

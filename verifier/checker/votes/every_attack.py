@@ -1,0 +1,179 @@
+"""The most that some units lose together, of all attacks there are: points as bits of words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.compiling import kept
+
+__all__ = ["Slots", "slots_of"]
+
+Bits = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """What units gain, as bits: a slot for the first pair of each point, for the second, ...
+
+    Points with more pairs come first, so that later slots are shorter; a point is the same bit of
+    each slot.
+
+    Attributes
+    ----------
+    some, twos : ndarray of uint64, shape (units, words)
+        Pairs that a unit gains at least 1, and 2. Slots lie one after another.
+    needs : ndarray of uint64, shape (2 * left, words)
+        Pairs that need 1, 2, ...
+    starts : ndarray of int64, shape (slots + 1,)
+        Where each slot begins.
+    """
+
+    some: Bits
+    twos: Bits
+    needs: Bits
+    starts: NDArray[np.int64]
+
+    @property
+    def work(self) -> float:
+        """How many words an enumeration looks at, about."""
+        left = len(self.needs) // 2
+        return float(math.comb(len(self.some), left) * self.some.shape[1])
+
+    def lose(self, most: int) -> bool:
+        """Whether as many units as are left lose more than ``most`` points together."""
+        return bool(_lose(self.some, self.twos, self.needs, self.starts, most))
+
+
+def slots_of(
+    units: NDArray[Any], needs: NDArray[np.int32], points: NDArray[np.int64], left: int
+) -> Slots:
+    """Return pairs as bits.
+
+    Parameters
+    ----------
+    units : ndarray of int, shape (units, pairs)
+        Gains of 0, 1 or 2.
+    needs : ndarray of int32, shape (pairs,)
+        1 to 2 ``left``.
+    points : ndarray of int64, shape (pairs,)
+        Ascending.
+    left : int
+        Units to poison, from 1 to as many as there are.
+    """
+    _, firsts, counts = np.unique(points, return_index=True, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    firsts, counts = firsts[order], counts[order]
+    some, twos, need, starts = [], [], [], [0]
+    for place in range(int(counts.max(initial=0))):
+        pairs = firsts[counts > place] + place
+        gains = units[:, pairs]
+        some.append(_packed(gains >= 1))
+        twos.append(_packed(gains >= 2))
+        need.append(_packed(needs[pairs] == np.arange(1, 2 * left + 1)[:, None]))
+        starts.append(starts[-1] + some[-1].shape[1])
+    return Slots(_joined(some), _joined(twos), _joined(need), np.array(starts))
+
+
+def _joined(slots: list[Bits]) -> Bits:
+    return np.ascontiguousarray(np.concatenate(slots, axis=1))
+
+
+def _packed(flags: NDArray[Any]) -> Bits:
+    """Return flags as bits of whole words, shape (rows, words)."""
+    packed = np.packbits(flags, axis=1)
+    padded = np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8)))
+    return np.ascontiguousarray(padded).view(np.uint64)
+
+
+@kept(nogil=True)
+def _ones(word: np.uint64) -> int:
+    """Count the bits of a word that are set."""
+    word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    pairs = np.uint64(0x3333333333333333)
+    word = (word & pairs) + ((word >> np.uint64(2)) & pairs)
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return int(np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56)))
+
+
+@kept(nogil=True)
+def _last(
+    some: Bits, twos: Bits, needs: Bits, starts: NDArray[np.int64], lost: Bits, own: Bits
+) -> int:
+    """Count the points that are lost with one unit more."""
+    own[:] = lost
+    for slot in range(len(starts) - 1):
+        begin = starts[slot]
+        for word in range(starts[slot + 1] - begin):
+            at = begin + word
+            own[word] |= (needs[0, at] & some[at]) | (needs[1, at] & twos[at])
+    total = 0
+    for word in range(len(own)):
+        total += _ones(own[word])
+    return total
+
+
+@kept(nogil=True)
+def _chosen(
+    some: Bits, twos: Bits, starts: NDArray[np.int64], width: int,
+    needs: Bits, lost: Bits, after: Bits, then: Bits, own: Bits,
+) -> int:  # fmt: skip
+    """Poison a unit: fill in what pairs need then, ``after``, and what is lost, ``then``.
+
+    Returns how many points are lost by then, or may be to as many units as are left.
+    """
+    then[:] = lost
+    own[:] = lost
+    for slot in range(len(starts) - 1):
+        begin = starts[slot]
+        for word in range(starts[slot + 1] - begin):
+            at = begin + word
+            one, two = some[at], twos[at]
+            then[word] |= (needs[0, at] & one) | (needs[1, at] & two)
+            near = np.uint64(0)
+            for need in range(width):
+                left = needs[need, at] & ~one
+                left |= (needs[need + 1, at] & one & ~two) | (needs[need + 2, at] & two)
+                after[need, at] = left
+                near |= left
+            own[word] |= near
+    total = 0
+    for word in range(len(own)):
+        total += _ones(own[word] | then[word])
+    return total
+
+
+@kept(nogil=True)
+def _lose(some: Bits, twos: Bits, needs: Bits, starts: NDArray[np.int64], most: int) -> bool:
+    """Whether some of the attacks loses more than ``most`` points; stops at the first."""
+    units, words = some.shape
+    left = len(needs) // 2
+    points = starts[1]
+    held = np.zeros((left, 2 * left, words), np.uint64)
+    lost = np.zeros((left, points), np.uint64)
+    own = np.zeros(points, np.uint64)
+    following = np.zeros(left, np.int64)
+    held[0] = needs
+    depth = 0
+    while depth >= 0:
+        unit, more = following[depth], left - depth
+        if unit > units - more:
+            depth -= 1
+            continue
+        following[depth] = unit + 1
+        if more == 1:
+            if _last(some[unit], twos[unit], held[depth], starts, lost[depth], own) > most:
+                return True
+            continue
+        within = _chosen(
+            some[unit], twos[unit], starts, 2 * more - 2,
+            held[depth], lost[depth], held[depth + 1], lost[depth + 1], own,
+        )  # fmt: skip
+        if within > most:
+            depth += 1
+            following[depth] = unit + 1
+    return False

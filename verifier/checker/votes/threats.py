@@ -1,0 +1,101 @@
+"""What one change of a training set reaches, by what is known of how the members were trained."""
+
+from __future__ import annotations
+
+from leaveout.models.votes import Ballots
+from leaveout.verifier.checker.errors import RejectedError
+
+__all__ = ["THREATS", "reach_of", "refuse_for_edits", "refuse_for_relabels", "rests_on"]
+
+THREATS = ("edits", "insertions", "removals", "modifications", "relabels")
+
+
+def reach_of(ballots: Ballots, kind: str, threat: str) -> tuple[int, str]:
+    """Return how many parts one change reaches at most, and why.
+
+    A sample is in the part that a hash of it names, whatever else the training set holds. So a
+    sample that comes or goes changes one part; one that is modified goes and comes, and may do so
+    in two parts; one that is relabelled stays in its part if the hash does not read the label.
+
+    Parameters
+    ----------
+    ballots : Ballots
+    kind : str
+        How they are counted: ``dpa``, ``thresholds``, ``ss_dpa``, ``finite_aggregation`` or
+        ``run_off``.
+    threat : str
+        One of `THREATS`.
+
+    Raises
+    ------
+    RejectedError
+        If that depends on what is not known, or the members all see every sample.
+    """
+    if kind == "ss_dpa" and threat != "relabels":
+        raise RejectedError(f"members that all see every sample withstand no {threat}")
+    if threat in ("edits", "insertions", "removals"):
+        return 1, "the sample is in the part that its hash names"
+    if threat == "modifications":
+        return 2, "it is a removal and an insertion, and the sample may move to another part"
+    if kind == "thresholds":
+        return 2, "thresholds count edits, and it is a removal and an insertion"
+    if kind == "ss_dpa" and ballots.origin.method in (None, "ss_dpa"):
+        return 1, "members see all samples, but the labels of their own part only"
+    reads = ballots.origin.hash_reads_label
+    if reads is None:
+        raise RejectedError(
+            f"{ballots.source} does not say whether its hash reads labels, so what a relabel "
+            "reaches is not known"
+        )
+    if reads:
+        return 2, "the hash reads the label, so the sample may move to another part"
+    return 1, "the hash does not read the label, so the sample stays in its part"
+
+
+def refuse_for_edits(ballots: Ballots, *, spread: bool = False) -> None:
+    """Refuse ballots of members that one edit reaches more of than are counted.
+
+    Raises
+    ------
+    RejectedError
+    """
+    method = ballots.origin.method
+    if method == "ss_dpa":
+        raise RejectedError(f"{ballots.source}: one edit reaches all of its members (SS-DPA)")
+    several = method == "finite_aggregation" or len(ballots.origin.offsets) > 1
+    if several and not spread:
+        raise RejectedError(
+            f"{ballots.source}: one edit reaches several of its members (Finite Aggregation)"
+        )
+
+
+def refuse_for_relabels(ballots: Ballots) -> None:
+    """Refuse ballots of which one relabel may reach more than one member.
+
+    Raises
+    ------
+    RejectedError
+    """
+    origin, source = ballots.origin, ballots.source
+    if origin.hash_reads_label:
+        raise RejectedError(f"{source}: its hash reads labels, so a relabel may move a sample")
+    if origin.distinct_samples is False:
+        raise RejectedError(f"{source}: some rows of the training set are one sample")
+    if origin.method == "finite_aggregation" or len(origin.offsets) > 1:
+        raise RejectedError(f"{source}: one relabel reaches several of its members")
+
+
+def rests_on(ballots: Ballots, kind: str) -> list[str]:
+    """Return, a line each, what of how ballots came about was not checked."""
+    origin, name, found = ballots.origin, ballots.source, []
+    if origin.method is None:
+        found.append(
+            "how the members were trained; that a sample reaches no others than it is said to"
+        )
+    if kind == "ss_dpa":
+        if origin.hash_reads_label is None:
+            found.append("a relabelled sample stays in its part")
+        if origin.distinct_samples is None:
+            found.append("no two rows of the training set are one sample")
+    found += [each.text for each in origin.assumptions if not each.checked]
+    return [f"{name}: taken on trust: {each}" for each in found]
