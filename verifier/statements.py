@@ -9,6 +9,7 @@ from msgspec import structs
 from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
 from leaveout.errors import SpecError
 from leaveout.specs import Find, Guarantee
+from leaveout.verifier.by_row import ByRowRecord
 from leaveout.verifier.engines import ForestTask, FormulaTask, LeakTask, ValueTask, engines
 from leaveout.verifier.points.advice import Case, advice
 from leaveout.verifier.points.asked_models import forest_record, gathered, network_record
@@ -126,6 +127,17 @@ class Statements:
             else each
             for each in results
         ]
+
+    def by_row(self, clock: Clock) -> tuple[ByRowRecord, ...]:
+        """Return what is proved of each training row, one a question about leaks of a family."""
+        found: list[ByRowRecord] = []
+        networks = [task for task in self.tasks if isinstance(task, LeakTask)]
+        if networks:
+            found += networks[0].decider.by_row([task.job for task in networks], clock)
+        forests = [task for task in self.tasks if isinstance(task, ForestTask)]
+        if forests:
+            found += forests[0].decider.by_row([task.job for task in forests])
+        return tuple(found)
 
     def distrusted(self) -> list[Result]:
         """Return the results with nothing proved of leaks: a solver they rest on erred."""

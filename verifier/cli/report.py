@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from leaveout.errors import SpecError
+
 __all__ = ["report"]
 
 
@@ -27,8 +29,9 @@ def report(
             "-o",
             "--output",
             metavar="FILE",
-            help="The page; if the name ends in .md, its summary in Markdown, for a model card. A "
-            "file that exists is replaced only if it is such a page, or such a summary.",
+            help="The page; if the name ends in .md, its summary in Markdown, for a model card; in "
+            ".sarif, SARIF for code scanning; in .cdx.json, a CycloneDX ML-BOM. A file that exists "
+            "is replaced only if it is such a one.",
         ),
     ] = "report.html",
     data: Annotated[
@@ -68,6 +71,15 @@ def report(
     Exit status: 0 the page is written, 2 bad input.
     """
     from leaveout.verifier.cli.target import reader_may_leave
+    from leaveout.verifier.evidence.exports import export, is_export
+
+    if is_export(output):
+        if data is not None:
+            raise SpecError("--data: is shown on a page; leave it out, or name a page with -o")
+        export(results, output)
+        with reader_may_leave():
+            sys.stdout.write(f"{output}\n")
+        return
     from leaveout.verifier.page import Page, load
     from leaveout.verifier.page.dates import day
     from leaveout.verifier.page.target import PageTarget

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Lock
 
@@ -90,9 +91,31 @@ class Crowd:
                 return found
         found, close = self._asked(x, label, members)
         if found < 0:
-            return self._replayed(x, label, close)
+            return next(self._close_dissenters(x, label, close), None)
         self._suspects[label] = (found, *suspects)[:_SUSPECTS]
         return found
+
+    def dissenters(
+        self, x: NDArray[np.float32], label: int, members: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return all members that do not answer an input with a label, or tie, ascending.
+
+        Parameters
+        ----------
+        x, label, members
+            As in `dissenter`; the members ascend.
+        """
+        apart: list[int] = []
+        undecided: list[int] = []
+        while len(members):
+            found, close = self._asked(x, label, members)
+            undecided += close.tolist()
+            if found < 0:
+                break
+            apart.append(found)
+            members = members[np.searchsorted(members, found) + 1 :]
+        apart += self._close_dissenters(x, label, np.asarray(undecided, np.int64))
+        return np.sort(np.asarray(apart, np.int64))
 
     def _asked(
         self, x: NDArray[np.float32], label: int, members: NDArray[np.int64]
@@ -107,25 +130,31 @@ class Crowd:
         )  # fmt: skip
         return int(found), close[:undecided]
 
-    def _replayed(
+    def _close_dissenters(
         self, x: NDArray[np.float32], label: int, members: NDArray[np.int64]
-    ) -> int | None:
-        """Decide members that are close to a tie: by a bound at this very input, then by replay."""
+    ) -> Iterator[int]:
+        """Decide members that are close to a tie: by a bound at this very input, then by replay.
+
+        Those that answer otherwise come, the surest first.
+        """
         if not len(members):
-            return None
+            return
         stack = self._instance.members.take(members)
         activations = stack.activations(x[None].astype(np.float64))
         margin = confidence(activations[-1][:, 0], label)
         rounding = self._rounding(x, activations)
-        if (margin < -rounding).any():
-            return int(members[np.argmin(margin)])
-        for member in members[margin <= rounding][np.argsort(margin[margin <= rounding])].tolist():
+        for at in np.argsort(margin, kind="stable").tolist():
+            member = int(members[at])
+            if margin[at] > rounding:
+                return
+            if margin[at] < -rounding:
+                yield member
+                continue
             with self._loading:
                 runner = self._instance.others.runner(member)
             scores = runner.scores(x[None])[0].astype(np.float64)
             if not float(confidence(scores, label)) > 0:
-                return int(member)
-        return None
+                yield member
 
     def _rounding(self, x: NDArray[np.float32], activations: list[Floats]) -> float:
         """Bound what float32 may do to a margin of these members at this input."""
