@@ -19,7 +19,7 @@ _ROOM = 3
 
 def subject(page: Page) -> Html:
     """Return what the page is about: models, files with the start of their digests, the date."""
-    named = [joined(f"{each.role} ", code(each.name)) for each in models(page)]
+    named = [joined(f"{each.role} ", _file(each)) for each in models(page)]
     rows: list[tuple[str, Child]] = [("Models" if len(named) > 1 else "Model", _listed(named))]
     if not named:
         rows = []
@@ -30,7 +30,8 @@ def subject(page: Page) -> Html:
         (role.capitalize(), _listed(_file(each) for each in found))
         for role, found in by_role.items()
     ]
-    rows.append(("Date of the run", page.date or _blank("not in the results; to be written in")))
+    day = ", ".join(page.days) or _blank("not in the results; to be written in")
+    rows.append(("Date of the run", day))
     versions = dict.fromkeys(run.report.leaveout for run in page.runs)
     rows.append(("Decided with", f"leaveout {', '.join(versions)}"))
     if list(versions) != [leaveout.__version__]:
