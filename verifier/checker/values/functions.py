@@ -45,9 +45,9 @@ class Known:
 FUNCTIONS: Mapping[str, Known] = {
     "sharded": Known("leaveout.verifier.checker.services.functions:sharded", "object"),
     "unlearns": Known("leaveout.verifier.checker.services.functions:unlearns", "claim"),
-    "audit": Known("leaveout.verifier.checker.audits.functions:audit", "object"),
+    "audit": Known("leaveout.verifier.checker.estimates.functions:audit", "object"),
     "membership_advantage": Known(
-        "leaveout.verifier.checker.audits.functions:membership_advantage", "number", samples=True
+        "leaveout.verifier.checker.estimates.functions:membership_advantage", "number", samples=True
     ),
 }
 """By the name the language gives them."""
