@@ -13,12 +13,14 @@ from leaveout.files import write_whole
 from leaveout.names import hint
 from leaveout.references import find_reference
 from leaveout.verifier.by_row import ByRowRecord, LabelByRowRecord, RowLeakRecord
+from leaveout.verifier.origin.records import FileRecord, StatementRecord, TrainingRecord
 from leaveout.verifier.records import (
     AnswersRecord,
     AnswerState,
     BoxRecord,
     CellRecord,
     ChoicesRecord,
+    ColumnRecord,
     CurveRecord,
     ExampleRecord,
     Fact,
@@ -26,6 +28,7 @@ from leaveout.verifier.records import (
     GroupRecord,
     GroupsRecord,
     LabelAnswersRecord,
+    ModelRecord,
     TraceRecord,
     WitnessRecord,
 )
@@ -40,18 +43,23 @@ __all__ = [
     "ByRowRecord",
     "CellRecord",
     "ChoicesRecord",
+    "ColumnRecord",
     "CurveRecord",
     "ExampleRecord",
     "Fact",
     "FactsRecord",
+    "FileRecord",
     "GroupRecord",
     "GroupsRecord",
     "LabelAnswersRecord",
     "LabelByRowRecord",
+    "ModelRecord",
     "Report",
     "Result",
     "RowLeakRecord",
+    "StatementRecord",
     "TraceRecord",
+    "TrainingRecord",
     "Verdict",
     "WitnessRecord",
     "exit_code",
@@ -156,8 +164,22 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         Of the file, in hexadecimal; empty for a specification built in Python.
     answers : tuple of AnswersRecord
         Of the rows that were given, one a network and family.
+    date : str
+        When the run ended, in UTC, as in 2026-03-01T09:30:00Z.
+    folder : str
+        What relative paths of the specification are relative to, seen from the folder of this
+        file; where the results were not written to one, from the folder that the run was started
+        in.
+    files : tuple of FileRecord
+        What the run read, the specification first; of results of earlier versions none.
+    statements : tuple of StatementRecord
+        As they were decided, in the order of the specification.
+    training : tuple of TrainingRecord
+        What families and forests say of the rows they were trained on.
     by_row : tuple of ByRowRecord
         What is proved of each training row, one a model and set of inputs.
+    models : tuple of ModelRecord
+        What statements about leaks are about, one a model and what it is compared with.
     """
 
     leaveout: str
@@ -166,7 +188,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     spec_sha256: str = ""
     answers: tuple[AnswersRecord, ...] = ()
+    date: str = ""
+    folder: str = ""
+    files: tuple[FileRecord, ...] = ()
+    statements: tuple[StatementRecord, ...] = ()
+    training: tuple[TrainingRecord, ...] = ()
     by_row: tuple[ByRowRecord, ...] = ()
+    models: tuple[ModelRecord, ...] = ()
 
     def to_json(self) -> bytes:
         """Encode as JSON; every number is finite or null."""
@@ -256,7 +284,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _view(reference: str) -> Callable[..., Any]:
-    """Return a way to show reports; it is imported only when it is used."""
+    """Return a way to show or write reports; it is imported only when it is used."""
     return cast("Callable[..., Any]", find_reference(f"leaveout.{reference}"))
 
 
@@ -271,9 +299,12 @@ def exit_code(report: Report) -> ExitCode:
 def write_json(report: Report, path: Path) -> None:
     """Write a report, whole or not at all; a link is followed.
 
+    Paths in it are then seen from the file's folder, see `leaveout.verifier.evidence.placing`.
+
     Raises
     ------
     OSError
         If the file cannot be written; what was there is still there.
     """
-    write_whole(path, report.to_json())
+    placed = _view("verifier.evidence.placing:placed")
+    write_whole(path, placed(report, path.resolve().parent).to_json())

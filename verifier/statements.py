@@ -12,8 +12,10 @@ from leaveout.specs import Find, Guarantee
 from leaveout.verifier.by_row import ByRowRecord
 from leaveout.verifier.engines import ForestTask, FormulaTask, LeakTask, ValueTask, engines
 from leaveout.verifier.points.advice import Case, advice
+from leaveout.verifier.points.asked_models import forest_record, gathered, network_record
 from leaveout.verifier.points.idp import Job
-from leaveout.verifier.report import Result
+from leaveout.verifier.report import ModelRecord, Result
+from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.tasks import Context, Engine, Task
 from leaveout.verifier.time_sharing import Clock
 from leaveout.verifier.unused_options import in_vain
@@ -83,12 +85,24 @@ class Statements:
     def notes(self) -> list[str]:
         """What a reader of the results should know."""
         options = self._options
-        if not any(isinstance(task, LeakTask | FormulaTask | ValueTask) for task in self.tasks):
+        proving = LeakTask | ForestTask | FormulaTask | ValueTask
+        if not any(isinstance(task, proving) for task in self.tasks):
             # That none is written is said where it would be.
             options = replace(options, certificate=False)
         # What is said of values comes last.
         said = [note for engine in reversed(self._engines) for note in engine.notes]
         return [*said, *in_vain(options, [(task.statement.name, task.kind) for task in self.tasks])]
+
+    def models(self, resolver: Resolver) -> tuple[ModelRecord, ...]:
+        """Return the models whose leaks statements ask about, each once."""
+        found = []
+        for task in self.tasks:
+            if isinstance(task, LeakTask):
+                found.append(network_record(task.job))
+            elif isinstance(task, ForestTask):
+                file = resolver.forest_file(task.job.statement.network)
+                found.append(forest_record(task.job, str(file)))
+        return gathered(found)
 
     def resume(self, store: Checkpoints) -> list[Checkpoint]:
         """Go on from checkpoints; returns those of these statements.

@@ -301,7 +301,7 @@ def test_a_verdict_is_never_a_colour_alone(made):
     assert marked
     for at in marked:
         assert page.elements[at + 1][0] == "svg"
-    assert made.page(made.result()).count("</svg>proved</span>") == 3
+    assert made.page(made.result()).count("</svg>proved</span>") == 4
 
 
 def test_several_files_are_told_apart(made):

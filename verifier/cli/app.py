@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from leaveout.verifier.cli.attest import attest
 from leaveout.verifier.cli.audit import audit
 from leaveout.verifier.cli.check import check
 from leaveout.verifier.cli.fmt import fmt
@@ -60,6 +61,7 @@ def root(
 
 app.command()(verify)
 app.command()(check)
+app.command()(attest)
 app.command()(fmt)
 app.command()(train)
 app.command()(partition)

@@ -52,7 +52,7 @@ def _run(name: str, shown: str, number: int) -> Run:
         name=shown,
         digest=hashlib.sha256(data).hexdigest(),
         report=report,
-        specification=read_specification(report.spec, folder, report.spec_sha256),
+        specification=read_specification(report.spec, folder, report.spec_sha256, report.notes),
         unread=unread,
         number=number,
     )

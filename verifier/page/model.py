@@ -166,12 +166,15 @@ class Page:
         Why points that were given are not held against other results.
     data : str
         What the file of these points is called; empty where none was given.
+    date : str
+        When the results were found, as whoever made the page says; empty where nobody did.
     """
 
     runs: tuple[Run, ...]
     confidences: tuple[Confidences, ...] = ()
     left_out: tuple[str, ...] = ()
     data: str = ""
+    date: str = ""
 
     @cached_property
     def functions(self) -> dict[str, Function]:

@@ -25,7 +25,7 @@ from leaveout.specs.text.expressions import walk
 from leaveout.specs.typing.arguments import bind
 from leaveout.verifier.page.foreign import brought
 
-__all__ = ["in_words", "vocabulary"]
+__all__ = ["claim_in_words", "in_words", "vocabulary"]
 
 _COMPARED = {
     "==": "is",
@@ -51,6 +51,11 @@ def in_words(statement: Guarantee | Find, table: Mapping[str, Function]) -> str:
         return f"It is claimed that {said}."
     the = "For each label, the" if statement.per_label else "The"
     return f"{the} {statement.direction} {statement.variable} such that {said}."
+
+
+def claim_in_words(claim: Expression, table: Mapping[str, Function]) -> str:
+    """Return what a claim says, without a verdict and without how surely it is to hold."""
+    return _Prose(table).claim(claim.claim if isinstance(claim, Confident) else claim)
 
 
 def vocabulary(

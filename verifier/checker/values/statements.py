@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
+from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.values.evaluate import Evaluation, Kept
 from leaveout.verifier.checker.values.functions import FUNCTIONS
@@ -57,14 +59,20 @@ class ValueSubject:
         return None
 
     def lines(self) -> Iterator[str]:
-        """Say it, then what its names stand for, its files, and what it rests on."""
-        paths = {place: each.path for place, each in self.files.items()}
-        yield from said(self.statement, paths)
+        """Say it."""
+        yield from said(self.statement, self._paths)
+
+    def rests_on(self) -> Iterator[str]:
+        """Say what its names stand for, its files, and what is taken on trust; a line each."""
         for name, part in self.lets.items():
-            yield f"  where {name} = {text(part, paths)}"
+            yield f"{name} = {text(part, self._paths)}"
         for each in self.files.values():
-            yield f"  {each.path} has SHA-256 {each.sha256}"
-        yield from (f"  {line}" for line in dict.fromkeys(self.told))
+            yield f"file {each.path} (SHA-256 {each.sha256})"
+        yield from self.told
+
+    @property
+    def _paths(self) -> dict[int, Path]:
+        return {place: each.path for place, each in self.files.items()}
 
 
 @dataclass(eq=False)
@@ -78,11 +86,14 @@ class Statements:
         From a place in the list of files to the file; raises if it is missing or another one.
     proof : callable
         From the beginning of their names to the arrays of a proof.
+    arithmetic : Arithmetic
+        What bounds of networks are computed with.
     """
 
     part: ValuesPart
     file: Callable[[int], HeldFile]
     proof: Callable[[str], Mapping[str, NDArray[Any]]]
+    arithmetic: Arithmetic = FLOATS
     _kept: Kept = field(default_factory=dict)
 
     def check(self, statement: StatementPart) -> ValueSubject:
@@ -126,7 +137,8 @@ class Statements:
                 canonical(part) for part in calls if isinstance(part, CallPart) and _samples(part)
             }
             each = 1 - (1 - level) / max(1, len(sites))
-        return Evaluation(self.part.lets, self.file, self._proof, each, self._kept)
+        kept, numbers = self._kept, self.arithmetic
+        return Evaluation(self.part.lets, self.file, self._proof, each, kept, arithmetic=numbers)
 
     def _proof(self, key: str) -> Mapping[str, NDArray[Any]]:
         prefix = self.part.proofs.get(key)
