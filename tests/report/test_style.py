@@ -85,7 +85,9 @@ def test_the_first_page_is_a_sheet_of_its_own_and_sheets_are_numbered():
 
 
 def test_what_is_folded_away_on_paper_is_said_on_paper_only():
-    hidden = re.search(r"\n  ([^{}]*)\{ display: none; \}\n  \.on-paper \{ display: block; \}", PRINT)
+    hidden = re.search(
+        r"\n  ([^{}]*)\{ display: none; \}\n  \.on-paper \{ display: block; \}", PRINT
+    )
     assert hidden is not None
     for part in ("details", "#courses", ".statement pre", ".evidence", ".range"):
         assert part in hidden[1]

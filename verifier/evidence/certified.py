@@ -10,6 +10,7 @@ from pathlib import Path
 from leaveout.verifier.amounts import bound
 from leaveout.verifier.checker import Checked
 from leaveout.verifier.checker.claim_words import PointsSubject
+from leaveout.verifier.checker.forests.subject import ForestSubject
 from leaveout.verifier.checker.inputs import Inputs
 from leaveout.verifier.checker.subject import Subject
 from leaveout.verifier.checker.values.statements import ValueSubject
@@ -111,7 +112,7 @@ def _called(result: Result) -> str:
 def _contradiction(claim: Checked, result: Result, direction: str) -> str:
     """Return in what a claim cannot be true beside a result; empty where it can."""
     match claim.subject:
-        case Subject() as subject:
+        case Subject() | ForestSubject() as subject:
             if subject.members != result.members:
                 return (
                     f"is about {result.members:,} members, the certificate about "
@@ -140,12 +141,12 @@ def _another(claim: Checked, said: StatementRecord | None, report: Report) -> st
     match claim.subject:
         case ValueSubject() as subject if said is not None and not is_same(subject, said, report):
             return "says something else in the certificate"
-        case Subject() as subject if said is not None:
+        case Subject() | ForestSubject() as subject if said is not None:
             return _other_files(subject, said, report)
     return ""
 
 
-def _other_files(subject: Subject, said: StatementRecord, report: Report) -> str:
+def _other_files(subject: Subject | ForestSubject, said: StatementRecord, report: Report) -> str:
     """Return in what a claim is about files that the statement does not name."""
     if any(each.kind in ("weights", "member") for each in report.files):
         # Of several files a certificate has a digest of all together.
@@ -153,7 +154,12 @@ def _other_files(subject: Subject, said: StatementRecord, report: Report) -> str
     named = {each.sha256 for each in report.files if set(each.called) & set(said.names)}
     # What is named in the claim itself has no name of its own.
     named |= {each.sha256 for each in report.files if f'"{each.path}"' in said.text}
-    for what, digest in (("network", subject.network_sha256), ("family", subject.family_sha256)):
+    if isinstance(subject, Subject):
+        about = [("network", subject.network_sha256), ("family", subject.family_sha256)]
+    else:
+        others = [] if subject.other is None else [("forest", subject.other[1])]
+        about = [("forest", subject.sha256), *others]
+    for what, digest in about:
         if digest not in named:
             return f"is about another {what} than the certificate"
     return ""
