@@ -181,7 +181,7 @@ def leaks(seed: int, folder: Path) -> tuple[Path, float] | None:
             patched.enter_context(mock.patch.object(Brancher, "choose", tied(Brancher.choose)))
         for label in range(instance.labels):
             records: list[Record] = []
-            options = NativeOptions(nodes=150, seconds=4 * SECONDS, gap=0.02, certificate=True)
+            options = NativeOptions(nodes=100, seconds=2 * SECONDS, gap=0.02, certificate=True)
             found = search_native(instance, label, options, proofs=records.extend)
             book.add("bound", label, found.upper, records, instance, files)
             worst.append(found.lower if records else None)
@@ -205,7 +205,11 @@ def points(seed: int, folder: Path) -> tuple[Path, float] | None:
     path = folder / HONEST
     shortened = shorten if seed % 2 else lambda *given: None
     with mock.patch("leaveout.verifier.points.proofs.shorten", shortened):
-        leaveout.verify(folder / "claim.spec", time=SECONDS, workers=1, certificate=path)
+        try:
+            leaveout.verify(folder / "claim.spec", time=SECONDS, workers=1, certificate=path)
+        except LeaveoutError:
+            # A network that is none: there are such on purpose.
+            return None
     if not path.exists():
         return None
     claim = Content.of(path).manifest["claims"][0]

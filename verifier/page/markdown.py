@@ -44,7 +44,7 @@ def markdown(page: Page) -> str:
         parts += ["### What the results rest on", listed(trusted, numbered=True)]
     files = [
         (text(each.role), quoted(each.name), quoted(each.digest) if each.digest else "not known")
-        for each in named_files(page)
+        for each in named_files(page, everything=True)
     ]
     parts += ["### Files", rows(("File", "Name", "sha256"), files)]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
@@ -54,8 +54,8 @@ def _subject(page: Page) -> str:
     lines = [f"{text(each.role)} {quoted(each.name)}" for each in models(page)]
     about = [f"Of: {'; '.join(lines)}."] if lines else []
     versions = ", ".join(dict.fromkeys(run.report.leaveout for run in page.runs))
-    date = f" on {page.date}" if page.date else ""
-    return " ".join([*about, f"Decided with leaveout {text(versions)}{date}."])
+    days = f" on {' and '.join(page.days)}" if page.days else ""
+    return " ".join([*about, f"Decided with leaveout {text(versions + days)}."])
 
 
 def _found(said: Summary) -> str:

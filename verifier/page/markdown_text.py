@@ -18,7 +18,7 @@ _FENCE = re.compile("`+")
 
 def text(words: str) -> str:
     """Return a text on one line, with nothing in it that has a meaning in Markdown or HTML."""
-    line = " ".join(clean(words).split())
+    line = clean(" ".join(words.split()))
     return _SPECIAL.sub(_escaped, line)
 
 
@@ -30,7 +30,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 def quoted(words: str) -> str:
     """Return a name as code; a backquote in it ends nothing, and no table is cut by a bar."""
-    line = " ".join(clean(words).split()) or " "
+    line = clean(" ".join(words.split())) or " "
     if "|" in line:
         # Within a table a bar ends the cell even in code.
         return text(line)

@@ -25,7 +25,10 @@ from leaveout.specs.text.expressions import walk
 from leaveout.specs.typing.arguments import bind
 from leaveout.verifier.page.foreign import brought
 
-__all__ = ["claim_in_words", "in_words", "vocabulary"]
+__all__ = ["CLAIMED", "claim_in_words", "in_words", "vocabulary"]
+
+CLAIMED = "It is claimed that "
+"""How every guarantee in words begins."""
 
 _COMPARED = {
     "==": "is",
@@ -48,7 +51,7 @@ def in_words(statement: Guarantee | Find, table: Mapping[str, Function]) -> str:
     """
     said = _Prose(table).claim(statement.claim)
     if isinstance(statement, Guarantee):
-        return f"It is claimed that {said}."
+        return f"{CLAIMED}{said}."
     the = "For each label, the" if statement.per_label else "The"
     return f"{the} {statement.direction} {statement.variable} such that {said}."
 

@@ -66,7 +66,11 @@ class Specification:
 
 
 def read_specification(
-    spec: str, folder: Path | None, digest: str = "", notes: Sequence[str] = ()
+    spec: str,
+    folder: Path | None,
+    digest: str = "",
+    notes: Sequence[str] = (),
+    included: frozenset[str] | None = None,
 ) -> Specification:
     """Look for the specification of a run and read it.
 
@@ -80,6 +84,8 @@ def read_specification(
         sha256 of the file that was decided, empty where it is not known.
     notes : sequence of str
         Of the run, which say what value it gave each param.
+    included : frozenset of str or None
+        sha256 of the files that it included; None where they are not known.
     """
     if "\n" in spec:
         try:
@@ -95,7 +101,13 @@ def read_specification(
         data = read_bytes(path)
         if digest and hashlib.sha256(data).hexdigest() != digest:
             return Specification(missing=f"{spec} was changed since it was decided")
-        return _read(load(path), data, path, _checked(path, path.parent, notes))
+        tree = load(path)
+        for each in tree.source.included:
+            now = hashlib.sha256(read_bytes(each.name)).hexdigest()
+            if included is not None and now not in included:
+                name = Path(each.name).name
+                return Specification(missing=f"{name} was changed since {spec} was decided")
+        return _read(tree, data, path, _checked(path, path.parent, notes))
     except (LeaveoutError, OSError, RecursionError):
         return Specification(missing=f"{spec} does not parse, or cannot be read")
 

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 _DIGITS = 53
 _FITS = 62 - _DIGITS
 _MOST_BITS = 1000
-_SMALLEST = float(np.finfo(np.float64).tiny)
+_SMALLEST, _LARGEST = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
 
 
 class Exact:
@@ -198,7 +198,8 @@ class Exact:
     def nearest(self) -> Floats:
         """Round to the nearest float64."""
         whole, exponent = self._short()
-        return np.asarray(np.ldexp(whole.astype(np.float64), exponent))
+        with np.errstate(over="ignore", under="ignore"):
+            return np.asarray(np.ldexp(whole.astype(np.float64), exponent))
 
     def up(self) -> Floats:
         """Round to a float64 that is no less.
@@ -213,6 +214,7 @@ class Exact:
         floats = np.where(short, np.nextafter(floats, np.inf), floats)
         with np.errstate(over="ignore", under="ignore"):
             found = np.ldexp(floats, exponent)
+        found = np.maximum(found, -_LARGEST)
         tiny = (floats != 0.0) & (np.abs(found) < _SMALLEST)
         return np.asarray(np.where(tiny, np.where(floats > 0.0, _SMALLEST, 0.0), found))
 

@@ -21,15 +21,14 @@ def guarded(asked: Asked) -> Claimed | None:
     who = "one training record"
     if isinstance(members, int):
         who = f"any one of {records(None, members)}"
+    folder = asked.file(asked.given("access"), parts=2)
+    guarded = f"asked only through its guard, the model{f' in {folder}' if folder else ''}"
     if epsilon == 0:
-        that = (
-            "asked only through its guard, the model gives every answer exactly as likely with "
-            f"{who} as without it"
-        )
+        that = f"{guarded} gives every answer exactly as likely with {who} as without it"
         return Claimed(that, topics=("guard",))
     that = (
-        f"asked only through its guard, the model gives no answer that is more than "
-        f"{_factor(epsilon)} times as likely with {who} as without it, or the other way round"
+        f"{guarded} gives no answer that is more than {_factor(epsilon)} times as likely with "
+        f"{who} as without it, or the other way round"
     )
     more = (
         "Answers that a record can change are drawn at random; over several of them the factors "
@@ -47,14 +46,15 @@ def forgets(asked: Asked) -> Claimed | None:
     how = "whatever answers those who asked for it had seen"
     if asked.word("updates") == "oblivious":
         how = "by requests that do not depend on its answers"
+    of = _of(asked, "service")
 
     def clause(alpha: float, beta: float, gamma: float) -> str:
         times = f"is more than {_factor(alpha)} times as likely as" if alpha else "is likelier than"
         plus = f", plus a probability of {given(beta, up=True)}" if beta else ""
         but = f", except with a probability of {given(gamma, up=True)}" if gamma else ""
         return (
-            f"once records are deleted from the service, {how}, nothing that one can look for in "
-            f"its models {times} in models trained anew without them{plus}{but}"
+            f"once records are deleted from the service{of}, {how}, nothing that one can look for "
+            f"in its models {times} in models trained anew without them{plus}{but}"
         )
 
     known = [_float(asked.facts.get(f"{each}_shown")) for each in ("alpha", "beta", "gamma")]
@@ -93,8 +93,8 @@ def deletions(asked: Asked) -> Claimed | None:
 def stored(asked: Asked) -> Claimed | None:
     """Say whether what a forest keeps is what training gives."""
     that = (
-        "the forest, and everything it stores for later deletions, is what training on the "
-        "records that it holds gives"
+        f"the forest{_of(asked, 'forest')}, and everything it stores for later deletions, is what "
+        "training on the records that it holds gives"
     )
     rows = asked.facts.get("rows")
     more: tuple[str, ...] = ()
@@ -118,11 +118,13 @@ def advantage(asked: Asked) -> Claimed | None:
     if compared is None or compared[0] not in {"<=", "<"}:
         return None
 
+    of = _of(asked, "audit")
+
     def clause(points: str) -> str:
         return (
             "whatever the attacks that were tried look for, they find it in models that forgot "
             f"records at most {points} percentage points more, or less, often than in models "
-            "trained without them"
+            f"trained without them{of}"
         )
 
     def points(value: float) -> str:
@@ -136,6 +138,11 @@ def advantage(asked: Asked) -> Claimed | None:
     elif result.lower is not None and result.lower > 0:
         more.append(f"An attack finds it {share(result.lower).removesuffix(' %')} points apart.")
     return Claimed(claimed, shown=shown, more=tuple(more), topics=("audit",))
+
+
+def _of(asked: Asked, argument: str) -> str:
+    file = asked.file(asked.given(argument))
+    return f" ({file})" if file else ""
 
 
 def _sides(claim: ForAll) -> tuple[object, object]:

@@ -29,9 +29,10 @@ def leaks(asked: Asked) -> Claimed | None:
     model = asked.model
     pair = asked.resolver.is_network(read.family) or asked.resolver.is_forest(read.family)
     inside = within(asked.page, asked.result.box)
+    of = f" of {file}" if (file := asked.file(read.network)) else ""
     if asked.statement.kind == "find":
-        return _limits(asked, inside, pair, model)
-    return _guarantee(asked, read, inside, pair, model)
+        return _limits(asked, inside, of, pair, model)
+    return _guarantee(asked, read, inside, of, pair, model)
 
 
 def records(model: ModelRecord | None, members: int) -> str:
@@ -65,17 +66,17 @@ def _unchanged(pair: bool, model: ModelRecord | None, members: int) -> str:
     return f"stays the same whichever one of {records(model, members)} is left out of training"
 
 
-def _limits(asked: Asked, inside: str, pair: bool, model: ModelRecord | None) -> Claimed:
+def _limits(asked: Asked, inside: str, of: str, pair: bool, model: ModelRecord | None) -> Claimed:
     """Say above which confidence nothing changes, as far as it is proved."""
     results, unchanged = asked.results, _unchanged(pair, model, asked.result.members)
     topics = ("pair",) if pair else ("leaks",)
     if any(each.verdict == "refuted" for each in results):
-        that = f"there is a confidence above which an answer {unchanged}"
+        that = f"there is a confidence above which an answer{of} {unchanged}"
         return Claimed(that, inside, topics=topics)
     known = [each for each in results if each.upper is not None]
     before = f"{inside}, " if inside else ""
     if not known:
-        none = f"{before}it is not known above which confidence an answer {unchanged}."
+        none = f"{before}it is not known above which confidence an answer{of} {unchanged}."
         return Claimed(instead=_begun(none), topics=topics)
     more = [_below(results, pair)]
     more += [
@@ -84,25 +85,25 @@ def _limits(asked: Asked, inside: str, pair: bool, model: ModelRecord | None) ->
     if any(each.verdict == "unknown" for each in known):
         more.append("Whether less confidence would do is not known.")
     return Claimed(
-        instead=_begun(f"{before}{_limited(known)} {unchanged}."),
+        instead=_begun(f"{before}{_limited(known, of)} {unchanged}."),
         more=tuple(each for each in more if each),
         topics=topics,
     )
 
 
-def _limited(known: list[Result]) -> str:
+def _limited(known: list[Result], of: str) -> str:
     """Return which answers are covered: those with a confidence above a bound."""
     if len(known) > _FEW:
         least, most = (bound(pick(map(_upper, known)), up=True) for pick in (min, max))
         return (
-            f"an answer with a confidence above the bound of its label ({least} to {most}, see the "
-            "table of bounds)"
+            f"an answer{of} with a confidence above the bound of its label ({least} to {most}, "
+            "see the table of bounds)"
         )
     first, *others = [
         (f" {_label(each)}" if each.label is not None else "", bound(each.upper, up=True))
         for each in known
     ]
-    said = f"an answer{first[0]} with a confidence above {first[1]}"
+    said = f"an answer{first[0]}{of} with a confidence above {first[1]}"
     return (
         said
         + "".join(f", or{name} with one above {least}" for name, least in others)
@@ -122,7 +123,12 @@ def _below(results: tuple[Result, ...], pair: bool) -> str:
 
 
 def _guarantee(
-    asked: Asked, read: IdpStatement, inside: str, pair: bool, model: ModelRecord | None
+    asked: Asked,
+    read: IdpStatement,
+    inside: str,
+    of: str,
+    pair: bool,
+    model: ModelRecord | None,
 ) -> Claimed:
     result, threshold = asked.result, read.threshold
     names = () if model is None else model.labels
@@ -138,7 +144,7 @@ def _guarantee(
     )
     if every:
         answer = answer.replace("an answer", "every answer", 1)
-    that = f"{answer}{sure} {_unchanged(pair, model, result.members)}"
+    that = f"{answer}{of}{sure} {_unchanged(pair, model, result.members)}"
     more = []
     if result.verdict == "refuted" and result.witness is not None:
         who = "the models differ on" if pair else "leaving one record out changes"

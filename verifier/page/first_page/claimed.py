@@ -144,16 +144,16 @@ class Asked:
         found = None if self.call is None else self.resolver.given(self.call).get(name)
         return found.name if isinstance(found, Name) else ""
 
-    def file(self, node: Expression | None) -> str:
-        """Return the short name of the file that a call reads; empty where it reads none."""
+    def file(self, node: Expression | None, parts: int = 1) -> str:
+        """Return the end of the path of the file that a call reads; empty where it reads none."""
         node = None if node is None else self.resolver.value(node)
         if not isinstance(node, Call):
             return ""
         for argument in self.resolver.given(node).values():
             value = self.resolver.value(argument)
             if isinstance(value, Text):
-                return Path(value.value).name
-            if found := self.file(value):
+                return "/".join(Path(value.value).parts[-parts:])
+            if found := self.file(value, parts):
                 return found
         return ""
 

@@ -12,12 +12,12 @@ from leaveout.verifier.page.markup import clean
 from leaveout.verifier.page.model import Page, Run
 from leaveout.verifier.page.spec_text import Written
 
-__all__ = ["SHORT", "NamedFile", "models", "named_files", "spec_name"]
+__all__ = ["SHORT", "NamedFile", "models", "named_files", "short", "spec_name"]
 
 SHORT = 12
 """Digits of a digest on the first page."""
 
-_KINDS: Mapping[str, str] = {
+_CALLS: Mapping[str, str] = {
     "network": "network",
     "forest": "forest",
     "ballots": "models that vote",
@@ -26,6 +26,25 @@ _KINDS: Mapping[str, str] = {
     "access": "guard",
 }
 """By the function that reads a model, what it is."""
+
+_ROLES: Mapping[str, str] = {
+    "network": "network",
+    "forest": "forest",
+    "ballots": "models that vote",
+    "service": "service",
+    "audit": "audited models",
+}
+"""By what the results call the kind of a model's file, what it is."""
+
+_OTHERS: Mapping[str, str] = {
+    "family": "networks without a record each",
+    "member": "network without a record",
+    "columns": "columns of the forest",
+    "bounds": "bounds of the guard",
+    "rows": "records named",
+    "given rows": "rows given",
+}
+"""The same of other files that are not called by their kind."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +66,26 @@ class NamedFile:
     digest: str = ""
 
 
-def named_files(page: Page) -> tuple[NamedFile, ...]:
-    """Return the files that a page was made of: specifications and results."""
+def named_files(page: Page, everything: bool = False) -> tuple[NamedFile, ...]:
+    """Return the files that a page was made of: specifications and results.
+
+    Parameters
+    ----------
+    page : Page
+    everything : bool
+        Whether to return all other files, too, that the runs say they read.
+    """
     found: list[NamedFile] = []
     for run in page.runs:
         found.append(NamedFile("results", run.name, run.digest))
         digest = run.report.spec_sha256 or run.specification.digest
         found.append(NamedFile("specification", spec_name(run), digest))
+        found += [
+            NamedFile(_ROLES.get(each.kind) or _OTHERS.get(each.kind, each.kind), each.path,
+                      each.sha256)
+            for each in run.report.files
+            if everything and each.kind != "specification"
+        ]  # fmt: skip
     return tuple(dict.fromkeys(found))
 
 
@@ -61,9 +93,14 @@ def models(page: Page) -> tuple[NamedFile, ...]:
     """Return the models that statements are about, as far as results or specification name them."""
     found: dict[NamedFile, None] = {}
     for run in page.runs:
-        read = dict.fromkeys(each for one in run.statements for each in _read(one.written))
-        kept = [NamedFile(each.model, _short(each.file)) for each in run.report.models]
-        found |= read or dict.fromkeys(kept)
+        kept = [
+            NamedFile(_ROLES[each.kind], short(each.path), each.sha256)
+            for each in run.report.files
+            if each.kind in _ROLES
+        ]
+        read = (each for one in run.statements for each in _read(one.written))
+        known = (NamedFile(each.model, short(each.file)) for each in run.report.models)
+        found |= dict.fromkeys(kept or [*read] or [*known])
     return tuple(found)
 
 
@@ -71,7 +108,7 @@ def spec_name(run: Run) -> str:
     """Return what the specification of a run is called."""
     first = clean(run.report.spec.partition("\n")[0])
     built = "\n" in run.report.spec or (first.startswith("<") and first.endswith(">"))
-    return "built in Python" if built else _short(first)
+    return "built in Python" if built else short(first)
 
 
 def _read(written: Written | None) -> list[NamedFile]:
@@ -80,13 +117,13 @@ def _read(written: Written | None) -> list[NamedFile]:
         nodes = (written.statement, *written.definitions)
     found = []
     for node in walk(*nodes):
-        if isinstance(node, Call) and node.function in _KINDS:
+        if isinstance(node, Call) and node.function in _CALLS:
             path = next((each for each in node.arguments if isinstance(each, Text)), None)
             if path is not None:
-                found.append(NamedFile(_KINDS[node.function], _short(path.value)))
+                found.append(NamedFile(_CALLS[node.function], short(path.value)))
     return found
 
 
-def _short(path: str) -> str:
+def short(path: str) -> str:
     """Return the end of a path: the file and the folder it lies in."""
     return "/".join(PurePath(path).parts[-2:]) if "/" in path else path

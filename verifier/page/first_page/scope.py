@@ -195,6 +195,9 @@ def _range(box: BoxRecord, column: ColumnRecord) -> str:
     # What a column without a spread reads as is the same for every feature.
     ends = sorted(_in_units(column, each[at]) for each in (box.lower, box.upper))
     low, high = (given(end, up=up) for end, up in zip(ends, (True, False), strict=True))
+    if float(low) > float(high):
+        # So narrow that both are rounded past each other.
+        low, high = (f"{end:.12g}" for end in ends)
     if listed:
         place = listed[0].columns.index(at)
         values = sorted({row[place] for row in listed[0].values})

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import cast
 
 from leaveout.references import find_reference
-from leaveout.specs import Find, Guarantee
+from leaveout.specs import Guarantee
 from leaveout.verifier.amounts import counted, span
 from leaveout.verifier.page.first_page.about_leaks import leaks
 from leaveout.verifier.page.first_page.claimed import Asked, Claimed, sentence
 from leaveout.verifier.page.foreign import brought
 from leaveout.verifier.page.model import Page, Run, Statement
-from leaveout.verifier.page.prose import claim_in_words, in_words
+from leaveout.verifier.page.prose import CLAIMED, claim_in_words, in_words
 from leaveout.verifier.report import AnswersRecord
 
 __all__ = ["Said", "of_answers", "of_statement"]
@@ -46,7 +46,7 @@ def of_statement(page: Page, run: Run, statement: Statement) -> Said:
     asked = Asked.of(page, run, statement)
     claimed = None if asked is None else _plain(asked)
     if claimed is None:
-        claimed = _put_together(page, statement)
+        claimed = _put_together(page, run, statement)
     return Said(sentence(claimed, statement), claimed.topics)
 
 
@@ -62,26 +62,33 @@ def _plain(asked: Asked) -> Claimed | None:
     return made if isinstance(made, Claimed) else None
 
 
-def _put_together(page: Page, statement: Statement) -> Claimed:
-    """Say a statement in the words of its functions."""
+def _put_together(page: Page, run: Run, statement: Statement) -> Claimed:
+    """Say a statement in the words of its functions, now or as the run said them."""
     written = None if statement.written is None else statement.written.statement
-    if written is None:
-        return _named(statement)
     if isinstance(written, Guarantee):
         return Claimed(claim_in_words(written.claim, page.functions), topics=("other",))
+    if written is not None:
+        return _sought(statement, in_words(written, page.functions), written.variable)
+    kept = [each.sentence for each in run.report.statements if each.name == statement.name]
+    if len(kept) != 1:
+        return _named(statement)
+    (words,) = kept
+    if statement.kind == "find":
+        return _sought(statement, words, "it")
+    that = words.removeprefix(CLAIMED).removesuffix(".")
+    return Claimed(that, topics=("other",)) if words.startswith(CLAIMED) else _named(statement)
+
+
+def _sought(statement: Statement, said: str, variable: str) -> Claimed:
+    """Say what number a statement asks for, and between what it lies."""
     if statement.verdict == "refuted":
-        said = in_words(written, page.functions)
         return Claimed(instead=f"There is no such number: {said}", topics=("other",))
-    said = in_words(written, page.functions).removesuffix(".")
-    return Claimed(instead=f"{said}: {_values(statement, written)}.", topics=("other",))
-
-
-def _values(statement: Statement, written: Find) -> str:
-    return "; ".join(
-        f"{written.variable} is {span(each.lower, each.upper)}"
+    values = "; ".join(
+        f"{variable} is {span(each.lower, each.upper)}"
         + (f" for label {each.label_text}" if each.label is not None else "")
         for each in statement.results
     )
+    return Claimed(instead=f"{said.removesuffix('.')}: {values}.", topics=("other",))
 
 
 def _named(statement: Statement) -> Claimed:
@@ -123,7 +130,8 @@ def of_answers(found: AnswersRecord) -> str:
         return f"{whose} nothing to {who}: {same}."
     share = f"{percent} % of {them} ({free:,})" if percent else f"{free:,} of {them}"
     verb = "owes" if free == 1 and not percent else "owe"
-    return f"{share} {verb} nothing to {who}: {same}. Of the other {rest:,} this is not proved."
+    others = "one" if rest == 1 else f"{rest:,}"
+    return f"{share} {verb} nothing to {who}: {same}. Of the other {others} this is not proved."
 
 
 def _records(found: AnswersRecord) -> str:

@@ -19,7 +19,7 @@ _ROOM = 3
 
 def subject(page: Page) -> Html:
     """Return what the page is about: models, files with the start of their digests, the date."""
-    named = [joined(f"{each.role} ", code(each.name)) for each in models(page)]
+    named = [joined(f"{each.role} ", _file(each)) for each in models(page)]
     rows: list[tuple[str, Child]] = [("Models" if len(named) > 1 else "Model", _listed(named))]
     if not named:
         rows = []
@@ -30,7 +30,8 @@ def subject(page: Page) -> Html:
         (role.capitalize(), _listed(_file(each) for each in found))
         for role, found in by_role.items()
     ]
-    rows.append(("Date of the run", page.date or _blank("not in the results; to be written in")))
+    day = ", ".join(page.days) or _blank("not in the results; to be written in")
+    rows.append(("Date of the run", day))
     versions = dict.fromkeys(run.report.leaveout for run in page.runs)
     rows.append(("Decided with", f"leaveout {', '.join(versions)}"))
     if list(versions) != [leaveout.__version__]:
@@ -42,7 +43,7 @@ def subject(page: Page) -> Html:
 
 def findings(said: Summary) -> Html:
     """Return a sentence a statement, and what all of them cover."""
-    answers = [tag("p", each, class_="answers") for each in said.answers]
+    answers = [tag("p", _kept(each), class_="answers") for each in said.answers]
     lines = tag("ol", [_line(each) for each in said.lines], class_="found-list")
     covered, missing = said.scope.covered, said.scope.not_covered
     columns = [
@@ -91,8 +92,13 @@ def _line(line: Line) -> Html:
     return tag(
         "li",
         verdict(statement.verdict, statement.confidence),
-        tag("p", line.words, " ", tag("small", "Details: ", name, refers, ".")),
+        tag("p", _kept(line.words), " ", tag("small", "Details: ", name, refers, ".")),
     )
+
+
+def _kept(words: str) -> str:
+    """Keep a sign on the line of its number."""
+    return words.replace(" %", "\u00a0%")
 
 
 def _with_commas(found: list[Html]) -> list[Html]:
