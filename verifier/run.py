@@ -42,6 +42,12 @@ if TYPE_CHECKING:
 __all__ = ["usable_features", "verify"]
 
 
+_LONG = 5.0
+"""Seconds from which on single rows have time of their own."""
+
+_FOR_ROWS, _MOST_FOR_ROWS = 0.05, 10.0
+"""Share of the time, and seconds at most, that bounding single rows is left in any case."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -164,14 +170,16 @@ def verify(
         store.only(statements.resume(store))
     # What is done once for all runs is not charged to the first.
     started += warm(statements.kernels, say)
-    clock = Clock(time, started, statements.searches)
+    whole = Clock(time, started, 1)
+    clock = Clock(_searching(time, statements), started, statements.searches)
     results = statements.decide(clock)
-    by_row = statements.by_row(clock)
+    whole.interrupted = clock.interrupted
+    by_row = statements.by_row(whole)
     if decider.contradicted:
         # Earlier statements rested on the same solver.
         results = statements.distrusted()
-        by_row = statements.by_row(clock)
-    results = [structs.replace(each, reason=clock.told(each.reason)) for each in results]
+        by_row = statements.by_row(whole)
+    results = [structs.replace(each, reason=whole.told(each.reason)) for each in results]
     results = statements.advised(results)
     if features is not None and Feature.TOLERANCES not in features:
         decider.notes.append(
@@ -212,6 +220,13 @@ def verify(
 def _file_of(given: Any) -> Path | None:
     """Return the file that a caller names; None for a tree, a frame or numbers."""
     return Path(given) if isinstance(given, str | os.PathLike) else None
+
+
+def _searching(time: float | None, statements: Statements) -> float | None:
+    """Return the seconds for searches: of a long time a little is left to bound single rows."""
+    if time is None or time < _LONG or not any(not job.pair for job in statements.leaks):
+        return time
+    return time - min(_FOR_ROWS * time, _MOST_FOR_ROWS)
 
 
 def _bounds_target(path: Path | str | None) -> BoundsTarget | None:

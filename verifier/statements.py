@@ -85,7 +85,8 @@ class Statements:
     def notes(self) -> list[str]:
         """What a reader of the results should know."""
         options = self._options
-        if not any(isinstance(task, LeakTask | FormulaTask | ValueTask) for task in self.tasks):
+        proving = LeakTask | ForestTask | FormulaTask | ValueTask
+        if not any(isinstance(task, proving) for task in self.tasks):
             # That none is written is said where it would be.
             options = replace(options, certificate=False)
         # What is said of values comes last.

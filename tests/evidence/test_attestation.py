@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import json
 
+import numpy as np
 import pytest
 
 from leaveout.verifier.cli.app import run
+
+from support.attested import Attested
 
 
 def refused(attested, capsys, *options: str) -> str:
@@ -151,8 +154,6 @@ def test_a_changed_statement_is_rejected_by_its_signature_and_by_what_it_says(
 
 
 def _digests(made):
-    from support.attested import Attested
-
     return Attested(made).statement()["subject"]
 
 
@@ -231,6 +232,80 @@ def _lie(attested, change) -> None:
 def test_results_that_the_certificate_contradicts_are_rejected(attested, capsys, change, named):
     _lie(attested, change)
     assert named in refused(attested, capsys)
+
+
+def test_a_claim_about_another_file_than_the_statement_names_is_rejected(attested, capsys):
+    def rename(called):
+        assert called == ["F"]
+        called[:] = ["H"]
+
+    attested.reresult(lambda r: rename(r["files"][3]["called"]))
+    attested.restate(lambda s: rename(s["subject"][3]["annotations"]["called"]))
+    assert "is about another family than the certificate" in refused(attested, capsys)
+
+
+VOTES = """\
+param most = 1
+let V = ballots("ballots.npz")
+let D = dpa(V)
+guarantee some: certified_accuracy(D, edits = most) >= 0.1 and not 1 > 2
+find radius: greatest r such that certified_accuracy(D, edits = r) >= 0.2
+guarantee each: forall z in test_points(V): radius(D, z) >= 0 or -1 < 0
+"""
+
+
+@pytest.fixture
+def voted(tmp_path, monkeypatch):
+    """Return evidence of statements about votes, signed."""
+    from leaveout.models.votes import Ballots, write_ballots
+    from leaveout.verifier.evidence.keys import make_keys
+
+    monkeypatch.chdir(tmp_path)
+    votes = np.random.default_rng(2).integers(0, 2, (9, 7)).astype(np.int32)
+    write_ballots(Ballots(votes, votes[:, 0], 2), tmp_path / "ballots.npz")
+    (tmp_path / "votes.spec").write_text(VOTES)
+    make_keys(tmp_path / "me")
+    command = ["verify", "votes.spec", "--set", "most=2", "--evidence", "proof", "--key", "me.key"]
+    assert run(command) == 0
+    return Attested(tmp_path)
+
+
+def test_statements_about_values_are_proved_again(voted, capsys):
+    assert voted.check() == 0
+    said = capsys.readouterr().out
+    for name in ("some", "radius", "each"):
+        assert f"{name}: proved; proved again" in said
+
+
+@pytest.mark.parametrize(
+    ("statement", "field", "old", "new"),
+    [
+        (0, "text", ">= 0.1", ">= 0.10001"),
+        (0, "text", ">= 0.1", "> 0.1"),
+        (0, "text", "D, edits", "D, removals"),
+        (0, "text", "not 1 > 2", "not 1 > 3"),
+        (0, "text", " and ", " or "),
+        (0, "text", "guarantee some: ", "guarantee some: 1 > 0 and "),
+        (1, "text", "greatest", "least"),
+        (1, "text", "0.2", "0.3"),
+        (2, "text", "-1 < 0", "1 < 0"),
+        (2, "text", "radius(D, z)", "radius(V, z)"),
+        (2, "text", "test_points(V)", "test_points(D)"),
+        (0, "definitions", "dpa(V)", "ss_dpa(V)"),
+        (0, "definitions", "most = 2", "most = 3"),
+    ],
+)
+def test_a_certificate_of_another_claim_under_the_same_name_is_rejected(
+    voted, capsys, statement, field, old, new
+):
+    def change(record):
+        before = json.dumps(record[field])
+        assert old in before
+        record[field] = json.loads(before.replace(old, new))
+
+    voted.reresult(lambda r: change(r["statements"][statement]))
+    voted.restate(lambda s: change(s["predicate"]["statements"][statement]))
+    assert "says something else in the certificate" in refused(voted, capsys)
 
 
 def test_a_bound_below_what_the_certificate_proves_is_not_called_proved_again(attested, capsys):

@@ -82,7 +82,9 @@ def test_no_leak_of_a_member_is_above_its_rows_bound(tmp_path, seed):
         leaks = (confidences > 0) & (margin(members[member], labels) <= 0)
         for label in range(network.labels):
             worst = confidences[leaks & (labels == label)].max(initial=0.0)
-            one = make_instance(network, Family(family.take([member]), family.removed[[member]]), box)
+            one = make_instance(
+                network, Family(family.take([member]), family.removed[[member]]), box
+            )
             attacked = find_leak(one, label, Replayer(one))
             worst = max(worst, attacked.confidence if attacked is not None else 0.0)
             assert worst <= bounds[label]
@@ -166,11 +168,9 @@ def test_rows_that_were_not_left_out_are_named_and_nothing_is_said_of_them(tmp_p
 def test_of_several_members_without_a_row_the_worst_counts(tmp_path):
     spec = write_question(tmp_path)
     single = {each.row: each for each in leaveout.verify(spec).rows() if each.members}
-    network, family = loaded(tmp_path)
+    _, family = loaded(tmp_path)
     removed = np.zeros(len(family), np.int64)
-    save_family_file(
-        tmp_path / "family.npz", Family(family.parameters, removed, family.manifest)
-    )
+    save_family_file(tmp_path / "family.npz", Family(family.parameters, removed, family.manifest))
     x = points(tmp_path, 80)
     found = {each.row: each for each in leaveout.verify(spec).rows(x)}
     assert found[0].members == len(family)

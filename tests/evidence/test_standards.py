@@ -41,7 +41,8 @@ def report(name: str, **more) -> Report:
         "box": BoxRecord(lower=(), upper=(), choices=()), "members": 3 * (name == "leaves"),
     }  # fmt: skip
     said = StatementRecord(
-        name=name, text=f"guarantee {name}: {claim}", sentence="", names=names, path="",
+        name=name, text=f"guarantee {name}: {claim}", sentence="", names=names, definitions=(),
+        path="",
         line=0, column=0, end_line=0, end_column=0,
     )  # fmt: skip
     files = tuple(

@@ -54,6 +54,15 @@ def check(
             show_default=False,
         ),
     ] = None,
+    exact: Annotated[
+        bool,
+        typer.Option(
+            "--exact",
+            help="Compute sums and products of claims over networks in integers, so that no "
+            "rounding error is estimated but that of the network's own float32; some ten times "
+            "slower. What is kept between two formulas is rounded outwards to float64.",
+        ),
+    ] = False,
 ) -> None:
     """Prove again, by an independent program, what a certificate claims.
 
@@ -101,7 +110,14 @@ def check(
         if attestation is None:
             from leaveout.verifier.checker import check as run
 
-            found = run(evidence, network=network, family=family, files=files, progress=report)
+            found = run(
+                evidence,
+                network=network,
+                family=family,
+                files=files,
+                exact=exact,
+                progress=report,
+            )
             with console.capture() as shown:
                 render_checked(found, console)
         else:
@@ -113,6 +129,7 @@ def check(
                 network=network or (),
                 family=family or (),
                 files=files or (),
+                exact=exact,
                 progress=report,
             )
             with console.capture() as shown:

@@ -53,6 +53,8 @@ def _said(standing: Standing) -> str:
     told = f"{head}: {result.verdict}"
     if not standing.words:
         return f"{told}; not in the certificate"
+    if standing.words == result.verdict:
+        return f"{told}; {result.verdict} again"
     if standing.proved:
         return f"{told}; proved again: {standing.words}"
     return f"{told}; of this the certificate proves only: {standing.words}"

@@ -10,10 +10,12 @@ from pathlib import Path
 from leaveout.verifier.amounts import bound
 from leaveout.verifier.checker import Checked
 from leaveout.verifier.checker.claim_words import PointsSubject
+from leaveout.verifier.checker.forests.subject import ForestSubject
 from leaveout.verifier.checker.inputs import Inputs
 from leaveout.verifier.checker.subject import Subject
 from leaveout.verifier.checker.values.statements import ValueSubject
 from leaveout.verifier.evidence.errors import TamperedError
+from leaveout.verifier.evidence.same_claim import is_same
 from leaveout.verifier.report import BoxRecord, Report, Result, StatementRecord
 
 __all__ = ["Standing", "standings"]
@@ -59,6 +61,7 @@ def standings(
         If a claim is about no statement of the results, or contradicts one.
     """
     directions = {each.name: _direction(each) for each in report.statements}
+    said = {each.name: each for each in report.statements}
     by_result: dict[int, list[Checked]] = {}
     for claim in checked:
         for name in _names(claim):
@@ -80,6 +83,7 @@ def standings(
         claims = by_result.get(at, [])
         for claim in claims:
             wrong = _contradiction(claim, result, directions.get(result.name, ""))
+            wrong = wrong or _another(claim, said.get(result.name), report)
             if wrong:
                 raise TamperedError(f"{attestation}: statement {_called(result)!r}: {wrong}")
         found.append(_standing(result, claims, directions.get(result.name, "")))
@@ -108,7 +112,7 @@ def _called(result: Result) -> str:
 def _contradiction(claim: Checked, result: Result, direction: str) -> str:
     """Return in what a claim cannot be true beside a result; empty where it can."""
     match claim.subject:
-        case Subject() as subject:
+        case Subject() | ForestSubject() as subject:
             if subject.members != result.members:
                 return (
                     f"is about {result.members:,} members, the certificate about "
@@ -127,6 +131,38 @@ def _contradiction(claim: Checked, result: Result, direction: str) -> str:
             return "" if subject.points.part.decides else _beside(claim, result, direction)
         case ValueSubject() as subject:
             return _value(subject, result)
+
+
+def _another(claim: Checked, said: StatementRecord | None, report: Report) -> str:
+    """Return in what a claim is about something else than a statement; empty where in nothing.
+
+    Of results of earlier versions that is not known.
+    """
+    match claim.subject:
+        case ValueSubject() as subject if said is not None and not is_same(subject, said, report):
+            return "says something else in the certificate"
+        case Subject() | ForestSubject() as subject if said is not None:
+            return _other_files(subject, said, report)
+    return ""
+
+
+def _other_files(subject: Subject | ForestSubject, said: StatementRecord, report: Report) -> str:
+    """Return in what a claim is about files that the statement does not name."""
+    if any(each.kind in ("weights", "member") for each in report.files):
+        # Of several files a certificate has a digest of all together.
+        return ""
+    named = {each.sha256 for each in report.files if set(each.called) & set(said.names)}
+    # What is named in the claim itself has no name of its own.
+    named |= {each.sha256 for each in report.files if f'"{each.path}"' in said.text}
+    if isinstance(subject, Subject):
+        about = [("network", subject.network_sha256), ("family", subject.family_sha256)]
+    else:
+        others = [] if subject.other is None else [("forest", subject.other[1])]
+        about = [("forest", subject.sha256), *others]
+    for what, digest in about:
+        if digest not in named:
+            return f"is about another {what} than the certificate"
+    return ""
 
 
 def _bounded(upper: float | None, result: Result) -> str:

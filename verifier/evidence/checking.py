@@ -90,6 +90,7 @@ def check_evidence(
     network: Sequence[Path] = (),
     family: Sequence[Path] = (),
     files: Sequence[Path] = (),
+    exact: bool = False,
     progress: Progress | None = None,
 ) -> CheckedEvidence:
     """Check an attestation, the results it is of, and the certificate that proves them.
@@ -105,7 +106,7 @@ def check_evidence(
     files : sequence of Path
         The same; and folders that files may be opened in, beside the attestation's own and the
         working directory.
-    progress : callable, optional
+    exact, progress
         See `leaveout.verifier.checker.check`.
 
     Raises
@@ -141,6 +142,7 @@ def check_evidence(
             network=_several(found, _NETWORKS, network),
             family=_several(found, ("family", *_NETWORKS), family),
             files=[*places.roots, *files, *_others(found)],
+            exact=exact,
             progress=progress,
         )
     return CheckedEvidence(

@@ -57,6 +57,7 @@ def ml_bom(report: Report) -> bytes:
                     {"type": "application", "name": "leaveout", "version": report.leaveout}
                 ]
             },
+            "properties": [{"name": "leaveout:note", "value": each} for each in report.notes],
         },
         "components": components,
         "dependencies": [_dependency(each, report) for each in models],
@@ -121,8 +122,7 @@ def _value(result: Result) -> str:
 
 def _limits(results: Sequence[Result], report: Report) -> Iterator[str]:
     """Yield what is not covered, each once."""
-    limits = [topic_of(each, report).limit for each in results]
-    yield from dict.fromkeys([*limits, *report.notes])
+    yield from dict.fromkeys(topic_of(each, report).limit for each in results)
 
 
 def _is_about(result: Result, file: FileRecord, report: Report) -> bool:

@@ -52,13 +52,12 @@ def ask_networks(
         instance = make_instance(whole, members, Box(points.min(axis=0), points.max(axis=0)))
     except SpecError as error:
         raise RowsError(f"{given.place}: {error}") from None
-    crowd = Crowd(instance)
-    everyone = np.arange(len(members), dtype=np.int64)
-    nobody = everyone[:0]
-    apart = [
-        crowd.dissenters(point, int(label), everyone) if confidence > 0 else nobody
-        for point, label, confidence in zip(x, answers.labels, answers.confidences, strict=True)
-    ]
+    # Where the network itself ties there is nothing to change.
+    asked = np.flatnonzero(answers.confidences > 0)
+    found = Crowd(instance).dissenters(x[asked], answers.labels[asked])
+    apart = [np.zeros(0, np.int64)] * len(x)
+    for at, members_apart in zip(asked.tolist(), found, strict=True):
+        apart[at] = members_apart
 
     def answer(member: int, point: int) -> int:
         return int(instance.others.runner(member).scores(x[point][None])[0].argmax())

@@ -112,6 +112,7 @@ class Proved(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
     reason: str | None
     engine: str
     text: str
+    definitions: tuple[str, ...]
     sentence: str
     place: Place | None
     scope: Scope
@@ -198,6 +199,7 @@ def _proved(result: Result, said: StatementRecord | None) -> Proved:
         reason=result.reason,
         engine=result.engine,
         text=said.text if said else "",
+        definitions=said.definitions if said else (),
         sentence=said.sentence if said else "",
         place=Place(said.path, said.line, said.column) if said and said.path else None,
         scope=_scope(result),

@@ -19,6 +19,9 @@ __all__ = ["Crowd"]
 _SUSPECTS = 8
 """Members that disagreed last, which are asked first: few members leak in many places."""
 
+_BLOCK = 32
+"""Inputs whose scores of many members are held at once."""
+
 _ROUNDING = 1e-9
 """Relative error, far above it, of a sum in float64; what float32 loses is 1e8 times as much."""
 
@@ -96,26 +99,33 @@ class Crowd:
         return found
 
     def dissenters(
-        self, x: NDArray[np.float32], label: int, members: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Return all members that do not answer an input with a label, or tie, ascending.
+        self, x: NDArray[np.float32], labels: NDArray[np.int64]
+    ) -> list[NDArray[np.int64]]:
+        """Return, of each input, all members that do not answer it with its label, or tie.
+
+        All are evaluated, in products of matrices; those close to a tie are decided as ever.
 
         Parameters
         ----------
-        x, label, members
-            As in `dissenter`; the members ascend.
+        x : ndarray of float32, shape (n, d)
+            In the box.
+        labels : ndarray of int64, shape (n,)
         """
-        apart: list[int] = []
-        undecided: list[int] = []
-        while len(members):
-            found, close = self._asked(x, label, members)
-            undecided += close.tolist()
-            if found < 0:
-                break
-            apart.append(found)
-            members = members[np.searchsorted(members, found) + 1 :]
-        apart += self._close_dissenters(x, label, np.asarray(undecided, np.int64))
-        return np.sort(np.asarray(apart, np.int64))
+        points = x.astype(np.float64)
+        apart: list[list[int]] = [[] for _ in points]
+        for chosen, stack in self._instance.members.chunks():
+            for start in range(0, len(points), _BLOCK):
+                own = labels[start : start + _BLOCK]
+                margin = _margins(stack.scores(points[start : start + _BLOCK]), own)
+                sure = margin < -self._margin
+                # Not "<=": what is no number is close, too.
+                close = ~(sure | (margin > self._margin))
+                for at in np.flatnonzero(sure.any(axis=0) | close.any(axis=0)).tolist():
+                    here = start + at
+                    undecided = chosen[close[:, at]]
+                    apart[here] += chosen[sure[:, at]].tolist()
+                    apart[here] += self._close_dissenters(x[here], int(own[at]), undecided)
+        return [np.sort(np.asarray(each, np.int64)) for each in apart]
 
     def _asked(
         self, x: NDArray[np.float32], label: int, members: NDArray[np.int64]
@@ -169,6 +179,15 @@ class Crowd:
         ).of_confidence()
         scale = max(float(np.abs(layer).max()) for layer in activations)
         return min(local * (1.0 + _SPARE) + _ROUNDING * (1.0 + scale), self._margin)
+
+
+def _margins(scores: Floats, labels: NDArray[np.int64]) -> Floats:
+    """Return confidences of a label a point, shape (m, p), of scores of shape (m, p, labels)."""
+    points = np.arange(len(labels))
+    own = scores[:, points, labels]
+    rest = scores.copy()
+    rest[:, points, labels] = -np.inf
+    return np.asarray(own - rest.max(axis=2))
 
 
 def _pack(instance: Instance) -> _Packed:

@@ -75,6 +75,8 @@ class StatementRecord(msgspec.Struct, frozen=True, kw_only=True):
         The same in words.
     names : tuple of str
         The lets it is made of, in order.
+    definitions : tuple of str
+        These lets, each in its one layout, params as they were set.
     path : str
         The file it stands in, as of its `FileRecord`; empty for a specification built in Python.
     line, column, end_line, end_column : int
@@ -85,6 +87,7 @@ class StatementRecord(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     sentence: str
     names: tuple[str, ...]
+    definitions: tuple[str, ...]
     path: str
     line: int
     column: int

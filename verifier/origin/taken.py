@@ -125,6 +125,7 @@ class Origin:
         from leaveout.verifier.page.prose import in_words
 
         source, at = self.checked.source.find(statement.at)
+        names = lets_named(statement.claim, self.checked)
         if self._spec is None:
             path = ""
         elif source is self.checked.source:
@@ -135,7 +136,8 @@ class Origin:
             name=statement.name,
             text=str(statement),
             sentence=in_words(statement, self.checked.functions),
-            names=lets_named(statement.claim, self.checked),
+            names=names,
+            definitions=tuple(str(self.checked.lets[each]) for each in names),
             path=path,
             line=at.line,
             column=at.column,

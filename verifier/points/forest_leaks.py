@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab import Progress, ProgressCallback, SearchResult
 from leaveout.bab.forests import ForestWitness, Question, search_forests
+from leaveout.bab.forests.proving import NotProvedError, margin_of
 from leaveout.cores import cores
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box
@@ -24,6 +25,7 @@ from leaveout.models.forest.scored import ScoredForest
 from leaveout.specs import Call, Find
 from leaveout.verifier.by_row import ByRowRecord
 from leaveout.verifier.options import VerifyOptions
+from leaveout.verifier.points.forest_proofs import ForestBook, ForestFiles
 from leaveout.verifier.points.forest_rows import forest_rows
 from leaveout.verifier.points.forest_words import ForestNames, outside_inputs, witness_record
 from leaveout.verifier.points.inputs import InputReader
@@ -35,6 +37,7 @@ from leaveout.verifier.points.leak_decider import (
     merged,
 )
 from leaveout.verifier.points.leak_statements import IdpStatement
+from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.points.sentences import box_record
 from leaveout.verifier.points.trace import Trace
 from leaveout.verifier.report import Result, TraceRecord
@@ -45,6 +48,9 @@ __all__ = ["ForestDecider", "ForestJob"]
 
 ENGINE = "forests"
 """What the results of these statements name as their engine."""
+
+NO_LEAK = -1e-9
+"""What is claimed where there is no leak at all: no confidence is below 0."""
 
 _EVERYTHING = 1.0
 """No confidence of a forest is greater."""
@@ -105,6 +111,8 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
     options : VerifyOptions
     progress : callable, optional
         Called with the statement's name and the search's progress.
+    certificate : CertificateTarget, optional
+        Given what proves each bound.
 
     Attributes
     ----------
@@ -113,10 +121,17 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
     """
 
     def __init__(
-        self, resolver: Resolver, options: VerifyOptions, progress: StatementProgress | None = None
+        self,
+        resolver: Resolver,
+        options: VerifyOptions,
+        progress: StatementProgress | None = None,
+        certificate: CertificateTarget | None = None,
     ) -> None:
         super().__init__()
         self._resolver, self._options, self._progress = resolver, options, progress
+        self._certificate = certificate
+        self._book = ForestBook(options.workers or cores())
+        self._searched: dict[int, SearchResult[ForestWitness]] = {}
         self._families: dict[int, ForestFamily] = {}
         self._questions: dict[tuple[str, ...], Question] = {}
         # Leaks that earlier statements about the same question found.
@@ -185,6 +200,41 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
                 "the family and the confidence must be of one forest",
             )
 
+    def decide(self, job: ForestJob, clock: Clock) -> list[Result]:
+        """See `LeakDecider.decide`."""
+        self._searched.clear()
+        results = super().decide(job, clock)
+        if self._certificate is not None:
+            for result in results:
+                self._certify(job, result, self._certificate)
+        return results
+
+    def _certify(self, job: ForestJob, result: Result, certificate: CertificateTarget) -> None:
+        """Keep what proves the bound of a result, or note why it is not in the certificate."""
+        name, labels = result.name, job.labels if result.label is None else (result.label,)
+        if result.verdict == "refuted" or result.upper is None:
+            return
+        found = [self._searched[label] for label in labels if label in self._searched]
+        if len(found) < len(labels):
+            certificate.without(name, "not all labels were searched; let the run take longer")
+            return
+        question = self._questions[job.key]
+        claimed = max(NO_LEAK, *(each.upper + margin_of(question) for each in found))
+        if result.kind == "guarantee" and result.verdict == "proved":
+            # Beyond what is asked nothing needs to be proved.
+            asked = job.statement.threshold
+            claimed = NO_LEAK if asked is None else max(asked, NO_LEAK)
+        files = ForestFiles(
+            self._resolver.forest_file(job.statement.network),
+            None if job.other is None else self._resolver.forest_file(job.statement.family),
+        )
+        try:
+            for label in labels:
+                self._book.add(name, label, claimed, question, files)
+        except NotProvedError as error:
+            certificate.without(name, str(error))
+        certificate.forests(self._book)
+
     def search(
         self, job: ForestJob, label: int, clock: Clock, floor: float, *, decide: bool
     ) -> SearchResult[ForestWitness]:
@@ -212,6 +262,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             threads=self._options.workers or cores(), tries=job.rows,
             progress=report, question=question, known=self._found.get((job.key, label)),
         )  # fmt: skip
+        self._searched[label] = found
         if found.witness is not None:
             self._found[job.key, label] = found.witness
         course = trace.record(found)
@@ -260,6 +311,10 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
         for job in jobs:
             if job.other is None:
                 asked.setdefault(job.key, []).append(job)
+        for key in asked:
+            if any(each.contradicted for each in self.rows.of(key).values()):
+                # Where a bound is wrong nothing is to be concluded.
+                raise AssertionError("a replayed leak is above what was proved of its row")
         return tuple(
             forest_rows(
                 own[0].file,

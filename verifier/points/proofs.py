@@ -20,6 +20,8 @@ from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.question import NOTHING
 from leaveout.errors import SpecError
 from leaveout.models.archive import holds_arrays
+from leaveout.verifier.checker import RejectedError
+from leaveout.verifier.points.shortening import shorten
 from leaveout.verifier.points.solved import Solved, Unproved, proved_points
 from leaveout.version import VERSION
 
@@ -174,6 +176,11 @@ class CertificateTarget:
         assert self._book is not None
         self._book.values = claims
 
+    def forests(self, claims: ValueClaims) -> None:
+        """Keep the claims about leaks of forests."""
+        assert self._book is not None
+        self._book.forests = claims
+
     def without(self, name: str, why: str) -> None:
         """Note that a statement is not in the certificate."""
         self._missing.append(f"{name} is not in the certificate: {why}")
@@ -199,6 +206,10 @@ class CertificateTarget:
         self.notes += self._missing
         try:
             self._book.write(self.path)
+            files = self._book.files
+            shorten(self.path, files.get("network", []), files.get("family", []))
+        except RejectedError as error:
+            self.notes.append(f"leaveout check will not accept the certificate: {error}")
         except OSError as error:
             raise SpecError(
                 f"--certificate {self.path}: cannot be written: {error.strerror}"

@@ -113,6 +113,8 @@ class ValueBook:
             lets = {
                 name: self._part(self.spec.lets[name].value, frozenset())
                 for name in lets_named(claim, self.spec)
+                # A set of inputs is written where it is used.
+                if self.spec.type_of(self.spec.lets[name].value) != INPUTS
             }
         except Uncertified:
             del self._files[before[0] :]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from leaveout.verifier.checker.audits.file import Audit, Counts, Seen, read_trials
-from leaveout.verifier.checker.audits.intervals import of_events
-from leaveout.verifier.checker.audits.records import of_records
-from leaveout.verifier.checker.audits.trials import of_trials
 from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.estimates.file import Audit, Counts, Seen, read_trials
+from leaveout.verifier.checker.estimates.intervals import of_events
+from leaveout.verifier.checker.estimates.records import of_records
+from leaveout.verifier.checker.estimates.trials import of_trials
 from leaveout.verifier.checker.rationals import down, up
 from leaveout.verifier.checker.values.given import Given
 from leaveout.verifier.checker.values.ranges import Range

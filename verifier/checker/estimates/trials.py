@@ -10,9 +10,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.audits.file import Floats, Seen
-from leaveout.verifier.checker.audits.intervals import LOWER_SHARE, band, more_often
-from leaveout.verifier.checker.audits.scores import scores
+from leaveout.verifier.checker.estimates.file import Floats, Seen
+from leaveout.verifier.checker.estimates.intervals import LOWER_SHARE, band, more_often
+from leaveout.verifier.checker.estimates.scores import scores
 
 __all__ = ["Statistic", "farthest", "of_statistics", "of_trials"]
 

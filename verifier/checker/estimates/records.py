@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.audits.file import Floats, Seen
-from leaveout.verifier.checker.audits.intervals import LOWER_SHARE
-from leaveout.verifier.checker.audits.means import means_above
-from leaveout.verifier.checker.audits.scores import Scores, scores
+from leaveout.verifier.checker.estimates.file import Floats, Seen
+from leaveout.verifier.checker.estimates.intervals import LOWER_SHARE
+from leaveout.verifier.checker.estimates.means import means_above
+from leaveout.verifier.checker.estimates.scores import Scores, scores
 
 __all__ = ["of_records"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.audits.file import Floats, Seen
-from leaveout.verifier.checker.audits.training import trained
+from leaveout.verifier.checker.estimates.file import Floats, Seen
+from leaveout.verifier.checker.estimates.training import trained
 
 __all__ = ["Scores", "scores"]
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.audits.file import Floats
+from leaveout.verifier.checker.estimates.file import Floats
 
 __all__ = ["means_above"]
 

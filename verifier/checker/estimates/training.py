@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.audits.file import Floats
+from leaveout.verifier.checker.estimates.file import Floats
 
 __all__ = ["Line", "trained"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from leaveout.verifier.checker.audits.file import Counts
 from leaveout.verifier.checker.binomials import least_probability, most_probability
+from leaveout.verifier.checker.estimates.file import Counts
 from leaveout.verifier.checker.rationals import log, sqrt
 
 __all__ = ["LOWER_SHARE", "band", "more_often", "of_events"]
