@@ -34,6 +34,7 @@ UNPACKED = 2**32
 """Most bytes that the compressed arrays of an archive may unpack to."""
 
 _LOCAL_HEADER = 30
+_LARGE = 2**30
 _BLOCK = 2**22
 _DAMAGED = (
     EOFError,
@@ -95,16 +96,28 @@ def read_arrays(
         return arrays
 
 
-def put_array(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
+def put_array(
+    archive: zipfile.ZipFile, name: str, array: NDArray[Any], *, packed: bool = False
+) -> None:
     """Write an array into an archive, as numpy does; it need not be kept.
+
+    Parameters
+    ----------
+    archive : ZipFile
+    name : str
+    array : ndarray
+    packed : bool
+        Whether to compress it, however the archive holds others.
 
     Raises
     ------
     ValueError
         If it holds Python objects.
     """
-    # The size is not known before, and may be large.
-    with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
+    info = zipfile.ZipInfo(f"{name}.npy")
+    info.compress_type = zipfile.ZIP_DEFLATED if packed else archive.compression
+    # The size of the whole is not known before, and may be large.
+    with archive.open(info, "w", force_zip64=array.nbytes >= _LARGE) as stream:
         npy.write_array(stream, array, allow_pickle=False)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import zipfile
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PER_NODE", "Content"]
+__all__ = ["PER_NODE", "Content", "spell_out"]
 
 PER_NODE = {
     "ident": np.int64, "parent": np.int64, "kind": np.int8, "index": np.int64, "side": np.int64,
@@ -35,7 +36,11 @@ class Content:
         with np.load(path) as found:
             arrays = {name: found[name] for name in found.files}
         manifest = json.loads(arrays.pop("manifest").tobytes())
-        return Content(manifest, arrays)
+        found = Content(manifest, arrays)
+        for each in (*manifest["results"], *manifest.get("claims", ())):
+            if manifest["format"] > 2 and f"{each['tree']}.parent" in arrays:
+                spell_out(found, each)
+        return found
 
     def save(self, path: Path) -> None:
         """Write it, whatever it holds."""
@@ -81,3 +86,51 @@ class Content:
             if key == "parent":
                 array = np.where(array > node, array - 1, array)
             self.arrays[f"{tree}.{key}"] = array
+
+
+def spell_out(content: Content, claim: dict[str, Any]) -> None:
+    """Write out what a tree leaves to its reader, as older formats have it."""
+    arrays, tree = content.arrays, claim["tree"]
+    for key, array in list(arrays.items()):
+        if key.startswith(f"{tree}.") and array.dtype.kind == "i" and not key.endswith(".kind"):
+            arrays[key] = array.astype(np.int64)
+    parent, proof = arrays[f"{tree}.parent"], arrays[f"{tree}.proof"]
+    count = len(parent)
+    arrays.setdefault(f"{tree}.ident", np.arange(count))
+    claimed = np.where(proof >= 0, claim["upper"], -np.inf)
+    arrays.setdefault(f"{tree}.claim", claimed)
+    for key in ("point", "target", "error", "tie", "errors"):
+        array = arrays.get(f"{tree}.{key}")
+        if array is not None and len(array) == 1:
+            arrays[f"{tree}.{key}"] = np.repeat(array, count, axis=0)
+    _list_sets(content, claim)
+
+
+def _list_sets(content: Content, claim: dict[str, Any]) -> None:
+    arrays, tree = content.arrays, claim["tree"]
+    parent, group = arrays[f"{tree}.parent"], arrays[f"{tree}.group"]
+    members, offsets = arrays[f"{tree}.members"], arrays[f"{tree}.offsets"]
+    sets = [members[a:b] for a, b in itertools.pairwise(offsets)]
+    of: dict[int, NDArray[Any]] = {}
+    for node in range(len(parent)):
+        g = int(group[node])
+        if g >= 0 and not len(sets[g]):
+            if parent[node] < 0:
+                sets[g] = np.arange(_members(content, claim))
+            else:
+                others = np.flatnonzero(parent == parent[node])
+                named = np.concatenate([sets[int(group[o])] for o in others])
+                sets[g] = np.setdiff1d(of[int(parent[node])], named)
+        of[node] = sets[g] if g >= 0 else of[int(parent[node])]
+    arrays[f"{tree}.members"] = np.concatenate(sets).astype(np.int64)
+    arrays[f"{tree}.offsets"] = np.cumsum([0, *(len(each) for each in sets)]).astype(np.int64)
+
+
+def _members(content: Content, claim: dict[str, Any]) -> int:
+    if "question" in claim:
+        return int(content.manifest["questions"][claim["question"]]["members"])
+    applied = claim["applications"]
+    own = [
+        each["family"]["members"] for each in applied if each["family"] and each["member"] is None
+    ]
+    return int(own[0]) if own else 1

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import onnx
@@ -56,7 +58,11 @@ class Proofs(Claims):
         onnx.save(model_of(case["other"]), folder / "other.onnx")
         (folder / "claim.spec").write_text(spec_of(case))
         path = folder / "proof.cert"
-        leaveout.verify(folder / "claim.spec", time=case["seconds"], workers=1, certificate=path)
+        # What is falsified is whole; what is honest, as it is written.
+        whole = mock.patch("leaveout.verifier.points.proofs.shorten", lambda *given: None)
+        with contextlib.nullcontext() if case["forgery"] == "honest" else whole:
+            asked = folder / "claim.spec"
+            leaveout.verify(asked, time=case["seconds"], workers=1, certificate=path)
         if not path.exists():
             return Outcome("nothing to prove", "unknown")
         content = Content.of(path)

@@ -21,6 +21,7 @@ from leaveout.encoders import (
 from leaveout.errors import LeaveoutError
 from leaveout.models import load_family, load_network
 from leaveout.models.onnx_file import network_from
+from leaveout.verifier.checker.arithmetic import FLOATS
 from leaveout.verifier.checker.evaluation import program_of
 from leaveout.verifier.checker.margins import Region, margin_program
 
@@ -46,9 +47,11 @@ def charged(network, box):
         "engine, slopes": rounding_error(evaluation_of(network.graph, own), bounds, box).of_margins(
             0, [1]
         ),
-        "checker, whole": float(program_of(network.graph, own).errors(first, size[None], known)[0]),
+        "checker, whole": float(
+            program_of(network.graph, own, FLOATS).errors(first, size[None], known)[0]
+        ),
         "checker, slopes": float(
-            margin_program(network.graph, own).errors(first, region, 0, [first + 1])[0]
+            margin_program(network.graph, own, FLOATS).errors(first, region, 0, [first + 1])[0]
         ),
     }
 

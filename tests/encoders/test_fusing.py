@@ -21,6 +21,7 @@ from leaveout.encoders import (
 from leaveout.errors import LeaveoutError
 from leaveout.models import Family
 from leaveout.models.onnx_file import network_from
+from leaveout.verifier.checker.arithmetic import FLOATS
 from leaveout.verifier.checker.evaluation import program_of
 from leaveout.verifier.checker.margins import Region, margin_program
 
@@ -116,8 +117,8 @@ def bounded(network, box):
         return [
             confidence_error(network.graph, own, bounds, box),
             rounding_error(evaluation_of(network.graph, own), bounds, box).of_margins(0, [1]),
-            program_of(network.graph, own).errors(which, inputs[None], known)[0],
-            margin_program(network.graph, own).errors(which, region, 0, rivals)[0],
+            program_of(network.graph, own, FLOATS).errors(which, inputs[None], known)[0],
+            margin_program(network.graph, own, FLOATS).errors(which, region, 0, rivals)[0],
         ]
 
 

@@ -29,6 +29,7 @@ from leaveout.encoders import rounding as rounding_module
 from leaveout.models import Family, Members
 from leaveout.models.onnx_file import network_from
 from leaveout.models.replay import with_parameters
+from leaveout.verifier.checker.arithmetic import FLOATS
 from leaveout.verifier.checker.evaluation import largest_program
 from leaveout.verifier.checker.margins import Region, margin_program
 
@@ -113,7 +114,7 @@ def test_errors_of_confidences_are_the_checkers(seed):
     for parameters, bounds in (
         (own_parameters(network), own), (members.family.parameters, hyper),
     ):  # fmt: skip
-        program = largest_program(network.graph, parameters)
+        program = largest_program(network.graph, parameters, FLOATS)
         theirs = program.errors(FIRST, size, [each.upper[None] for each in bounds])[0]
         for chunk in (1, 64):
             with mock.patch.object(evaluation, "_CHUNK", chunk):
@@ -127,7 +128,7 @@ def test_errors_of_margins_are_the_checkers_where_phases_are_known_by_a_milliont
     _, network, _, box = random_case(seed)
     own, bounds = own_parameters(network), network_bounds(network.stack, box)
     found = rounding_error(evaluation_of(network.graph, own), bounds, box)
-    program = margin_program(network.graph, own)
+    program = margin_program(network.graph, own, FLOATS)
     theirs = []
     for room in (0.0, 2e-6):
         off = [room * (np.abs(each.lower) + np.abs(each.upper)) for each in bounds]

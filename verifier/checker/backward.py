@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.verifier.checker.arithmetic import Arithmetic
 from leaveout.verifier.checker.errors import OUT_OF_RANGE, RejectedError
 from leaveout.verifier.checker.layout import Net, Sets
 from leaveout.verifier.checker.pairs import (
@@ -23,7 +24,7 @@ from leaveout.verifier.checker.pairs import (
     rule_pair,
 )
 
-__all__ = ["Forms", "Nodes", "largest", "pull_back", "within_range"]
+__all__ = ["Forms", "Nodes", "kept", "largest", "pull_back", "within_range"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -63,13 +64,25 @@ class Forms:
     slopes : ndarray of float64, shape (r, inputs)
     constant : ndarray of float64, shape (r,)
         Rounding of everything, also of evaluating the form, is charged already.
+
+    Of exact arithmetic both may be exact numbers, until they are `kept`.
     """
 
     slopes: Floats
     constant: Floats
 
 
-def largest(forms: Forms, lower: Floats, upper: Floats) -> Floats:
+def kept(forms: Forms, lower: Floats, upper: Floats, numbers: Arithmetic) -> Forms:
+    """Return forms that are no less anywhere in their own boxes, and are float64 numbers."""
+    slopes = numbers.nearest(forms.slopes)
+    if slopes is forms.slopes:
+        return forms
+    rest = forms.slopes - slopes
+    ends = np.maximum(rest * lower, rest * upper)
+    return Forms(slopes, numbers.up(forms.constant + ends.sum(axis=1)))
+
+
+def largest(forms: Forms, lower: Floats, upper: Floats, numbers: Arithmetic) -> Floats:
     """Largest value of each form over its own box, shape (r, inputs) each.
 
     Raises
@@ -77,8 +90,9 @@ def largest(forms: Forms, lower: Floats, upper: Floats) -> Floats:
     RejectedError
         If that cannot be told in float64.
     """
-    ends = np.maximum(forms.slopes * lower, forms.slopes * upper)
-    return within_range(np.asarray(forms.constant + ends.sum(axis=1)))
+    slopes = numbers.number(forms.slopes)
+    ends = np.maximum(slopes * lower, slopes * upper)
+    return within_range(numbers.up(forms.constant + ends.sum(axis=1)))
 
 
 def within_range(bounds: Floats) -> Floats:
@@ -114,8 +128,9 @@ def pull_back(
     cz, cd : ndarray of float64, shape (r, width of the layer)
         ``cd`` is None where no row is about differences.
     given : two ndarrays of float64, shape (r, hidden), optional
-        Multipliers of z and dz below; by default those of `rule_pair`.
+        Multipliers of z and dz below; by default, and where they are NaN, those of `rule_pair`.
     """
+    numbers = nodes.net.arithmetic
     descent = _Descent(nodes, of, cd is not None)
     descent.replace(top, cz, cd)
     for k in range(top - 1, -1, -1):
@@ -124,27 +139,36 @@ def pull_back(
             continue
         facts = nodes.facts[k].take(of)
         at = nodes.net.at(k)
+        # Any multipliers will do, so that these may be rounded.
         own = None if given is None else given[0][:, at]
         if b is None:
-            own = rule_alone(a, facts) if own is None else own
-            descent.constant += best_alone(a, own, facts).sum(axis=1)
+            if own is None or np.isnan(own).any():
+                own = _filled(own, rule_alone(numbers.nearest(a), facts))
+            descent.constant += best_alone(a, own, facts, numbers).sum(axis=1)
             descent.replace(k, own, None)
             continue
         change = None if given is None else given[1][:, at]
-        if own is None or change is None:
-            own, change = rule_pair(a, b, facts)
-        descent.constant += best_pair(a, b, own, change, facts).sum(axis=1)
+        if own is None or change is None or np.isnan(own).any() or np.isnan(change).any():
+            rule, rule_d = rule_pair(numbers.nearest(a), numbers.nearest(b), facts)
+            own, change = _filled(own, rule), _filled(change, rule_d)
+        descent.constant += best_pair(a, b, own, change, facts, numbers).sum(axis=1)
         descent.replace(k, own, change)
     slopes = descent.sources.get(0)
     if slopes is None:
         slopes = np.zeros((len(of), nodes.net.inputs))
-    return Forms(slopes, descent.constant + nodes.net.unit * descent.charged)
+    return Forms(slopes, descent.constant + descent.charged)
+
+
+def _filled(given: Floats | None, rule: Floats) -> Floats:
+    return rule if given is None else np.where(np.isnan(given), rule, given)
 
 
 class _Descent:
     def __init__(self, nodes: Nodes, of: Integers, pair: bool) -> None:
         self._nodes, self._of = nodes, of
-        self.constant, self.charged = np.zeros(len(of)), np.zeros(len(of))
+        self._numbers = nodes.net.arithmetic
+        self.constant = self._numbers.number(np.zeros(len(of)))
+        self.charged = np.zeros(len(of))
         self.sources: dict[int, Floats] = {}
         self.sources_d: dict[int, Floats] = {}
         self._parts: list[tuple[int, slice]] = []
@@ -159,12 +183,14 @@ class _Descent:
         """Replace (z, dz) of a layer by what they are of (h, dh) below."""
         nodes, net = self._nodes, self._nodes.net
         at = net.at(layer)
+        cz = self._numbers.number(cz)
         self.constant += cz @ net.bias[at]
-        self.charged += np.abs(cz) @ nodes.terms[at]
+        self.charged += net.unit * (np.abs(self._numbers.nearest(cz)) @ nodes.terms[at])
         size = None
         if cd is not None:
+            cd = self._numbers.number(cd)
             size = np.abs(cd)
-            self.charged += size @ nodes.terms_d[at]
+            self.charged += net.unit * (self._numbers.nearest(size) @ nodes.terms_d[at])
             for s, rows in self._parts:
                 self.constant[rows] += cd[rows] @ nodes.sets.shift[s, at]
                 if not nodes.sets.exact[s]:
@@ -173,9 +199,9 @@ class _Descent:
             weights = net.weights[layer][b]
             a = cz @ weights
             if cd is not None and size is not None:
-                d = self._through(layer, b, source, cd, size, a)
+                a, d = self._through(layer, b, source, cd, size, a)
                 if source:
-                    d += cd @ weights
+                    d = d + cd @ weights
                     known_d = self.sources_d.get(source)
                     self.sources_d[source] = d if known_d is None else known_d + d
             known = self.sources.get(source)
@@ -183,18 +209,16 @@ class _Descent:
 
     def _through(
         self, layer: int, block: int, source: int, cd: Floats, size: Floats, a: Floats
-    ) -> Floats:
-        """Add what differences of weights do to ``a``; return their part of the coefficients of dh.
+    ) -> tuple[Floats, Floats]:
+        """Add what differences of weights do to ``a``; also return their part of that of dh.
 
         A weight anywhere in its interval moves the form by no more than the radius times
         ``h + abs(dh)``.
         """
         nodes = self._nodes
         centre, radius = nodes.sets.centre[layer][block], nodes.sets.radius[layer][block]
-        d = np.empty_like(a)
-        for s, rows in self._parts:
-            np.matmul(cd[rows], centre[s], out=d[rows])
-        a += d
+        d = np.concatenate([cd[rows] @ centre[s] for s, rows in self._parts])
+        a = a + d
         for s, rows in self._parts:
             if nodes.sets.exact[s]:
                 continue
@@ -204,4 +228,4 @@ class _Descent:
                 self.constant[rows] += (cost * nodes.facts[source - 1].size[self._of[rows]]).sum(
                     axis=1
                 )
-        return d
+        return a, d

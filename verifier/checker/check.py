@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from leaveout.verifier.checker.arithmetic import EXACT, FLOATS, Arithmetic
 from leaveout.verifier.checker.claim_words import PointsSubject
 from leaveout.verifier.checker.container import Certificate, read_certificate
 from leaveout.verifier.checker.errors import RejectedError
@@ -23,6 +24,7 @@ from leaveout.verifier.checker.points import read_points
 from leaveout.verifier.checker.question import read_question
 from leaveout.verifier.checker.readers import Given, Shelf
 from leaveout.verifier.checker.spaces import Space
+from leaveout.verifier.checker.spare import Spare
 from leaveout.verifier.checker.subject import Subject
 from leaveout.verifier.checker.tree import Tree, make_tree
 from leaveout.verifier.checker.tree_walk import Walk
@@ -33,7 +35,7 @@ from leaveout.verifier.checker.values.statements import Statements, ValueSubject
 if TYPE_CHECKING:
     from leaveout.verifier.checker.forests.leaks import ForestQuestion
 
-__all__ = ["Checked", "check"]
+__all__ = ["Checked", "check", "spares"]
 
 Progress = Callable[[str, int | None, int, int], None]
 
@@ -74,6 +76,7 @@ def check(
     network: Path | Sequence[Path] | None = None,
     family: Path | Sequence[Path] | None = None,
     files: Path | Sequence[Path] | None = None,
+    exact: bool = False,
     progress: Progress | None = None,
 ) -> list[Checked]:
     """Prove every claim of a certificate again.
@@ -88,6 +91,8 @@ def check(
     files : Path or sequence of Path, optional
         The same of other files; and folders that the certificate may name files of, beside its
         own.
+    exact : bool
+        Whether sums and products are computed exactly, not in float64 with their rounding charged.
     progress : callable, optional
         Called with a claim's name and label, the nodes checked, and how many there are.
 
@@ -104,7 +109,8 @@ def check(
         If a file is missing or cannot be read.
     """
     given = Given(_listed(network), _listed(family), _listed(files))
-    checker = _Checker(read_certificate(path), given, progress)
+    numbers = EXACT if exact else FLOATS
+    checker = _Checker(read_certificate(path), given, numbers, progress)
     manifest = checker.certificate.manifest
     found = [checker.result(each) for each in manifest.results]
     found += [checker.claim(each) for each in manifest.claims]
@@ -112,6 +118,22 @@ def check(
         found += [checker.forest(each, manifest.forests) for each in manifest.forests.results]
     values = manifest.values
     return found + ([] if values is None else checker.values(values))
+
+
+def spares(path: Path, *, network: Sequence[Path], family: Sequence[Path]) -> dict[str, Spare]:
+    """Prove every claim that has a tree; return what each walk made use of, by the tree's name.
+
+    Parameters and errors are those of `check`.
+    """
+    given = Given(_listed(network), _listed(family))
+    checker = _Checker(read_certificate(path), given, FLOATS, None)
+    checker.spares = {}
+    manifest = checker.certificate.manifest
+    for result in manifest.results:
+        checker.result(result)
+    for claim in manifest.claims:
+        checker.claim(claim)
+    return checker.spares
 
 
 def _listed(paths: Path | Sequence[Path] | None) -> tuple[Path, ...]:
@@ -123,12 +145,15 @@ class _Checker:
         self,
         certificate: Certificate,
         given: Given,
+        numbers: Arithmetic,
         progress: Progress | None,
     ) -> None:
         self.certificate, self._given, self._progress = certificate, given, progress
+        self._numbers = numbers
         self._shelf = Shelf(certificate.path.parent, given)
         self._ready: dict[int, Leaks] = {}
         self._forests: dict[int, ForestQuestion] = {}
+        self.spares: dict[str, Spare] | None = None
 
     def result(self, result: ResultPart) -> Checked:
         """Check a claim about leaks."""
@@ -169,7 +194,7 @@ class _Checker:
                 held[place] = HeldFile(where, each.sha256)
             return held[place]
 
-        statements = Statements(part, file, self.certificate.under)
+        statements = Statements(part, file, self.certificate.under, self._numbers)
 
         def checked(statement: StatementPart) -> Checked:
             def run() -> tuple[int, ValueSubject]:
@@ -198,25 +223,27 @@ class _Checker:
             asked = self.certificate.manifest.questions[result.question]
             folder = self.certificate.path.parent
             question = read_question(asked, folder, self._given)
-            self._ready[result.question] = prepare_leaks(question)
+            self._ready[result.question] = prepare_leaks(question, self._numbers)
         ready, label = self._ready[result.question], result.label
         tree = make_tree(ready.tree(part, label), ready.shape(label), result.upper)
-        self._walk(tree, iter([ready.space(label)]), result.name, label, result.upper)
+        self._walk(tree, iter([ready.space(label)]), result)
         return tree.leaves, ready.question.subject
 
     def _points(self, claim: ClaimPart) -> tuple[int, PointsSubject]:
         part = self.certificate.tree(claim.tree, leaks=False)
-        points = read_points(claim, self._shelf)
+        points = read_points(claim, self._shelf, self._numbers)
         tree = make_tree(part, points.shape(), claim.upper)
-        self._walk(tree, points.spaces(), claim.name, None, claim.upper)
+        self._walk(tree, points.spaces(), claim)
         return tree.leaves, PointsSubject(claim.name, points)
 
-    def _walk(
-        self, tree: Tree, spaces: Iterator[Space], name: str, label: int | None, upper: float
-    ) -> None:
+    def _walk(self, tree: Tree, spaces: Iterator[Space], claim: ResultPart | ClaimPart) -> None:
         total, before = len(tree.part), 0
+        name, label = claim.name, claim.label if isinstance(claim, ResultPart) else None
+        spare = None
+        if self.spares is not None:
+            spare = self.spares.setdefault(claim.tree, Spare.of(total))
         for space in spaces:
-            walk = Walk(space, tree, upper)
+            walk = Walk(space, tree, claim.upper, spare)
 
             def report(done: int, before: int = before) -> None:
                 if self._progress is not None:

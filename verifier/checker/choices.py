@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.verifier.checker.arithmetic import Arithmetic
 from leaveout.verifier.checker.inputs import Table
 
 __all__ = ["ends_over", "shifted_rows", "shrink"]
@@ -62,7 +63,13 @@ def shrink(
     return lower, upper, empty
 
 
-def ends_over(shifted: tuple[Table, ...], slopes: Floats, lower: Floats, upper: Floats) -> Floats:
+def ends_over(
+    shifted: tuple[Table, ...],
+    slopes: Floats,
+    lower: Floats,
+    upper: Floats,
+    numbers: Arithmetic,
+) -> Floats:
     """Largest ``slopes y`` over one shifted region whose listed features take whole rows.
 
     Parameters
@@ -71,14 +78,17 @@ def ends_over(shifted: tuple[Table, ...], slopes: Floats, lower: Floats, upper: 
         As `shifted_rows` gives them; every row counts, wherever the region is.
     slopes : ndarray of float64, shape (r, inputs)
     lower, upper : ndarray of float64, shape (inputs,)
+    numbers : Arithmetic
+        Of whose numbers the slopes and the tables are.
     """
     ends = np.maximum(slopes * lower, slopes * upper)
     for table in shifted:
         ends[:, table.columns] = 0.0
-    total = ends.sum(axis=1)
+    total: Floats = ends.sum(axis=1)
     for table in shifted:
         step = max(1, _AT_ONCE // len(table.values))
         for i in range(0, len(slopes), step):
             part = slice(i, i + step)
-            total[part] += (slopes[part][:, table.columns] @ table.values.T).max(axis=1)
-    return np.asarray(total)
+            values = slopes[part][:, table.columns] @ table.values.T
+            total[part] = total[part] + numbers.up(values).max(axis=1)
+    return total

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.backward import Forms, largest
+from leaveout.verifier.checker.arithmetic import Arithmetic
+from leaveout.verifier.checker.backward import Forms, kept, largest
 from leaveout.verifier.checker.rounding import UNIT, gamma
 
 __all__ = ["HalfSpaces", "contract", "largest_within"]
@@ -49,21 +50,24 @@ class HalfSpaces:
         The width is how much a row varied in the box when it was added.
     count : ndarray of int64, shape (n,)
         How many each node has; the rest is 0.
+    arithmetic : Arithmetic
     """
 
     rows: Floats
     shift: Floats
     width: Floats
     count: Integers
+    arithmetic: Arithmetic
 
     @staticmethod
-    def none(nodes: int, most: int, inputs: int) -> HalfSpaces:
+    def none(nodes: int, most: int, inputs: int, numbers: Arithmetic) -> HalfSpaces:
         """Return room for some half-spaces of each node."""
         return HalfSpaces(
             np.zeros((nodes, most, inputs)),
             np.zeros((nodes, most)),
             np.zeros((nodes, most)),
             np.zeros(nodes, np.int64),
+            numbers,
         )
 
     def add(self, of: Integers, forms: Forms, least: Floats, lower: Floats, upper: Floats) -> None:
@@ -81,23 +85,25 @@ class HalfSpaces:
         lower, upper : ndarray of float64, shape (n, inputs)
             Boxes of all nodes.
         """
-        slopes, (low, high) = forms.slopes, (lower[of], upper[of])
+        numbers, (low, high) = self.arithmetic, (lower[of], upper[of])
         with np.errstate(invalid="ignore", over="ignore"):
-            shift = forms.constant - least
+            forms = kept(forms, low, high, numbers)
+            slopes = forms.slopes
+            shift = numbers.up(numbers.number(forms.constant) - least)
             shift += 8 * UNIT * (np.abs(forms.constant) + np.abs(least))
             lowest = shift + np.minimum(slopes * low, slopes * high).sum(axis=1)
             width = (np.abs(slopes) * (high - low)).sum(axis=1)
-        kept = np.isfinite(shift) & np.isfinite(slopes).all(axis=1) & np.isfinite(width)
-        kept = np.flatnonzero(kept & ~(lowest >= 0.0))
-        own = of[kept]
+        some = np.isfinite(shift) & np.isfinite(slopes).all(axis=1) & np.isfinite(width)
+        some = np.flatnonzero(some & ~(lowest >= 0.0))
+        own = of[some]
         place = self.count[own] + np.arange(len(own)) - np.searchsorted(own, own)
-        self.rows[own, place] = slopes[kept]
-        self.shift[own, place], self.width[own, place] = shift[kept], width[kept]
+        self.rows[own, place] = slopes[some]
+        self.shift[own, place], self.width[own, place] = shift[some], width[some]
         np.add.at(self.count, own, 1)
 
 
 def contract(
-    forms: Forms, least: Floats, lower: Floats, upper: Floats
+    forms: Forms, least: Floats, lower: Floats, upper: Floats, numbers: Arithmetic
 ) -> tuple[Floats, Floats, Flags]:
     """Keep of boxes where ``slopes x + constant >= least`` is possible.
 
@@ -106,6 +112,7 @@ def contract(
     forms : Forms
     least : ndarray of float64, shape (r,)
     lower, upper : ndarray of float64, shape (r, inputs)
+    numbers : Arithmetic
 
     Returns
     -------
@@ -118,19 +125,26 @@ def contract(
     RejectedError
         If that cannot be told in float64.
     """
-    slack = largest(forms, lower, upper) - least
-    slack += 4 * UNIT * (np.abs(slack) + np.abs(least) + np.abs(forms.constant))
+    slack = numbers.up(numbers.number(largest(forms, lower, upper, numbers)) - least)
+    slopes, constant = numbers.nearest(forms.slopes), numbers.nearest(forms.constant)
+    slack += 4 * UNIT * (np.abs(slack) + np.abs(least) + np.abs(constant))
     empty = slack < 0.0
     slack = np.maximum(slack, 0.0)[:, None]
     width = upper - lower
-    steep = np.abs(forms.slopes)
+    steep = np.abs(slopes)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         keep = slack / steep * (1.0 + 1e-9) + 1e-9 * width
         keep += 4 * UNIT * (np.abs(lower) + np.abs(upper))
     cutting = (steep * width > slack) & (keep < width)
-    rising = forms.slopes > 0.0
+    rising = slopes > 0.0
     low = np.where(cutting & rising, np.maximum(lower, upper - keep), lower)
     high = np.where(cutting & ~rising, np.minimum(upper, lower + keep), upper)
+    if numbers.exact:
+        # The ends were rounded; what is left out must be, exactly.
+        exact = numbers.number(forms.slopes)
+        cut = np.where(rising, numbers.number(upper) - low, lower - numbers.number(high))
+        sure = exact * cut >= slack
+        low, high = np.where(sure, low, lower), np.where(sure, high, upper)
     return low, high, empty
 
 
@@ -169,7 +183,8 @@ def largest_within(
     2 n + 64 roundings of the sum of absolute terms, which is rounded itself, for which it is
     doubled. What is taken from a coefficient goes into the constant, at the most it can be.
     """
-    bounds, empty = largest(forms, lower[of], upper[of]), np.zeros(len(of), bool)
+    numbers = given.arithmetic
+    bounds, empty = largest(forms, lower[of], upper[of], numbers), np.zeros(len(of), bool)
     clipped = np.flatnonzero(given.count[of] > 0)
     step = max(1, _AT_ONCE // (_SIDE_BY_SIDE * lower.shape[1]))
     for begin in range(0, len(clipped), step):
@@ -215,8 +230,12 @@ def _clipped(
     widths = given.width[nodes, : values.shift.shape[1]]
     far = np.maximum(np.abs(lower[nodes]), np.abs(upper[nodes]))
     terms = np.abs(values.shift) + (np.abs(values.rows) @ far[:, :, None])[:, :, 0]
+    numbers = given.arithmetic
     room, tiny = 2 * gamma(2 * lower.shape[1] + 64), _TINY * (16 + far.sum(axis=1))
-    now, constant, low, high = forms.slopes, forms.constant, lower[of], upper[of]
+    now, constant = numbers.nearest(forms.slopes), numbers.nearest(forms.constant)
+    low, high = lower[of], upper[of]
+    # What is found is found of these, whatever the others choose.
+    exact = forms if numbers.exact else None
     size = np.abs(constant) + np.einsum("ri,ri->r", np.abs(now), far[node])
     # What rounding leaves of slopes that cancel must not decide where the maximiser is.
     flat = np.abs(now) <= _CANCELLED * np.abs(now).max(axis=1, keepdims=True)
@@ -234,6 +253,8 @@ def _clipped(
             left, own, value = left[going], own[going], value[going]
             missed, farthest, size = missed[going], farthest[going], size[going]
             now, constant, low, high, x = (a[going] for a in (now, constant, low, high, x))
+            if exact is not None:
+                exact = Forms(exact.slopes[going], exact.constant[going])
         # The first of those that are missed about equally.
         chosen = np.argmax(missed * (1.0 + _FLAT) >= farthest[:, None], axis=1)
         one = np.arange(len(left))
@@ -245,9 +266,13 @@ def _clipped(
         missing = farthest > _FLAT
         t, falling = np.where(missing, t, 0.0), falling & missing
         if falling.any():
-            top = shift + np.maximum(row * low, row * high).sum(axis=1)
+            ends = np.maximum(numbers.number(row) * low, numbers.number(row) * high)
+            top = numbers.up(shift + ends.sum(axis=1))
             top += room * terms[own, chosen] + tiny[own]
             empty[left[falling & (top < 0.0)]] = True
+        if exact is not None:
+            times = numbers.number(t)
+            exact = Forms(exact.slopes + times[:, None] * row, exact.constant + times * shift)
         moved = now + t[:, None] * row
         constant, size = constant + t * shift, size + t * terms[own, chosen]
         r, i = np.nonzero(np.abs(moved) <= _CANCELLED * np.abs(now))
@@ -255,7 +280,10 @@ def _clipped(
         np.add.at(constant, r, np.maximum(rest * low[r, i], rest * high[r, i]))
         moved[r, i] = np.where(np.isfinite(rest), 0.0, np.nan)
         now, x = moved, np.where(moved > 0.0, high, low)
-        found = constant + np.einsum("ri,ri->r", now, x)
+        if exact is None:
+            found = constant + np.einsum("ri,ri->r", now, x)
+        else:
+            found = largest(exact, low, high, numbers)
         found += room * size + tiny[own]
         # Numbers out of range bound nothing; a slope that is makes the sum one.
         best[left] = np.minimum(best[left], np.where(np.isfinite(found), found, np.inf))

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from leaveout.files import UnusualFileError
 from leaveout.models.npz import read_arrays
 from leaveout.verifier.checker.errors import CertificateError
 from leaveout.verifier.checker.manifest import ManifestPart, printed
+from leaveout.verifier.checker.tree_arrays import Numbers, TreeArrays, TreePart
 
-__all__ = ["Certificate", "TreePart", "read_certificate"]
+__all__ = ["SHORT", "Certificate", "read_certificate"]
 
 _FORMATS = (1, 2, 3)
 _MAPPED_FROM = 2**20
+
+SHORT = 3
+"""The first format that leaves out of trees what is not needed."""
 
 _OTHERS = {
     "removed": "a family",
@@ -29,37 +29,6 @@ _OTHERS = {
     "ballots": "ballots",
 }
 """What other files of leaveout hold, by an array that no certificate has."""
-
-Numbers = NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False)
-class TreePart:
-    """The arrays of one tree, of the right types and lengths; see ``docs/certificates.md``.
-
-    ``errors`` has shape (nodes, rows), ``share`` (proofs, rows). Of leaks, as read, the rows of
-    errors are N's confidence and a member's margin; those of shares the labels, then the margin.
-    """
-
-    ident: NDArray[np.int64]
-    parent: NDArray[np.int64]
-    kind: NDArray[np.int8]
-    index: NDArray[np.int64]
-    side: NDArray[np.int64]
-    point: NDArray[np.float64]
-    target: NDArray[np.float64]
-    errors: NDArray[np.float64]
-    claim: NDArray[np.float64]
-    proof: NDArray[np.int64]
-    group: NDArray[np.int64]
-    members: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-    cz: NDArray[np.float32]
-    cd: NDArray[np.float32]
-    share: NDArray[np.float64]
-
-    def __len__(self) -> int:
-        return len(self.ident)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,45 +43,12 @@ class Certificate:
 
     path: Path
     manifest: ManifestPart
-    arrays: Mapping[str, Numbers]
+    arrays: dict[str, Numbers]
 
     def tree(self, name: str, *, leaks: bool) -> TreePart:
-        """Return the arrays of a tree, of leaks or of a claim over points.
-
-        Raises
-        ------
-        CertificateError
-            If one is missing, or has another type or shape than the others call for.
-        """
-        one: dict[str, type[np.generic]] = {
-            "ident": np.int64, "parent": np.int64, "kind": np.int8, "index": np.int64,
-            "side": np.int64, "point": np.float64, "target": np.float64, "claim": np.float64,
-            "proof": np.int64, "group": np.int64,
-        }  # fmt: skip
-        found = {key: self._array(name, key, 1, dtype) for key, dtype in one.items()}
-        found["members"] = self._array(name, "members", 1, np.int64)
-        found["offsets"] = self._array(name, "offsets", 1, np.int64)
-        for key in ("cz", "cd"):
-            found[key] = self._array(name, key, 2, np.float32)
-        found["share"] = self._array(name, "share", 2, np.float64)
-        if leaks:
-            found["errors"] = self._side_by_side(name, ("error", np.float64), ("tie", np.float64))
-            t = self._array(name, "t", 1, np.float32)
-            if len(t) != len(found["share"]):
-                raise self._wrong(name, "t", "and the other multipliers differ in shape")
-            found["share"] = np.column_stack([found["share"], t.astype(np.float64)])
-        else:
-            found["errors"] = self._array(name, "errors", 2, np.float64)
-        count = len(found["ident"])
-        for key in (*one, "errors"):
-            if len(found[key]) != count:
-                raise self._wrong(name, key, f"has {len(found[key])} nodes, 'ident' has {count}")
-        if found["cz"].shape != found["cd"].shape or len(found["cz"]) != len(found["share"]):
-            raise self._wrong(name, "cz", "and the other multipliers differ in shape")
-        for key in ("cz", "cd", "share", "point", "target", "errors"):
-            if not np.isfinite(found[key]).all():
-                raise self._wrong(name, key, "holds a number that is not finite")
-        return TreePart(**found)
+        """Return the arrays of a tree; as `TreeArrays.tree`."""
+        arrays = TreeArrays(self.arrays, self.path, self.manifest.format >= SHORT)
+        return arrays.tree(name, leaks=leaks)
 
     def under(self, prefix: str) -> dict[str, Numbers]:
         """Return the arrays whose names begin so, by the rest of their names."""
@@ -122,26 +58,6 @@ class Certificate:
             for name, array in self.arrays.items()
             if name.startswith(start)
         }
-
-    def _side_by_side(self, name: str, *columns: tuple[str, type[np.generic]]) -> Numbers:
-        found = [self._array(name, key, 1, dtype) for key, dtype in columns]
-        if len({len(each) for each in found}) > 1:
-            raise self._wrong(name, columns[0][0], "and the other errors differ in shape")
-        return np.column_stack(found)
-
-    def _array(self, name: str, key: str, rank: int, dtype: type[np.generic]) -> Numbers:
-        array = self.arrays.get(f"{name}.{key}")
-        if array is None:
-            raise self._wrong(name, key, "is missing")
-        if array.ndim != rank or array.dtype != dtype:
-            raise self._wrong(
-                name, key,
-                f"is {array.dtype} of rank {array.ndim}, expected {np.dtype(dtype)} of rank {rank}",
-            )  # fmt: skip
-        return array
-
-    def _wrong(self, name: str, key: str, what: str) -> CertificateError:
-        return CertificateError(f"{self.path}: array {name}.{key} {what}")
 
 
 def _least_format(manifest: ManifestPart) -> int:

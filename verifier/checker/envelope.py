@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models import Members, Stack
+from leaveout.verifier.checker.arithmetic import Arithmetic
 from leaveout.verifier.checker.evaluation import largest_program, program_of
 from leaveout.verifier.checker.inputs import Inputs
 from leaveout.verifier.checker.intervals import Start
@@ -24,12 +25,12 @@ def whole_errors(question: Question, net: Net, everyone: Sets, start: Start) -> 
     """Bound the float32 error of N's confidence, and of any member's, over the box."""
     own = [(low[0], high[0]) for low, high in whole_bounds(net, everyone, start)]
     other = member_bounds(question.network.stack, question.members, question.inputs, net, own)
-    graph, box = question.network.graph, question.inputs
+    graph, box, numbers = question.network.graph, question.inputs, net.arithmetic
     inputs = np.maximum(np.abs(box.lower), np.abs(box.upper))[None]
     alone = {name: value[None] for name, value in question.network.parameters.items()}
     first = np.zeros(1, np.int64)
-    error = program_of(graph, alone).errors(first, inputs, [high[None] for _, high in own])
-    tie = largest_program(graph, question.family.parameters).errors(
+    error = program_of(graph, alone, numbers).errors(first, inputs, [high[None] for _, high in own])
+    tie = largest_program(graph, question.family.parameters, numbers).errors(
         first, inputs, [high[None] for _, high in other]
     )
     return float(error[0]), float(tie[0])
@@ -51,6 +52,7 @@ def member_bounds(
     own : list of (ndarray, ndarray)
         Bounds of N's hidden layers.
     """
+    numbers = net.arithmetic
     weights, biases, change, change_bias = _hulls(network, members)
     any_member: list[Interval] = [(inputs.lower, inputs.upper)]
     after: list[Interval] = [(np.zeros(net.inputs), np.zeros(net.inputs))]
@@ -59,14 +61,14 @@ def member_bounds(
         value, moved = biases[k], change_bias[k]
         for b, s in enumerate(net.sources[k]):
             w = net.weights[k][b]
-            value = _sum(value, _product(weights[k][b], any_member[s]))
-            moved = _sum(moved, _product((w, w), after[s]))
-            moved = _sum(moved, _product(change[k][b], any_member[s]))
-        total = _sum(own[k], moved)
+            value = _sum(value, _product(weights[k][b], any_member[s], numbers), numbers)
+            moved = _sum(moved, _product((w, w), after[s], numbers), numbers)
+            moved = _sum(moved, _product(change[k][b], any_member[s], numbers), numbers)
+        total = _sum(own[k], moved, numbers)
         value = (np.maximum(value[0], total[0]), np.minimum(value[1], total[1]))
         found.append(value)
         any_member.append((np.maximum(value[0], 0.0), np.maximum(value[1], 0.0)))
-        after.append(_relu_change(own[k], moved))
+        after.append(_relu_change(own[k], moved, numbers))
     return found
 
 
@@ -106,27 +108,30 @@ def _size(v: Interval) -> Floats:
     return np.maximum(np.abs(v[0]), np.abs(v[1]))
 
 
-def _sum(a: Interval, b: Interval) -> Interval:
+def _sum(a: Interval, b: Interval, numbers: Arithmetic) -> Interval:
     pad = gamma(2) * (_size(a) + _size(b))
-    return a[0] + b[0] - pad, a[1] + b[1] + pad
+    low, high = numbers.number(a[0]) + b[0], numbers.number(a[1]) + b[1]
+    return numbers.down(low) - pad, numbers.up(high) + pad
 
 
-def _product(w: Interval, v: Interval) -> Interval:
-    corners = (w[0] * v[0], w[0] * v[1], w[1] * v[0], w[1] * v[1])
+def _product(w: Interval, v: Interval, numbers: Arithmetic) -> Interval:
+    ends = [numbers.number(each) for each in w]
+    corners = (ends[0] * v[0], ends[0] * v[1], ends[1] * v[0], ends[1] * v[1])
     low = np.minimum(np.minimum(corners[0], corners[1]), np.minimum(corners[2], corners[3]))
     high = np.maximum(np.maximum(corners[0], corners[1]), np.maximum(corners[2], corners[3]))
-    pad = gamma(2 * len(v[0]) + 2) * (_size(w) @ _size(v))
-    return low.sum(axis=1) - pad, high.sum(axis=1) + pad
+    sizes = [numbers.nearest(each) for each in w]
+    pad = gamma(2 * len(v[0]) + 2) * (_size((sizes[0], sizes[1])) @ _size(v))
+    return numbers.down(low.sum(axis=1)) - pad, numbers.up(high.sum(axis=1)) + pad
 
 
-def _relu_change(own: Interval, change: Interval) -> Interval:
+def _relu_change(own: Interval, change: Interval, numbers: Arithmetic) -> Interval:
     """Hull of ``relu(z + d) - relu(z)``: it grows with d, and with z if d >= 0, else against it."""
     (low, high), (below, above) = own, change
     pad = gamma(6) * (_size(own) + _size(change))
-    z = np.where(above >= 0, high, low)
-    most = np.maximum(z + above, 0.0) - np.maximum(z, 0.0) + pad
-    z = np.where(below >= 0, low, high)
-    least = np.maximum(z + below, 0.0) - np.maximum(z, 0.0) - pad
+    z = numbers.number(np.where(above >= 0, high, low))
+    most = numbers.up(np.maximum(z + above, 0.0) - np.maximum(z, 0.0)) + pad
+    z = numbers.number(np.where(below >= 0, low, high))
+    least = numbers.down(np.maximum(z + below, 0.0) - np.maximum(z, 0.0)) - pad
     return (
         np.maximum(least, np.minimum(below, 0.0)),
         np.minimum(most, np.maximum(above, 0.0)),

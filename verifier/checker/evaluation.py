@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
 from leaveout.models.operators import Affine
+from leaveout.verifier.checker.arithmetic import Arithmetic
 from leaveout.verifier.checker.fusing import Fused, after
 from leaveout.verifier.checker.rounding import TINY32, UNIT32, gamma
 
@@ -52,20 +53,22 @@ class Program:
     graph : Graph
     steps : tuple of _Step
         Matrices have shape (m, inputs, outputs), constants (m, outputs).
+    arithmetic : Arithmetic
     """
 
     graph: Graph
     steps: tuple[_Step, ...]
+    arithmetic: Arithmetic
 
     def errors(self, which: NDArray[np.int64], inputs: Floats, known: Sequence[Floats]) -> Floats:
         """Bound ``|float32 confidence - exact confidence|`` for any label, shape (n,).
 
         Parameters are those of `score_errors`.
         """
-        size, error = self._scores(which, inputs, known)
-        two = np.sort(error, axis=1)[:, -2:].sum(axis=1)
-        scores = np.sort(size, axis=1)[:, -2:].sum(axis=1)
-        return self._padded(two + UNIT32 * scores + TINY32)
+        size, error, finite = self._scores(which, inputs, known)
+        two = self._number(np.sort(error, axis=1)[:, -2:]).sum(axis=1)
+        scores = self._number(np.sort(size, axis=1)[:, -2:]).sum(axis=1)
+        return np.where(finite, self._padded(two + UNIT32 * scores + TINY32), math.inf)
 
     def score_errors(
         self, which: NDArray[np.int64], inputs: Floats, known: Sequence[Floats]
@@ -81,17 +84,25 @@ class Program:
         known : sequence of ndarray, shape (n, width)
             Upper bounds of the exact pre-activations of each layer.
         """
-        return self._padded(self._scores(which, inputs, known)[1] + TINY32)
+        _, error, finite = self._scores(which, inputs, known)
+        found = self._padded(self._number(error) + TINY32)
+        return np.where(finite[:, None], found, math.inf)
 
     def _padded(self, found: Floats) -> Floats:
         # All sums are of non-negative numbers; their float64 rounding is one factor.
         longest = sum(step.matrix.shape[1] + 4 for step in self.steps if step.matrix is not None)
-        return found * (1 + gamma(4 * longest + 64)) + TINY32
+        return self._up(found * (1 + gamma(4 * longest + 64)) + TINY32)
+
+    def _number(self, values: Floats) -> Floats:
+        return self.arithmetic.number(values)
+
+    def _up(self, values: Floats) -> Floats:
+        return self.arithmetic.up(values)
 
     def _scores(
         self, which: NDArray[np.int64], inputs: Floats, known: Sequence[Floats]
-    ) -> tuple[Floats, Floats]:
-        """Bound absolute values of scores, and their errors, which are infinite where unknown."""
+    ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Bound absolute values of scores, and their errors; also say where these are known."""
         size = {self.graph.input: inputs}
         error = {self.graph.input: np.zeros_like(inputs)}
         finite = np.ones(len(inputs), bool)
@@ -102,7 +113,7 @@ class Program:
                 terms = self._through(step, which, size[first]) + step.constant[which]
                 passed = self._through(step, which, error[first])
                 if step.moves:
-                    rounding = np.zeros_like(terms)
+                    rounding = np.zeros(terms.shape)
                 else:
                     counts = np.count_nonzero(step.matrix, axis=1).max(axis=1, initial=0) + _MORE
                     relative = np.array([gamma(int(count), UNIT32) for count in counts])
@@ -112,36 +123,45 @@ class Program:
                     # What underflows is lost whole, once a rounding, times what it would meet.
                     lost = counts[which] * TINY32 * most
                     rounding = relative[which][:, None] * terms + lost[:, None]
-                size[step.output], error[step.output] = terms + rounding, passed + rounding
+                size[step.output] = self._up(terms + rounding)
+                error[step.output] = self._up(passed + rounding)
             elif len(step.inputs) == 2:
-                total = size[first] + size[step.inputs[1]]
+                total = self._number(size[first]) + size[step.inputs[1]]
                 # Where denormals are flushed, both that are read may be one, and what is given.
                 rounding = gamma(1, UNIT32) * total + 3 * TINY32
-                size[step.output] = total + rounding
-                error[step.output] = error[first] + error[step.inputs[1]] + rounding
+                size[step.output] = self._up(total + rounding)
+                passed = self._number(error[first]) + error[step.inputs[1]]
+                error[step.output] = self._up(passed + rounding)
             else:
-                upper = np.maximum(known[layer], 0.0) + error[first]
+                upper = self._number(np.maximum(known[layer], 0.0)) + error[first]
+                upper = self._up(upper)
                 layer += 1
                 size[step.output] = np.minimum(size[first], upper)
                 error[step.output] = error[first]
             finite &= (size[step.output] < _LARGEST).all(axis=1)
         top = self.graph.output
-        return size[top], np.where(finite[:, None], error[top], math.inf)
+        return size[top], error[top], finite
 
     def _through(self, step: _Step, which: NDArray[np.int64], values: Floats) -> Floats:
         assert step.matrix is not None
+        values = self._number(values)
         if len(step.matrix) == 1:
-            return np.asarray(values @ step.matrix[0])
-        return np.asarray(np.matmul(values[:, None, :], step.matrix[which])[:, 0])
+            alike: Floats = values @ step.matrix[0]
+            return alike
+        found: Floats = np.matmul(values[:, None, :], step.matrix[which])[:, 0]
+        return found
 
 
-def program_of(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Program:
+def program_of(
+    graph: Graph, parameters: Mapping[str, NDArray[np.floating]], numbers: Arithmetic
+) -> Program:
     """Return the program of some networks.
 
     Parameters
     ----------
     graph : Graph
     parameters : mapping of str to ndarray, shape (m, *shape)
+    numbers : Arithmetic
     """
     constants = stacked_constants(graph, parameters)
     count = max((len(parameters[name]) for name in graph.parameters), default=1)
@@ -179,10 +199,12 @@ def program_of(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> 
                 moves,
             )
         )
-    return Program(graph, tuple(steps))
+    return Program(graph, tuple(steps), numbers)
 
 
-def largest_program(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Program:
+def largest_program(
+    graph: Graph, parameters: Mapping[str, NDArray[np.floating]], numbers: Arithmetic
+) -> Program:
     """Return one program that bounds those of all networks given, taken a few at a time."""
     count = max((len(parameters[name]) for name in graph.parameters), default=1)
     steps: tuple[_Step, ...] = ()
@@ -190,9 +212,9 @@ def largest_program(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]
         part = {name: parameters[name][i : i + _CHUNK] for name in graph.parameters}
         steps = tuple(
             _merged(step, steps[j] if steps else None)
-            for j, step in enumerate(program_of(graph, part).steps)
+            for j, step in enumerate(program_of(graph, part, numbers).steps)
         )
-    return Program(graph, steps)
+    return Program(graph, steps, numbers)
 
 
 def _merged(step: _Step, known: _Step | None) -> _Step:

@@ -92,7 +92,7 @@ def _part_digest(path: Path, kind: str) -> str:
     if kind == "folder":
         return _folder_digest(path)
     if kind == "access":
-        return _digest_of([path / name for name in SERVED])
+        return _digest_of([*files_of(path / SERVED[0]), *(path / name for name in SERVED[1:])])
     # A network may keep its weights in files beside it; one that does not is the file alone.
     files = files_of(path) if kind == "network" else [path]
     return _digest(path) if len(files) == 1 else _digest_of(files)

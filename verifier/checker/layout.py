@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models import Stack
+from leaveout.verifier.checker.arithmetic import Arithmetic
 from leaveout.verifier.checker.choices import shifted_rows
 from leaveout.verifier.checker.inputs import Inputs, Table
 from leaveout.verifier.checker.rounding import gamma
@@ -46,8 +47,12 @@ class Net:
         The shift, and the shifted region, rounded outwards.
     tables : tuple of Table
         Listed values, shifted.
+    rows : tuple of Table
+        The same, to compute with.
     unit : float
         Charge, relative to the sums of absolute terms, for all rounding of one backward pass.
+    arithmetic : Arithmetic
+        Of whose numbers the weights, biases and rows are.
     """
 
     inputs: int
@@ -61,7 +66,9 @@ class Net:
     lower: Floats
     upper: Floats
     tables: tuple[Table, ...]
+    rows: tuple[Table, ...]
     unit: float
+    arithmetic: Arithmetic
 
     @property
     def layers(self) -> int:
@@ -92,7 +99,9 @@ class Sets:
     exact: NDArray[np.bool_]
 
 
-def make_net(stack: Stack, inputs: Inputs, origin: Floats | None = None) -> Net:
+def make_net(
+    stack: Stack, inputs: Inputs, numbers: Arithmetic, origin: Floats | None = None
+) -> Net:
     """Lay a network out.
 
     Parameters
@@ -100,6 +109,7 @@ def make_net(stack: Stack, inputs: Inputs, origin: Floats | None = None) -> Net:
     stack : Stack
         Of one network.
     inputs : Inputs
+    numbers : Arithmetic
     origin : ndarray of float64, shape (inputs,), optional
         No more than the lower bounds; by default those of them that are negative, else 0.
     """
@@ -107,12 +117,21 @@ def make_net(stack: Stack, inputs: Inputs, origin: Floats | None = None) -> Net:
     starts = tuple(int(v) for v in np.concatenate([[0], np.cumsum(widths)]))
     sources = tuple(tuple(sorted(layer.weights)) for layer in stack.layers)
     weights = tuple(
-        tuple(np.ascontiguousarray(layer.weights[s][0]) for s in sorted(layer.weights))
+        tuple(
+            numbers.number(np.ascontiguousarray(layer.weights[s][0])) for s in sorted(layer.weights)
+        )
         for layer in stack.layers
     )
     if origin is None:
         origin = np.minimum(inputs.lower, 0.0)
     outputs = starts[-1]
+    tables = shifted_rows(inputs.tables, origin)
+    rows = tables
+    if numbers.exact:
+        rows = tuple(
+            Table(each.columns, numbers.number(each.values) - origin[each.columns])
+            for each in inputs.tables
+        )
     return Net(
         stack.inputs,
         widths[-1],
@@ -120,24 +139,26 @@ def make_net(stack: Stack, inputs: Inputs, origin: Floats | None = None) -> Net:
         starts,
         sources,
         weights,
-        _biases(stack, origin)[0],
+        _biases(stack, origin, numbers),
         origin,
         np.maximum(np.nextafter(inputs.lower - origin, -np.inf), 0.0),
         np.nextafter(inputs.upper - origin, np.inf),
-        shifted_rows(inputs.tables, origin),
+        tables,
+        rows,
         gamma(12 * outputs + 4 * stack.inputs + 128),
+        numbers,
     )
 
 
-def _biases(stack: Stack, origin: Floats) -> Floats:
-    """Biases of each network of a stack for shifted inputs, shape (m, outputs)."""
+def _biases(stack: Stack, origin: Floats, numbers: Arithmetic) -> Floats:
+    """Biases of a network for shifted inputs, shape (outputs,)."""
     parts = []
     for layer in stack.layers:
-        bias = layer.bias
+        bias = numbers.number(layer.bias[0])
         if 0 in layer.weights and origin.any():
-            bias = bias + layer.weights[0] @ origin
+            bias = bias + numbers.number(layer.weights[0][0]) @ origin
         parts.append(bias)
-    return np.concatenate(parts, axis=1)
+    return np.concatenate(parts)
 
 
 class Others(Protocol):
@@ -214,17 +235,33 @@ class SetStore:
         return known
 
     def _hull(self, group: Integers) -> tuple[list[Floats], list[Floats], Floats, Floats]:
+        numbers = self._net.arithmetic
+        if len(group) == 1:
+            ((_, stack),) = self._members.chunks(group)
+            own = [each[0] for each in _changes(self._network, stack, self._net)]
+            none = [np.zeros(each.shape) for each in own]
+            return own[:-1], none[:-1], own[-1], none[-1]
         low: list[Floats] = []
         high: list[Floats] = []
         for _, stack in self._members.chunks(group):
-            parts = _changes(self._network, stack, self._net.origin)
+            parts = _weights(stack)
             below, above = [p.min(axis=0) for p in parts], [p.max(axis=0) for p in parts]
+            shifts = _shifts(self._network, stack, self._net)
+            below.append(numbers.down(shifts).min(axis=0))
+            above.append(numbers.up(shifts).max(axis=0))
             if low:
                 below = [np.minimum(a, b) for a, b in zip(low, below, strict=True)]
                 above = [np.maximum(a, b) for a, b in zip(high, above, strict=True)]
             low, high = below, above
-        centre = [(a + b) / 2 for a, b in zip(low, high, strict=True)]
-        radius = [np.maximum(b - c, c - a) for a, b, c in zip(low, high, centre, strict=True)]
+        # Subtracting a number is monotone, in float64 too.
+        own = [each[0] for each in _weights(self._network)]
+        least = [numbers.down(numbers.number(a) - w) for a, w in zip(low, own, strict=False)]
+        most = [numbers.up(numbers.number(b) - w) for b, w in zip(high, own, strict=False)]
+        centre = [(a + b) / 2 for a, b in zip([*least, low[-1]], [*most, high[-1]], strict=True)]
+        radius = [
+            numbers.up(np.maximum(numbers.number(b) - c, numbers.number(c) - a))
+            for a, b, c in zip([*least, low[-1]], [*most, high[-1]], centre, strict=True)
+        ]
         return centre[:-1], radius[:-1], centre[-1], radius[-1]
 
 
@@ -238,24 +275,33 @@ def difference(first: Stack, second: Stack, net: Net) -> Sets:
     net : Net
         Of the first.
     """
-    parts = iter(_changes(first, second, net.origin))
+    parts = (each[:1] for each in _changes(first, second, net))
     centre = tuple(tuple(next(parts) for _ in layer) for layer in net.sources)
     shift = next(parts)
-    radius = tuple(tuple(np.zeros_like(each) for each in layer) for layer in centre)
-    return Sets(centre, radius, shift, np.zeros_like(shift), np.ones(1, bool))
+    radius = tuple(tuple(np.zeros(each.shape) for each in layer) for layer in centre)
+    return Sets(centre, radius, shift, np.zeros(shift.shape), np.ones(1, bool))
 
 
-def _changes(network: Stack, stack: Stack, origin: Floats) -> list[Floats]:
+def _weights(stack: Stack) -> list[Floats]:
+    """All weights, a block at a time, shape (m, outputs, width of the source) each."""
+    return [layer.weights[s] for layer in stack.layers for s in sorted(layer.weights)]
+
+
+def _changes(network: Stack, stack: Stack, net: Net) -> list[Floats]:
     """Differences of all weights, a block at a time, and last of the biases."""
-    parts: list[Floats] = []
-    biases = []
+    numbers = net.arithmetic
+    pairs = zip(_weights(stack), _weights(network), strict=True)
+    parts = [numbers.number(each) - own for each, own in pairs]
+    return [*parts, _shifts(network, stack, net)]
+
+
+def _shifts(network: Stack, stack: Stack, net: Net) -> Floats:
+    """Differences of the biases for shifted inputs, shape (m, outputs)."""
+    numbers, biases = net.arithmetic, []
     for own, layer in zip(network.layers, stack.layers, strict=True):
-        bias = layer.bias - own.bias
-        for s in sorted(layer.weights):
-            change = layer.weights[s] - own.weights[s]
+        bias = numbers.number(layer.bias) - own.bias
+        if 0 in layer.weights and net.origin.any():
             # Of the difference, so that nothing cancels.
-            if s == 0 and origin.any():
-                bias = bias + change @ origin
-            parts.append(change)
+            bias = bias + (numbers.number(layer.weights[0]) - own.weights[0]) @ net.origin
         biases.append(bias)
-    return [*parts, np.concatenate(biases, axis=1)]
+    return np.concatenate(biases, axis=1)

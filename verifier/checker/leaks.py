@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.container import TreePart
+from leaveout.verifier.checker.arithmetic import Arithmetic
 from leaveout.verifier.checker.envelope import whole_errors
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.intervals import Start, start
@@ -20,6 +20,7 @@ from leaveout.verifier.checker.rounding import UNIT
 from leaveout.verifier.checker.rows import CaseRows, stacked_rows
 from leaveout.verifier.checker.spaces import Asked, Space
 from leaveout.verifier.checker.tree import ROOT, Shape
+from leaveout.verifier.checker.tree_arrays import TreePart
 
 __all__ = ["Leaks", "prepare_leaks"]
 
@@ -134,7 +135,7 @@ class _LeakErrors:
         """N on its own."""
         network = self.leaks.question.network
         own = {name: value[None] for name, value in network.parameters.items()}
-        return margin_program(network.graph, own)
+        return margin_program(network.graph, own, self.leaks.net.arithmetic)
 
     def over(self, asked: Asked) -> Floats:
         """Return errors of N's margins, and of the member's; the latter of single members only."""
@@ -159,20 +160,27 @@ class _LeakErrors:
                 continue
             members = np.array([asked.members[i][0] for i in rows], np.int64)
             unique, which = np.unique(members, return_inverse=True)
-            program = margin_program(question.network.graph, question.family.take(unique))
+            taken = question.family.take(unique)
+            program = margin_program(question.network.graph, taken, net.arithmetic)
             other[rows] = program.errors(which, there.rows(rows), self.label, [rival[rows]])
         return np.column_stack([*(own for _ in self.others), other])
 
 
-def prepare_leaks(question: Question) -> Leaks:
+def prepare_leaks(question: Question, numbers: Arithmetic) -> Leaks:
     """Bound everything once.
+
+    Parameters
+    ----------
+    question : Question
+    numbers : Arithmetic
+        What it is to be checked with.
 
     Raises
     ------
     RejectedError
         If scores may overflow float32.
     """
-    net = make_net(question.network.stack, question.inputs)
+    net = make_net(question.network.stack, question.inputs, numbers)
     store = SetStore(question.members, question.network.stack, net)
     everyone = store.sets([0], [np.arange(len(question.members), dtype=np.int64)])
     begin = start(net, everyone)

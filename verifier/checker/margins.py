@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
 from leaveout.models.operators import Affine
+from leaveout.verifier.checker.arithmetic import Arithmetic
 from leaveout.verifier.checker.fusing import Fused, after
 from leaveout.verifier.checker.rounding import TINY32, UNIT32, gamma
 
@@ -90,6 +91,7 @@ class MarginProgram:
 
     graph: Graph
     steps: tuple[_Step, ...]
+    arithmetic: Arithmetic
 
     def errors(
         self, which: Integers, region: Region, label: int, rivals: Sequence[Integers]
@@ -112,8 +114,8 @@ class MarginProgram:
             margin = np.zeros_like(size)
             margin[:, label], margin[one, rival] = 1.0, -1.0
             # Comparing two scores may take their difference.
-            last = UNIT32 * (size[:, label] + size[one, rival]) + TINY32
-            found = np.maximum(found, last + self._backward(which, seen, margin))
+            last = UNIT32 * (self._number(size[:, label]) + size[one, rival]) + TINY32
+            found = np.maximum(found, self._up(last + self._backward(which, seen, margin)))
         return self._padded(seen, found)
 
     def form_errors(self, which: Integers, region: Region, forms: Floats) -> Floats:
@@ -139,14 +141,22 @@ class MarginProgram:
         found = np.empty((count, len(forms)))
         for k, form in enumerate(forms):
             pulled = self._backward(which, seen, np.tile(form, (count, 1)))
-            found[:, k] = self._padded(seen, pulled + TINY32 * np.abs(form).sum())
+            flushed = TINY32 * np.abs(self._number(form)).sum()
+            found[:, k] = self._padded(seen, self._up(pulled + flushed))
         return found
 
     def _padded(self, seen: _Seen, found: Floats) -> Floats:
         # Sums of non-negative numbers, which float64 rounds by one factor.
         longest = sum(sum(step.matrix.shape[1:]) for step in self.steps if step.matrix is not None)
-        found = found * (1 + gamma(8 * longest + 64)) + TINY32
+        found = self._number(np.where(seen.finite, found, 0.0))
+        found = self._up(found * (1 + gamma(8 * longest + 64)) + TINY32)
         return np.where(seen.finite, found, math.inf)
+
+    def _number(self, values: Floats) -> Floats:
+        return self.arithmetic.number(values)
+
+    def _up(self, values: Floats) -> Floats:
+        return self.arithmetic.up(values)
 
     def _forward(self, which: Integers, region: Region) -> _Seen:
         first = self.graph.input
@@ -164,41 +174,45 @@ class MarginProgram:
             up, down = seen.above[source], seen.below[source]
             if step.matrix is not None and step.constant is not None:
                 plus, minus = np.maximum(step.matrix, 0), np.maximum(-step.matrix, 0)
-                most = _through(plus, which, up) + _through(minus, which, down)
-                least = _through(plus, which, down) + _through(minus, which, up)
-                most, least = most + step.constant[which], least + step.constant[which]
+                most = self._through(plus, which, up) + self._through(minus, which, down)
+                least = self._through(plus, which, down) + self._through(minus, which, up)
+                most = self._up(most + step.constant[which])
+                least = self._up(least + step.constant[which])
                 present = (up > 0) | (down > 0)
-                terms = _through((step.matrix != 0).astype(float), which, present.astype(float))
+                # Counts are exact in float64.
+                terms = _product((step.matrix != 0).astype(float), which, present.astype(float))
                 assert step.run is not None
                 reach = step.run.most(seen.above[step.run.head] + seen.below[step.run.head])
                 seen.finite &= reach < _LARGEST
-                added = 0 * most if step.moves else _rounded(most, least, terms, reach)
-                error = _through(plus + minus, which, seen.error[source]) + added
+                added = 0 * most if step.moves else self._rounded(most, least, terms, reach)
+                error = self._through(plus + minus, which, seen.error[source]) + added
             elif step.sign:
                 other = step.inputs[1]
                 more, less = seen.above[other], seen.below[other]
                 if step.sign < 0:
                     more, less = less, more
-                most, least = up + more, down + less
-                added = _rounded(most, least, np.ones_like(most), np.ones(len(most)))
-                error = seen.error[source] + seen.error[other] + added
+                most = self._up(self._number(up) + more)
+                least = self._up(self._number(down) + less)
+                added = self._rounded(most, least, np.ones_like(most), np.ones(len(most)))
+                error = self._number(seen.error[source]) + seen.error[other] + added
             else:
                 seen.above[out], seen.below[out] = self._relu(seen, step, region, layer)
                 layer += 1
                 continue
-            seen.above[out], seen.below[out] = most + added, least + added
-            seen.error[out], seen.added[out] = error, added
-            seen.finite &= (most + least + 2 * added < _LARGEST).all(axis=1)
+            seen.above[out] = self._up(self._number(most) + added)
+            seen.below[out] = self._up(self._number(least) + added)
+            seen.error[out], seen.added[out] = self._up(error), added
+            seen.finite &= (seen.above[out] + seen.below[out] < _LARGEST).all(axis=1)
         return seen
 
-    @staticmethod
-    def _relu(seen: _Seen, step: _Step, region: Region, layer: int) -> tuple[Floats, Floats]:
+    def _relu(self, seen: _Seen, step: _Step, region: Region, layer: int) -> tuple[Floats, Floats]:
         source, out = step.inputs[0], step.output
         low, high, error = region.low[layer], region.high[layer], seen.error[source]
-        on, off = low - error > 0, high + error <= 0
+        on, off = self._number(low) > error, self._number(high) <= -error
         seen.slope[out] = np.where(on, 1.0, 0.0), np.where(off, 0.0, 1.0)
         seen.error[out] = np.where(off, 0.0, error)
-        most = np.minimum(seen.above[source], np.maximum(high, 0) + error)
+        positive = self._up(self._number(np.maximum(high, 0)) + error)
+        most = np.minimum(seen.above[source], positive)
         return np.where(off, 0.0, most), np.zeros_like(most)
 
     def _backward(self, which: Integers, seen: _Seen, margin: Floats) -> Floats:
@@ -210,27 +224,31 @@ class MarginProgram:
                 continue
             low, high = slopes[step.output]
             if step.output in seen.added:
-                total += (np.maximum(-low, high) * seen.added[step.output]).sum(axis=1)
+                steepest = self._number(np.maximum(-low, high))
+                total = self._up(total + (steepest * seen.added[step.output]).sum(axis=1))
             for source, ends in self._sources(step, which, seen, low, high):
                 if source in slopes:
-                    ends = slopes[source][0] + ends[0], slopes[source][1] + ends[1]
+                    before = slopes[source]
+                    ends = (
+                        self._down(self._number(before[0]) + ends[0]),
+                        self._up(self._number(before[1]) + ends[1]),
+                    )
                 slopes[source] = ends
         return total
 
-    @staticmethod
     def _sources(
-        step: _Step, which: Integers, seen: _Seen, low: Floats, high: Floats
+        self, step: _Step, which: Integers, seen: _Seen, low: Floats, high: Floats
     ) -> list[tuple[str, tuple[Floats, Floats]]]:
         """Slopes in the inputs of an operator."""
         if step.matrix is not None:
             back = step.matrix.transpose(0, 2, 1)
-            middle, half = (low + high) / 2, (high - low) / 2
-            centre = _through(back, which, middle)
-            spread = _through(np.abs(back), which, half)
-            spread += gamma(2 * back.shape[1] + 8) * _through(
+            own, other = self._number(low), self._number(high)
+            centre = self._through(back, which, (own + other) * 0.5)
+            spread = self._through(np.abs(back), which, (other - own) * 0.5)
+            spread = spread + gamma(2 * back.shape[1] + 8) * self._through(
                 np.abs(back), which, np.maximum(-low, high)
             )
-            return [(step.inputs[0], (centre - spread, centre + spread))]
+            return [(step.inputs[0], (self._down(centre - spread), self._up(centre + spread)))]
         if step.sign:
             second = (low, high) if step.sign > 0 else (-high, -low)
             return [(step.inputs[0], (low, high)), (step.inputs[1], second)]
@@ -238,14 +256,36 @@ class MarginProgram:
         ends = np.where(low < 0, most, least) * low, np.where(high > 0, most, least) * high
         return [(step.inputs[0], ends)]
 
+    def _down(self, values: Floats) -> Floats:
+        return self.arithmetic.down(values)
 
-def margin_program(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> MarginProgram:
+    def _through(self, matrix: Floats, which: Integers, values: Floats) -> Floats:
+        return _product(matrix, which, self._number(values))
+
+    def _rounded(self, most: Floats, least: Floats, terms: Floats, reach: Floats) -> Floats:
+        """Bound what rounding adds to sums with so much above and below 0, of so many terms.
+
+        What underflows is lost times ``reach``, shape (n,).
+        """
+        products = (1 + _MORE) * (self._number(most) + least)
+        sums = terms * self._number(np.maximum(most, least))
+        operations = terms + 2 * (1 + _MORE)
+        lost = 2 * operations * TINY32 * self._number(reach[:, None])
+        # The next float above a rounded quotient is no less than it was.
+        most_often = np.nextafter(1 / (1 - 2 * operations * UNIT32), np.inf)
+        return self._up((UNIT32 * (products + sums) + lost) * most_often)
+
+
+def margin_program(
+    graph: Graph, parameters: Mapping[str, NDArray[np.floating]], numbers: Arithmetic
+) -> MarginProgram:
     """Return the program of some networks.
 
     Parameters
     ----------
     graph : Graph
     parameters : mapping of str to ndarray, shape (m, *shape)
+    numbers : Arithmetic
     """
     constants = stacked_constants(graph, parameters)
     count = max((len(parameters[name]) for name in graph.parameters), default=1)
@@ -284,22 +324,12 @@ def margin_program(graph: Graph, parameters: Mapping[str, NDArray[np.floating]])
             )
         else:
             steps.append(_Step(tuple(node.inputs[:1]), node.output))
-    return MarginProgram(graph, tuple(steps))
+    return MarginProgram(graph, tuple(steps), numbers)
 
 
-def _rounded(most: Floats, least: Floats, terms: Floats, reach: Floats) -> Floats:
-    """Bound what rounding adds to sums with so much above and below 0, of so many terms.
-
-    What underflows is lost times ``reach``, shape (n,).
-    """
-    products = (1 + _MORE) * (most + least)
-    sums = terms * np.maximum(most, least)
-    operations = terms + 2 * (1 + _MORE)
-    lost = 2 * operations * TINY32 * reach[:, None]
-    return (UNIT32 * (products + sums) + lost) / (1 - 2 * operations * UNIT32)
-
-
-def _through(matrix: Floats, which: Integers, values: Floats) -> Floats:
+def _product(matrix: Floats, which: Integers, values: Floats) -> Floats:
     if len(matrix) == 1:
-        return np.asarray(values @ matrix[0])
-    return np.asarray(np.matmul(values[:, None, :], matrix[which])[:, 0])
+        alike: Floats = values @ matrix[0]
+        return alike
+    found: Floats = np.matmul(values[:, None, :], matrix[which])[:, 0]
+    return found

@@ -12,6 +12,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.verifier.checker.arithmetic import Arithmetic
+
 __all__ = ["Facts", "best_alone", "best_pair", "facts_of", "rule_alone", "rule_pair"]
 
 Floats = NDArray[np.float64]
@@ -137,24 +139,29 @@ def rule_pair(a: Floats, b: Floats, facts: Facts) -> tuple[Floats, Floats]:
     return rule_alone(own, facts) + np.where(facts.apart, cd, 0.0), cd
 
 
-def best_alone(a: Floats, c: Floats, facts: Facts) -> Floats:
+def best_alone(a: Floats, c: Floats, facts: Facts, numbers: Arithmetic) -> Floats:
     """Largest ``a relu(z) - c z``."""
-    return _best_z(a, c, facts.z_low, facts.z_high)
+    return _best_z(a, numbers.number(c), facts.z_low, facts.z_high)
 
 
-def best_pair(a: Floats, b: Floats, c: Floats, e: Floats, facts: Facts) -> Floats:
+def best_pair(
+    a: Floats, b: Floats, c: Floats, e: Floats, facts: Facts, numbers: Arithmetic
+) -> Floats:
     """Largest ``a h + b dh - c z - e dz``."""
-    rest = b - e
+    c, e = numbers.number(c), numbers.number(e)
+    below, above, rest = numbers.number(facts.below), numbers.number(facts.above), b - e
     on = _best_z(a, c, facts.on_low, facts.high)
-    on += np.maximum(rest * facts.below, rest * facts.above)
+    on = on + np.maximum(rest * below, rest * above)
     off = _best_z(a, c, facts.low, facts.off_high)
-    off += np.maximum(-e * facts.below, -e * facts.above)
-    best = np.maximum(np.where(facts.can_on, on, -np.inf), np.where(facts.can_off, off, -np.inf))
+    off = off + np.maximum(-e * below, -e * above)
+    # Where neither is possible there is nothing, and anything holds of it.
+    both = facts.can_on & facts.can_off
+    best = np.where(both, np.maximum(on, off), np.where(facts.can_on, on, off))
     chosen = np.nonzero(facts.free)
     if len(chosen[0]):
         best[chosen] = _best_free(
             a[chosen], b[chosen], c[chosen], e[chosen], facts.low[chosen], facts.high[chosen],
-            facts.below[chosen], facts.above[chosen],
+            facts.below[chosen], facts.above[chosen], numbers,
         )  # fmt: skip
     return best
 
@@ -167,7 +174,7 @@ def _best_z(a: Floats, c: Floats, low: Floats, high: Floats) -> Floats:
 
 def _best_free(
     a: Floats, b: Floats, c: Floats, e: Floats,
-    low: Floats, high: Floats, below: Floats, above: Floats,
+    low: Floats, high: Floats, below: Floats, above: Floats, numbers: Arithmetic,
 ) -> Floats:  # fmt: skip
     """Return the largest value over a rectangle.
 
@@ -175,20 +182,24 @@ def _best_free(
     rectangle, so it is largest at a corner of one: of the rectangle, where a line meets its edge,
     or where the lines meet.
     """
-    best = np.where((low < 0) & (high > 0) & (below < 0) & (above > 0), 0.0, -np.inf)
+    corners = []
     for d in (below, above):
         middle = np.minimum(np.maximum(0.0, low), high)
         bend = np.minimum(np.maximum(-d, low), high)
-        for z in (low, high, middle, bend):
-            np.maximum(best, _value(a, b, c, e, z, d), out=best)
-    for z in (low, high):
-        d = np.minimum(np.maximum(-z, below), above)
-        np.maximum(best, _value(a, b, c, e, z, d), out=best)
-    return best
+        corners += [(z, d) for z in (low, high, middle, bend)]
+    corners += [(z, np.minimum(np.maximum(-z, below), above)) for z in (low, high)]
+    best = _value(a, b, c, e, *corners[0], numbers)
+    for z, d in corners[1:]:
+        best = np.maximum(best, _value(a, b, c, e, z, d, numbers))
+    crossing = (low < 0) & (high > 0) & (below < 0) & (above > 0)
+    return np.where(crossing, np.maximum(best, 0.0), best)
 
 
-def _value(a: Floats, b: Floats, c: Floats, e: Floats, z: Floats, d: Floats) -> Floats:
+def _value(
+    a: Floats, b: Floats, c: Floats, e: Floats, z: Floats, d: Floats, numbers: Arithmetic
+) -> Floats:
+    z, d = numbers.number(z), numbers.number(d)
     h = np.maximum(z, 0.0)
     # relu(z + d) - relu(z), so that no two large numbers are subtracted.
     dh = np.maximum(d + np.minimum(z, 0.0), -h)
-    return np.asarray(a * h + b * dh - c * z - e * d)
+    return a * h + b * dh - c * z - e * d

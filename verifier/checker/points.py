@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.verifier.checker.arithmetic import Arithmetic
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.inputs import Inputs, Table, read_box
 from leaveout.verifier.checker.intervals import start
@@ -54,17 +55,20 @@ class Points:
         Of each application.
     inputs : tuple of Inputs
         Of each point.
+    arithmetic : Arithmetic
+        What it is checked with.
     """
 
     part: ClaimPart
     readers: tuple[Reader, ...]
     inputs: tuple[Inputs, ...]
+    arithmetic: Arithmetic
 
     @cached_property
     def applied(self) -> tuple[Applied, ...]:
         """Every application on its own."""
         return tuple(
-            read_application(reader, each.point, self.inputs[each.point])
+            read_application(reader, each.point, self.inputs[each.point], self.arithmetic)
             for reader, each in zip(self.readers, self.part.applications, strict=True)
         )
 
@@ -127,7 +131,7 @@ class Points:
             raise RejectedError(f"case {numbers[0]} has an origin of another input")
         if (origin > inputs.lower).any():
             raise RejectedError(f"case {numbers[0]} has an origin above its lower bounds")
-        net = make_net(joint.first, inputs, origin)
+        net = make_net(joint.first, inputs, self.arithmetic, origin)
         # Sets are numbered anew in every tree.
         store = SetStore(joint.others, joint.first, net)
         begin = start(net, store.sets([0], [np.arange(self.members, dtype=np.int64)]))
@@ -141,8 +145,9 @@ class Points:
             forms.append(scores)
         widest = max(len(each.goal) for each in rows)
         errors = FormErrors(
-            self.applied, origin, joint, net.starts, tuple(forms), widest, self._rounded
-        )
+            self.applied, origin, joint, net.starts, tuple(forms), widest, self._rounded,
+            self.arithmetic,
+        )  # fmt: skip
         return Space(
             net,
             begin,
@@ -197,28 +202,29 @@ class Points:
         """Return the rows of a case, and of each application its coefficients in them."""
         forms = [*case.goals, *case.conditions]
         count = len(forms) + len(case.inside)
-        inputs = np.zeros((count, joint.width))
+        number = self.arithmetic.number
+        inputs = number(np.zeros((count, joint.width)))
         own = [np.zeros((count, reader.stack.labels)) for reader in self.readers]
         constant = np.zeros(count)
         for k, form in enumerate(forms):
             constant[k] = form.constant
             for p, i, c in form.features:
-                self._add(inputs[k], joint, p, i, c)
+                self._add(inputs, k, joint, p, i, c)
             for a, j, c in form.scores:
                 own[a][k, j] = c
         for k, (p, i, side) in enumerate(case.inside, len(forms)):
             ends = self.inputs[p].upper if side else self.inputs[p].lower
-            self._add(inputs[k], joint, p, i, -1.0 if side else 1.0)
+            self._add(inputs, k, joint, p, i, -1.0 if side else 1.0)
             constant[k] = float(ends[i]) if side else -float(ends[i])
-        scores = np.zeros((count, joint.first.labels))
-        change, slip = np.zeros_like(scores), np.zeros_like(scores)
+        shape = (count, joint.first.labels)
+        scores, change, slip = (number(np.zeros(shape)) for _ in range(3))
         for place, each in zip(joint.places, own, strict=True):
             at = slice(place.start, place.start + each.shape[1])
             scores[:, at], slipped = add_sums(scores[:, at], each)
             slip[:, at] += slipped
             if place.second:
                 change[:, at] += each
-        errors = self._rounded * whole_form_errors(self.applied, own)
+        errors = self._rounded * whole_form_errors(self.applied, own, self.arithmetic)
         sums = np.array(case.sums, np.int64).reshape(-1, 2)
         return CaseRows(
             inputs,
@@ -232,20 +238,24 @@ class Points:
         ), tuple(own)
 
     @staticmethod
-    def _add(row: Floats, joint: Joint, point: int, feature: int, coefficient: float) -> None:
+    def _add(
+        rows: Floats, k: int, joint: Joint, point: int, feature: int, coefficient: float
+    ) -> None:
         spot = joint.spots[point]
         for at in (spot.own, spot.base):
             if at is not None:
-                row[at.start + feature] += coefficient
+                rows[k, at.start + feature] += coefficient
 
 
-def read_points(part: ClaimPart, shelf: Shelf) -> Points:
+def read_points(part: ClaimPart, shelf: Shelf, numbers: Arithmetic) -> Points:
     """Load what a claim is about, and hold its cases against it.
 
     Parameters
     ----------
     part : ClaimPart
     shelf : Shelf
+    numbers : Arithmetic
+        What it is to be checked with.
 
     Raises
     ------
@@ -266,7 +276,7 @@ def read_points(part: ClaimPart, shelf: Shelf) -> Points:
         # One number says which members a node is about.
         raise CertificateError("members are applied more than once, which is not checked")
     inputs = tuple(read_box(box, *_width(p, part, readers)) for p, box in enumerate(part.points))
-    found = Points(part, readers, inputs)
+    found = Points(part, readers, inputs, numbers)
     for i, case in enumerate(part.cases):
         _hold(f"case {i}", case, found)
     return found

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from leaveout.models import Members, Stack
 from leaveout.models.graph import Graph
+from leaveout.verifier.checker.arithmetic import Arithmetic
 from leaveout.verifier.checker.envelope import member_bounds
 from leaveout.verifier.checker.evaluation import largest_program
 from leaveout.verifier.checker.inputs import Inputs
@@ -91,11 +92,12 @@ class _One:
         parameters: Mapping[str, NDArray[np.floating]],
         point: int,
         inputs: Inputs,
+        numbers: Arithmetic,
     ) -> _One:
         """Bound it once over all of the point's inputs."""
-        net = make_net(stack, inputs)
+        net = make_net(stack, inputs, numbers)
         sets = difference(stack, stack, net)
-        program = margin_program(graph, parameters)
+        program = margin_program(graph, parameters, numbers)
         return _One(point, inputs, net, start(net, sets), sets, program)
 
     @property
@@ -159,14 +161,20 @@ class _AnyOf:
         own = [(low[0], high[0]) for low, high in example.whole_bounds]
         bounds = member_bounds(self.reader.stack, self.family, inputs, example.net, own)
         largest = np.maximum(np.abs(inputs.lower), np.abs(inputs.upper))[None]
-        program = largest_program(self.reader.graph, self.family.family.parameters)
+        program = largest_program(
+            self.reader.graph, self.family.family.parameters, example.net.arithmetic
+        )
         high = [each[None] for _, each in bounds]
         return np.asarray(program.score_errors(np.zeros(1, np.int64), largest, high)[0])
 
     def whole(self, forms: Floats) -> Floats:
         """See `Applied.whole`: members have no slopes in common."""
-        terms = np.where(forms == 0.0, 0.0, np.abs(forms) * self._whole)
-        return np.asarray(terms.sum(axis=1) * (1.0 + gamma(forms.shape[1] + 8)))
+        numbers = self.example.net.arithmetic
+        # A label of which nothing is known matters where it is asked about.
+        unknown = np.isinf(self._whole)
+        terms = numbers.number(np.abs(forms)) * np.where(unknown, 0.0, self._whole)
+        found = numbers.up(terms.sum(axis=1) * (1.0 + gamma(forms.shape[1] + 8)))
+        return np.where((forms[:, unknown] != 0.0).any(axis=1), math.inf, found)
 
     def over(self, region: Region, forms: Floats, members: Sequence[Integers]) -> Floats:
         """See `Applied.over`; of single members only."""
@@ -175,18 +183,22 @@ class _AnyOf:
         for begin in range(0, len(single), _TOGETHER):
             rows = single[begin : begin + _TOGETHER]
             unique, which = np.unique([int(members[i][0]) for i in rows], return_inverse=True)
-            program = margin_program(self.reader.graph, self.family.family.take(unique))
+            program = margin_program(
+                self.reader.graph, self.family.family.take(unique), self.example.net.arithmetic
+            )
             found[rows] = program.form_errors(which, region.rows(rows), forms)
         return found
 
 
-def read_application(reader: Reader, point: int, inputs: Inputs) -> Applied:
+def read_application(reader: Reader, point: int, inputs: Inputs, numbers: Arithmetic) -> Applied:
     """Bound what is applied to a point once over all of the point's inputs."""
-    one = _One.of(reader.graph, reader.stack, reader.parameters, point, inputs)
+    one = _One.of(reader.graph, reader.stack, reader.parameters, point, inputs, numbers)
     return one if reader.members is None else _AnyOf(reader, reader.members, one)
 
 
-def whole_form_errors(applied: Sequence[Applied], forms: Sequence[Floats]) -> Floats:
+def whole_form_errors(
+    applied: Sequence[Applied], forms: Sequence[Floats], numbers: Arithmetic
+) -> Floats:
     """Bound evaluation errors of rows over everything, shape (r,).
 
     Parameters
@@ -194,13 +206,21 @@ def whole_form_errors(applied: Sequence[Applied], forms: Sequence[Floats]) -> Fl
     applied : sequence of Applied
     forms : sequence of ndarray of float64, shape (r, labels)
         Of each, the coefficients of its scores in every row.
+    numbers : Arithmetic
     """
     total = np.zeros(len(forms[0]))
     for each, own in zip(applied, forms, strict=True):
         some = own.any(axis=1)
         if some.any():
-            total[some] += each.whole(own[some])
+            total[some] = _sum(total[some], each.whole(own[some]), numbers)
     return total
+
+
+def _sum(one: Floats, two: Floats, numbers: Arithmetic) -> Floats:
+    """Add errors, which may be infinite."""
+    known = np.isfinite(one) & np.isfinite(two)
+    total = numbers.number(np.where(known, one, 0.0)) + np.where(known, two, 0.0)
+    return np.where(known, numbers.up(total), math.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +239,8 @@ class FormErrors:
     rows : int
         Most of a case.
     share : float
-        What of the errors is charged.
+        What of the errors is charged: a power of two.
+    arithmetic : Arithmetic
     """
 
     applied: tuple[Applied, ...]
@@ -229,6 +250,7 @@ class FormErrors:
     forms: tuple[tuple[Floats, ...], ...]
     rows: int
     share: float
+    arithmetic: Arithmetic
 
     def over(self, asked: Asked) -> Floats:
         """Return the errors of each node's rows; 0 beyond those of its case."""
@@ -245,7 +267,8 @@ class FormErrors:
                     known = self._hidden(a, asked.state[nodes])
                     region = Region(np.maximum(most, 0.0), np.maximum(-least, 0.0), *known)
                     errors = self.applied[a].over(region, forms[some], members)
-                    found[np.ix_(nodes, some)] += self.share * errors
+                    at = np.ix_(nodes, some)
+                    found[at] = _sum(found[at], self.share * errors, self.arithmetic)
         return found
 
     def _hidden(self, application: int, state: Floats) -> tuple[list[Floats], list[Floats]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.verifier.checker.arithmetic import Arithmetic
 from leaveout.verifier.checker.intervals import Start
 from leaveout.verifier.checker.layout import Net
 from leaveout.verifier.checker.rounding import UNIT, gamma
@@ -89,6 +90,8 @@ class Rows:
     sum_starts : ndarray of int64, shape (cases + 1,)
     unit : float
         Charge, relative to the sizes, for all rounding of rows and of what they are combined to.
+    arithmetic : Arithmetic
+        Of whose numbers the forms are.
     """
 
     inputs: Floats
@@ -105,6 +108,7 @@ class Rows:
     sums: Integers
     sum_starts: Integers
     unit: float
+    arithmetic: Arithmetic
 
     def case(self, number: int) -> slice:
         """Where the rows of a case are."""
@@ -134,15 +138,15 @@ class Rows:
         share : ndarray of float64, shape (n, rows)
             Not negative; 0 beyond the rows of the case.
         """
-        count = len(case)
+        count, number = len(case), self.arithmetic.number
         found = Combined(
-            np.zeros((count, self.inputs.shape[1])),
-            np.zeros((count, self.scores.shape[1])),
-            np.zeros((count, self.scores.shape[1])),
-            np.zeros(count),
+            number(np.zeros((count, self.inputs.shape[1]))),
+            number(np.zeros((count, self.scores.shape[1]))),
+            number(np.zeros((count, self.scores.shape[1]))),
+            number(np.zeros(count)),
         )
-        for number in np.unique(case):
-            at, own = self.case(int(number)), case == number
+        for each in np.unique(case):
+            at, own = self.case(int(each)), case == each
             weights = share[own, : at.stop - at.start]
             found.inputs[own] = weights @ self.inputs[at]
             found.scores[own] = weights @ self.scores[at]
@@ -173,19 +177,21 @@ def stacked_rows(cases: Sequence[CaseRows], net: Net, start: Start) -> Rows:
     most 2 r + 3 n + 16 roundings, each relative to the sum of absolute terms. That sum is rounded
     itself, for which it is doubled.
     """
-    inputs, scores = (np.concatenate([getattr(c, k) for c in cases]) for k in ("inputs", "scores"))
-    change, constant = (
-        np.concatenate([getattr(c, k) for c in cases]) for k in ("change", "constant")
+    numbers = net.arithmetic
+    inputs, scores, change, constant = (
+        numbers.number(np.concatenate([getattr(c, k) for c in cases]))
+        for k in ("inputs", "scores", "change", "constant")
     )
     top = net.at(net.layers - 1)
     farthest = np.abs(net.origin) + np.maximum(np.abs(net.lower), np.abs(net.upper))
-    sizes = np.abs(constant) + np.abs(inputs) @ farthest
+    sizes = np.abs(numbers.nearest(constant)) + np.abs(numbers.nearest(inputs)) @ farthest
     # A constant by itself is exact.
     alone = ~inputs.any(axis=1)
     placed = 2 * gamma(6 * net.inputs + 64) * np.where(alone, 0.0, sizes)
-    slip = np.concatenate([c.slip for c in cases])
-    placed += (1.0 + gamma(64)) * (slip @ start.terms[top])
-    sizes += np.abs(scores) @ start.terms[top] + np.abs(change) @ start.terms_d[top]
+    slip = numbers.nearest(np.concatenate([c.slip for c in cases]))
+    placed = placed + (1.0 + gamma(64)) * (slip @ start.terms[top])
+    sizes += np.abs(numbers.nearest(scores)) @ start.terms[top]
+    sizes += np.abs(numbers.nearest(change)) @ start.terms_d[top]
     starts = np.cumsum([0, *(len(c.goal) for c in cases)])
     widest = int(np.diff(starts).max())
     return Rows(
@@ -203,6 +209,7 @@ def stacked_rows(cases: Sequence[CaseRows], net: Net, start: Start) -> Rows:
         np.concatenate([c.sums + at for c, at in zip(cases, starts, strict=False)]),
         np.cumsum([0, *(len(c.sums) for c in cases)]),
         gamma(4 * widest + 6 * net.inputs + 4 * scores.shape[1] + 128),
+        numbers,
     )
 
 

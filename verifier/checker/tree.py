@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.container import TreePart
 from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.sets import with_all_sets
+from leaveout.verifier.checker.tree_arrays import INPUT, MEMBERS, PHASE, ROOT, UNTIED, TreePart
 
 __all__ = ["INPUT", "MEMBERS", "PHASE", "ROOT", "UNTIED", "Shape", "Tree", "make_tree"]
 
 Integers = NDArray[np.int64]
-
-ROOT, INPUT, MEMBERS, PHASE, UNTIED = range(5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +132,8 @@ def make_tree(part: TreePart, shape: Shape, upper: float) -> Tree:
         case[i] = case[part.parent[i]]
     for i in np.flatnonzero(group < 0):
         group[i] = group[part.parent[i]]
+    if part.short:
+        part = with_all_sets(part, group, order, shape.members)
     tree = Tree(part, shape, case, group, first, order)
     _roots(tree)
     may_tie = np.array(shape.ties)[case]
@@ -160,7 +161,7 @@ def _numbers(part: TreePart, shape: Shape) -> None:
     _all(part, (part.proof >= -1) & (part.proof < proofs), "has a proof that does not exist")
     sets = len(part.offsets) - 1
     _all(part, (part.group >= -1) & (part.group < sets), "has a set that does not exist")
-    if proofs and part.cz.shape[1:] != (shape.hidden,):
+    if not part.multipliers.fits(shape.hidden):
         raise RejectedError("the multipliers are of another network")
     offsets, listed = part.offsets, part.members
     if (
@@ -168,7 +169,8 @@ def _numbers(part: TreePart, shape: Shape) -> None:
         or offsets[0] != 0
         or offsets[-1] != len(listed)
         # Compared, not subtracted: differences of large numbers wrap round.
-        or (offsets[1:] <= offsets[:-1]).any()
+        or (offsets[1:] < offsets[:-1]).any()
+        or (not part.short and (offsets[1:] == offsets[:-1]).any())
         or (len(listed) and not 0 <= listed.min() <= listed.max() < shape.members)
     ):
         raise RejectedError("the sets of members are not sets of members")

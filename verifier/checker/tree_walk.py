@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from leaveout.verifier.checker.backward import Forms, Nodes, largest, pull_back
+from leaveout.verifier.checker.backward import Forms, Nodes, kept, largest, pull_back
 from leaveout.verifier.checker.blocks import Block
 from leaveout.verifier.checker.choices import shrink
 from leaveout.verifier.checker.clipping import HalfSpaces, contract, largest_within
@@ -18,6 +18,7 @@ from leaveout.verifier.checker.pairs import facts_of
 from leaveout.verifier.checker.rounding import UNIT, gamma
 from leaveout.verifier.checker.rows import Combined
 from leaveout.verifier.checker.spaces import Asked, Space
+from leaveout.verifier.checker.spare import Spare
 from leaveout.verifier.checker.tree import ROOT, Tree
 
 __all__ = ["Walk"]
@@ -32,6 +33,9 @@ _NODES = 256
 _ROWS = 1024
 """Rows pulled back together, so that they stay in cache."""
 
+_ROOM = 1e-9
+"""Multipliers are not needed where others prove a claim with so much to spare, relative to it."""
+
 _REMEMBERED = 16
 """Most bounds of forms, and of sums, that children get from a node."""
 
@@ -45,10 +49,14 @@ class Walk:
     tree : Tree
     upper : float
         What is claimed.
+    spare : Spare, optional
+        Where to note what is made use of.
     """
 
-    def __init__(self, space: Space, tree: Tree, upper: float) -> None:
+    def __init__(self, space: Space, tree: Tree, upper: float, spare: Spare | None = None) -> None:
+        self._spare = spare
         self.space, self.net, self.rows = space, space.net, space.rows
+        self._numbers = space.net.arithmetic
         self.tree, self.upper = tree, upper
         self._place = np.full(len(tree.shape.goals), -1)
         self._place[space.cases] = np.arange(len(space.cases))
@@ -97,6 +105,8 @@ class Walk:
                 progress(self.done)
 
     def _check(self, block: Block) -> None:
+        if self._spare is not None:
+            self._spare.seen[block.nodes] = True
         block.split(self.tree, self.net)
         block.lower, block.upper, empty = shrink(self.net.tables, block.lower, block.upper)
         block.alive &= ~empty
@@ -135,7 +145,7 @@ class Walk:
             pair = rows.sums[rows.sum_starts[case[own]] + k - counts[own]]
             least[own, k] = self._least_sum(pair, target[own])
         ties = int(np.count_nonzero(block.phase, axis=1).max(initial=0))
-        found = HalfSpaces.none(len(block.nodes), room + ties, self.net.inputs)
+        found = HalfSpaces.none(len(block.nodes), room + ties, self.net.inputs, self._numbers)
         of, at = np.nonzero(known)
         forms = Forms(block.slopes[of, at], block.constant[of, at])
         found.add(of, forms, least[of, at], block.lower, block.upper)
@@ -243,7 +253,7 @@ class Walk:
             own = live[counts[live] > k]
             at = rows.starts[case[own]] + k
             least = np.where(rows.goal[at], target[own], 0.0)
-            forms = _raised(self._over(nodes, own, rows.picked(at)), errors[own, k])
+            forms = self._raised(self._over(nodes, own, rows.picked(at)), errors[own, k])
             self._remember(block, own, np.full(len(own), k), forms)
             self._cut(block, own, forms, least)
         for k in range(int(sums[live].max(initial=0))):
@@ -253,8 +263,8 @@ class Walk:
             first, second = pair[:, 0], pair[:, 1]
             least = self._least_sum(pair, target[own])
             begin = rows.starts[case[own]]
-            error = errors[own, first - begin] + errors[own, second - begin]
-            forms = _raised(self._over(nodes, own, rows.picked(first, second)), error)
+            error = self._numbers.number(errors[own, first - begin]) + errors[own, second - begin]
+            forms = self._raised(self._over(nodes, own, rows.picked(first, second)), error)
             self._remember(block, own, counts[own] + k, forms)
             self._cut(block, own, forms, least)
 
@@ -266,15 +276,15 @@ class Walk:
     def _least_sum(self, pair: Integers, target: Floats) -> Floats:
         """Return what sums of two rows, shape (n, 2), are at least above a target."""
         own = np.where(self.rows.goal[pair], target[:, None], 0.0)
-        return np.asarray(own[:, 0] + own[:, 1])
+        return self._numbers.down(self._numbers.number(own[:, 0]) + own[:, 1])
 
-    @staticmethod
-    def _remember(block: Block, own: Integers, place: Integers, forms: Forms) -> None:
+    def _remember(self, block: Block, own: Integers, place: Integers, forms: Forms) -> None:
         """Keep bounds of forms for children, where there is room."""
-        kept = place < block.constant.shape[1]
-        own, place = own[kept], place[kept]
-        block.slopes[own, place] = forms.slopes[kept]
-        block.constant[own, place] = forms.constant[kept]
+        fits = place < block.constant.shape[1]
+        forms = kept(forms, block.lower[own], block.upper[own], self._numbers)
+        own, place = own[fits], place[fits]
+        block.slopes[own, place] = forms.slopes[fits]
+        block.constant[own, place] = forms.constant[fits]
 
     def _over(
         self,
@@ -299,15 +309,16 @@ class Walk:
             found = pull_back(nodes, of[own], top, asked.scores[own], change, chosen)
             slopes[own] += found.slopes
             # A sum of two numbers, unless one is nothing.
-            room = 4 * UNIT * (np.abs(constant[own]) + np.abs(found.constant))
-            room[constant[own] == 0.0] = 0.0
+            before, added = (self._numbers.nearest(c) for c in (constant[own], found.constant))
+            room = 4 * UNIT * (np.abs(before) + np.abs(added))
+            room[before == 0.0] = 0.0
             constant[own] += found.constant + room
         return Forms(slopes, constant)
 
     def _cut(self, block: Block, live: Integers, forms: Forms, least: Floats) -> None:
         """Keep of regions where ``slopes x + constant >= least`` is possible."""
         block.lower[live], block.upper[live], empty = contract(
-            forms, least, block.lower[live], block.upper[live]
+            forms, least, block.lower[live], block.upper[live], self._numbers
         )
         block.alive[live[empty]] = False
 
@@ -322,12 +333,8 @@ class Walk:
             self._fail(int(names[first]), "is not empty, and has no multipliers", math.inf)
         share = part.share[proof]
         asked = self.rows.combined(self._place[self.tree.case[names]], share)
-        given = (part.cz[proof].astype(np.float64), part.cd[proof].astype(np.float64))
-        forms = self._over(nodes, leaves, asked, given)
-        error = (share * part.errors[names]).sum(axis=1)
-        error *= 1.0 + gamma(4 * share.shape[1] + 8)
-        value = largest(_raised(forms, error), block.lower[leaves], block.upper[leaves])
-        value += 8 * UNIT * (np.abs(forms.constant) + np.abs(value) + error)
+        given = part.multipliers.rows(proof, self.net.hidden)
+        value = self._value(block, nodes, leaves, asked, given)
         claim = np.minimum(part.claim[names], self.upper)
         wrong = ~(value <= claim)
         if wrong.any():
@@ -337,6 +344,49 @@ class Walk:
                 f"is bounded by {value[i]:.9g}, not by {claim[i]:.9g}",
                 float(value[i] - claim[i]),
             )
+        if self._spare is not None:
+            self._try_fewer(block, nodes, leaves, asked, given, self._spare)
+
+    def _value(
+        self,
+        block: Block,
+        nodes: Nodes,
+        leaves: Integers,
+        asked: Combined,
+        given: tuple[Floats, Floats],
+    ) -> Floats:
+        """Bound the least goal at leaves by a combination of forms and multipliers."""
+        part, names, numbers = self.tree.part, block.nodes[leaves], self._numbers
+        share = part.share[part.proof[names]]
+        forms = self._over(nodes, leaves, asked, given)
+        error = (numbers.number(share) * part.errors[names]).sum(axis=1)
+        error = error * (1.0 + gamma(4 * share.shape[1] + 8))
+        lower, upper = block.lower[leaves], block.upper[leaves]
+        value = largest(self._raised(forms, error), lower, upper, numbers)
+        terms = np.abs(numbers.nearest(forms.constant)) + np.abs(value) + numbers.nearest(error)
+        return value + 8 * UNIT * terms
+
+    def _try_fewer(
+        self,
+        block: Block,
+        nodes: Nodes,
+        leaves: Integers,
+        asked: Combined,
+        given: tuple[Floats, Floats],
+        spare: Spare,
+    ) -> None:
+        """Note which neurons' multipliers are needed: none, those that may bend, or all."""
+        names = block.nodes[leaves]
+        enough = np.minimum(self.tree.part.claim[names], self.upper)
+        enough = enough - _ROOM * (1.0 + np.abs(enough))
+        low, high, p, q = (block.state[leaves, i] for i in range(4))
+        bends = ~((low >= q) | (high <= -p))
+        for needed in (np.zeros_like(bends), bends):
+            fewer = (np.where(needed, given[0], np.nan), np.where(needed, given[1], np.nan))
+            value = self._value(block, nodes, leaves, asked, fewer)
+            spare.note(names, needed, value <= enough)
+        everything = np.ones_like(bends)
+        spare.note(names, everything, np.ones(len(names), bool))
 
     def _bound_rounding(self, block: Block, inner: Integers) -> None:
         """Check evaluation errors that children claim to be smaller than their parent's."""
@@ -381,7 +431,7 @@ class Walk:
             f"node {int(part.ident[node])} [{self.tree.path(int(node))}] {what}{amount}"
         )
 
-
-def _raised(forms: Forms, error: Floats) -> Forms:
-    """Add evaluation errors; that the result is rounded is left to what is done with it."""
-    return Forms(forms.slopes, forms.constant + error * (1.0 + 8 * UNIT))
+    def _raised(self, forms: Forms, error: Floats) -> Forms:
+        """Add evaluation errors; that the result is rounded is left to what is done with it."""
+        charged = error * (1.0 + 8 * UNIT)
+        return Forms(forms.slopes, forms.constant + charged)

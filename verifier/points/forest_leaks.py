@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,10 @@ from leaveout.models.forest.leave_one_out import leave_one_out
 from leaveout.models.forest.reading import answering
 from leaveout.models.forest.scored import ScoredForest
 from leaveout.specs import Call, Find
+from leaveout.verifier.by_row import ByRowRecord
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.points.forest_proofs import ForestBook, ForestFiles
+from leaveout.verifier.points.forest_rows import forest_rows
 from leaveout.verifier.points.forest_words import ForestNames, outside_inputs, witness_record
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.points.leak_decider import (
@@ -73,6 +76,8 @@ class ForestJob:
     names : ForestNames
     key : tuple of str
         Forest, others and inputs as written, names followed: what they are for all statements.
+    file : Path
+        The forest's.
     """
 
     statement: IdpStatement
@@ -84,11 +89,17 @@ class ForestJob:
     labels: tuple[int, ...]
     names: ForestNames
     key: tuple[str, ...]
+    file: Path
 
     @property
     def members(self) -> int:
         """How many forests it is compared with."""
         return 1 if self.other is not None else len(self.rows)
+
+    @property
+    def question(self) -> tuple[str, ...]:
+        """See `LeakJob.question`."""
+        return self.key
 
 
 class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
@@ -116,6 +127,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
         progress: StatementProgress | None = None,
         certificate: CertificateTarget | None = None,
     ) -> None:
+        super().__init__()
         self._resolver, self._options, self._progress = resolver, options, progress
         self._certificate = certificate
         self._book = ForestBook(options.workers or cores())
@@ -153,8 +165,8 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             self._refuse_other_family(statement)
         reader = InputReader(resolver, forest.n_features_in_, "forest")
         box = reader.read(statement.box)
+        file, features = resolver.forest_file(statement.network), forest.n_features_in_
         try:
-            file, features = resolver.forest_file(statement.network), forest.n_features_in_
             names = ForestNames.of(file, whole, features)
         except ForestError as error:
             raise resolver.fail(statement.network, str(error)) from None
@@ -166,7 +178,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             str(resolver.value(part))
             for part in (statement.network, statement.family, statement.box)
         )
-        return ForestJob(statement, forest, whole, rows, other, box, labels, names, key)
+        return ForestJob(statement, forest, whole, rows, other, box, labels, names, key, file)
 
     def _refuse_other_family(self, statement: IdpStatement) -> None:
         """Refuse a family of another forest than the one whose confidence is asked about."""
@@ -288,6 +300,34 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             members=job.members,
             label_name="" if known.label is None else job.names.label_name(known.label),
             traces=tuple(self._traces[each] for each in found if each in self._traces),
+        )
+
+    def by_row(self, jobs: Sequence[ForestJob]) -> tuple[ByRowRecord, ...]:
+        """Return what is proved of each row, one a question about a family.
+
+        Parameters
+        ----------
+        jobs : sequence of ForestJob
+            The statements that were decided.
+        """
+        asked: dict[tuple[str, ...], list[ForestJob]] = {}
+        for job in jobs:
+            if job.other is None:
+                asked.setdefault(job.key, []).append(job)
+        for key in asked:
+            if any(each.contradicted for each in self.rows.of(key).values()):
+                # Where a bound is wrong nothing is to be concluded.
+                raise AssertionError("a replayed leak is above what was proved of its row")
+        return tuple(
+            forest_rows(
+                own[0].file,
+                exact_forest(own[0].forest).ensemble(),
+                own[0].box,
+                own[0].names,
+                tuple(dict.fromkeys(job.statement.statement.name for job in own)),
+                self.rows.of(key),
+            )
+            for key, own in asked.items()
         )
 
     def _question(

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.instance import Instance
-from leaveout.bab.native.files.proof_trees import ProofTree, compact, put_tree
+from leaveout.bab.native.files.proof_trees import ProofTree, compact, narrow, put_tree
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.leaks import Leaks
 from leaveout.encoders import Box
@@ -37,6 +37,7 @@ __all__ = [
     "box_part",
     "family_kind",
     "file_part",
+    "leak_tree",
 ]
 
 _BYTES = 2**22
@@ -165,7 +166,7 @@ class CertificateBook:
         place = self._place(instance, files)
         known = self._claims.get((place, label))
         if records:
-            proved, tree = _compact(records, upper, instance, label)
+            proved, tree = leak_tree(records, upper, instance, label)
             if known is None or proved < known.upper:
                 names = [] if known is None else known.names
                 known = _Claim(names, place, label, proved, tree)
@@ -199,10 +200,7 @@ class CertificateBook:
 
     def outside(self, folder: Path) -> list[dict[str, list[Path]]]:
         """Return the files, by kind, that a checker does not open by itself from a folder."""
-        found = [
-            {"network": [files.network], "family": [files.family]} for _, files in self._questions
-        ]
-        found += [claim.files for claim in self._points]
+        found = list(self._by_claim())
         others = [each.files for each in (self.values, self.forests) if each]
         if others:
             found.append({"files": list(dict.fromkeys(file for own in others for file in own))})
@@ -213,6 +211,22 @@ class CertificateBook:
                 each.resolve().is_relative_to(folder) for own in files.values() for each in own
             )
         ]
+
+    @property
+    def files(self) -> dict[str, list[Path]]:
+        """The networks and families that its trees are about."""
+        found: dict[str, list[Path]] = {}
+        for each in self._by_claim():
+            for kind, own in each.items():
+                known = found.setdefault(kind, [])
+                known += [path for path in own if path not in known]
+        return found
+
+    def _by_claim(self) -> Iterator[dict[str, list[Path]]]:
+        for _, files in self._questions:
+            yield {"network": [files.network], "family": [files.family]}
+        for claim in self._points:
+            yield claim.files
 
     def write(self, path: Path) -> None:
         """Write the certificate, whole or not at all.
@@ -228,7 +242,7 @@ class CertificateBook:
     def _write(self, stream: IO[bytes], folder: Path) -> None:
         claims = sorted(self._claims.values(), key=lambda claim: (claim.question, claim.label))
         manifest: dict[str, object] = {
-            "format": 3 if self.values or self.forests else 2 if self._points else 1,
+            "format": 3,
             "leaveout": self.version,
             "spec": self.spec,
             "text": self.text,
@@ -261,7 +275,7 @@ class CertificateBook:
                 manifest[kind] = own.part(folder, prefixes)
         encoded = np.frombuffer(json.dumps(manifest, allow_nan=False).encode(), np.uint8)
         with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-            put_array(archive, "manifest", encoded)
+            put_array(archive, "manifest", encoded, packed=True)
             for i, claim in enumerate(claims):
                 put_tree(archive, f"tree{i}", claim.tree)
             for name, each in zip(names, self._points, strict=True):
@@ -273,10 +287,17 @@ class CertificateBook:
             put_array(archive, CERTIFIES, np.array([manifest["format"]], np.int64))
 
 
-def _compact(
+def leak_tree(
     records: Sequence[Record], upper: float, instance: Instance, label: int
 ) -> tuple[float, ProofTree]:
-    """Keep of a search for leaks what its bound rests on, with a row of errors for all goals."""
+    """Keep of a search for leaks what its bound rests on, with a row of errors for all goals.
+
+    Returns
+    -------
+    float
+        What the tree proves, at least ``upper``.
+    ProofTree
+    """
     rivals = [c for c in range(instance.labels) if c != label]
     proved, tree = compact(records, upper, Leaks(instance, label).room)
     arrays = dict(tree.arrays)
@@ -287,7 +308,9 @@ def _compact(
     arrays["share"] = np.zeros((len(share), instance.labels))
     arrays["share"][:, rivals] = share[:, :-1]
     roots = arrays["parent"] < 0
-    arrays["index"][roots] = np.array(rivals)[arrays["index"][roots]]
+    index = arrays["index"].astype(np.int64)
+    index[roots] = np.array(rivals)[index[roots]]
+    arrays["index"] = narrow(index)
     return proved, replace(tree, arrays=arrays)
 
 
@@ -330,7 +353,7 @@ def file_part(path: Path, folder: Path, kind: str) -> dict[str, str]:
         The last is a folder that a guard serves.
     """
     if kind == "access":
-        digest = _digest_of([path / name for name in SERVED])
+        digest = _digest_of([*files_of(path / SERVED[0]), *(path / name for name in SERVED[1:])])
     elif kind == "folder":
         networks = sorted(path.glob("*.onnx"))
         digest = _digest_of({each: None for file in networks for each in files_of(file)})

@@ -16,11 +16,10 @@ from leaveout.bab.native.files.records import Proof, Record
 from leaveout.bab.native.nodes import Kind
 from leaveout.models.npz import put_array
 
-__all__ = ["ProofTree", "Room", "compact", "put_tree"]
+__all__ = ["ProofTree", "Room", "compact", "narrow", "put_tree", "tree_arrays"]
 
 _KINDS = get_args(Kind)
 _BLOCK = 4096
-
 _ROOM = 1e-7
 """Relative: claims are this much above what was found, since the checker rounds otherwise."""
 
@@ -137,7 +136,24 @@ def compact(records: Sequence[Record], upper: float, room: Room) -> tuple[float,
     ]
     most = max(found, default=-math.inf)
     most = max(most, upper + _ROOM * (float(room.scale.min()) + abs(upper)))
-    return most, _tree(nodes, leaves, most, room, case)
+    return most, _tree(*_shortest(nodes, leaves, most, room, case), most, case)
+
+
+def _shortest(
+    nodes: list[Record], leaves: list[bool], upper: float, room: Room, case: dict[int, int]
+) -> tuple[list[Record], list[bool]]:
+    """Leave out what is below nodes that prove by themselves what the tree proves."""
+    closed, kept, ends = set[int](), [], []
+    for node, leaf in zip(nodes, leaves, strict=True):
+        if node.parent in closed:
+            closed.add(node.ident)
+            continue
+        done = leaf or room.above(node.value, node.proof, case[node.ident]) <= upper
+        if done:
+            closed.add(node.ident)
+        kept.append(node)
+        ends.append(done)
+    return kept, ends
 
 
 def _splits(records: Sequence[Record], children: list[int]) -> Iterator[list[list[int]]]:
@@ -165,51 +181,85 @@ def _target(record: Record, upper: float) -> float:
     return min(record.target + _ROOM_OF_ERRORS * float(record.errors.max(initial=0.0)), upper)
 
 
-def _tree(
-    kept: list[Record], leaves: list[bool], upper: float, room: Room, case: dict[int, int]
-) -> ProofTree:
+def _tree(kept: list[Record], leaves: list[bool], upper: float, case: dict[int, int]) -> ProofTree:
+    """Return the arrays of a tree, without what a reader can tell from the rest."""
     row = {record.ident: i for i, record in enumerate(kept)}
     proofs: list[Proof] = []
     sets: list[NDArray[np.int64]] = []
-    proof, group, claim = [], [], []
-    for record, leaf in zip(kept, leaves, strict=True):
+    proof, group = [], []
+    told = _told(kept)
+    for i, (record, leaf) in enumerate(zip(kept, leaves, strict=True)):
         group.append(-1 if record.members is None else len(sets))
         if record.members is not None:
-            sets.append(record.members)
+            sets.append(record.members[:0] if i in told else record.members)
         proves = leaf and record.proof is not None
         proof.append(len(proofs) if proves else -1)
-        least = room.above(
-            max(record.value, min(record.target, upper)), record.proof, case[record.ident]
-        )
-        claim.append(min(upper, least) if proves else -math.inf)
         if proves and record.proof is not None:
             proofs.append(record.proof)
     bare = [record.split for record in kept]
-    rows = len(kept[0].errors)
     errors = np.stack([record.errors for record in kept])
     arrays: Arrays = {
-        "ident": np.array([record.ident for record in kept], np.int64),
-        "parent": np.array([row.get(record.parent, -1) for record in kept], np.int64),
+        "parent": narrow([row.get(record.parent, -1) for record in kept]),
         "kind": np.array([_KINDS.index(split.kind) for split in bare], np.int8),
-        "index": np.array([split.index for split in bare], np.int64),
-        "side": np.array([split.side for split in bare], np.int64),
-        "point": np.array([split.point for split in bare]),
-        "target": np.array([_target(record, upper) for record in kept]),
-        "errors": errors * (1.0 + _ROOM_OF_ERRORS),
-        "claim": np.array(claim),
-        "proof": np.array(proof, np.int64),
-        "group": np.array(group, np.int64),
-        "members": np.concatenate([np.zeros(0, np.int64), *sets]),
-        "offsets": np.cumsum([0, *(len(each) for each in sets)]).astype(np.int64),
-        "share": np.array([each.share for each in proofs], np.float64).reshape(-1, rows),
+        "index": narrow([split.index for split in bare]),
+        "side": narrow([split.side for split in bare]),
+        "point": _once(np.array([split.point for split in bare])),
+        "target": _once(np.array([_target(record, upper) for record in kept])),
+        "errors": _once(errors * (1.0 + _ROOM_OF_ERRORS)),
+        "proof": narrow(proof),
+        "group": narrow(group),
+        "members": narrow(np.concatenate([np.zeros(0, np.int64), *sets])),
+        "offsets": narrow(np.cumsum([0, *(len(each) for each in sets)])),
+        "share": np.array([each.share for each in proofs], np.float64).reshape(-1, errors.shape[1]),
     }
     return ProofTree(arrays, proofs)
+
+
+def _told(kept: list[Record]) -> set[int]:
+    """Return the nodes whose members a reader knows: roots', and of parts of a set the largest."""
+    largest: dict[int, int] = {}
+    found = set()
+    for i, record in enumerate(kept):
+        if record.members is None:
+            continue
+        if record.parent < 0:
+            found.add(i)
+            continue
+        known = kept[largest.setdefault(record.parent, i)].members
+        if known is not None and len(record.members) > len(known):
+            largest[record.parent] = i
+    return found | set(largest.values())
+
+
+def narrow(numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[Any]:
+    """Return whole numbers in the narrowest signed type that holds them."""
+    found = np.asarray(numbers, np.int64)
+    ends = [int(found.min(initial=0)), int(found.max(initial=0))]
+    fits = (np.int8, np.int16, np.int32)
+    for each in fits:
+        if np.iinfo(each).min <= ends[0] and ends[1] <= np.iinfo(each).max:
+            return found.astype(each)
+    return found
+
+
+def _once(values: Floats) -> Floats:
+    """Return the first of values that are all alike, by itself."""
+    return values[:1] if len(values) and (values == values[0]).all() else values
+
+
+def tree_arrays(name: str, tree: ProofTree) -> Arrays:
+    """Return a tree's arrays by name, those of neurons' multipliers too."""
+    found = {f"{name}.{key}": array for key, array in tree.arrays.items()}
+    for key in ("cz", "cd"):
+        rows = [getattr(each, key) for each in tree.proofs]
+        found[f"{name}.{key}"] = np.array(rows, np.float32).reshape(len(rows), -1)
+    return found
 
 
 def put_tree(archive: zipfile.ZipFile, name: str, tree: ProofTree) -> None:
     """Write a tree; its multipliers a few at a time, which may be as large as the records."""
     for key, array in tree.arrays.items():
-        put_array(archive, f"{name}.{key}", np.ascontiguousarray(array))
+        put_array(archive, f"{name}.{key}", np.ascontiguousarray(array), packed=True)
     width = len(tree.proofs[0].cz) if tree.proofs else 0
     header = {
         "descr": npy.dtype_to_descr(np.dtype(np.float32)),

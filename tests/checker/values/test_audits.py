@@ -18,14 +18,14 @@ from sklearn.preprocessing import StandardScaler
 from leaveout.errors import LeaveoutError
 from leaveout.verifier.audits.membership import advantage, read_audit
 from leaveout.verifier.checker import CertificateError, RejectedError
-from leaveout.verifier.checker.audits import scores as scored
-from leaveout.verifier.checker.audits.file import Counts, read_trials
-from leaveout.verifier.checker.audits.functions import audit, membership_advantage
-from leaveout.verifier.checker.audits.intervals import band, more_often, of_events
-from leaveout.verifier.checker.audits.means import means_above
-from leaveout.verifier.checker.audits.scores import scores
-from leaveout.verifier.checker.audits.training import trained
-from leaveout.verifier.checker.audits.trials import Statistic, farthest, of_statistics
+from leaveout.verifier.checker.estimates import scores as scored
+from leaveout.verifier.checker.estimates.file import Counts, read_trials
+from leaveout.verifier.checker.estimates.functions import audit, membership_advantage
+from leaveout.verifier.checker.estimates.intervals import band, more_often, of_events
+from leaveout.verifier.checker.estimates.means import means_above
+from leaveout.verifier.checker.estimates.scores import scores
+from leaveout.verifier.checker.estimates.training import trained
+from leaveout.verifier.checker.estimates.trials import Statistic, farthest, of_statistics
 from leaveout.verifier.checker.values.given import Given, HeldFile
 
 from support.audits import arrays_of, views_arrays

@@ -83,7 +83,7 @@ def doctored(content, rng, parts):
     bare = copy.deepcopy(content)
     bare.manifest["values"]["proofs"] = {}
     yield bare
-    for name in names:
+    for name in rng.permutation(names)[:5].tolist():
         own = content.arrays[name]
         for turn in range(4):
             changed = copy.deepcopy(content)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
+from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.values.functions import FUNCTIONS
 from leaveout.verifier.checker.values.given import Given, HeldFile
@@ -86,6 +87,8 @@ class Evaluation:
         What was computed before, which statements may share.
     told : list of str
         What a reader should know of everything that was evaluated.
+    arithmetic : Arithmetic
+        What bounds of networks are computed with.
     """
 
     lets: Mapping[str, Part]
@@ -94,6 +97,7 @@ class Evaluation:
     confidence: Fraction | None = None
     kept: Kept = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
+    arithmetic: Arithmetic = FLOATS
     _open: set[str] = field(default_factory=set)
 
     def truth(self, part: Part, bound: Bindings) -> bool | None:
@@ -230,7 +234,9 @@ class Evaluation:
         def make() -> object:
             values = {name: self.value(each, bound) for name, each in part.given.items()}
             proof = self.proof(key_of(part.site, mentioned)) if _has_key(mentioned) else {}
-            found = known.check(Given(values, proof, self.confidence, self.told.append))
+            found = known.check(
+                Given(values, proof, self.confidence, self.told.append, self.arithmetic)
+            )
             right = {"number": Range, "claim": bool | None}.get(known.result)
             if right is not None and not isinstance(found, right):
                 raise AssertionError(f"{part.function} returned a {type(found).__name__}")

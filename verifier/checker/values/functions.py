@@ -52,13 +52,15 @@ def _objects(room: str, *names: str) -> dict[str, Known]:
 
 
 FUNCTIONS: Mapping[str, Known] = {
-    **_objects("audits.functions", "audit"),
+    **_objects("estimates.functions", "audit"),
     **_objects("forests.deletion", "forest", "points", "retrain", "unlearn"),
     **_objects("services.functions", "sharded"),
     **_objects(
         "votes.functions",
         *("ballots", "dpa", "finite_aggregation", "run_off", "ss_dpa", "test_points"),
     ),
+    **_objects("guard.access", "access"),
+    "idp": Known(f"{_ROOMS}.guard.idp:idp", "claim"),
     "answered_right": Known(f"{_ROOMS}.votes.functions:answered_right", "claim"),
     "caches_sound": Known(f"{_ROOMS}.forests.deletion:caches_sound", "claim"),
     "certified_accuracy": Known(
@@ -69,7 +71,7 @@ FUNCTIONS: Mapping[str, Known] = {
     ),
     "median_radius": Known(f"{_ROOMS}.votes.functions:median_radius", "number"),
     "membership_advantage": Known(
-        f"{_ROOMS}.audits.functions:membership_advantage", "number", samples=True
+        f"{_ROOMS}.estimates.functions:membership_advantage", "number", samples=True
     ),
     "radius": Known(f"{_ROOMS}.votes.functions:radius", "number"),
     "same_function": Known(f"{_ROOMS}.forests.same:same_function", "claim"),

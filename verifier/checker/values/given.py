@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.values.ranges import Range
 
@@ -46,12 +47,15 @@ class Given:
         How surely what is sampled must hold; None where the statement asks for certainty.
     tell : callable
         Takes a line that whoever reads the claim should know: what it rests on.
+    arithmetic : Arithmetic
+        What bounds of networks are computed with; rationals are exact in any case.
     """
 
     values: Mapping[str, object]
     proof: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     confidence: Fraction | None = None
     tell: Callable[[str], None] = lambda line: None
+    arithmetic: Arithmetic = FLOATS
 
     def number(self, name: str) -> Fraction:
         """Return a number that is known exactly.

@@ -10,6 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.values.evaluate import Evaluation, Kept
 from leaveout.verifier.checker.values.functions import FUNCTIONS
@@ -85,11 +86,14 @@ class Statements:
         From a place in the list of files to the file; raises if it is missing or another one.
     proof : callable
         From the beginning of their names to the arrays of a proof.
+    arithmetic : Arithmetic
+        What bounds of networks are computed with.
     """
 
     part: ValuesPart
     file: Callable[[int], HeldFile]
     proof: Callable[[str], Mapping[str, NDArray[Any]]]
+    arithmetic: Arithmetic = FLOATS
     _kept: Kept = field(default_factory=dict)
 
     def check(self, statement: StatementPart) -> ValueSubject:
@@ -133,7 +137,8 @@ class Statements:
                 canonical(part) for part in calls if isinstance(part, CallPart) and _samples(part)
             }
             each = 1 - (1 - level) / max(1, len(sites))
-        return Evaluation(self.part.lets, self.file, self._proof, each, self._kept)
+        kept, numbers = self._kept, self.arithmetic
+        return Evaluation(self.part.lets, self.file, self._proof, each, kept, arithmetic=numbers)
 
     def _proof(self, key: str) -> Mapping[str, NDArray[Any]]:
         prefix = self.part.proofs.get(key)

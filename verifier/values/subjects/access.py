@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab import EngineResult, Instance, NativeOptions, Witness, make_instance
-from leaveout.bab.native.leaks import search
+from leaveout.bab.native.files.certificate import leak_tree
+from leaveout.bab.native.files.proof_trees import ProofTree, tree_arrays
+from leaveout.bab.native.files.records import Record
+from leaveout.bab.native.leaks import Leaks, search
 from leaveout.deadline import Deadline
 from leaveout.models import Family
 from leaveout.models.train.encoding import encoding_of
@@ -52,11 +56,18 @@ def idp(given: Arguments) -> Decided:
     deadline = Deadline.after(given.seconds)
     parts = list(_parts(served))
     open_ones: list[str] = []
+    trees: list[ProofTree | None] = []
     for done, part in enumerate(parts):
         seconds = deadline.share(len(parts) - done)
         if seconds is not None:
             seconds = max(1e-3, seconds)
-        found = _searched(served.instance, part, NativeOptions(seconds=seconds, seed=given.seed))
+        options = NativeOptions(seconds=seconds, seed=given.seed, certificate=given.proving)
+        found = None
+        if given.proving:
+            found, tree = _proved(served.instance, part, options)
+            trees.append(tree)
+        if found is None:
+            found = _searched(served.instance, part, options)
         if found.interrupted:
             raise KeyboardInterrupt
         if found.contradicted:
@@ -68,6 +79,7 @@ def idp(given: Arguments) -> Decided:
             continue
         leak = _unguarded(served, part, found.witness)
         if leak is not None:
+            given.unproved = "no certificate is made of a leak: it can be tried"
             return leak
         open_ones.append(
             f"numerical: label {part.label}: member {part.members[found.witness.member]} leaks "
@@ -76,6 +88,15 @@ def idp(given: Arguments) -> Decided:
     notes = "\n".join(_notes(served, epsilon))
     if open_ones:
         return Decided("unknown", open_ones[0], note=notes)
+    whole = [tree for tree in trees if tree is not None]
+    if given.proving and len(whole) == len(parts):
+        given.prove(lambda: _arrays(whole))
+    elif given.proving:
+        missing = parts[trees.index(None)]
+        given.unproved = (
+            f"no proof of label {missing.label}, bound {missing.bound:.6g}, was found that leaves "
+            "room for rounding; let the run take longer, or write the bounds again"
+        )
     return Decided("proved", note=notes, facts=_facts(served, epsilon))
 
 
@@ -86,12 +107,50 @@ def _parts(served: Access) -> Iterator[_Part]:
             yield _Part(label, level, np.flatnonzero(upper == level))
 
 
-def _searched(instance: Instance, part: _Part, options: NativeOptions) -> EngineResult:
+def _of(instance: Instance, part: _Part) -> Instance:
     family = instance.family
-    if len(part.members) < len(family):
-        chosen = Family(family.take(part.members), family.removed[part.members], family.manifest)
-        instance = make_instance(instance.network, chosen, instance.box)
-    return search(instance, part.label, options, floor=part.bound, decide=True)
+    if len(part.members) == len(family):
+        return instance
+    chosen = Family(family.take(part.members), family.removed[part.members], family.manifest)
+    return make_instance(instance.network, chosen, instance.box)
+
+
+def _searched(instance: Instance, part: _Part, options: NativeOptions) -> EngineResult:
+    return search(_of(instance, part), part.label, options, floor=part.bound, decide=True)
+
+
+def _proved(
+    instance: Instance, part: _Part, options: NativeOptions
+) -> tuple[EngineResult | None, ProofTree | None]:
+    """Search to a little below the bound, so that a proof of it has room for rounding.
+
+    Returns
+    -------
+    EngineResult or None
+        None where that decides nothing about the bound itself.
+    ProofTree or None
+        What proves the bound, if anything was found that does.
+    """
+    own, records = _of(instance, part), list[Record]()
+    below = part.bound - Leaks(own, part.label).room.target
+    found = search(own, part.label, options, floor=below, decide=True, proofs=records.extend)
+    if found.interrupted or found.contradicted:
+        return found, None
+    if found.upper > part.bound:
+        return (found if found.lower > part.bound else None), None
+    tree = None
+    if records:
+        proved, tree = leak_tree(records, max(found.upper, below), own, part.label)
+        tree = tree if proved <= part.bound else None
+    return found, tree
+
+
+def _arrays(trees: Sequence[ProofTree]) -> dict[str, NDArray[Any]]:
+    """Return what proves all bounds, a tree each, numbered in their order."""
+    found: dict[str, NDArray[Any]] = {}
+    for number, tree in enumerate(trees):
+        found |= tree_arrays(f"tree{number}", tree)
+    return found
 
 
 def _open(part: _Part, found: EngineResult) -> str:

@@ -1,0 +1,1 @@
+"""What a guard's answers rest on, proved anew."""

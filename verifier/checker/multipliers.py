@@ -1,0 +1,56 @@
+"""Multipliers of neurons at leaves; where none is written the rule's is taken, which is as good.
+
+Any multipliers give a valid bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Multipliers"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Multipliers:
+    """Of every proof, those of some neurons, or of all.
+
+    Attributes
+    ----------
+    cz, cd : ndarray of float32
+        Multipliers of z and of dz: shape (proofs, hidden), NaN for the rule's; or, of the neurons
+        that are listed, one after the other.
+    neuron : ndarray of int64 or None
+        The neurons, where they are listed.
+    starts : ndarray of int64, shape (proofs + 1,)
+        Where those of each proof start; one after the other where neurons are not listed.
+    """
+
+    cz: NDArray[np.float32]
+    cd: NDArray[np.float32]
+    neuron: Integers | None
+    starts: Integers
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def fits(self, hidden: int) -> bool:
+        """Whether they are of a network of so many hidden neurons."""
+        if self.neuron is None:
+            return not len(self.cz) or self.cz.shape[1:] == (hidden,)
+        return bool(((self.neuron >= 0) & (self.neuron < hidden)).all())
+
+    def rows(self, proofs: Integers, hidden: int) -> tuple[Floats, Floats]:
+        """Return those of some proofs, shape (n, hidden) each, NaN for the rule's."""
+        if self.neuron is None:
+            return self.cz[proofs].astype(np.float64), self.cd[proofs].astype(np.float64)
+        cz, cd = np.full((2, len(proofs), hidden), np.nan)
+        for i, proof in enumerate(proofs.tolist()):
+            own = slice(int(self.starts[proof]), int(self.starts[proof + 1]))
+            cz[i, self.neuron[own]], cd[i, self.neuron[own]] = self.cz[own], self.cd[own]
+        return cz, cd
