@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from leaveout.verifier.checker.basic_parts import BoxPart, ChoicesPart, FilePart
-from leaveout.verifier.checker.forests.parts import ForestsPart, forest_texts
+from leaveout.verifier.checker.ensembles.parts import ForestsPart, forest_texts
 from leaveout.verifier.checker.values.parts import ValuesPart
 from leaveout.verifier.checker.values.parts import names as names_of
 

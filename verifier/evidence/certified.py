@@ -10,7 +10,7 @@ from pathlib import Path
 from leaveout.verifier.amounts import bound
 from leaveout.verifier.checker import Checked
 from leaveout.verifier.checker.claim_words import PointsSubject
-from leaveout.verifier.checker.forests.subject import ForestSubject
+from leaveout.verifier.checker.ensembles.subject import ForestSubject
 from leaveout.verifier.checker.inputs import Inputs
 from leaveout.verifier.checker.subject import Subject
 from leaveout.verifier.checker.values.statements import ValueSubject

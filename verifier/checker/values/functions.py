@@ -53,7 +53,7 @@ def _objects(room: str, *names: str) -> dict[str, Known]:
 
 FUNCTIONS: Mapping[str, Known] = {
     **_objects("estimates.functions", "audit"),
-    **_objects("forests.deletion", "forest", "points", "retrain", "unlearn"),
+    **_objects("ensembles.deletion", "forest", "points", "retrain", "unlearn"),
     **_objects("services.functions", "sharded"),
     **_objects(
         "votes.functions",
@@ -62,7 +62,7 @@ FUNCTIONS: Mapping[str, Known] = {
     **_objects("guard.access", "access"),
     "idp": Known(f"{_ROOMS}.guard.idp:idp", "claim"),
     "answered_right": Known(f"{_ROOMS}.votes.functions:answered_right", "claim"),
-    "caches_sound": Known(f"{_ROOMS}.forests.deletion:caches_sound", "claim"),
+    "caches_sound": Known(f"{_ROOMS}.ensembles.deletion:caches_sound", "claim"),
     "certified_accuracy": Known(
         f"{_ROOMS}.votes.functions:certified_accuracy", "number", falling=_THREATS
     ),
@@ -74,7 +74,7 @@ FUNCTIONS: Mapping[str, Known] = {
         f"{_ROOMS}.estimates.functions:membership_advantage", "number", samples=True
     ),
     "radius": Known(f"{_ROOMS}.votes.functions:radius", "number"),
-    "same_function": Known(f"{_ROOMS}.forests.same:same_function", "claim"),
+    "same_function": Known(f"{_ROOMS}.ensembles.same:same_function", "claim"),
     "unlearns": Known(f"{_ROOMS}.services.functions:unlearns", "claim"),
 }
 """By the name the language gives them."""

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.compiling import kept
-from leaveout.verifier.checker.forests.chance import PLAIN, compiled_in
-from leaveout.verifier.checker.forests.margins import Asked, Box, both_down, gather
-from leaveout.verifier.checker.forests.sharing import Pool
+from leaveout.verifier.checker.ensembles.chance import PLAIN, compiled_in
+from leaveout.verifier.checker.ensembles.margins import Asked, Box, both_down, gather
+from leaveout.verifier.checker.ensembles.sharing import Pool
 
 __all__ = ["DEEPEST", "PROVED", "Tables", "depth_of", "walk"]
 

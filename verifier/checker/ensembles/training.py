@@ -12,11 +12,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.verifier.checker.ensembles.chance import STEP, mixed
+from leaveout.verifier.checker.ensembles.choosing import Data, Rules, room_for
+from leaveout.verifier.checker.ensembles.growing import Nodes, Statistics, grow_tree, nodes_for
+from leaveout.verifier.checker.ensembles.held import Exact, Settings, Tree
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.forests.chance import STEP, mixed
-from leaveout.verifier.checker.forests.choosing import Data, Rules, room_for
-from leaveout.verifier.checker.forests.growing import Nodes, Statistics, grow_tree, nodes_for
-from leaveout.verifier.checker.forests.held import Exact, Settings, Tree
 
 __all__ = [
     "by_value",

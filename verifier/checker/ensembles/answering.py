@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from leaveout.files import ARCHIVE, open_file
 from leaveout.models.npz import read_arrays, refuse_bombs, refusing_damage
-from leaveout.verifier.checker.errors import CertificateError
-from leaveout.verifier.checker.forests.held import (
+from leaveout.verifier.checker.ensembles.held import (
     STORED,
     Exact,
     ascending,
     read_exact,
     read_manifest,
 )
+from leaveout.verifier.checker.errors import CertificateError
 
 __all__ = ["Answering", "read_forest"]
 

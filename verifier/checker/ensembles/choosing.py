@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.forests.chance import (
+from leaveout.verifier.checker.ensembles.chance import (
     attribute_key,
     between,
     compiled_in,

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.forests.chance import compiled_in
-from leaveout.verifier.checker.forests.sharing import Pool
+from leaveout.verifier.checker.ensembles.chance import compiled_in
+from leaveout.verifier.checker.ensembles.sharing import Pool
 
 __all__ = ["FACTORS", "Asked", "Box", "both_down", "gather"]
 

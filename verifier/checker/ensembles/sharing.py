@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.compiling import kept
-from leaveout.verifier.checker.forests.chance import PLAIN, compiled_in, mixed
+from leaveout.verifier.checker.ensembles.chance import PLAIN, compiled_in, mixed
 
 __all__ = ["Listed", "Pool", "answer", "enlarged", "is_full", "new_pool", "split"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from leaveout.verifier.checker.basic_parts import BoxPart
+from leaveout.verifier.checker.ensembles.boxes import Boxes, prove, read_boxes
+from leaveout.verifier.checker.ensembles.deletion import Forest
+from leaveout.verifier.checker.ensembles.leaks import pair_boxes
+from leaveout.verifier.checker.ensembles.pairs import every_label
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.forests.boxes import Boxes, prove, read_boxes
-from leaveout.verifier.checker.forests.deletion import Forest
-from leaveout.verifier.checker.forests.leaks import pair_boxes
-from leaveout.verifier.checker.forests.pairs import every_label
 from leaveout.verifier.checker.inputs import read_box
 from leaveout.verifier.checker.values.given import Given
 

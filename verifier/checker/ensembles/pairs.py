@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.compiling import kept
-from leaveout.verifier.checker.errors import CertificateError, RejectedError
-from leaveout.verifier.checker.forests.answering import Answering
-from leaveout.verifier.checker.forests.chance import PLAIN
-from leaveout.verifier.checker.forests.held import Exact
-from leaveout.verifier.checker.forests.members import Members
-from leaveout.verifier.checker.forests.sharing import (
+from leaveout.verifier.checker.ensembles.answering import Answering
+from leaveout.verifier.checker.ensembles.chance import PLAIN
+from leaveout.verifier.checker.ensembles.held import Exact
+from leaveout.verifier.checker.ensembles.members import Members
+from leaveout.verifier.checker.ensembles.sharing import (
     Listed,
     Pool,
     answer,
@@ -22,6 +21,7 @@ from leaveout.verifier.checker.forests.sharing import (
     new_pool,
     split,
 )
+from leaveout.verifier.checker.errors import CertificateError, RejectedError
 
 __all__ = ["before_rounding", "every_label", "pair_of", "put_tree", "scored_trees"]
 

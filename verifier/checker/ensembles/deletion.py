@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from leaveout.files import TABLE, opened_text
+from leaveout.verifier.checker.ensembles.answering import Answering, read_forest
+from leaveout.verifier.checker.ensembles.changes import hold_against, path_to, read_changes
+from leaveout.verifier.checker.ensembles.held import Exact, Tree
+from leaveout.verifier.checker.ensembles.training import train, without
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
-from leaveout.verifier.checker.forests.answering import Answering, read_forest
-from leaveout.verifier.checker.forests.changes import hold_against, path_to, read_changes
-from leaveout.verifier.checker.forests.held import Exact, Tree
-from leaveout.verifier.checker.forests.training import train, without
 from leaveout.verifier.checker.values.given import Given, HeldFile
 
 __all__ = ["Forest", "caches_sound", "forest", "points", "retrain", "unlearn"]

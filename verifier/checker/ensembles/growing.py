@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.compiling import kept
-from leaveout.verifier.checker.forests.chance import PLAIN, child_key, compiled_in, root_key
-from leaveout.verifier.checker.forests.choosing import (
+from leaveout.verifier.checker.ensembles.chance import PLAIN, child_key, compiled_in, root_key
+from leaveout.verifier.checker.ensembles.choosing import (
     Data,
     Room,
     Rules,

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.forests.margins import FACTORS, Asked
-from leaveout.verifier.checker.forests.members import Members
-from leaveout.verifier.checker.forests.sharing import Listed
-from leaveout.verifier.checker.forests.walking import (
+from leaveout.verifier.checker.ensembles.margins import FACTORS, Asked
+from leaveout.verifier.checker.ensembles.members import Members
+from leaveout.verifier.checker.ensembles.sharing import Listed
+from leaveout.verifier.checker.ensembles.walking import (
     DEEPEST,
     PROVED,
     Levels,
@@ -21,6 +20,7 @@ from leaveout.verifier.checker.forests.walking import (
     depth_of,
     walk,
 )
+from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.inputs import Inputs
 
 __all__ = ["Boxes", "Trees", "listed_of", "prove", "read_boxes"]

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.compiling import kept
-from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.forests.chance import PLAIN, compiled_in, root_key
-from leaveout.verifier.checker.forests.choosing import Data, Room, Rules, room_for
-from leaveout.verifier.checker.forests.growing import (
+from leaveout.verifier.checker.ensembles.chance import PLAIN, compiled_in, root_key
+from leaveout.verifier.checker.ensembles.choosing import Data, Room, Rules, room_for
+from leaveout.verifier.checker.ensembles.growing import (
     NOTHING,
     Nodes,
     Statistics,
@@ -24,9 +23,9 @@ from leaveout.verifier.checker.forests.growing import (
     grow,
     nodes_for,
 )
-from leaveout.verifier.checker.forests.held import Exact
-from leaveout.verifier.checker.forests.leaving import Each, choose_each, each_for
-from leaveout.verifier.checker.forests.sharing import (
+from leaveout.verifier.checker.ensembles.held import Exact
+from leaveout.verifier.checker.ensembles.leaving import Each, choose_each, each_for
+from leaveout.verifier.checker.ensembles.sharing import (
     Listed,
     Pool,
     answer,
@@ -35,7 +34,7 @@ from leaveout.verifier.checker.forests.sharing import (
     new_pool,
     split,
 )
-from leaveout.verifier.checker.forests.training import (
+from leaveout.verifier.checker.ensembles.training import (
     by_value,
     data_of,
     holders,
@@ -43,6 +42,7 @@ from leaveout.verifier.checker.forests.training import (
     ranks,
     rules_of,
 )
+from leaveout.verifier.checker.errors import RejectedError
 
 __all__ = ["Members", "members_of"]
 

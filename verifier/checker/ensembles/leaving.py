@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.forests.chance import (
+from leaveout.verifier.checker.ensembles.chance import (
     attribute_key,
     between,
     compiled_in,
     mixed,
     threshold_between,
 )
-from leaveout.verifier.checker.forests.choosing import Data, Rules, worth
+from leaveout.verifier.checker.ensembles.choosing import Data, Rules, worth
 
 __all__ = ["Each", "choose_each", "each_for"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.verifier.checker.ensembles.held import Exact, Tree
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.forests.held import Exact, Tree
 
 __all__ = ["Recorded", "digest_of", "ends_of", "hold_against", "path_to", "read_changes"]
 
