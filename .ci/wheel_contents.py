@@ -14,6 +14,7 @@ DATA = (
     "leaveout/py.typed",
     "leaveout/specs/text/grammar.lark",
     "leaveout/verifier/page/chart.css",
+    "leaveout/verifier/page/print.css",
     "leaveout/verifier/page/style.css",
     "leaveout/verifier/report.schema.json",
 )

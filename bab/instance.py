@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -69,6 +69,22 @@ class Instance:
     def others(self) -> Applied:
         """Members in its place."""
         return Applied(self.network, self.members)
+
+    def alone(self, member: int) -> Instance:
+        """Return the question of a single member, which propagation bounds far lower.
+
+        What float32 may round off of any member it may round off of this one.
+
+        Parameters
+        ----------
+        member : int
+        """
+        family = self.family
+        one = Family(family.take([member]), family.removed[[member]], family.manifest)
+        members = Members(self.network.graph, one)
+        others = Applied(self.network, members)
+        pair = pair_bounds(self.network.stack, others.hyper, self.bounds, self.box)
+        return replace(self, family=one, members=members, pair=pair)
 
     def most(self, label: int, *, matching: bool = True) -> float:
         """Upper bound of the float32 confidence of any leak, by propagation alone.

@@ -48,6 +48,8 @@ class SearchResult(Generic[W]):
         Whether Ctrl-C ended the search.
     contradicted : bool
         Whether a replayed counter-example contradicted a bound; the bounds are propagation's.
+    leaks : tuple
+        The worst leak that was replayed of each member with one; other claims keep none.
     """
 
     label: int
@@ -62,6 +64,7 @@ class SearchResult(Generic[W]):
     seconds: float
     interrupted: bool = False
     contradicted: bool = False
+    leaks: tuple[W, ...] = ()
 
     def stopped(self, detail: str, gap: float) -> Self:
         """Return the same bounds as those of a search that time did not allow to go on."""

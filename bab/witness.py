@@ -49,10 +49,15 @@ class Witness:
 
 
 class Replayer:
-    """Replays candidates."""
+    """Replays candidates, and remembers the worst leak of each member and label."""
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
+        self._worst: dict[tuple[int, int], Witness] = {}
+
+    def worst(self, label: int) -> tuple[Witness, ...]:
+        """Return the worst leak of a label that was replayed, of each member with one."""
+        return tuple(found for (own, _), found in self._worst.items() if own == label)
 
     def replay(self, point: Floats, member: int, label: int) -> Witness | None:
         """Round a candidate to float32 and return a witness if it is a leak, else None.
@@ -74,4 +79,8 @@ class Replayer:
         if not float(confidence(member_scores.astype(np.float64), label)) <= 0:
             return None
         removed = int(self._instance.family.removed[member])
-        return Witness(x, member, removed, label, own, scores, member_scores)
+        found = Witness(x, member, removed, label, own, scores, member_scores)
+        before = self._worst.get((label, member))
+        if before is None or own > before.confidence:
+            self._worst[label, member] = found
+        return found

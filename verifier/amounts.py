@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-__all__ = ["MISSING", "bound", "counted", "duration", "ends", "percent", "plain", "same", "span"]
+__all__ = [
+    "MISSING",
+    "bound",
+    "counted",
+    "duration",
+    "ends",
+    "given",
+    "percent",
+    "plain",
+    "same",
+    "share",
+    "span",
+]
 
 MISSING = "–"
 _DIGITS = 6
@@ -16,8 +28,10 @@ _WHOLE = 12
 
 def bound(value: float | None, up: bool = False) -> str:
     """Return six digits, rounded down, or up for an upper bound; a dash for None."""
-    if value is None:
-        return MISSING
+    return MISSING if value is None else _digits(Decimal(value), up)
+
+
+def _digits(value: Decimal, up: bool) -> str:
     digits = Context(prec=_DIGITS, rounding=ROUND_CEILING if up else ROUND_FLOOR)
     shown = digits.create_decimal(value).normalize(digits)
     # Left to itself a decimal writes 80 as 8e+1.
@@ -34,6 +48,11 @@ def ends(lower: float | None, upper: float | None, missing: str = "-") -> tuple[
     )
 
 
+def given(value: float, up: bool = False) -> str:
+    """Return a number that someone wrote, as they did; one of many digits is rounded as a bound."""
+    return _digits(Decimal(repr(float(value))), up)
+
+
 def plain(value: float) -> str:
     """Return a number that is no bound."""
     return f"{value:,}" if isinstance(value, int) else f"{value:.7g}"
@@ -42,6 +61,16 @@ def plain(value: float) -> str:
 def percent(value: float) -> str:
     """Return a share in per cent."""
     return f"{100 * value:.5g} %"
+
+
+def share(value: float, up: bool = False) -> str:
+    """Return a bound of a share in per cent, one digit behind the point, rounded outwards.
+
+    What lies within 1e-11 of such a number is that number: it differs by the rounding of a float.
+    """
+    exact = round(100 * Decimal(value), 9)
+    digits = exact.quantize(Decimal("0.1"), ROUND_CEILING if up else ROUND_FLOOR)
+    return f"{digits.normalize() + 0:f} %"
 
 
 def same(lower: float, upper: float) -> bool:

@@ -108,7 +108,9 @@ class ForestLeaks:
             from leaveout.verifier.points.forest_leaks import ForestDecider
 
             context = self._context
-            self._made = ForestDecider(context.resolver, context.options, context.progress)
+            self._made = ForestDecider(
+                context.resolver, context.options, context.progress, context.certificate
+            )
         return self._made
 
     def accepts(self, statement: Statement) -> LeaveoutError | None:

@@ -12,6 +12,7 @@ __all__ = [
     "BoxRecord",
     "CellRecord",
     "ChoicesRecord",
+    "ColumnRecord",
     "CurveRecord",
     "ExampleRecord",
     "Fact",
@@ -19,6 +20,7 @@ __all__ = [
     "GroupRecord",
     "GroupsRecord",
     "LabelAnswersRecord",
+    "ModelRecord",
     "TraceRecord",
     "WitnessRecord",
 ]
@@ -262,6 +264,62 @@ class BoxRecord(msgspec.Struct, frozen=True, kw_only=True):
     lower: tuple[float, ...]
     upper: tuple[float, ...]
     choices: tuple[ChoicesRecord, ...] = ()
+
+
+class ColumnRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model reads a column of the table it was trained on.
+
+    Attributes
+    ----------
+    name : str
+    unit : str
+        What its numbers are measured in; empty where that is not known.
+    at : tuple of int
+        The features that it becomes.
+    zero, one : float or None
+        In the table's own units what the feature reads as 0 and as 1; None for categories.
+    categories : tuple of str
+        A word a feature, which is 1 for the row's own and 0 for others; empty for numbers.
+    """
+
+    name: str
+    unit: str = ""
+    at: tuple[int, ...] = ()
+    zero: float | None = None
+    one: float | None = None
+    categories: tuple[str, ...] = ()
+
+
+class ModelRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that statements ask what one training record changes of, or are about.
+
+    Attributes
+    ----------
+    model : {"network", "forest"}
+    file : str
+    family : str
+        The file of the networks retrained without a record each, or the other model; empty for
+        a forest, of which every row's deletion is known.
+    statements : tuple of str
+        Which are about it.
+    members : int
+        Records that are left out, one a retrained model; 0 where it is compared with another model.
+    rows : int or None
+        Records it was trained on, where that is known.
+    labels : tuple of str
+        A name a label; empty where labels have none.
+    columns : tuple of ColumnRecord
+        Of the table it was trained on; empty where it was no table.
+    """
+
+    model: Literal["network", "forest"]
+    file: str
+    family: str
+    statements: tuple[str, ...]
+    members: int
+    rows: int | None
+    labels: tuple[str, ...] = ()
+    columns: tuple[ColumnRecord, ...] = ()
 
 
 class LabelAnswersRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
@@ -12,12 +12,15 @@ from leaveout.exit_codes import ExitCode
 from leaveout.files import write_whole
 from leaveout.names import hint
 from leaveout.references import find_reference
+from leaveout.verifier.by_row import ByRowRecord, LabelByRowRecord, RowLeakRecord
+from leaveout.verifier.origin.records import FileRecord, StatementRecord, TrainingRecord
 from leaveout.verifier.records import (
     AnswersRecord,
     AnswerState,
     BoxRecord,
     CellRecord,
     ChoicesRecord,
+    ColumnRecord,
     CurveRecord,
     ExampleRecord,
     Fact,
@@ -25,26 +28,38 @@ from leaveout.verifier.records import (
     GroupRecord,
     GroupsRecord,
     LabelAnswersRecord,
+    ModelRecord,
     TraceRecord,
     WitnessRecord,
 )
+
+if TYPE_CHECKING:
+    from leaveout.verifier.row_records import RowRecord
 
 __all__ = [
     "AnswerState",
     "AnswersRecord",
     "BoxRecord",
+    "ByRowRecord",
     "CellRecord",
     "ChoicesRecord",
+    "ColumnRecord",
     "CurveRecord",
     "ExampleRecord",
     "Fact",
     "FactsRecord",
+    "FileRecord",
     "GroupRecord",
     "GroupsRecord",
     "LabelAnswersRecord",
+    "LabelByRowRecord",
+    "ModelRecord",
     "Report",
     "Result",
+    "RowLeakRecord",
+    "StatementRecord",
     "TraceRecord",
+    "TrainingRecord",
     "Verdict",
     "WitnessRecord",
     "exit_code",
@@ -149,6 +164,22 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         Of the file, in hexadecimal; empty for a specification built in Python.
     answers : tuple of AnswersRecord
         Of the rows that were given, one a network and family.
+    date : str
+        When the run ended, in UTC, as in 2026-03-01T09:30:00Z.
+    folder : str
+        What relative paths of the specification are relative to, seen from the folder of this
+        file; where the results were not written to one, from the folder that the run was started
+        in.
+    files : tuple of FileRecord
+        What the run read, the specification first; of results of earlier versions none.
+    statements : tuple of StatementRecord
+        As they were decided, in the order of the specification.
+    training : tuple of TrainingRecord
+        What families and forests say of the rows they were trained on.
+    by_row : tuple of ByRowRecord
+        What is proved of each training row, one a model and set of inputs.
+    models : tuple of ModelRecord
+        What statements about leaks are about, one a model and what it is compared with.
     """
 
     leaveout: str
@@ -157,6 +188,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     spec_sha256: str = ""
     answers: tuple[AnswersRecord, ...] = ()
+    date: str = ""
+    folder: str = ""
+    files: tuple[FileRecord, ...] = ()
+    statements: tuple[StatementRecord, ...] = ()
+    training: tuple[TrainingRecord, ...] = ()
+    by_row: tuple[ByRowRecord, ...] = ()
+    models: tuple[ModelRecord, ...] = ()
 
     def to_json(self) -> bytes:
         """Encode as JSON; every number is finite or null."""
@@ -202,6 +240,23 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """
         return _view("verifier.report_views:frame")(self)
 
+    def rows(self, data: Any = None) -> list[RowRecord]:
+        """Return what is proved of each training row, in their order.
+
+        Parameters
+        ----------
+        data : path, data frame or array_like, optional
+            Points, as `leaveout.verify` takes them: of each row, which of the answers to them its
+            absence changes.
+
+        Raises
+        ------
+        LeaveoutError
+            If the report says nothing of single rows, or the points cannot be used.
+        """
+        found: list[RowRecord] = _view("verifier.evidence.rows:rows")(self, data=data)
+        return found
+
     def plot(self, ax: Any = None) -> Any:
         """Draw the bounds, and the confidences of rows that were given, with matplotlib.
 
@@ -229,7 +284,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _view(reference: str) -> Callable[..., Any]:
-    """Return a way to show reports; it is imported only when it is used."""
+    """Return a way to show or write reports; it is imported only when it is used."""
     return cast("Callable[..., Any]", find_reference(f"leaveout.{reference}"))
 
 
@@ -244,9 +299,12 @@ def exit_code(report: Report) -> ExitCode:
 def write_json(report: Report, path: Path) -> None:
     """Write a report, whole or not at all; a link is followed.
 
+    Paths in it are then seen from the file's folder, see `leaveout.verifier.evidence.placing`.
+
     Raises
     ------
     OSError
         If the file cannot be written; what was there is still there.
     """
-    write_whole(path, report.to_json())
+    placed = _view("verifier.evidence.placing:placed")
+    write_whole(path, placed(report, path.resolve().parent).to_json())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -20,6 +22,7 @@ from leaveout.solvers import Feature, find_solver
 from leaveout.specs import Spec
 from leaveout.specs.typing.params import Value
 from leaveout.verifier.options import ENGINES, VerifyOptions
+from leaveout.verifier.origin.taken import Origin
 from leaveout.verifier.points.given import GivenPoints
 from leaveout.verifier.points.given_answers import GivenAnswers
 from leaveout.verifier.points.idp import Decider
@@ -38,6 +41,12 @@ if TYPE_CHECKING:
 
 __all__ = ["usable_features", "verify"]
 
+
+_LONG = 5.0
+"""Seconds from which on single rows have time of their own."""
+
+_FOR_ROWS, _MOST_FOR_ROWS = 0.05, 10.0
+"""Share of the time, and seconds at most, that bounding single rows is left in any case."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -72,7 +81,7 @@ def verify(
     seed: int = 0,
     folder: Path | str | None = None,
     progress: StatementProgress | bool | None = None,
-    certificate: Path | str | None = None,
+    certificate: Path | str | CertificateTarget | None = None,
     bounds: Path | str | None = None,
     resume: Path | str | None = None,
     executor: str = "processes",
@@ -97,7 +106,7 @@ def verify(
     progress : callable or bool, optional
         Called a few times a second with the statement's name and a `leaveout.bab.Progress`; True
         for a live line on standard error or in a notebook.
-    certificate : path, optional
+    certificate : path or CertificateTarget, optional
         File to write what proves the bounds to, for ``leaveout check``; of the native engine.
     bounds : path, optional
         File to write what is proved of each member to, for `leaveout.verifier.guard.Guard`.
@@ -136,12 +145,15 @@ def verify(
         solver, engine, time, workers, variant, seed, kept, file, executor, kernel
     )
     told = progress if callable(progress) else None
-    target = CertificateTarget(Path(certificate), engine) if certificate is not None else None
+    target = certificate if isinstance(certificate, CertificateTarget) else None
+    if isinstance(certificate, str | os.PathLike):
+        target = CertificateTarget(Path(certificate), engine)
     features = usable_features(options)
     given = None if data is None else GivenPoints.of(data)
     guarded = _bounds_target(bounds)
     reading = read_spec(spec, folder, params, [Path(each) for each in allow_include])
     checked, resolver = reading.checked, reading.resolver()
+    origin = Origin.of(checked, reading.folder, _file_of(spec), _file_of(data))
     decider = Decider(resolver, options, told, target)
     if target is not None:
         target.begin(checked.source.name, reading.text)
@@ -158,12 +170,16 @@ def verify(
         store.only(statements.resume(store))
     # What is done once for all runs is not charged to the first.
     started += warm(statements.kernels, say)
-    clock = Clock(time, started, statements.searches)
+    whole = Clock(time, started, 1)
+    clock = Clock(_searching(time, statements), started, statements.searches)
     results = statements.decide(clock)
+    whole.interrupted = clock.interrupted
+    by_row = statements.by_row(whole)
     if decider.contradicted:
         # Earlier statements rested on the same solver.
         results = statements.distrusted()
-    results = [structs.replace(each, reason=clock.told(each.reason)) for each in results]
+        by_row = statements.by_row(whole)
+    results = [structs.replace(each, reason=whole.told(each.reason)) for each in results]
     results = statements.advised(results)
     if features is not None and Feature.TOLERANCES not in features:
         decider.notes.append(
@@ -178,14 +194,39 @@ def verify(
     if guarded is not None:
         decider.notes.append(guarded.write(decider))
     name = checked.source.name if isinstance(spec, Spec) else str(spec)
+    files = origin.files()
+    changed = [
+        f"{each.path}: was written to during the run: of which content this is, is not known"
+        for each in files
+        if not each.sha256
+    ]
     return Report(
         leaveout=VERSION,
         spec=name,
         results=tuple(results),
-        notes=(*reading.notes, *resolver.notes, *decider.notes, *statements.notes),
+        notes=(*reading.notes, *resolver.notes, *decider.notes, *statements.notes, *changed),
         spec_sha256=reading.digest,
         answers=() if rows is None else rows.records(results),
+        date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        folder=str(reading.folder),
+        files=files,
+        statements=origin.statements(),
+        training=origin.training(),
+        by_row=by_row,
+        models=statements.models(resolver),
     )
+
+
+def _file_of(given: Any) -> Path | None:
+    """Return the file that a caller names; None for a tree, a frame or numbers."""
+    return Path(given) if isinstance(given, str | os.PathLike) else None
+
+
+def _searching(time: float | None, statements: Statements) -> float | None:
+    """Return the seconds for searches: of a long time a little is left to bound single rows."""
+    if time is None or time < _LONG or not any(not job.pair for job in statements.leaks):
+        return time
+    return time - min(_FOR_ROWS * time, _MOST_FOR_ROWS)
 
 
 def _bounds_target(path: Path | str | None) -> BoundsTarget | None:

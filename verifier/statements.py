@@ -9,10 +9,13 @@ from msgspec import structs
 from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
 from leaveout.errors import SpecError
 from leaveout.specs import Find, Guarantee
+from leaveout.verifier.by_row import ByRowRecord
 from leaveout.verifier.engines import ForestTask, FormulaTask, LeakTask, ValueTask, engines
 from leaveout.verifier.points.advice import Case, advice
+from leaveout.verifier.points.asked_models import forest_record, gathered, network_record
 from leaveout.verifier.points.idp import Job
-from leaveout.verifier.report import Result
+from leaveout.verifier.report import ModelRecord, Result
+from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.tasks import Context, Engine, Task
 from leaveout.verifier.time_sharing import Clock
 from leaveout.verifier.unused_options import in_vain
@@ -82,12 +85,24 @@ class Statements:
     def notes(self) -> list[str]:
         """What a reader of the results should know."""
         options = self._options
-        if not any(isinstance(task, LeakTask | FormulaTask | ValueTask) for task in self.tasks):
+        proving = LeakTask | ForestTask | FormulaTask | ValueTask
+        if not any(isinstance(task, proving) for task in self.tasks):
             # That none is written is said where it would be.
             options = replace(options, certificate=False)
         # What is said of values comes last.
         said = [note for engine in reversed(self._engines) for note in engine.notes]
         return [*said, *in_vain(options, [(task.statement.name, task.kind) for task in self.tasks])]
+
+    def models(self, resolver: Resolver) -> tuple[ModelRecord, ...]:
+        """Return the models whose leaks statements ask about, each once."""
+        found = []
+        for task in self.tasks:
+            if isinstance(task, LeakTask):
+                found.append(network_record(task.job))
+            elif isinstance(task, ForestTask):
+                file = resolver.forest_file(task.job.statement.network)
+                found.append(forest_record(task.job, str(file)))
+        return gathered(found)
 
     def resume(self, store: Checkpoints) -> list[Checkpoint]:
         """Go on from checkpoints; returns those of these statements.
@@ -113,6 +128,17 @@ class Statements:
             else each
             for each in results
         ]
+
+    def by_row(self, clock: Clock) -> tuple[ByRowRecord, ...]:
+        """Return what is proved of each training row, one a question about leaks of a family."""
+        found: list[ByRowRecord] = []
+        networks = [task for task in self.tasks if isinstance(task, LeakTask)]
+        if networks:
+            found += networks[0].decider.by_row([task.job for task in networks], clock)
+        forests = [task for task in self.tasks if isinstance(task, ForestTask)]
+        if forests:
+            found += forests[0].decider.by_row([task.job for task in forests])
+        return tuple(found)
 
     def distrusted(self) -> list[Result]:
         """Return the results with nothing proved of leaks: a solver they rest on erred."""

@@ -17,7 +17,7 @@ USED: Mapping[Kind, frozenset[str]] = {
         {"engine", "time", "workers", "executor", "kernel", "seed", "certificate", "resume"}
     ),
     "leaks, lucid": frozenset({"engine", "time", "solver", "variant", "workers", "seed"}),
-    "leaks, forests": frozenset({"time", "workers"}),
+    "leaks, forests": frozenset({"time", "workers", "certificate"}),
     "formula": frozenset(
         {"time", "workers", "executor", "kernel", "seed", "certificate", "resume"}
     ),

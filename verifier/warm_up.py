@@ -141,7 +141,8 @@ def _forest() -> None:
 
 def _forest_leaks() -> None:
     """Find what each of a few rows can change."""
-    from leaveout.bab.forests import search_forests
+    from leaveout.bab.forests import Question, search_forests
+    from leaveout.bab.forests.proving import record_boxes
     from leaveout.encoders import Box
     from leaveout.models.forest import DareForestClassifier
     from leaveout.models.forest.leave_one_out import leave_one_out
@@ -152,6 +153,24 @@ def _forest_leaks() -> None:
     box = Box(X.min(axis=0), X.max(axis=0))
     for others in (family, family.member(0)):
         search_forests(family.whole, others, box, 0, tries=X)
+        record_boxes(Question.of(family.whole, others, box), 0, 1.0, most=64)
+
+
+def _forest_check() -> None:
+    """Check a certificate of a few deletions, of leaks, and of a forest and itself."""
+    from leaveout.verifier import verify
+    from leaveout.verifier.checker import check
+
+    with TemporaryDirectory(prefix="leaveout-") as name:
+        folder = Path(name)
+        _trees().save(folder / "t.npz")
+        (folder / "s.spec").write_text(
+            'let T = forest("t.npz") let X = box(0, 24) guarantee kept: caches_sound(T) '
+            "guarantee same: same_function(T, T, X) let F = leave_one_out(T) find b: least b "
+            "such that forall x in X, M in F: confidence(T, x) > b => label(M, x) == label(T, x)"
+        )
+        verify(folder / "s.spec", certificate=folder / "c")
+        check(folder / "c")
 
 
 def _decide(text: str, folder: Path) -> None:
@@ -182,5 +201,6 @@ KERNELS: Mapping[str, Callable[[], object]] = {
     "additions": _additions,
     "forest": _forest,
     "forest_leaks": _forest_leaks,
+    "forest_check": _forest_check,
 }
 """What uses each group of compiled functions, on the smallest question there is."""

@@ -16,7 +16,7 @@ from leaveout.bab.forests.descent import OPTIONS, copy_into, subroutine
 from leaveout.bab.forests.layout import Frontier, Listed, Scratch, Trees
 from leaveout.compiling import kept
 
-__all__ = ["DONE", "FOUND", "FULL", "STOPPED", "ascend_near", "explore", "ranges"]
+__all__ = ["DONE", "FOUND", "FULL", "STOPPED", "ascend_near", "explore", "package_stamp", "ranges"]
 
 DONE, FOUND, FULL, STOPPED = 0, 1, 2, 3
 """Why `explore` returns: all members are done; a leak; no slot is free; it was told to stop."""
@@ -286,11 +286,11 @@ def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
     return ranges, explore, ascend_near
 
 
-def _stamp() -> int:
+def package_stamp() -> int:
     """Return a digest of this package's sources."""
     sources = [each for each in files(__package__).iterdir() if each.name.endswith(".py")]
     every = b"".join(each.read_bytes() for each in sorted(sources, key=lambda each: each.name))
     return int.from_bytes(hashlib.sha256(every).digest()[:6], "big")
 
 
-ranges, explore, ascend_near = _compile(_stamp())
+ranges, explore, ascend_near = _compile(package_stamp())

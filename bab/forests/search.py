@@ -133,6 +133,7 @@ class _Search:
         self.cutoff = np.full(1, -0.5 if floor is None else floor)
         self.stop = np.zeros(1, np.int64)
         self.best: ForestWitness | None = None
+        self.worst: dict[int, ForestWitness] = {}
         self.solved = 0
         self.told = -np.inf
         self.lock = threading.Lock()
@@ -143,6 +144,9 @@ class _Search:
         if witness is None:
             return
         with self.lock:
+            before = self.worst.get(member)
+            if before is None or witness.confidence > before.confidence:
+                self.worst[member] = witness
             if self.best is None or witness.confidence > self.best.confidence:
                 self.best = witness
                 value = witness.confidence
@@ -317,4 +321,5 @@ class _Search:
             label=self.label, lower=lower, upper=upper, witness=self.best, closed=closed,
             reason=None if closed else "time", detail="" if closed else "it was not long enough",
             member_upper=self.upper, solved=self.solved, seconds=seconds, interrupted=interrupted,
+            leaks=tuple(self.worst.values()),
         )  # fmt: skip

@@ -318,6 +318,7 @@ class _Search:
             time.perf_counter() - self.started,
             self.interrupted,
             self.contradicted,
+            self.replayer.worst(self.label),
         )
 
     def _why(self) -> tuple[Reason, str]:

@@ -73,6 +73,11 @@ class Leaks:
     def _replayer(self) -> Replayer:
         return Replayer(self.instance)
 
+    @property
+    def leaks(self) -> tuple[Witness, ...]:
+        """The worst leak replayed so far, of each member with one."""
+        return self._replayer.worst(self.label)
+
     def prepare(self, options: NativeOptions) -> Prepared:
         """See `Question.prepare`."""
         instance, label, first = self.instance, self.label, self.instance.network.stack
@@ -213,9 +218,12 @@ def search(
 ) -> EngineResult:
     """Bound the largest confidence of a leak with one label, from both sides.
 
-    Parameters and result are those of `leaveout.bab.native.search.search_question`.
+    Parameters and result are those of `leaveout.bab.native.search.search_question`; with the result
+    come the worst leaks that were replayed on the way.
     """
-    return search_question(
-        Leaks(instance, label), options, floor=floor, decide=decide, known=known,
+    question = Leaks(instance, label)
+    found = search_question(
+        question, options, floor=floor, decide=decide, known=known,
         progress=progress, checkpoint=checkpoint, proofs=proofs, groups=groups,
     )  # fmt: skip
+    return replace(found, leaks=question.leaks)

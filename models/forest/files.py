@@ -25,7 +25,7 @@ from leaveout.models.forest.plain import Ensemble, PlainTree, Settings
 from leaveout.models.forest.validity import problem_of
 from leaveout.models.npz import refuse_bombs, refusing_damage
 
-__all__ = ["load_ensemble", "save_ensemble", "stored_labels"]
+__all__ = ["digest_of", "load_ensemble", "save_ensemble", "stored_labels"]
 
 _FORMAT = "leaveout forest"
 _VERSION = 2
@@ -89,12 +89,7 @@ def save_ensemble(ensemble: Ensemble, path: Path) -> None:
     ForestError
         If the labels are neither numbers nor text, or the file cannot be written.
     """
-    classes = stored_labels(ensemble.classes, path)
-    arrays: dict[str, NDArray[Any]] = {
-        "classes": classes, "names": ensemble.names, "X": ensemble.X, "y": ensemble.y,
-    }  # fmt: skip
-    for part in _PARTS:
-        arrays[part] = np.concatenate([getattr(tree, part) for tree in ensemble.trees])
+    arrays = _stored(ensemble, stored_labels(ensemble.classes, path))
     sizes = [(len(tree.feature), len(tree.cached_node)) for tree in ensemble.trees]
     manifest = _Manifest(
         _FORMAT, _VERSION, ensemble.settings, SMALL, ensemble.next_name, sizes, _digest(arrays)
@@ -108,6 +103,27 @@ def save_ensemble(ensemble: Ensemble, path: Path) -> None:
                 _write(archive, f"{name}.npy", content.getvalue())
     except OSError as error:
         raise ForestError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def digest_of(ensemble: Ensemble) -> str:
+    """Return the SHA-256 of a forest's arrays, as the manifest of its file has it.
+
+    Raises
+    ------
+    ForestError
+        If the labels are neither numbers nor text.
+    """
+    return _digest(_stored(ensemble, stored_labels(ensemble.classes, Path("a forest"))))
+
+
+def _stored(ensemble: Ensemble, classes: NDArray[np.generic]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a file, in order."""
+    arrays: dict[str, NDArray[Any]] = {
+        "classes": classes, "names": ensemble.names, "X": ensemble.X, "y": ensemble.y,
+    }  # fmt: skip
+    for part in _PARTS:
+        arrays[part] = np.concatenate([getattr(tree, part) for tree in ensemble.trees])
+    return arrays
 
 
 def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:

@@ -54,6 +54,7 @@ FUNCTIONS: tuple[Function, ...] = (
         words="{service} unlearns {updates} updates with alpha = {alpha}, beta = {beta} and "
         "gamma = {gamma}",
         facts="leaveout.verifier.page.deletion:unlearns",
+        plain="leaveout.verifier.page.first_page.about_deletion:forgets",
     ),
     Function(
         "forest",
@@ -94,6 +95,7 @@ FUNCTIONS: tuple[Function, ...] = (
         decider="leaveout.verifier.values.subjects.forest:unlearn",
         words="{forest} after it unlearned {record}",
         facts="leaveout.verifier.page.deletion:deletions",
+        plain="leaveout.verifier.page.first_page.about_deletion:deletions",
     ),
     Function(
         "retrain",
@@ -115,6 +117,7 @@ FUNCTIONS: tuple[Function, ...] = (
         decider="leaveout.verifier.values.subjects.forest:caches_sound",
         words="what {forest} keeps for later deletions is what training gives",
         facts="leaveout.verifier.page.deletion:caches",
+        plain="leaveout.verifier.page.first_page.about_deletion:stored",
     ),
     Function(
         "same_function",
@@ -129,6 +132,7 @@ FUNCTIONS: tuple[Function, ...] = (
         decider="leaveout.verifier.values.subjects.forest:same_function",
         words="{forest} and {other} give every input of {inputs} the same label",
         facts="leaveout.verifier.page.deletion:same",
+        plain="leaveout.verifier.page.first_page.about_deletion:same",
     ),
     Function(
         "audit",
@@ -153,5 +157,6 @@ FUNCTIONS: tuple[Function, ...] = (
         decider="leaveout.verifier.values.subjects.audit:membership_advantage",
         words="the membership advantage of an attacker in {audit}",
         facts="leaveout.verifier.page.deletion:audited",
+        plain="leaveout.verifier.page.first_page.about_deletion:advantage",
     ),
 )

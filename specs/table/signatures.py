@@ -125,6 +125,10 @@ class Function:
     facts : callable, str or None
         Shows on a page what its decider told of all calls of a statement; a text names one. They
         are listed where there is none.
+    plain : callable, str or None
+        Says a statement about a call to who knows no word of the language, see
+        `leaveout.verifier.page.first_page.claimed`; a text names one. Where there is none, or it
+        returns None, `words` are taken.
     """
 
     name: str
@@ -143,6 +147,7 @@ class Function:
     words: Words | None = None
     share: bool = False
     facts: Callable[[Sequence[Facts]], object] | str | None = None
+    plain: Callable[..., object] | str | None = None
 
     @property
     def signature(self) -> str:

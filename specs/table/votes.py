@@ -190,6 +190,7 @@ FUNCTIONS: tuple[Function, ...] = (
             "training set do, each point attacked by itself,"
         ),
         share=True,
+        plain="leaveout.verifier.page.first_page.about_votes:certified",
     ),
     Function(
         "collective_accuracy",
@@ -207,6 +208,7 @@ FUNCTIONS: tuple[Function, ...] = (
             "{changes} on all of them together does"
         ),
         share=True,
+        plain="leaveout.verifier.page.first_page.about_votes:collective",
     ),
     Function(
         "median_radius",
@@ -219,6 +221,7 @@ FUNCTIONS: tuple[Function, ...] = (
         threat=_EITHER,
         decider="leaveout.verifier.values.subjects.votes:median_radius",
         words=_median_in_words,
+        plain="leaveout.verifier.page.first_page.about_votes:median",
     ),
     Function(
         "test_points",

@@ -61,8 +61,10 @@ def service() -> str:
 
 def names(page: str, folder: Path) -> dict[str, object]:
     """Return what the blocks of a page use without making it; write files of that page alone."""
-    if page == "docs/privacy.md":
+    if page in {"docs/privacy.md", "docs/rows.md"}:
         write_clinic(folder)
+    if page == "docs/rows.md":
+        shutil.copy(CLINIC.parent / "patients.csv", folder / "patients.csv")
     rng = np.random.default_rng(0)
     X, y = rng.random((40, 3)), rng.integers(0, 2, 40)
     if page == "docs/formats.md":

@@ -10,7 +10,7 @@ from docs.pages import blocks, of_kind, pages, text_of
 
 from leaveout.specs import check, expand, parse
 
-LANGUAGES = {"spec", "python", "console", "toml", "json", "text", "{eval-rst}"}
+LANGUAGES = {"spec", "python", "console", "toml", "json", "yaml", "text", "{eval-rst}"}
 # Pages that are read without a site, where code hosts know none of our languages.
 UNMARKED = {"README.md", "CONTRIBUTING.md", "docs/report.md", "docs/privacy.md"}
 

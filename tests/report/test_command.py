@@ -27,6 +27,48 @@ def test_it_writes_the_page_and_prints_its_path(made, invoke, tmp_path):
     assert out.read_text().startswith("<!DOCTYPE html>\n<html lang=")
 
 
+def test_a_name_in_md_is_of_the_summary(made, invoke, tmp_path):
+    path = made.file(made.result())
+    for name in ("card.md", "CARD.MD", "card.markdown"):
+        out = tmp_path / name
+        assert invoke(path, "-o", out, "--date", "2026-11-23") == (0, f"{out}\n", "")
+        assert out.read_text().startswith("<!-- leaveout report: summary -->\n")
+        assert "on 2026-11-23." in out.read_text()
+        assert invoke(path, "-o", out)[0] == 0
+        assert "2026" not in out.read_text()
+
+
+def test_a_summary_replaces_a_summary_alone_and_a_page_a_page(made, invoke, tmp_path):
+    path, card = made.file(made.result()), tmp_path / "card.md"
+    card.write_text("# My model\n")
+    code, stdout, stderr = invoke(path, "-o", card)
+    assert (code, stdout) == (2, "")
+    assert "exists and is no summary of leaveout; choose another name" in stderr
+    assert card.read_text() == "# My model\n"
+    page = tmp_path / "p.html"
+    assert invoke(path, "-o", page)[0] == 0
+    page.rename(card)
+    assert invoke(path, "-o", card)[0] == 2
+
+
+def test_what_is_no_day_is_2_and_writes_nothing(made, invoke, tmp_path):
+    out = tmp_path / "p.html"
+    code, stdout, stderr = invoke(made.file(made.result()), "-o", out, "--date", "yesterday")
+    assert (code, stdout, stderr.count("\n")) == (2, "", 1)
+    assert "as in 2026-11-23" in stderr
+    assert not out.exists()
+
+
+def test_a_day_that_results_keep_is_theirs(made, invoke, tmp_path):
+    path, out = made.file(made.result(), date="2026-11-23T23:59:59Z"), tmp_path / "p.html"
+    assert invoke(path, "-o", out, "--date", "2026-11-23")[0] == 0
+    assert invoke(path, "-o", out)[0] == 0
+    assert "<dd>2026-11-23</dd>" in out.read_text()
+    code, _, stderr = invoke(path, "-o", out, "--date", "2026-11-24")
+    assert code == 2
+    assert "r.json says itself that it was found on 2026-11-23; leave --date out" in stderr
+
+
 def test_its_usual_name_is_report_html(made, invoke, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert invoke(made.file(made.result()))[:2] == (0, "report.html\n")

@@ -70,7 +70,7 @@ def test_the_tables_show_them(report, page):
 def test_the_headline_says_what_is_not_certain(page):
     assert "<h1>All 4 statements are proved, one of them with confidence 0.95.</h1>" in page
     assert "It holds with confidence 0.95." in page
-    assert page.count("</svg>proved with confidence 0.95</span>") == 2
+    assert page.count("</svg>proved with confidence 0.95</span>") == 3
 
 
 @pytest.mark.parametrize(

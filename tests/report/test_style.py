@@ -8,7 +8,8 @@ from importlib import resources
 import pytest
 
 FOLDER = resources.files("leaveout.verifier.page")
-CHART, STYLE = (FOLDER.joinpath(f"{name}.css").read_text("utf-8") for name in ("chart", "style"))
+SHEETS = ("chart", "style", "print")
+CHART, STYLE, PRINT = (FOLDER.joinpath(f"{name}.css").read_text("utf-8") for name in SHEETS)
 TEXT, SHAPE = 4.5, 3.0
 VERDICTS = ("proved", "refuted", "unknown")
 CURVES = tuple(f"c{i}" for i in range(6))
@@ -69,9 +70,25 @@ def test_shapes_can_be_seen(scheme):
 
 def test_dark_is_for_screens_and_paper_stays_light():
     assert "@media screen and (prefers-color-scheme: dark)" in CHART
-    assert "@media print" in STYLE
-    assert not re.search(r"url\(|@import|@font-face", CHART + STYLE)
+    assert "@media print" in PRINT
+    assert "--page: #ffffff" in PRINT
+    assert not re.search(r"url\(|@import|@font-face", CHART + STYLE + PRINT)
 
 
 def test_a_style_sheet_cannot_end_its_element():
-    assert not set("<&") & set(CHART + STYLE)
+    assert not set("<&") & set(CHART + STYLE + PRINT)
+
+
+def test_the_first_page_is_a_sheet_of_its_own_and_sheets_are_numbered():
+    assert re.search(r"\.first \{[^}]*break-after: page", PRINT)
+    assert '"Page " counter(page) " of " counter(pages)' in PRINT
+
+
+def test_what_is_folded_away_on_paper_is_said_on_paper_only():
+    hidden = re.search(
+        r"\n  ([^{}]*)\{ display: none; \}\n  \.on-paper \{ display: block; \}", PRINT
+    )
+    assert hidden is not None
+    for part in ("details", "#courses", ".statement pre", ".evidence", ".range"):
+        assert part in hidden[1]
+    assert ".on-paper { display: none; }" in STYLE

@@ -101,7 +101,7 @@ def test_a_function_says_in_a_line_what_it_means_and_what_may_change(function):
 
 @pytest.mark.parametrize("function", BUILT_IN, ids=lambda function: function.name)
 def test_what_a_function_names_is_there(function):
-    for reference in (function.decider, function.forms, function.facts):
+    for reference in (function.decider, function.forms, function.facts, function.plain):
         assert reference is None or callable(find_reference(reference))
     assert set(function.kernels) <= set(KERNELS)
 

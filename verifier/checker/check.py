@@ -7,13 +7,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from leaveout.verifier.checker.arithmetic import EXACT, FLOATS, Arithmetic
 from leaveout.verifier.checker.claim_words import PointsSubject
 from leaveout.verifier.checker.container import Certificate, read_certificate
+from leaveout.verifier.checker.ensembles.parts import ForestResultPart, ForestsPart
+from leaveout.verifier.checker.ensembles.subject import ForestSubject
 from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.expressions.given import HeldFile
+from leaveout.verifier.checker.expressions.parts import StatementPart, ValuesPart
+from leaveout.verifier.checker.expressions.statements import Statements, ValueSubject
 from leaveout.verifier.checker.files import found_file
 from leaveout.verifier.checker.leaks import Leaks, prepare_leaks
 from leaveout.verifier.checker.manifest import ClaimPart, ResultPart
@@ -25,15 +31,16 @@ from leaveout.verifier.checker.spare import Spare
 from leaveout.verifier.checker.subject import Subject
 from leaveout.verifier.checker.tree import Tree, make_tree
 from leaveout.verifier.checker.tree_walk import Walk
-from leaveout.verifier.checker.values.given import HeldFile
-from leaveout.verifier.checker.values.parts import StatementPart, ValuesPart
-from leaveout.verifier.checker.values.statements import Statements, ValueSubject
+
+if TYPE_CHECKING:
+    from leaveout.verifier.checker.ensembles.leaks import ForestQuestion
 
 __all__ = ["Checked", "check", "spares"]
 
 Progress = Callable[[str, int | None, int, int], None]
 
-_Walked = Callable[[], "tuple[int, Subject | PointsSubject | ValueSubject]"]
+_About = Subject | PointsSubject | ValueSubject | ForestSubject
+_Walked = Callable[[], tuple[int, _About]]
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ class Checked:
     leaves : int
         Of the tree that proves it; 0 where there is none.
     seconds : float
-    subject : Subject, PointsSubject or ValueSubject
+    subject : Subject, PointsSubject, ValueSubject or ForestSubject
         What is claimed, in words.
     """
 
@@ -60,7 +67,7 @@ class Checked:
     upper: float | None
     leaves: int
     seconds: float
-    subject: Subject | PointsSubject | ValueSubject
+    subject: Subject | PointsSubject | ValueSubject | ForestSubject
 
 
 def check(
@@ -107,6 +114,8 @@ def check(
     manifest = checker.certificate.manifest
     found = [checker.result(each) for each in manifest.results]
     found += [checker.claim(each) for each in manifest.claims]
+    if manifest.forests is not None:
+        found += [checker.forest(each, manifest.forests) for each in manifest.forests.results]
     values = manifest.values
     return found + ([] if values is None else checker.values(values))
 
@@ -143,6 +152,7 @@ class _Checker:
         self._numbers = numbers
         self._shelf = Shelf(certificate.path.parent, given)
         self._ready: dict[int, Leaks] = {}
+        self._forests: dict[int, ForestQuestion] = {}
         self.spares: dict[str, Spare] | None = None
 
     def result(self, result: ResultPart) -> Checked:
@@ -152,6 +162,24 @@ class _Checker:
     def claim(self, claim: ClaimPart) -> Checked:
         """Check a claim over points."""
         return self._checked(claim.name, None, claim.upper, lambda: self._points(claim))
+
+    def forest(self, result: ForestResultPart, part: ForestsPart) -> Checked:
+        """Check a claim about leaks of forests; what it takes is loaded once there is one."""
+        from leaveout.verifier.checker.ensembles.leaks import check_forest, read_forests
+
+        def report(done: int, total: int) -> None:
+            if self._progress is not None:
+                self._progress(result.name, result.label, done, total)
+
+        def run() -> tuple[int, ForestSubject]:
+            if result.question not in self._forests:
+                asked, folder = part.questions[result.question], self.certificate.path.parent
+                self._forests[result.question] = read_forests(asked, folder, self._given)
+            question = self._forests[result.question]
+            proof = self.certificate.under(result.proof)
+            return check_forest(result, question, proof, report), question.subject
+
+        return self._checked(result.name, result.label, result.upper, run)
 
     def values(self, part: ValuesPart) -> list[Checked]:
         """Check the statements about values."""

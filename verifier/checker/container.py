@@ -62,7 +62,8 @@ class Certificate:
 
 def _least_format(manifest: ManifestPart) -> int:
     """Return the first format that has all that a manifest says."""
-    return 3 if manifest.values is not None else 2 if manifest.claims else 1
+    later = manifest.values is not None or manifest.forests is not None
+    return 3 if later else 2 if manifest.claims else 1
 
 
 def read_certificate(path: Path) -> Certificate:
@@ -102,11 +103,16 @@ def read_certificate(path: Path) -> Certificate:
             f"{_FORMATS[0]}, of leaks alone, {_FORMATS[1]}, with claims over points, and "
             f"{_FORMATS[2]}, with statements about values"
         )
-    if not manifest.results and not manifest.claims and manifest.values is None:
+    later = manifest.values is not None or manifest.forests is not None
+    if not manifest.results and not manifest.claims and not later:
         raise CertificateError(f"{path}: claims nothing")
     for text in printed(manifest):
         if not text.isprintable() or "  " in text:
             raise CertificateError(f"{path}: a name in it is none: {text!r}")
+    if manifest.forests is not None:
+        known = len(manifest.forests.questions)
+        if not all(0 <= each.question < known for each in manifest.forests.results):
+            raise CertificateError(f"{path}: a claim about forests is about no question")
     for result in manifest.results:
         if not 0 <= result.question < len(manifest.questions):
             raise CertificateError(f"{path}: {result.name} is about no question of the manifest")

@@ -132,7 +132,7 @@ def _below(folder: Path, path: str, what: str, roots: Sequence[Path]) -> Path:
             f"the certificate has its {_CALLED[what]} at {path!r}, outside its own folder; say "
             f"where it is with --{what}, or that it may be opened with --files {_above(path)}"
         )
-    return named
+    return named if where.is_relative_to(allowed[0]) else where
 
 
 def _above(path: str) -> str:

@@ -81,7 +81,7 @@ class Inputs:
             yield str(table)
 
 
-def read_box(part: BoxPart, width: int, reader: str) -> Inputs:
+def read_box(part: BoxPart, width: int, reader: str, *, single: bool = True) -> Inputs:
     """Return the set of inputs that a certificate states.
 
     Parameters
@@ -91,6 +91,8 @@ def read_box(part: BoxPart, width: int, reader: str) -> Inputs:
         How many features there are to be.
     reader : str
         What reads them, for messages.
+    single : bool
+        Whether listed values are to be float32 numbers, as networks read; else any float64.
 
     Raises
     ------
@@ -102,7 +104,7 @@ def read_box(part: BoxPart, width: int, reader: str) -> Inputs:
         raise RejectedError(f"the box has not the {width} features {reader} reads")
     if not ((np.abs(lower) <= _LARGEST) & (np.abs(upper) <= _LARGEST) & (lower <= upper)).all():
         raise RejectedError("the box is empty, or not finite in float32")
-    tables = tuple(_table(each, width) for each in part.choices)
+    tables = tuple(_table(each, width, single) for each in part.choices)
     for table in tables:
         inside = (table.values >= lower[table.columns]) & (table.values <= upper[table.columns])
         if not inside.all():
@@ -118,14 +120,15 @@ def read_box(part: BoxPart, width: int, reader: str) -> Inputs:
     return Inputs(lower, upper, tables)
 
 
-def _table(part: ChoicesPart, width: int) -> Table:
+def _table(part: ChoicesPart, width: int, single: bool) -> Table:
     if not part.columns or not all(0 <= column < width for column in part.columns):
         raise RejectedError("the box lists values of features that it does not have")
     if not part.values or any(len(row) != len(part.columns) for row in part.values):
         raise RejectedError("the box lists no values, or rows of another width than its features")
     values = np.asarray(part.values, np.float64)
     # Anything else is no number that a network reads; NaN and infinity are none either.
-    if not (np.abs(values) <= _LARGEST).all() or (values.astype(np.float32) != values).any():
+    other = single and (values.astype(np.float32) != values).any()
+    if not (np.abs(values) <= _LARGEST).all() or other:
         raise RejectedError("the box lists a number that float32 does not have")
     return Table(np.asarray(part.columns, np.int64), values)
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import msgspec
 
 from leaveout.verifier.checker.basic_parts import BoxPart, ChoicesPart, FilePart
-from leaveout.verifier.checker.values.parts import ValuesPart
-from leaveout.verifier.checker.values.parts import names as names_of
+from leaveout.verifier.checker.ensembles.parts import ForestsPart, forest_texts
+from leaveout.verifier.checker.expressions.parts import ValuesPart
+from leaveout.verifier.checker.expressions.parts import names as names_of
 
 __all__ = [
     "ApplicationPart", "BoxPart", "CasePart", "ChoicesPart", "ClaimPart", "FamilyPart", "FilePart",
@@ -146,6 +147,7 @@ class ManifestPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     results: tuple[ResultPart, ...]
     claims: tuple[ClaimPart, ...] = ()
     values: ValuesPart | None = None
+    forests: ForestsPart | None = None
 
 
 def printed(manifest: ManifestPart) -> Iterator[str]:
@@ -162,3 +164,5 @@ def printed(manifest: ManifestPart) -> Iterator[str]:
         yield from (part.path, part.sha256, part.kind)
     if manifest.values is not None:
         yield from names_of(manifest.values)
+    if manifest.forests is not None:
+        yield from forest_texts(manifest.forests)

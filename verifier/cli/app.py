@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from leaveout.verifier.cli.attest import attest
 from leaveout.verifier.cli.audit import audit
 from leaveout.verifier.cli.check import check
 from leaveout.verifier.cli.fmt import fmt
@@ -15,6 +16,7 @@ from leaveout.verifier.cli.functions import functions
 from leaveout.verifier.cli.guard import guard
 from leaveout.verifier.cli.partition import partition
 from leaveout.verifier.cli.report import report
+from leaveout.verifier.cli.rows import rows
 from leaveout.verifier.cli.running import run_application
 from leaveout.verifier.cli.solvers import solvers
 from leaveout.verifier.cli.train import train
@@ -59,12 +61,14 @@ def root(
 
 app.command()(verify)
 app.command()(check)
+app.command()(attest)
 app.command()(fmt)
 app.command()(train)
 app.command()(partition)
 app.add_typer(forest, name="forest")
 app.command()(guard)
 app.command()(report)
+app.command()(rows)
 app.command()(unlearn)
 app.command()(audit)
 app.command()(vnnlib)

@@ -1,4 +1,4 @@
-"""``leaveout check``: prove a certificate again."""
+"""``leaveout check``: prove a certificate again, and whatever else evidence says."""
 
 from __future__ import annotations
 
@@ -8,13 +8,28 @@ from typing import Annotated
 
 import typer
 
+from leaveout.errors import SpecError
+
 __all__ = ["check"]
 
 
 def check(
-    certificate: Annotated[
-        Path, typer.Argument(help="What verify --certificate wrote.", show_default=False)
+    evidence: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CERTIFICATE|ATTESTATION|DIR",
+            help="What verify --certificate, attest or verify --evidence wrote.",
+            show_default=False,
+        ),
     ],
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Public key of whoever must have signed the attestation.",
+            show_default=False,
+        ),
+    ] = None,
     network: Annotated[
         list[Path] | None,
         typer.Option(
@@ -51,11 +66,19 @@ def check(
 ) -> None:
     """Prove again, by an independent program, what a certificate claims.
 
+    Of an attestation, or a folder of evidence, the signature is verified first, if the public key
+    is given, then the digest of every file, then that the attestation says what the results say,
+    and the certificate what the results say; then the certificate is proved again. What does not
+    fit is named.
+
     Networks and family are read anew. Nothing of the search is used: every region, bound and
     multiplier is computed or checked here, with rounding accounted for. What is taken on trust is
     the reading of ONNX and family files, numpy, and that the runtime evaluates in float32.
 
     For example: leaveout verify idp.spec --certificate idp.cert, then leaveout check idp.cert
+
+    For example: leaveout verify idp.spec --evidence proof --key me.key, then leaveout check proof
+    --key me.pub
 
     Exit status: 0 everything is proved, 1 something is not (one line names the first part of the
     proof that fails), 2 a file is missing or cannot be read.
@@ -63,7 +86,7 @@ def check(
     from rich.console import Console
     from rich.status import Status
 
-    from leaveout.verifier.checker import check as run
+    from leaveout.verifier.cli.checked_evidence import render_evidence
     from leaveout.verifier.cli.result_table import render_checked
     from leaveout.verifier.cli.target import reader_may_leave
 
@@ -75,23 +98,55 @@ def check(
             what = name if label is None else f"{name}, label {label}"
             live.update(f"{what}: {done:,} of {total:,} nodes")
 
+    attestation = _attestation(evidence)
+    if attestation is None and key is not None:
+        raise SpecError(
+            f"--key {key}: is of attestations; {evidence} is none, and has no signature"
+        )
+    console = Console()
     if live is not None:
         live.start()
     try:
-        found = run(
-            certificate,
-            network=network,
-            family=family,
-            files=files,
-            exact=exact,
-            progress=report,
-        )
+        if attestation is None:
+            from leaveout.verifier.checker import check as run
+
+            found = run(
+                evidence,
+                network=network,
+                family=family,
+                files=files,
+                exact=exact,
+                progress=report,
+            )
+            with console.capture() as shown:
+                render_checked(found, console)
+        else:
+            from leaveout.verifier.evidence.checking import check_evidence
+
+            held = check_evidence(
+                attestation,
+                key=key,
+                network=network or (),
+                family=family or (),
+                files=files or (),
+                exact=exact,
+                progress=report,
+            )
+            with console.capture() as shown:
+                render_evidence(held, console)
     finally:
         if live is not None:
             live.stop()
-    console = Console()
-    with console.capture() as table:
-        render_checked(found, console)
     with reader_may_leave():
-        sys.stdout.write(table.get())
+        sys.stdout.write(shown.get())
     raise typer.Exit(0)
+
+
+def _attestation(path: Path) -> Path | None:
+    """Return the attestation that a caller names; None for a certificate."""
+    from leaveout.verifier.evidence.checking import is_attestation
+    from leaveout.verifier.evidence.parts import ATTESTATION
+
+    if path.is_dir():
+        return path / ATTESTATION
+    return path if is_attestation(path) else None

@@ -1,4 +1,4 @@
-"""``leaveout report``: results as a page."""
+"""``leaveout report``: results as a page, or as a summary in Markdown."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from leaveout.errors import SpecError
 
 __all__ = ["report"]
 
@@ -27,7 +29,9 @@ def report(
             "-o",
             "--output",
             metavar="FILE",
-            help="The page. A file that exists is replaced only if it is such a page.",
+            help="The page; if the name ends in .md, its summary in Markdown, for a model card; in "
+            ".sarif, SARIF for code scanning; in .cdx.json, a CycloneDX ML-BOM. A file that exists "
+            "is replaced only if it is such a one.",
         ),
     ] = "report.html",
     data: Annotated[
@@ -40,10 +44,21 @@ def report(
             show_default=False,
         ),
     ] = None,
+    date: Annotated[
+        str,
+        typer.Option(
+            "--date",
+            metavar="DATE",
+            help="When results were found that do not say so themselves, as in 2026-11-23, for "
+            "the first page; without it there is a line to write it on.",
+            show_default=False,
+        ),
+    ] = "",
 ) -> None:
-    """Make one HTML page of results, to read, print or send.
+    """Make one HTML page of results, to read, print, sign or send.
 
-    The verdict comes first, then each statement: what it says, its bounds, the leak or the
+    Its first page says in plain sentences what was found, what that covers and what not, with
+    lines to sign on. Then comes each statement: what it says, its bounds, the leak or the
     counter-example, and curves of what is certified. The page needs no network and no program but
     a browser, and is the same for the same files. What a statement says is shown if the
     specification lies where the results say, or beside them.
@@ -56,17 +71,30 @@ def report(
     Exit status: 0 the page is written, 2 bad input.
     """
     from leaveout.verifier.cli.target import reader_may_leave
-    from leaveout.verifier.page import Page, document, load
+    from leaveout.verifier.evidence.exports import export, is_export
+
+    if is_export(output):
+        if data is not None:
+            raise SpecError("--data: is shown on a page; leave it out, or name a page with -o")
+        export(results, output)
+        with reader_may_leave():
+            sys.stdout.write(f"{output}\n")
+        return
+    from leaveout.verifier.page import Page, load
+    from leaveout.verifier.page.dates import day, refuse_another
     from leaveout.verifier.page.target import PageTarget
 
     target = PageTarget.open(output)
+    when = day(date)
     runs = load(results)
-    page = Page(runs)
+    refuse_another(when, runs)
+    page = Page(runs, date=when)
     if data is not None:
         from leaveout.verifier.page.confidences import confidences
         from leaveout.verifier.points.given import GivenPoints
 
-        page = Page(runs, *confidences(runs, GivenPoints.open(data)), Path(data).name)
-    target.write(document(page))
+        found, left_out = confidences(runs, GivenPoints.open(data))
+        page = Page(runs, found, left_out, Path(data).name, when)
+    target.write(page)
     with reader_may_leave():
         sys.stdout.write(f"{output}\n")

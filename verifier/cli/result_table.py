@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from leaveout.verifier.amounts import bound, ends
-from leaveout.verifier.checker import Checked, PointsSubject, Subject, ValueSubject
+from leaveout.verifier.checker import Checked, ForestSubject, PointsSubject, Subject, ValueSubject
 from leaveout.verifier.checker.inputs import runs
 from leaveout.verifier.report import BoxRecord, Report, Result
 
@@ -66,17 +66,22 @@ def render_checked(found: list[Checked], console: Console) -> None:
     subjects = {id(each.subject): each.subject for each in found}.values()
     for subject in subjects:
         lines += [Text(line) for line in subject.lines()]
-        if isinstance(subject, Subject):
+        if isinstance(subject, Subject | ForestSubject):
             own = [each.label for each in found if each.subject is subject]
             lines.append(Text(subject.claimed([label for label in own if label is not None])))
     lines += [Text(line) for line in _alone(found)]
+    stated = [each.subject for each in found if isinstance(each.subject, ValueSubject)]
+    # What several statements rest on is said once.
+    lines += [Text(line) for line in dict.fromkeys(n for s in stated for n in s.rests_on())]
     console.print(Group(*lines), soft_wrap=True)
 
 
 def _upper(found: Checked) -> str:
     if isinstance(found.subject, ValueSubject):
         return "-"
-    upper = found.upper if isinstance(found.subject, Subject) else found.subject.upper
+    if isinstance(found.subject, ForestSubject) and found.upper is not None and found.upper < 0:
+        return "none"
+    upper = found.upper if not isinstance(found.subject, PointsSubject) else found.subject.upper
     return "none" if upper is None else bound(upper, up=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from leaveout.verifier.evidence.folder import EvidenceFolder
     from leaveout.verifier.options import VerifyOptions
 
 __all__ = ["verify"]
@@ -80,6 +82,25 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    evidence: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write everything that shows what was proved into a folder: results, "
+            "certificate, attestation, page and reports for other programs. Check it with "
+            "'leaveout check DIR'.",
+            show_default=False,
+        ),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Private key that signs the attestation of --evidence; 'leaveout attest "
+            "--new-key' makes one.",
+            show_default=False,
+        ),
+    ] = None,
     bounds: Annotated[
         Path | None,
         typer.Option(
@@ -129,6 +150,9 @@ def verify(
 
     For example: leaveout verify examples/breast_cancer/breast_cancer.spec --json result.json
 
+    With --evidence DIR all that others need to check the results is written into one folder; with
+    --key it is signed.
+
     With --data rows.csv the last lines say how many of the network's answers to these rows owe
     nothing to any one record, and why the rest may.
 
@@ -153,6 +177,8 @@ def verify(
         written = {
             "json": json,
             "certificate": certificate,
+            "evidence": evidence,
+            "key": key,
             "bounds": bounds,
             "resume": resume,
             "data": data,
@@ -169,8 +195,12 @@ def verify(
             allow_include or [],
         )
         raise typer.Exit(0)
+    if key is not None and evidence is None:
+        raise SpecError("--key: signs what --evidence writes; give --evidence DIR too")
+    if evidence is not None and certificate is not None:
+        raise SpecError("--certificate: --evidence writes one into its folder; leave it out")
     target = JsonTarget.open(json)
-    with Display() as display:
+    with _kept(evidence, engine, key) as folder, Display() as display:
         report = run(
             spec,
             solver=solver,
@@ -180,7 +210,7 @@ def verify(
             workers=workers,
             seed=seed,
             progress=display.update,
-            certificate=certificate,
+            certificate=certificate if folder is None else folder.certificate,
             bounds=bounds,
             resume=resume,
             executor=executor,
@@ -192,6 +222,7 @@ def verify(
             begun=perf_counter() - since_start(),
             data=data,
         )
+        kept = None if folder is None else folder.write(report)
     if not target.is_stdout:
         console = Console()
         # Captured, because on a closed pipe the console would choose the exit status itself.
@@ -199,9 +230,22 @@ def verify(
             render(report, console)
         with reader_may_leave():
             sys.stdout.write(table.get())
+            if kept is not None:
+                sys.stdout.write(f"{kept.words()}\n")
     with reader_may_leave():
         target.write(report)
     raise typer.Exit(exit_code(report))
+
+
+def _kept(
+    evidence: Path | None, engine: str, key: Path | None
+) -> AbstractContextManager[EvidenceFolder | None]:
+    """Return where evidence goes; nowhere unless it is asked for."""
+    if evidence is None:
+        return nullcontext()
+    from leaveout.verifier.evidence.folder import EvidenceFolder
+
+    return EvidenceFolder.open(evidence, engine, key)
 
 
 def _show_plan(

@@ -16,7 +16,8 @@ def warm(
         typer.Argument(
             metavar="[KERNEL]...",
             help="What to compile: points (claims over points), guard, forest_guard, trees "
-            "(training forests), forest (claims about them), dpa, ss_dpa, finite_aggregation, "
+            "(training forests), forest (claims about them), forest_leaks, forest_check (their "
+            "certificates), dpa, ss_dpa, finite_aggregation, "
             "run_off, collective_accuracy.",
             show_default="everything",
         ),

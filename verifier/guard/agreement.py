@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Lock
 
@@ -17,6 +18,9 @@ __all__ = ["Crowd"]
 
 _SUSPECTS = 8
 """Members that disagreed last, which are asked first: few members leak in many places."""
+
+_BLOCK = 32
+"""Inputs whose scores of many members are held at once."""
 
 _ROUNDING = 1e-9
 """Relative error, far above it, of a sum in float64; what float32 loses is 1e8 times as much."""
@@ -90,9 +94,38 @@ class Crowd:
                 return found
         found, close = self._asked(x, label, members)
         if found < 0:
-            return self._replayed(x, label, close)
+            return next(self._close_dissenters(x, label, close), None)
         self._suspects[label] = (found, *suspects)[:_SUSPECTS]
         return found
+
+    def dissenters(
+        self, x: NDArray[np.float32], labels: NDArray[np.int64]
+    ) -> list[NDArray[np.int64]]:
+        """Return, of each input, all members that do not answer it with its label, or tie.
+
+        All are evaluated, in products of matrices; those close to a tie are decided as ever.
+
+        Parameters
+        ----------
+        x : ndarray of float32, shape (n, d)
+            In the box.
+        labels : ndarray of int64, shape (n,)
+        """
+        points = x.astype(np.float64)
+        apart: list[list[int]] = [[] for _ in points]
+        for chosen, stack in self._instance.members.chunks():
+            for start in range(0, len(points), _BLOCK):
+                own = labels[start : start + _BLOCK]
+                margin = _margins(stack.scores(points[start : start + _BLOCK]), own)
+                sure = margin < -self._margin
+                # Not "<=": what is no number is close, too.
+                close = ~(sure | (margin > self._margin))
+                for at in np.flatnonzero(sure.any(axis=0) | close.any(axis=0)).tolist():
+                    here = start + at
+                    undecided = chosen[close[:, at]]
+                    apart[here] += chosen[sure[:, at]].tolist()
+                    apart[here] += self._close_dissenters(x[here], int(own[at]), undecided)
+        return [np.sort(np.asarray(each, np.int64)) for each in apart]
 
     def _asked(
         self, x: NDArray[np.float32], label: int, members: NDArray[np.int64]
@@ -107,25 +140,31 @@ class Crowd:
         )  # fmt: skip
         return int(found), close[:undecided]
 
-    def _replayed(
+    def _close_dissenters(
         self, x: NDArray[np.float32], label: int, members: NDArray[np.int64]
-    ) -> int | None:
-        """Decide members that are close to a tie: by a bound at this very input, then by replay."""
+    ) -> Iterator[int]:
+        """Decide members that are close to a tie: by a bound at this very input, then by replay.
+
+        Those that answer otherwise come, the surest first.
+        """
         if not len(members):
-            return None
+            return
         stack = self._instance.members.take(members)
         activations = stack.activations(x[None].astype(np.float64))
         margin = confidence(activations[-1][:, 0], label)
         rounding = self._rounding(x, activations)
-        if (margin < -rounding).any():
-            return int(members[np.argmin(margin)])
-        for member in members[margin <= rounding][np.argsort(margin[margin <= rounding])].tolist():
+        for at in np.argsort(margin, kind="stable").tolist():
+            member = int(members[at])
+            if margin[at] > rounding:
+                return
+            if margin[at] < -rounding:
+                yield member
+                continue
             with self._loading:
                 runner = self._instance.others.runner(member)
             scores = runner.scores(x[None])[0].astype(np.float64)
             if not float(confidence(scores, label)) > 0:
-                return int(member)
-        return None
+                yield member
 
     def _rounding(self, x: NDArray[np.float32], activations: list[Floats]) -> float:
         """Bound what float32 may do to a margin of these members at this input."""
@@ -140,6 +179,15 @@ class Crowd:
         ).of_confidence()
         scale = max(float(np.abs(layer).max()) for layer in activations)
         return min(local * (1.0 + _SPARE) + _ROUNDING * (1.0 + scale), self._margin)
+
+
+def _margins(scores: Floats, labels: NDArray[np.int64]) -> Floats:
+    """Return confidences of a label a point, shape (m, p), of scores of shape (m, p, labels)."""
+    points = np.arange(len(labels))
+    own = scores[:, points, labels]
+    rest = scores.copy()
+    rest[:, points, labels] = -np.inf
+    return np.asarray(own - rest.max(axis=2))
 
 
 def _pack(instance: Instance) -> _Packed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +12,10 @@ from leaveout.errors import LeaveoutError
 from leaveout.models import Family, Network
 from leaveout.specs import expand
 from leaveout.specs.text.parse import parse, read
-from leaveout.specs.typing.params import Value, params, shown
+from leaveout.specs.typing.params import params
 from leaveout.verifier.page.errors import PageError
 from leaveout.verifier.page.model import Confidences, Run
+from leaveout.verifier.page.spec_text import set_otherwise
 from leaveout.verifier.points.answers import answers_of, as_box
 from leaveout.verifier.points.given import DataError, GivenPoints
 from leaveout.verifier.points.leak_statements import IdpStatement, recognise
@@ -115,20 +116,9 @@ def _reading(run: Run) -> Reading:
         raise _unknown(run, specification.missing or "the specification was built in Python")
     try:
         before = params(expand(parse(read(path), str(path)), path.parent, path))
-        return read_spec(path, values=_set_otherwise(run, before))
+        return read_spec(path, values=set_otherwise(run.report.notes, before))
     except LeaveoutError as error:
         raise _unknown(run, str(error)) from None
-
-
-def _set_otherwise(run: Run, written: Mapping[str, Value]) -> dict[str, str]:
-    """Return the values of params that the run gave, where they are not those written."""
-    values = {}
-    for name, value in written.items():
-        start, end = f"param {name} = ", f", not {shown(value)} as written"
-        for note in run.report.notes:
-            if note.startswith(start) and note.endswith(end):
-                values[name] = note.removeprefix(start).removesuffix(end)
-    return values
 
 
 def _unknown(run: Run, why: str) -> PageError:

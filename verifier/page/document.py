@@ -6,7 +6,10 @@ from collections import Counter
 from importlib import resources
 
 import leaveout
-from leaveout.verifier.amounts import counted, plain
+from leaveout.verifier.page.first_page.named_files import SHORT
+from leaveout.verifier.page.first_page.show import findings, form, subject
+from leaveout.verifier.page.first_page.state import state
+from leaveout.verifier.page.first_page.summary import summary
 from leaveout.verifier.page.icons import icon
 from leaveout.verifier.page.markup import Html, clean, code, joined, tag
 from leaveout.verifier.page.model import Page, overall
@@ -21,7 +24,17 @@ MARK = '<meta name="generator" content="leaveout report">'
 # Should a name ever slip through as markup, it can neither run nor load anything.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 
-_STYLES = ("chart", "style")
+_STYLES = ("chart", "style", "print")
+
+_SHEET = 4
+"""Digests at the foot of a printed sheet."""
+
+_FOLDED = (
+    "Not printed, but in the file of this page: statements as they are written, bars of their "
+    "bounds, inputs at which one record changes an answer with the scores there, smaller groups of "
+    "members, bounds over time, every number of the charts, how each statement was decided, and "
+    "what the words mean."
+)
 
 
 def document(page: Page) -> str:
@@ -41,9 +54,18 @@ def document(page: Page) -> str:
     skip = tag("a", "To the verdict", href="#verdict", class_="skip")
     header = tag("header", skip, tag("p", tag("strong", "leaveout"), " report"), class_="masthead")
     nav = tag("nav", tag("ul", links), aria_label="Sections")
-    main = tag("main", _verdict(page), nav, _lines(sections), id="verdict")
+    first = tag(
+        "div",
+        _verdict(page),
+        subject(page),
+        findings(summary(page)) if page.statements else None,
+        form() if page.statements else None,
+        class_="first",
+    )
+    main = tag("main", first, nav, _lines(sections), id="verdict")
     made = f"Made by leaveout {leaveout.__version__}."
-    body = tag("body", header, main, tag("footer", tag("p", made)))
+    folded = tag("p", _FOLDED, class_="on-paper")
+    body = tag("body", header, main, tag("footer", folded, tag("p", made)))
     return f'<!DOCTYPE html>\n<html lang="en">\n{_head(page)}\n{body}\n</html>\n'
 
 
@@ -60,13 +82,24 @@ def _head(page: Page) -> Html:
         Html('<meta name="color-scheme" content="light dark">\n'),
         # Without it a browser asks for one.
         Html('<link rel="icon" href="data:,">\n'),
-        tag("title", f"{_state(page)}: {title[:120]} – leaveout"),
-        Html(f"\n<style>\n{style}</style>\n"),
+        tag("title", f"{state(page)}: {title[:120]} – leaveout"),
+        Html(f"\n<style>\n{style}{_footer(page)}</style>\n"),
     )
 
 
+def _footer(page: Page) -> str:
+    """Return the style that puts the results' digests on each printed sheet, so that none is lost.
+
+    Digits alone get into it: it is no place for text of others.
+    """
+    digests = ", ".join(run.digest[:SHORT] for run in page.runs[:_SHEET])
+    more = f" and {len(page.runs) - _SHEET}" if len(page.runs) > _SHEET else ""
+    said = f'content: "Results {digests}{more}"; font: 7.5pt sans-serif; color: #57606a;'
+    return f"@page {{ @bottom-left {{ {said} }} }}\n"
+
+
 def _verdict(page: Page) -> Html:
-    state = overall(statement.verdict for statement in page.statements)
+    worst = overall(statement.verdict for statement in page.statements)
     known = bool(page.statements)
     specs = ", ".join(dict.fromkeys(run.report.spec.partition("\n")[0] for run in page.runs))
     counts = Counter(statement.verdict for statement in page.statements)
@@ -83,41 +116,12 @@ def _verdict(page: Page) -> Html:
     ]
     return tag(
         "div",
-        icon(state) if known else None,
-        tag("h1", f"{_state(page)}."),
+        icon(worst) if known else None,
+        tag("h1", f"{state(page)}."),
         tag("p", code(specs[:400]), class_="spec"),
         tag("ul", tally, class_="tally") if known else None,
-        class_=f"hero {state}" if known else "hero",
+        class_=f"hero {worst}" if known else "hero",
     )
-
-
-def _state(page: Page) -> str:
-    statements = page.statements
-    counts = Counter(statement.verdict for statement in statements)
-    total = len(statements)
-    if not total:
-        return "There are no results"
-    if counts["proved"] == total:
-        few = {1: "The one statement is", 2: "Both statements are"}
-        return f"{few.get(total, f'All {total:,} statements are')} proved{_sampled(page, 'proved')}"
-    worst: Verdict = "refuted" if counts["refuted"] else "unknown"
-    many = counts[worst]
-    head = f"{many:,} of {counted(total, 'statement')} {'is' if many == 1 else 'are'} {worst}"
-    if total == 1:
-        head = f"The one statement is {worst}"
-    return head + _sampled(page, worst) if worst == "refuted" else f"{head}; none is refuted"
-
-
-def _sampled(page: Page, verdict: Verdict) -> str:
-    """Say how many of the statements with a verdict hold with a confidence only."""
-    same = [each for each in page.statements if each.verdict == verdict]
-    levels = [each.confidence for each in same if each.confidence is not None]
-    if not levels:
-        return ""
-    at_least = "" if len(set(levels)) == 1 else " of at least"
-    many = "one" if len(levels) == 1 else f"{len(levels):,}"
-    whose = "" if len(same) == 1 else f", {many} of them"
-    return f"{whose} with confidence{at_least} {plain(min(levels))}"
 
 
 def _lines(parts: list[Html]) -> Html:

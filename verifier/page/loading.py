@@ -52,10 +52,18 @@ def _run(name: str, shown: str, number: int) -> Run:
         name=shown,
         digest=hashlib.sha256(data).hexdigest(),
         report=report,
-        specification=read_specification(report.spec, folder, report.spec_sha256),
+        specification=read_specification(
+            report.spec, folder, report.spec_sha256, report.notes, _included(report)
+        ),
         unread=unread,
         number=number,
     )
+
+
+def _included(report: Report) -> frozenset[str] | None:
+    """Return the digests of what a specification included; None where the run kept none."""
+    kept = [each.sha256 for each in report.files if each.kind == "included specification"]
+    return frozenset(kept) if report.files else None
 
 
 def _bytes(name: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,9 @@ from leaveout.verifier.page.spec_text import Specification, Written
 from leaveout.verifier.report import BoxRecord, Report, Result, Verdict
 
 __all__ = ["Confidences", "Page", "Run", "Statement", "label", "overall"]
+
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?=T)")
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,12 @@ class Run:
     specification: Specification
     unread: tuple[str, ...] = ()
     number: int = 1
+
+    @property
+    def day(self) -> str:
+        """When the run ended, as in 2026-11-23, in UTC; empty where the results do not say."""
+        found = _DAY.match(self.report.date)
+        return found[0] if found else ""
 
     @cached_property
     def statements(self) -> tuple[Statement, ...]:
@@ -166,12 +176,16 @@ class Page:
         Why points that were given are not held against other results.
     data : str
         What the file of these points is called; empty where none was given.
+    date : str
+        When the results were found, as whoever made the page says; of results that keep it, what
+        they keep is shown.
     """
 
     runs: tuple[Run, ...]
     confidences: tuple[Confidences, ...] = ()
     left_out: tuple[str, ...] = ()
     data: str = ""
+    date: str = ""
 
     @cached_property
     def functions(self) -> dict[str, Function]:
@@ -182,6 +196,14 @@ class Page:
     def statements(self) -> tuple[Statement, ...]:
         """The statements of all runs."""
         return tuple(statement for run in self.runs for statement in run.statements)
+
+    @property
+    def days(self) -> tuple[str, ...]:
+        """When the results were found, as in 2026-11-23; none where some of them do not say."""
+        kept = [run.day for run in self.runs]
+        if all(kept):
+            return tuple(sorted(set(kept)))
+        return (self.date,) if self.date else ()
 
     @property
     def several(self) -> bool:

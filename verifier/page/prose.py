@@ -25,7 +25,10 @@ from leaveout.specs.text.expressions import walk
 from leaveout.specs.typing.arguments import bind
 from leaveout.verifier.page.foreign import brought
 
-__all__ = ["in_words", "vocabulary"]
+__all__ = ["CLAIMED", "claim_in_words", "in_words", "vocabulary"]
+
+CLAIMED = "It is claimed that "
+"""How every guarantee in words begins."""
 
 _COMPARED = {
     "==": "is",
@@ -48,9 +51,14 @@ def in_words(statement: Guarantee | Find, table: Mapping[str, Function]) -> str:
     """
     said = _Prose(table).claim(statement.claim)
     if isinstance(statement, Guarantee):
-        return f"It is claimed that {said}."
+        return f"{CLAIMED}{said}."
     the = "For each label, the" if statement.per_label else "The"
     return f"{the} {statement.direction} {statement.variable} such that {said}."
+
+
+def claim_in_words(claim: Expression, table: Mapping[str, Function]) -> str:
+    """Return what a claim says, without a verdict and without how surely it is to hold."""
+    return _Prose(table).claim(claim.claim if isinstance(claim, Confident) else claim)
 
 
 def vocabulary(

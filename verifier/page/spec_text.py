@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from leaveout.errors import LeaveoutError
-from leaveout.specs import Find, Guarantee, Let, Name, Node, load
+from leaveout.specs import Find, Guarantee, Let, Name, Node, expand, load
 from leaveout.specs.text.parse import parse, read_bytes
 from leaveout.specs.text.tree import Spec, children
+from leaveout.specs.typing.params import Value, params, shown
+from leaveout.verifier.read_spec import Reading, read_spec
 
-__all__ = ["Specification", "Written", "read_specification"]
+__all__ = ["Specification", "Written", "read_specification", "set_otherwise"]
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,16 @@ class Specification:
         Why there are no statements; empty where there are.
     path : Path or None
         The file; None where none was read.
+    reading : Reading or None
+        The same, checked, with the values of params that the run gave; None where it does not pass
+        the check, as without a plug-in that it needs.
     """
 
     statements: dict[str, Written] = field(default_factory=dict)
     digest: str = ""
     missing: str = ""
     path: Path | None = None
+    reading: Reading | None = None
 
     def statement(self, name: str, kind: str) -> Written | None:
         """Return a statement by name, None if there is none of that kind."""
@@ -58,7 +65,13 @@ class Specification:
         return found
 
 
-def read_specification(spec: str, folder: Path | None, digest: str = "") -> Specification:
+def read_specification(
+    spec: str,
+    folder: Path | None,
+    digest: str = "",
+    notes: Sequence[str] = (),
+    included: frozenset[str] | None = None,
+) -> Specification:
     """Look for the specification of a run and read it.
 
     Parameters
@@ -69,10 +82,15 @@ def read_specification(spec: str, folder: Path | None, digest: str = "") -> Spec
         Where the results lie.
     digest : str
         sha256 of the file that was decided, empty where it is not known.
+    notes : sequence of str
+        Of the run, which say what value it gave each param.
+    included : frozenset of str or None
+        sha256 of the files that it included; None where they are not known.
     """
     if "\n" in spec:
         try:
-            return _read(parse(spec, "<text>"), spec.encode())
+            tree = parse(spec, "<text>")
+            return _read(tree, spec.encode(), reading=_checked(tree, Path(), notes))
         except (LeaveoutError, RecursionError):
             return Specification(missing="the results hold a text that is no specification")
     path = _found(spec, folder)
@@ -83,9 +101,44 @@ def read_specification(spec: str, folder: Path | None, digest: str = "") -> Spec
         data = read_bytes(path)
         if digest and hashlib.sha256(data).hexdigest() != digest:
             return Specification(missing=f"{spec} was changed since it was decided")
-        return _read(load(path), data, path)
+        tree = load(path)
+        for each in tree.source.included:
+            now = hashlib.sha256(read_bytes(each.name)).hexdigest()
+            if included is not None and now not in included:
+                name = Path(each.name).name
+                return Specification(missing=f"{name} was changed since {spec} was decided")
+        return _read(tree, data, path, _checked(path, path.parent, notes))
     except (LeaveoutError, OSError, RecursionError):
         return Specification(missing=f"{spec} does not parse, or cannot be read")
+
+
+def set_otherwise(notes: Sequence[str], written: Mapping[str, Value]) -> dict[str, str]:
+    """Return the values of params that a run gave, where they are not those written.
+
+    Parameters
+    ----------
+    notes : sequence of str
+        Of the run.
+    written : mapping of str to float or str
+        The params of its specification.
+    """
+    values = {}
+    for name, value in written.items():
+        start, end = f"param {name} = ", f", not {shown(value)} as written"
+        for note in notes:
+            if note.startswith(start) and note.endswith(end):
+                values[name] = note.removeprefix(start).removesuffix(end)
+    return values
+
+
+def _checked(spec: Path | Spec, folder: Path, notes: Sequence[str]) -> Reading | None:
+    """Return a specification as it was decided; None where it does not pass the check."""
+    try:
+        tree = spec if isinstance(spec, Spec) else load(spec)
+        before = params(expand(tree, folder))
+        return read_spec(spec, folder, set_otherwise(notes, before))
+    except (LeaveoutError, OSError, RecursionError):
+        return None
 
 
 def _found(spec: str, folder: Path | None) -> Path | None:
@@ -102,14 +155,17 @@ def _found(spec: str, folder: Path | None) -> Path | None:
     return None
 
 
-def _read(spec: Spec, data: bytes, path: Path | None = None) -> Specification:
+def _read(
+    spec: Spec, data: bytes, path: Path | None = None, reading: Reading | None = None
+) -> Specification:
     lets = {each.name: each for each in spec.statements if isinstance(each, Let)}
     found = {
         each.name: Written(each, _definitions(each, lets))
         for each in spec.statements
         if isinstance(each, Guarantee | Find)
     }
-    return Specification(found, hashlib.sha256(data).hexdigest(), path=path)
+    digest = hashlib.sha256(data).hexdigest()
+    return Specification(found, digest, path=path, reading=reading)
 
 
 def _definitions(statement: Guarantee | Find, lets: dict[str, Let]) -> tuple[Let, ...]:

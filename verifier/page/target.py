@@ -1,4 +1,4 @@
-"""Where a page goes: a file that does not exist yet, or is such a page itself."""
+"""Where a page goes, or its summary: a file that does not exist yet, or is such a one itself."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leaveout.files import RESULTS, open_file, written_whole
-from leaveout.verifier.page.document import MARK
+from leaveout.verifier.page.document import MARK, document
 from leaveout.verifier.page.errors import PageError
+from leaveout.verifier.page.markdown import MARK as SUMMARY_MARK
+from leaveout.verifier.page.markdown import markdown
+from leaveout.verifier.page.model import Page
 
 __all__ = ["PageTarget"]
 
 _LOOKED_AT = 4096
+_MARKDOWN = frozenset({".md", ".markdown"})
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,7 @@ class PageTarget:
     Attributes
     ----------
     path : Path
+        If it ends in ``.md`` or ``.markdown`` it is the summary's, else the page's.
     """
 
     path: Path
@@ -46,23 +51,28 @@ class PageTarget:
             raise _failed(path, error) from None
         return PageTarget(path)
 
-    def write(self, page: str) -> None:
-        """Write the page, whole or not at all.
+    def write(self, page: Page) -> None:
+        """Write the page or its summary, whole or not at all.
 
         Raises
         ------
         PageError
             If that fails; what was there is still there.
         """
+        made = markdown(page) if _is_markdown(self.path) else document(page)
         try:
             with written_whole(self.path) as stream:
-                stream.write(page.encode())
+                stream.write(made.encode())
         except OSError as error:
             raise _failed(self.path, error) from None
 
 
 def _failed(path: Path, error: OSError | ValueError) -> PageError:
     return PageError(f"-o {path}: cannot be written: {getattr(error, 'strerror', None) or error}")
+
+
+def _is_markdown(path: Path) -> bool:
+    return path.suffix.lower() in _MARKDOWN
 
 
 def _refuse_unusable(path: Path) -> None:
@@ -76,7 +86,8 @@ def _refuse_unusable(path: Path) -> None:
         raise PageError(f"-o {path}: is not an ordinary file")
     with open_file(path, RESULTS) as stream:
         start = stream.read(_LOOKED_AT)
-    if start and MARK.encode() not in start:
+    mark, what = (SUMMARY_MARK, "summary") if _is_markdown(path) else (MARK, "page")
+    if start and mark.encode() not in start:
         raise PageError(
-            f"-o {path}: exists and is no page of leaveout; choose another name, or remove it"
+            f"-o {path}: exists and is no {what} of leaveout; choose another name, or remove it"
         )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab import Progress, ProgressCallback, SearchResult
 from leaveout.bab.forests import ForestWitness, Question, search_forests
+from leaveout.bab.forests.proving import NotProvedError, margin_of
 from leaveout.cores import cores
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box
@@ -21,7 +23,10 @@ from leaveout.models.forest.leave_one_out import leave_one_out
 from leaveout.models.forest.reading import answering
 from leaveout.models.forest.scored import ScoredForest
 from leaveout.specs import Call, Find
+from leaveout.verifier.by_row import ByRowRecord
 from leaveout.verifier.options import VerifyOptions
+from leaveout.verifier.points.forest_proofs import ForestBook, ForestFiles
+from leaveout.verifier.points.forest_rows import forest_rows
 from leaveout.verifier.points.forest_words import ForestNames, outside_inputs, witness_record
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.points.leak_decider import (
@@ -32,6 +37,7 @@ from leaveout.verifier.points.leak_decider import (
     merged,
 )
 from leaveout.verifier.points.leak_statements import IdpStatement
+from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.points.sentences import box_record
 from leaveout.verifier.points.trace import Trace
 from leaveout.verifier.report import Result, TraceRecord
@@ -42,6 +48,9 @@ __all__ = ["ForestDecider", "ForestJob"]
 
 ENGINE = "forests"
 """What the results of these statements name as their engine."""
+
+NO_LEAK = -1e-9
+"""What is claimed where there is no leak at all: no confidence is below 0."""
 
 _EVERYTHING = 1.0
 """No confidence of a forest is greater."""
@@ -67,6 +76,8 @@ class ForestJob:
     names : ForestNames
     key : tuple of str
         Forest, others and inputs as written, names followed: what they are for all statements.
+    file : Path
+        The forest's.
     """
 
     statement: IdpStatement
@@ -78,11 +89,17 @@ class ForestJob:
     labels: tuple[int, ...]
     names: ForestNames
     key: tuple[str, ...]
+    file: Path
 
     @property
     def members(self) -> int:
         """How many forests it is compared with."""
         return 1 if self.other is not None else len(self.rows)
+
+    @property
+    def question(self) -> tuple[str, ...]:
+        """See `LeakJob.question`."""
+        return self.key
 
 
 class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
@@ -94,6 +111,8 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
     options : VerifyOptions
     progress : callable, optional
         Called with the statement's name and the search's progress.
+    certificate : CertificateTarget, optional
+        Given what proves each bound.
 
     Attributes
     ----------
@@ -102,9 +121,17 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
     """
 
     def __init__(
-        self, resolver: Resolver, options: VerifyOptions, progress: StatementProgress | None = None
+        self,
+        resolver: Resolver,
+        options: VerifyOptions,
+        progress: StatementProgress | None = None,
+        certificate: CertificateTarget | None = None,
     ) -> None:
+        super().__init__()
         self._resolver, self._options, self._progress = resolver, options, progress
+        self._certificate = certificate
+        self._book = ForestBook(options.workers or cores())
+        self._searched: dict[int, SearchResult[ForestWitness]] = {}
         self._families: dict[int, ForestFamily] = {}
         self._questions: dict[tuple[str, ...], Question] = {}
         # Leaks that earlier statements about the same question found.
@@ -138,8 +165,8 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             self._refuse_other_family(statement)
         reader = InputReader(resolver, forest.n_features_in_, "forest")
         box = reader.read(statement.box)
+        file, features = resolver.forest_file(statement.network), forest.n_features_in_
         try:
-            file, features = resolver.forest_file(statement.network), forest.n_features_in_
             names = ForestNames.of(file, whole, features)
         except ForestError as error:
             raise resolver.fail(statement.network, str(error)) from None
@@ -151,7 +178,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             str(resolver.value(part))
             for part in (statement.network, statement.family, statement.box)
         )
-        return ForestJob(statement, forest, whole, rows, other, box, labels, names, key)
+        return ForestJob(statement, forest, whole, rows, other, box, labels, names, key, file)
 
     def _refuse_other_family(self, statement: IdpStatement) -> None:
         """Refuse a family of another forest than the one whose confidence is asked about."""
@@ -172,6 +199,44 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
                 f"this family is of another forest than {statement.network}",
                 "the family and the confidence must be of one forest",
             )
+
+    def decide(self, job: ForestJob, clock: Clock) -> list[Result]:
+        """See `LeakDecider.decide`."""
+        self._searched.clear()
+        results = super().decide(job, clock)
+        if self._certificate is not None:
+            for result in results:
+                if clock.interrupted:
+                    self._certificate.without(result.name, "the run was interrupted")
+                else:
+                    self._certify(job, result, self._certificate)
+        return results
+
+    def _certify(self, job: ForestJob, result: Result, certificate: CertificateTarget) -> None:
+        """Keep what proves the bound of a result, or note why it is not in the certificate."""
+        name, labels = result.name, job.labels if result.label is None else (result.label,)
+        if result.verdict == "refuted" or result.upper is None:
+            return
+        found = [self._searched[label] for label in labels if label in self._searched]
+        if len(found) < len(labels):
+            certificate.without(name, "not all labels were searched; let the run take longer")
+            return
+        question = self._questions[job.key]
+        claimed = max(NO_LEAK, *(each.upper + margin_of(question) for each in found))
+        if result.kind == "guarantee" and result.verdict == "proved":
+            # Beyond what is asked nothing needs to be proved.
+            asked = job.statement.threshold
+            claimed = NO_LEAK if asked is None else max(asked, NO_LEAK)
+        files = ForestFiles(
+            self._resolver.forest_file(job.statement.network),
+            None if job.other is None else self._resolver.forest_file(job.statement.family),
+        )
+        try:
+            for label in labels:
+                self._book.add(name, label, claimed, question, files)
+        except NotProvedError as error:
+            certificate.without(name, str(error))
+        certificate.forests(self._book)
 
     def search(
         self, job: ForestJob, label: int, clock: Clock, floor: float, *, decide: bool
@@ -200,6 +265,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             threads=self._options.workers or cores(), tries=job.rows,
             progress=report, question=question, known=self._found.get((job.key, label)),
         )  # fmt: skip
+        self._searched[label] = found
         if found.witness is not None:
             self._found[job.key, label] = found.witness
         course = trace.record(found)
@@ -234,6 +300,34 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             members=job.members,
             label_name="" if known.label is None else job.names.label_name(known.label),
             traces=tuple(self._traces[each] for each in found if each in self._traces),
+        )
+
+    def by_row(self, jobs: Sequence[ForestJob]) -> tuple[ByRowRecord, ...]:
+        """Return what is proved of each row, one a question about a family.
+
+        Parameters
+        ----------
+        jobs : sequence of ForestJob
+            The statements that were decided.
+        """
+        asked: dict[tuple[str, ...], list[ForestJob]] = {}
+        for job in jobs:
+            if job.other is None:
+                asked.setdefault(job.key, []).append(job)
+        for key in asked:
+            if any(each.contradicted for each in self.rows.of(key).values()):
+                # Where a bound is wrong nothing is to be concluded.
+                raise AssertionError("a replayed leak is above what was proved of its row")
+        return tuple(
+            forest_rows(
+                own[0].file,
+                exact_forest(own[0].forest).ensemble(),
+                own[0].box,
+                own[0].names,
+                tuple(dict.fromkeys(job.statement.statement.name for job in own)),
+                self.rows.of(key),
+            )
+            for key, own in asked.items()
         )
 
     def _question(

@@ -21,6 +21,7 @@ from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.groups import Group
 from leaveout.bab.native.leaks import Leaks
 from leaveout.specs import Find
+from leaveout.verifier.by_row import ByRowRecord
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.points.leak_decider import (
@@ -32,6 +33,7 @@ from leaveout.verifier.points.leak_decider import (
 )
 from leaveout.verifier.points.leak_statements import IdpStatement
 from leaveout.verifier.points.names import label_name
+from leaveout.verifier.points.network_rows import network_rows, tighten
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.points.sentences import (
     box_record,
@@ -71,6 +73,11 @@ class Job:
     labels: tuple[int, ...]
     pair: bool
 
+    @property
+    def question(self) -> Instance:
+        """See `LeakJob.question`."""
+        return self.instance
+
 
 class Decider(LeakDecider[Job, Witness]):
     """Decides statements one after the other, and remembers what earlier ones proved.
@@ -92,6 +99,7 @@ class Decider(LeakDecider[Job, Witness]):
         progress: StatementProgress | None = None,
         certificate: CertificateTarget | None = None,
     ) -> None:
+        super().__init__()
         self._certificate = certificate
         self._resolver, self._options, self._progress = resolver, options, progress
         self._instances: dict[tuple[str, ...], Instance] = {}
@@ -166,11 +174,39 @@ class Decider(LeakDecider[Job, Witness]):
         """Return what was last found of each label of a question; None where nothing was sought."""
         return [self._known.get((id(instance), label)) for label in range(instance.labels)]
 
+    def by_row(self, jobs: Sequence[Job], clock: Clock) -> tuple[ByRowRecord, ...]:
+        """Return what is proved of each row, one a question about a family.
+
+        In the time that is left each row is bounded on its own as well.
+
+        Parameters
+        ----------
+        jobs : sequence of Job
+            The statements that were decided.
+        clock : Clock
+        """
+        asked: dict[Instance, list[IdpStatement]] = {}
+        for job in jobs:
+            if not job.pair:
+                asked.setdefault(job.instance, []).append(job.statement)
+        found, file = [], self._resolver.file
+        for instance, statements in asked.items():
+            kept = self.rows.of(instance)
+            if not self.contradicted:
+                tighten(instance, kept, clock)
+                self.contradicted = any(each.contradicted for each in kept.values())
+            files = file(statements[0].network), file(statements[0].family)
+            names = dict.fromkeys(each.statement.name for each in statements)
+            found.append(network_rows(instance, files, tuple(names), kept))
+        return tuple(found)
+
     def _note(self, *notes: str) -> None:
         self.notes += [note for note in notes if note not in self.notes]
 
     def decide(self, job: Job, clock: Clock) -> list[Result]:
         """Return the results of one statement."""
+        if self.contradicted:
+            self.rows.forget()
         results = super().decide(job, clock)
         for result in results:
             self._account(job, result)
@@ -217,6 +253,8 @@ class Decider(LeakDecider[Job, Witness]):
             worst = None if result.witness is None else result.witness.member
             family = job.instance.family
             self._groups[result] = groups_record(family, worst, groups, label=result.label)
+            for each in groups:
+                self.rows.cap(job.question, label, each.members, each.upper, len(family))
         return result
 
     def _keeping(

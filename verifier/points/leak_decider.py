@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -13,6 +13,7 @@ from msgspec import structs
 from leaveout.bab import Progress, SearchResult, agree
 from leaveout.specs import Find
 from leaveout.verifier.points.leak_statements import IdpStatement
+from leaveout.verifier.points.row_bounds import Leak, RowBounds
 from leaveout.verifier.report import Result
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.time_sharing import Clock, in_turn
@@ -21,7 +22,7 @@ __all__ = ["LeakDecider", "Merged", "StatementProgress", "asked_labels", "finite
 
 StatementProgress = Callable[[str, Progress], None]
 
-W = TypeVar("W")
+W = TypeVar("W", bound=Leak)
 
 _UNCONDITIONAL = -1e-9
 """Floor of a statement without a premise: even a confidence of 0 counts."""
@@ -38,6 +39,11 @@ class LeakJob(Protocol):
     @property
     def labels(self) -> tuple[int, ...]:
         """The labels it is about."""
+        ...
+
+    @property
+    def question(self) -> Hashable:
+        """What is the same of all statements about one model, its members and one set of inputs."""
         ...
 
 
@@ -117,7 +123,16 @@ def asked_labels(
 
 
 class LeakDecider(ABC, Generic[J, W]):
-    """Asks label by label, and turns bounds into verdicts."""
+    """Asks label by label, and turns bounds into verdicts.
+
+    Attributes
+    ----------
+    rows : RowBounds
+        What the searches proved of each member.
+    """
+
+    def __init__(self) -> None:
+        self.rows = RowBounds[W]()
 
     def decide(self, job: J, clock: Clock) -> list[Result]:
         """Return the results of one statement."""
@@ -151,7 +166,7 @@ class LeakDecider(ABC, Generic[J, W]):
     def _in_turn(
         self, job: J, labels: tuple[int, ...], clock: Clock, floor: float, *, decide: bool
     ) -> list[SearchResult[W]]:
-        return in_turn(
+        found = in_turn(
             labels,
             lambda label, floor: self.search(job, label, clock, floor, decide=decide),
             lambda label: self.unsearched(job, label, "interrupted"),
@@ -159,6 +174,8 @@ class LeakDecider(ABC, Generic[J, W]):
             floor=floor,
             decide=decide,
         )
+        self.rows.take(job.question, found)
+        return found
 
     def _guarantee(self, job: J, found: list[SearchResult[W]], floor: float) -> Result:
         leaking = [each for each in found if each.witness is not None and each.lower > floor]

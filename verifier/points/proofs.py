@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +41,9 @@ class CertificateTarget:
     path : Path
     engine : str
         That is to search.
+    folder : Path or None
+        The folder of evidence that the file is going to be in: messages name it, not where the
+        file is written first, and whoever checks it finds the files by it.
 
     Raises
     ------
@@ -49,6 +53,7 @@ class CertificateTarget:
 
     path: Path
     engine: str
+    folder: Path | None = None
     notes: list[str] = field(default_factory=list)
     _book: CertificateBook | None = None
     _missing: list[str] = field(default_factory=list)
@@ -78,6 +83,9 @@ class CertificateTarget:
 
     def begin(self, spec: str, text: str) -> None:
         """Say which specification is proved."""
+        if Path(spec).is_absolute():
+            # Where it lies on this machine is nobody's business.
+            spec = Path(os.path.relpath(spec, self.path.resolve().parent)).as_posix()
         self._book = CertificateBook(VERSION, spec, text)
 
     def add(
@@ -168,6 +176,11 @@ class CertificateTarget:
         assert self._book is not None
         self._book.values = claims
 
+    def forests(self, claims: ValueClaims) -> None:
+        """Keep the claims about leaks of forests."""
+        assert self._book is not None
+        self._book.forests = claims
+
     def without(self, name: str, why: str) -> None:
         """Note that a statement is not in the certificate."""
         self._missing.append(f"{name} is not in the certificate: {why}")
@@ -187,7 +200,8 @@ class CertificateTarget:
         assert self._book is not None
         if not self._book:
             why = "; ".join(self._missing) or "nothing that was proved can be proved again"
-            self.notes.append(f"no certificate was written to {self.path}: {why}")
+            shown = self.path if self.folder is None else self.folder
+            self.notes.append(f"no certificate was written to {shown}: {why}")
             return
         self.notes += self._missing
         try:
@@ -200,6 +214,8 @@ class CertificateTarget:
             raise SpecError(
                 f"--certificate {self.path}: cannot be written: {error.strerror}"
             ) from None
+        if self.folder is not None:
+            return
         for files in self._book.outside(self.path.resolve().parent):
             options = " ".join(dict.fromkeys(_options(files)))
             self.notes.append(

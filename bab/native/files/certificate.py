@@ -93,7 +93,7 @@ class PointsClaim(Protocol):
 
 
 class ValueClaims(Protocol):
-    """Statements about values of functions, with what proves them."""
+    """Claims of another kind, such as statements about values, with what proves them."""
 
     def __bool__(self) -> bool:
         """Whether there are any."""
@@ -125,12 +125,15 @@ class CertificateBook:
         Name and text of the specification.
     values : ValueClaims or None
         The statements about values.
+    forests : ValueClaims or None
+        The claims about leaks of forests.
     """
 
     version: str
     spec: str
     text: str
     values: ValueClaims | None = None
+    forests: ValueClaims | None = None
     _questions: list[tuple[Instance, FileFacts]] = field(default_factory=list)
     _claims: dict[tuple[int, int], _Claim] = field(default_factory=dict)
     _points: list[PointsClaim] = field(default_factory=list)
@@ -186,7 +189,7 @@ class CertificateBook:
         self._points.append(claim)
 
     def __bool__(self) -> bool:
-        return bool(self._claims) or bool(self._points) or bool(self.values)
+        return bool(self._claims) or bool(self._points) or bool(self.values) or bool(self.forests)
 
     def _place(self, instance: Instance, files: FileFacts) -> int:
         for i, (known, _) in enumerate(self._questions):
@@ -198,8 +201,9 @@ class CertificateBook:
     def outside(self, folder: Path) -> list[dict[str, list[Path]]]:
         """Return the files, by kind, that a checker does not open by itself from a folder."""
         found = list(self._by_claim())
-        if self.values is not None:
-            found.append({"files": self.values.files})
+        others = [each.files for each in (self.values, self.forests) if each]
+        if others:
+            found.append({"files": list(dict.fromkeys(file for own in others for file in own))})
         return [
             files
             for files in found
@@ -262,12 +266,13 @@ class CertificateBook:
                 claim.part(name, folder) for claim, name in zip(self._points, names, strict=True)
             ]
         proofs: dict[str, Mapping[str, NDArray[Any]]] = {}
-        if self.values:
-            prefixes = {}
-            for key, arrays in self.values.proofs():
-                prefixes[key] = f"proof{len(proofs)}"
-                proofs[prefixes[key]] = arrays
-            manifest["values"] = self.values.part(folder, prefixes)
+        for kind, own in (("values", self.values), ("forests", self.forests)):
+            if own:
+                prefixes = {}
+                for key, arrays in own.proofs():
+                    prefixes[key] = f"proof{len(proofs)}"
+                    proofs[prefixes[key]] = arrays
+                manifest[kind] = own.part(folder, prefixes)
         encoded = np.frombuffer(json.dumps(manifest, allow_nan=False).encode(), np.uint8)
         with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
             put_array(archive, "manifest", encoded, packed=True)

@@ -72,6 +72,25 @@ class ForestLeakTest(LeakFinder):
             members = room.touched[: self._suspects(room, seen.label)]
             return self._flip(x, room, seen.label, members) >= 0
 
+    def flips(self, x: Point) -> tuple[int, NDArray[np.int64]]:
+        """Return the label, and all members whose deletion changes it, ascending.
+
+        Parameters
+        ----------
+        x : ndarray of float64, shape (features,)
+        """
+        with self._room() as room:
+            label = int(ask(self._nodes, x, room))
+            left = np.sort(room.touched[: self._suspects(room, label)])
+            found: list[int] = []
+            while len(left):
+                member = self._flip(x, room, label, left)
+                if member < 0:
+                    break
+                found.append(member)
+                left = left[np.searchsorted(left, member) + 1 :]
+            return label, np.asarray(found, np.int64)
+
     def ask_all(self, x: Point) -> None:
         """Do more than the most work that any input is.
 

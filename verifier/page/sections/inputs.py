@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leaveout.verifier.amounts import counted, plain
+from leaveout.verifier.page.first_page.scope import columns_of, ranges_of
 from leaveout.verifier.page.markup import Child, Html, folded, joined, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.tables import Column, table
@@ -12,16 +13,21 @@ __all__ = ["inputs"]
 
 _MOST = 1000
 _LISTED = 50
+_OPEN = 12
+"""Columns whose ranges are not folded."""
 
 
 def inputs(page: Page) -> Html | None:
     """Return the sets of inputs, None where no result is about inputs."""
     if not page.boxes:
         return None
-    return joined(_box(box, number) for box, number in page.boxes.items())
+    return joined(
+        _box(box, number, ranges_of(box, columns_of(page.runs, box)))
+        for box, number in page.boxes.items()
+    )
 
 
-def _box(box: BoxRecord, number: int) -> Html:
+def _box(box: BoxRecord, number: int, units: list[str]) -> Html:
     sides = set(zip(box.lower, box.upper, strict=True))
     listed = sum(len(each.columns) for each in box.choices)
     if len(sides) == 1:
@@ -43,10 +49,21 @@ def _box(box: BoxRecord, number: int) -> Html:
         "div",
         tag("h3", f"Set {number}"),
         tag("p", f"{said[:1].upper()}{said[1:]}. Nothing is claimed about inputs outside it."),
+        _units(units),
         ranges,
         [_choices(each) for each in box.choices],
         id=f"inputs-{number}",
     )
+
+
+def _units(named: list[str]) -> Html | None:
+    """Say the same in the units of the table, where it is known how the model reads them."""
+    if not named:
+        return None
+    said = "; ".join(named[:_MOST])
+    if len(named) <= _OPEN:
+        return tag("p", f"In the units of the table: {said}.")
+    return folded(f"In the units of the table: {counted(len(named), 'column')}", f"{said}.")
 
 
 def _choices(choices: ChoicesRecord) -> Html:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from leaveout.verifier.page.first_page.rests_on import Assumption, assumptions, is_assumption
 from leaveout.verifier.page.markup import Html, code, joined, tag
 from leaveout.verifier.page.model import Page, Run
 
@@ -11,16 +12,39 @@ __all__ = ["notes"]
 
 
 def notes(page: Page) -> Html | None:
-    """Return the notes of all runs, None where there are none."""
-    found = [_run(page, run) for run in page.runs if run.report.notes or run.unread]
-    return joined(found) if found else None
+    """Return what was assumed, numbered, then the notes of all runs; None where there are none."""
+    trusted = [_assumption(page, each) for each in assumptions(page)]
+    found = [each for run in page.runs if (each := _run(page, run)) is not None]
+    if not trusted and not found:
+        return None
+    return joined(
+        tag("p", "Not checked, but taken as it was told:") if trusted else None,
+        tag("ol", trusted, class_="notes rests-on") if trusted else None,
+        tag("p", "What else a reader should know:") if trusted and found else None,
+        found,
+    )
 
 
-def _run(page: Page, run: Run) -> Html:
+def _assumption(page: Page, each: Assumption) -> Html:
+    about = f"{', '.join(each.about)}: " if each.about else ""
+    names = [
+        joined(tag("a", code(one.name), href=f"#{one.anchor}"))
+        for one in page.statements
+        if one.anchor in each.anchors
+    ]
+    of = [joined(", " if at else " Of ", name) for at, name in enumerate(names)]
+    words = f"{about}{each.words}."
+    text = tag("small", of, ".") if of else None
+    return tag("li", words, text, id=f"rests-on-{each.number}")
+
+
+def _run(page: Page, run: Run) -> Html | None:
     said = [tag("li", note) for note in _gathered(run.report.notes, page.functions)]
     if run.unread:
         names = ", ".join(run.unread)
         said.append(tag("li", f"The file holds what this page does not show: {names}."))
+    if not said:
+        return None
     return joined(
         tag("h3", code(run.name)) if page.several else None, tag("ul", said, class_="notes")
     )
@@ -30,6 +54,8 @@ def _gathered(notes: tuple[str, ...], functions: Container[str]) -> list[str]:
     """Return notes, each once; what several functions say alike is said once of all of them."""
     about: dict[str, dict[str, None]] = {}
     for note in notes:
+        if is_assumption(note):
+            continue
         head, colon, rest = note.partition(": ")
         known = colon and head in functions
         about.setdefault(rest if known else note, {}).update({head: None} if known else {})

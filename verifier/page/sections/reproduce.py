@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import shlex
 
+from leaveout.verifier.amounts import MISSING
+from leaveout.verifier.page.first_page.named_files import named_files
 from leaveout.verifier.page.markup import Html, code, joined, tag
 from leaveout.verifier.page.model import Page, Run
+from leaveout.verifier.page.tables import Column, table
 
 __all__ = ["reproduce"]
 
@@ -37,19 +40,19 @@ def _run(run: Run) -> Html:
             role="group",
             aria_label=f"The command for {run.name}",
         )
-    facts = [
-        ("Results", joined(code(run.name), _digest(run.digest))),
-        ("Written by", f"leaveout {run.report.leaveout}"),
+    written = tag("p", f"Written by leaveout {run.report.leaveout}.")
+    return joined(how, written, _files(run))
+
+
+def _files(run: Run) -> Html:
+    """Return a table of the files of a run, each with its whole digest."""
+    found = named_files(Page((run,)), everything=True)
+    rows = [
+        [code(each.name), each.role, tag("span", each.digest or MISSING, class_="digest")]
+        for each in found
     ]
-    if run.specification.digest:
-        text = joined("as it is now", _digest(run.specification.digest))
-        facts.insert(1, ("Specification", text))
-    rows = [joined(tag("dt", name), tag("dd", value)) for name, value in facts]
-    return joined(how, tag("dl", rows, class_="facts"))
-
-
-def _digest(digest: str) -> Html:
-    return joined(", sha256 ", tag("span", digest, class_="digest"))
+    columns = [Column("File"), Column("What it is"), Column("sha256")]
+    return table(f"Files of {run.name}", columns, rows)
 
 
 def _command(run: Run) -> str | None:

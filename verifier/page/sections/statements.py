@@ -100,8 +100,10 @@ def _result(page: Page, statement: Statement, result: Result, several: bool) -> 
         tag("p", tag("strong", "To know more: "), f"{each}.", class_="reason")
         for each in result.advice
     ]
-    shown = evidence(page, result), computed(result, page.functions)
-    body = joined(head, tag("p", found, class_="found"), reason, advice, *shown)
+    shown = evidence(page, result)
+    seen = None if shown is None else tag("div", shown, class_="evidence")
+    tables = computed(result, page.functions)
+    body = joined(head, tag("p", found, class_="found"), reason, advice, seen, tables)
     return tag("div", body, class_="result")
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.forests import ForestWitness, Question, search_forests
+from leaveout.bab.forests.proving import NotProvedError, record_boxes
 from leaveout.cores import cores
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box
@@ -19,6 +21,7 @@ from leaveout.models.forest import DareForestClassifier, Forest, exact_forest, r
 from leaveout.models.forest import caches_sound as first_unsound
 from leaveout.models.forest.reading import answering
 from leaveout.specs.deciders import Arguments, Decided
+from leaveout.verifier.values.subjects.forest_changes import changes_between
 
 __all__ = ["caches_sound", "forest", "points", "retrain", "same_function", "unlearn"]
 
@@ -90,6 +93,9 @@ def unlearn(given: Arguments) -> DareForestClassifier:
             "rows_retrained": trees * rows,
         }
     )
+    if given.proving:
+        recorded = changes_between(whole.ensemble(), left.ensemble())
+        given.prove(lambda: recorded)
     return left
 
 
@@ -139,12 +145,32 @@ def same_function(given: Arguments) -> Decided:
         if found.interrupted:
             raise KeyboardInterrupt
         if found.witness is not None:
+            given.prove(partial(dict, x=found.witness.x))
             return _apart(question, found.witness)
         late = late or not found.closed
     if late:
         return Decided("unknown", "time: not every set of inputs was decided")
+    if given.proving:
+        _prove_same(given, question, len(whole.classes))
     return Decided("proved", note=_outside([X, other_X], box))
 
+
+def _prove_same(given: Arguments, question: Question, labels: int) -> None:
+    """Leave the trees of boxes of every label, or say why there are none."""
+    found = {}
+    try:
+        for label in range(labels):
+            trees = record_boxes(question, label, _ANY, most=_MOST, threads=cores())
+            for name in ("size", "feature", "value"):
+                found[f"{label}.{name}"] = getattr(trees, name)
+    except NotProvedError as error:
+        given.unproved = str(error)
+    else:
+        given.prove(lambda: found)
+
+
+_MOST = 2**22
+"""Boxes of one label in a certificate, at most."""
 
 _TRIES = 4096
 """Inputs that are tried before all are reasoned about."""

@@ -1,0 +1,380 @@
+"""An attestation is accepted as it was made; whatever is changed of it, or of a file, is named."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import numpy as np
+import pytest
+
+from leaveout.verifier.cli.app import run
+
+from support.attested import Attested
+
+
+def refused(attested, capsys, *options: str) -> str:
+    """Return the line by which the evidence is rejected."""
+    assert attested.check(*options) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    return said.err
+
+
+def test_what_was_made_is_accepted(attested, capsys):
+    assert attested.check() == 0
+    said = capsys.readouterr().out
+    key = attested.envelope()["signatures"][0]["keyid"]
+    assert f"signature: by key {key}, verified" in said
+    assert "certificate: accepted; 2 of 3 results are proved again" in said
+    assert "loose, label 0 (kind 0): refuted; not in the certificate" in said
+    assert "bound, label 0 (kind 0): proved; proved again: at most" in said
+
+
+def test_without_a_key_nothing_is_said_to_be_verified(attested, capsys):
+    assert run(["check", "proof"]) == 0
+    assert "signature: NOT verified; said to be by key" in capsys.readouterr().out
+
+
+def test_the_attestation_alone_is_checked_as_its_folder(attested, capsys):
+    assert run(["check", "proof/attestation.json", "--key", "me.pub"]) == 0
+    assert "verified" in capsys.readouterr().out
+
+
+def test_every_file_that_the_run_read_has_its_digest(attested):
+    subjects = {each["name"]: each["annotations"] for each in attested.statement()["subject"]}
+    assert subjects["test.spec"] == {"kind": "specification", "called": []}
+    assert subjects["more/other.spec"] == {"kind": "included specification", "called": []}
+    assert subjects["full.onnx"] == {"kind": "network", "called": ["N"]}
+    assert subjects["family.npz"] == {"kind": "family", "called": ["F"]}
+    assert subjects["result.json"]["kind"] == "result"
+    assert subjects["certificate.npz"]["kind"] == "certificate"
+    made = {each.name for each in attested.proof.iterdir()} - {"attestation.json"}
+    assert made <= set(subjects)
+
+
+def flip(text: str) -> str:
+    return ("B" if text[0] == "A" else "A") + text[1:]
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda e: e.update(payloadType="application/json"), "payloadType is 'application/json'"),
+        (lambda e: e["signatures"][0].update(sig=flip(e["signatures"][0]["sig"])), "signature"),
+        (lambda e: e["signatures"][0].update(sig=""), "signature"),
+        (lambda e: e["signatures"][0].update(sig="!"), "signature"),
+        (lambda e: e["signatures"][0].update(keyid="0" * 64), f"is signed by key {'0' * 64}, not"),
+        (lambda e: e.update(signatures=[]), "is not signed"),
+        (lambda e: e.update(signatures=e["signatures"] * 2), "more than once by one key"),
+        (lambda e: e.update(payload="%"), "payload is not base64"),
+        (lambda e: e.update(payload=base64.b64encode(b"{}").decode()), "signature"),
+        (lambda e: e.update(more=1), "unknown field"),
+        (lambda e: e.pop("payload"), "missing required field"),
+    ],
+)
+def test_a_changed_envelope_is_rejected(attested, capsys, change, named):
+    attested.rewrite(change)
+    assert named in refused(attested, capsys)
+
+
+def test_a_bare_statement_is_not_signed(attested, capsys):
+    attested.attestation.write_text(json.dumps(attested.statement()))
+    assert "is not signed, expected a signature by key" in refused(attested, capsys)
+    assert run(["check", "proof"]) == 0
+    assert "signature: none; who made this is not known" in capsys.readouterr().out
+
+
+def test_another_key_is_named(attested, capsys):
+    assert run(["check", "proof", "--key", "other.pub"]) == 1
+    said = capsys.readouterr().err
+    assert "is signed by key" in said
+    assert "(other.pub)" in said
+
+
+def test_a_key_under_the_id_of_another_does_not_pass(attested, capsys):
+    own = attested.envelope()["signatures"][0]["keyid"]
+    statement = attested.statement()
+    payload = json.dumps(statement).encode()
+    from leaveout.verifier.evidence.dsse import sealed
+    from leaveout.verifier.evidence.keys import read_signer
+
+    forged = json.loads(sealed(payload, read_signer(attested.folder / "other.key")))
+    forged["signatures"][0]["keyid"] = own
+    attested.attestation.write_text(json.dumps(forged))
+    assert "signature by key" in refused(attested, capsys)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 100, -1, -3])
+def test_a_truncated_attestation_is_rejected(attested, capsys, cut):
+    whole = attested.attestation.read_bytes().rstrip()
+    attested.attestation.write_bytes(whole[:cut])
+    assert "attestation.json" in refused(attested, capsys)
+
+
+def _first(statement):
+    return statement["predicate"]["statements"][0]
+
+
+STATED = [
+    (lambda s: s.update(_type="https://in-toto.io/Statement/v0.1"), "_type"),
+    (lambda s: s.update(predicateType="https://other.example/v1"), "predicateType"),
+    (lambda s: _first(s).update(name="other"), "statement 'other, label 0': name"),
+    (lambda s: _first(s).update(verdict="refuted"), "verdict is 'refuted'"),
+    (lambda s: _first(s).update(upper=0.0), "upper is 0.0"),
+    (lambda s: _first(s).update(lower=None), "lower is None"),
+    (lambda s: _first(s).update(label=1), "label is 1"),
+    (lambda s: _first(s).update(text="guarantee x: 1 > 0"), "text is"),
+    (lambda s: _first(s).update(sentence="All is well."), "sentence is"),
+    (lambda s: _first(s)["scope"].update(members=10**6), "scope is"),
+    (lambda s: _first(s)["place"].update(line=99), "place is"),
+    (lambda s: _first(s).update(certified="by nobody"), "unknown field"),
+    (lambda s: s["predicate"]["statements"].pop(), "its statements are not those of the results"),
+    (lambda s: s["predicate"]["notes"].append("x"), "its notes are not those of the results"),
+    (lambda s: s["predicate"]["training"].clear(), "its training are not those of the results"),
+    (lambda s: s["predicate"]["verification"].update(leaveout="9"), "its verification are not"),
+    (lambda s: s["subject"].pop(0), "subject 'test.spec' is missing"),
+    (lambda s: s["subject"][0].update(name="a.spec"), "subject 'test.spec' is missing"),
+    (lambda s: s["subject"][0]["annotations"].update(kind="file"), "is not as in the results"),
+    (lambda s: s["subject"].append({**s["subject"][0], "name": "b"}), "is in no record"),
+    (lambda s: s["subject"][0]["digest"].update(md5="00"), "another digest than sha256"),
+    (lambda s: s["subject"][0].update(name="a\nb"), "is no name of a file"),
+]
+
+
+@pytest.mark.parametrize(("change", "named"), STATED, ids=[named for _, named in STATED])
+@pytest.mark.parametrize("signed", [True, False])
+def test_a_changed_statement_is_rejected_by_its_signature_and_by_what_it_says(
+    attested, capsys, change, named, signed
+):
+    attested.restate(change, signed=signed)
+    said = refused(attested, capsys)
+    assert (named if signed else "the signature by key") in said
+
+
+def _digests(made):
+    return Attested(made).statement()["subject"]
+
+
+def test_every_digest_is_held_against_its_file(attested, capsys):
+    for number, subject in enumerate(_digests(attested.folder)):
+        whole = attested.attestation.read_bytes()
+
+        def change(statement, number=number):
+            digest = statement["subject"][number]["digest"]
+            digest["sha256"] = "0" * 64
+
+        attested.restate(change)
+        said = refused(attested, capsys)
+        assert subject["name"].rpartition("/")[2] in said, said
+        attested.attestation.write_bytes(whole)
+
+
+def test_every_file_is_held_against_its_digest(attested, capsys):
+    for subject in _digests(attested.folder):
+        own = subject["annotations"]["kind"] in ("result", "certificate", "evidence")
+        path = (attested.proof if own else attested.folder) / subject["name"]
+        whole = path.read_bytes()
+        for changed in (whole[:-1], whole + b"\n", b""):
+            path.write_bytes(changed)
+            assert f"{subject['name']}: is not the" in refused(attested, capsys)
+        path.unlink()
+        assert attested.check() == 2
+        assert f"{subject['name']}: no such file" in capsys.readouterr().err
+        path.write_bytes(whole)
+    assert attested.check() == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda r: r["results"][0].update(verdict="unknown"), "verdict is 'proved', in the"),
+        (lambda r: r["results"][0].update(upper=0.1), "upper is"),
+        (lambda r: r["results"].pop(), "its statements are not"),
+        (lambda r: r["results"].reverse(), "name is 'bound', in the results 'loose'"),
+        (lambda r: r["files"].pop(), "is in no record of the results"),
+        (lambda r: r["files"][0].update(sha256="00"), "'test.spec' is not as in the results"),
+        (lambda r: r["statements"][0].update(text="find bound: 1"), "text is"),
+        (lambda r: r.update(notes=["nothing to see"]), "its notes"),
+    ],
+)
+def test_results_that_say_something_else_are_rejected(attested, capsys, change, named):
+    attested.reresult(change)
+    assert named in refused(attested, capsys)
+
+
+def _lie(attested, change) -> None:
+    """Change the results and what is attested of them alike: only the certificate tells."""
+    attested.reresult(change)
+
+    def follow(statement):
+        result = json.loads((attested.proof / "result.json").read_text())
+        for stated, found in zip(statement["predicate"]["statements"], result["results"]):
+            for field in ("verdict", "lower", "upper", "name", "label"):
+                stated[field] = found[field]
+            box = found["box"]
+            stated["scope"].update(lower=box["lower"][0], upper=box["upper"][0])
+            stated["scope"].update(members=found["members"])
+
+    attested.restate(follow)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda r: r["results"][0].update(lower=50.0, upper=51.0), "has a leak at 50"),
+        (lambda r: r["results"][0].update(members=9), "is about 9 members"),
+        (lambda r: r["results"][0]["box"].update(upper=[2.0] * 3), "about other inputs"),
+        (lambda r: r["results"][0].update(label=7), "label 0, of which the results say nothing"),
+    ],
+)
+def test_results_that_the_certificate_contradicts_are_rejected(attested, capsys, change, named):
+    _lie(attested, change)
+    assert named in refused(attested, capsys)
+
+
+def test_a_claim_about_another_file_than_the_statement_names_is_rejected(attested, capsys):
+    def rename(called):
+        assert called == ["F"]
+        called[:] = ["H"]
+
+    attested.reresult(lambda r: rename(r["files"][3]["called"]))
+    attested.restate(lambda s: rename(s["subject"][3]["annotations"]["called"]))
+    assert "is about another family than the certificate" in refused(attested, capsys)
+
+
+VOTES = """\
+param most = 1
+let V = ballots("ballots.npz")
+let D = dpa(V)
+guarantee some: certified_accuracy(D, edits = most) >= 0.1 and not 1 > 2
+find radius: greatest r such that certified_accuracy(D, edits = r) >= 0.2
+guarantee each: forall z in test_points(V): radius(D, z) >= 0 or -1 < 0
+"""
+
+
+@pytest.fixture
+def voted(tmp_path, monkeypatch):
+    """Return evidence of statements about votes, signed."""
+    from leaveout.models.votes import Ballots, write_ballots
+    from leaveout.verifier.evidence.keys import make_keys
+
+    monkeypatch.chdir(tmp_path)
+    votes = np.random.default_rng(2).integers(0, 2, (9, 7)).astype(np.int32)
+    write_ballots(Ballots(votes, votes[:, 0], 2), tmp_path / "ballots.npz")
+    (tmp_path / "votes.spec").write_text(VOTES)
+    make_keys(tmp_path / "me")
+    command = ["verify", "votes.spec", "--set", "most=2", "--evidence", "proof", "--key", "me.key"]
+    assert run(command) == 0
+    return Attested(tmp_path)
+
+
+def test_statements_about_values_are_proved_again(voted, capsys):
+    assert voted.check() == 0
+    said = capsys.readouterr().out
+    for name in ("some", "radius", "each"):
+        assert f"{name}: proved; proved again" in said
+
+
+@pytest.mark.parametrize(
+    ("statement", "field", "old", "new"),
+    [
+        (0, "text", ">= 0.1", ">= 0.10001"),
+        (0, "text", ">= 0.1", "> 0.1"),
+        (0, "text", "D, edits", "D, removals"),
+        (0, "text", "not 1 > 2", "not 1 > 3"),
+        (0, "text", " and ", " or "),
+        (0, "text", "guarantee some: ", "guarantee some: 1 > 0 and "),
+        (1, "text", "greatest", "least"),
+        (1, "text", "0.2", "0.3"),
+        (2, "text", "-1 < 0", "1 < 0"),
+        (2, "text", "radius(D, z)", "radius(V, z)"),
+        (2, "text", "test_points(V)", "test_points(D)"),
+        (0, "definitions", "dpa(V)", "ss_dpa(V)"),
+        (0, "definitions", "most = 2", "most = 3"),
+    ],
+)
+def test_a_certificate_of_another_claim_under_the_same_name_is_rejected(
+    voted, capsys, statement, field, old, new
+):
+    def change(record):
+        before = json.dumps(record[field])
+        assert old in before
+        record[field] = json.loads(before.replace(old, new))
+
+    voted.reresult(lambda r: change(r["statements"][statement]))
+    voted.restate(lambda s: change(s["predicate"]["statements"][statement]))
+    assert "says something else in the certificate" in refused(voted, capsys)
+
+
+def test_a_bound_below_what_the_certificate_proves_is_not_called_proved_again(attested, capsys):
+    _lie(attested, lambda r: r["results"][0].update(lower=0.0, upper=0.01))
+    assert attested.check() == 0
+    said = capsys.readouterr().out
+    assert "label 0 (kind 0): proved; of this the certificate proves only: at most" in said
+    assert "1 of 3 results are proved again" in said
+
+
+def test_a_certificate_of_another_run_is_rejected(attested, capsys):
+    text = (attested.folder / "test.spec").read_text()
+    other = attested.folder / "third.spec"
+    other.write_text(text.partition("include")[0].replace("find bound", "find another"))
+    path = attested.proof / "certificate.npz"
+    assert run(["verify", str(other), "--workers", "1", "--certificate", str(path)]) == 0
+    capsys.readouterr()
+    attested.redigest("certificate.npz", path)
+    assert "the certificate claims another, label 0, of which the results say" in refused(
+        attested, capsys
+    )
+
+
+def test_files_that_were_moved_are_found_where_the_caller_says(attested, capsys, monkeypatch):
+    elsewhere = attested.folder.parent / "elsewhere"
+    attested.proof.rename(elsewhere)
+    (attested.folder / "me.pub").rename(elsewhere.parent / "me.pub")
+    monkeypatch.chdir(elsewhere)
+    command = ["check", ".", "--key", "../me.pub"]
+    assert run(command) == 2
+    assert "--files DIR" in capsys.readouterr().err
+    assert run([*command, "--files", str(attested.folder)]) == 0
+
+
+def test_files_elsewhere_are_not_opened_unasked(attested, capsys):
+    secret = attested.folder.parent / "secret"
+    secret.write_text("x")
+    attested.reresult(lambda r: r["files"].append(
+        {"path": "../secret", "kind": "file", "sha256": "00", "called": []}
+    ))  # fmt: skip
+    attested.restate(lambda s: s["subject"].append(
+        {"name": "../secret", "digest": {"sha256": "00"},
+         "annotations": {"kind": "file", "called": []}}
+    ))  # fmt: skip
+    assert attested.check() == 2
+    assert "outside the evidence's folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["check", "proof", "--key", "me.key"], "is a private key"),
+        (["check", "proof", "--key", "none.pub"], "no such file"),
+        (["check", "proof", "--key", "test.spec"], "is no public key"),
+        (["check", "proof/certificate.npz", "--key", "me.pub"], "has no signature"),
+        (["check", "more"], "no such file, expected what leaveout attest wrote"),
+        (["attest", "proof/result.json", "--key", "me.pub"], "is a public key"),
+        (["attest", "proof/result.json", "--key", "test.spec"], "is no private key"),
+        (["attest", "full.onnx"], "does not hold results"),
+        (["attest", "none.json"], "no such file"),
+        (["attest"], "name the results"),
+        (["attest", "--new-key", "me"], "me.key exists"),
+        (["attest", "r.json", "--new-key", "you"], "leave all else out"),
+        (["attest", "proof/result.json", "-o", "test.spec"], "is not an attestation"),
+        (["attest", "proof/result.json", "--certificate", "full.onnx"], "not a certificate"),
+    ],
+)
+def test_bad_input_is_one_line(attested, capsys, arguments, named):
+    assert run(arguments) == 2
+    said = capsys.readouterr().err
+    assert named in said
+    assert said.count("\n") == 1

@@ -1,0 +1,179 @@
+"""A folder of evidence is written whole or not at all, and names no place of this machine."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from leaveout.verifier.cli.app import run
+from leaveout.verifier.evidence import folder as writing
+from leaveout.verifier.evidence.parts import NAMES, PARTS
+
+from support import children
+from support.files import BOUND, write_question
+
+VERIFY = ["verify", "test.spec", "--workers", "1", "--evidence", "proof"]
+
+
+@pytest.fixture
+def asked(tmp_path, monkeypatch) -> Path:
+    folder = tmp_path / "asked"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    write_question(folder)
+    return folder
+
+
+def left(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+def test_one_command_writes_everything(asked, capsys):
+    assert run(VERIFY) == 0
+    assert set(left(asked / "proof")) == NAMES
+    said = capsys.readouterr().out
+    assert "is not signed: give a key with --key" in said
+    assert run(["check", "proof"]) == 0
+    assert "2 of 2 results are proved again" in capsys.readouterr().out
+    assert left(asked) == ["family.npz", "full.onnx", "proof", "test.spec"]
+
+
+def test_no_file_names_a_place_of_this_machine(asked, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = ["verify", str(asked / "test.spec"), "--workers", "1"]
+    assert run([*command, "--evidence", "proof"]) == 0
+    for each in (tmp_path / "proof").iterdir():
+        assert str(tmp_path).encode() not in each.read_bytes(), each
+    assert run([*command, "--json", "r.json"]) == 0
+    assert str(tmp_path) not in (tmp_path / "r.json").read_text()
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert (result["spec"], result["folder"]) == ("asked/test.spec", "asked")
+
+
+def test_evidence_is_replaced_by_later_evidence(asked):
+    assert run(VERIFY) == 0
+    before = json.loads((asked / "proof" / "result.json").read_text())
+    (asked / "test.spec").write_text(BOUND.replace("find bound", "find other"))
+    assert run(VERIFY) == 0
+    after = json.loads((asked / "proof" / "result.json").read_text())
+    assert {each["name"] for each in before["results"]} == {"bound"}
+    assert {each["name"] for each in after["results"]} == {"other"}
+    assert run(["check", "proof"]) == 0
+    assert left(asked) == ["family.npz", "full.onnx", "proof", "test.spec"]
+
+
+@pytest.mark.parametrize("name", [*PARTS, "attestation.json", "_put"])
+def test_where_anything_fails_what_was_there_stays(asked, monkeypatch, capsys, name):
+    assert run(VERIFY) == 0
+    before = {each.name: each.read_bytes() for each in (asked / "proof").iterdir()}
+
+    def full(*_given: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    whole = writing.write_whole
+    if name == "_put":
+        monkeypatch.setattr(writing, "_put", full)
+    else:
+        monkeypatch.setattr(
+            writing, "write_whole", lambda p, c: full() if p.name == name else whole(p, c)
+        )
+    assert run(VERIFY) == 2
+    assert "--evidence proof: cannot be written: No space left" in capsys.readouterr().err
+    assert {each.name: each.read_bytes() for each in (asked / "proof").iterdir()} == before
+    assert left(asked) == ["family.npz", "full.onnx", "proof", "test.spec"]
+
+
+def test_where_the_last_step_fails_what_was_there_is_put_back(asked, monkeypatch):
+    assert run(VERIFY) == 0
+    before = left(asked / "proof")
+    rename, calls = Path.rename, []
+
+    def second_fails(self, target):
+        calls.append(target)
+        if len(calls) == 2:
+            raise OSError(5, "Input/output error")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", second_fails)
+    assert run(VERIFY) == 2
+    monkeypatch.undo()
+    assert left(asked / "proof") == before
+    assert left(asked) == ["family.npz", "full.onnx", "proof", "test.spec"]
+
+
+def test_a_folder_with_anything_else_is_left_alone(asked, capsys):
+    (asked / "proof").mkdir()
+    (asked / "proof" / "thesis.txt").write_text("mine")
+    assert run(VERIFY) == 2
+    assert "holds 'thesis.txt', which is no evidence" in capsys.readouterr().err
+    assert left(asked / "proof") == ["thesis.txt"]
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        (["--evidence", "test.spec"], "is a file; name a folder"),
+        (["--evidence", "none/proof"], "there is no folder none"),
+        (["--evidence", "."], "is the working directory"),
+        (["--evidence", "proof", "--key", "none.key"], "no such file"),
+        (["--evidence", "proof", "--certificate", "c.npz"], "leave it out"),
+        (["--key", "me.key"], "give --evidence DIR too"),
+        (["--evidence", "proof", "--dry-run"], "leave --evidence out"),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_is_written(asked, capsys, more, named):
+    assert run(["verify", "test.spec", *more]) == 2
+    said = capsys.readouterr().err
+    assert named in said
+    assert said.count("\n") == 1
+    assert left(asked) == ["family.npz", "full.onnx", "test.spec"]
+
+
+def test_an_engine_without_proofs_writes_the_rest_and_says_so(asked, capsys):
+    assert run([*VERIFY, "--engine", "lucid"]) == 0
+    assert "no certificate among them" in capsys.readouterr().out
+    assert set(left(asked / "proof")) == NAMES - {"certificate.npz"}
+    assert run(["check", "proof"]) == 0
+    assert "certificate: none; no result is proved again" in capsys.readouterr().out
+
+
+def test_a_bad_specification_writes_nothing(asked, capsys):
+    (asked / "test.spec").write_text("find x\n")
+    assert run(VERIFY) == 2
+    assert left(asked) == ["family.npz", "full.onnx", "test.spec"]
+
+
+def test_ctrl_c_leaves_evidence_of_what_is_known_so_far(asked):
+    write_question(asked, seed=3, text=BOUND.replace("box(0, 1)", "box(-30, 30)"))
+    program = [sys.executable, "-m", "leaveout", *VERIFY]
+    child = children.start(program, cwd=asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not list(asked.glob(".leaveout-*")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    child.send_signal(signal.SIGINT)
+    child.communicate(timeout=120)
+    if (asked / "proof").exists():
+        assert run(["check", "proof"]) == 0
+    assert not list(asked.glob(".leaveout-*"))
+
+
+def test_what_changes_during_the_run_is_not_attested(asked, monkeypatch, capsys):
+    from leaveout.verifier.origin import taken
+
+    own = taken.Origin.files
+
+    def changed(self):
+        with (asked / "full.onnx").open("ab") as file:
+            file.write(b" ")
+        return own(self)
+
+    monkeypatch.setattr(taken.Origin, "files", changed)
+    assert run(VERIFY) == 2
+    assert "full.onnx: was written to while it was verified" in capsys.readouterr().err
+    assert not (asked / "proof").exists()

@@ -1,0 +1,101 @@
+"""Evidence on disk, changed from outside, and from inside by who has the key."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leaveout.verifier.cli.app import run
+from leaveout.verifier.evidence.dsse import sealed
+from leaveout.verifier.evidence.keys import make_keys, read_signer
+
+from support.files import BOUND, write_question
+
+INCLUDED = """\
+# Another file.
+
+guarantee loose:
+    forall x in X, M in F: confidence(N, x) > 0.1 => label(M, x) == label(N, x)
+"""
+Json = dict[str, Any]
+
+
+def make_evidence(folder: Path) -> Path:
+    """Write a specification that includes another one, keys, and evidence in ``proof``."""
+    write_question(folder, text=BOUND + '\ninclude "more/other.spec"\n')
+    (folder / "more").mkdir()
+    (folder / "more" / "other.spec").write_text(INCLUDED)
+    make_keys(folder / "me")
+    make_keys(folder / "other")
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        command = ["verify", "test.spec", "--workers", "1", "--evidence", "proof"]
+        assert run([*command, "--key", "me.key"]) == 1  # one statement is refuted
+    finally:
+        os.chdir(before)
+    return folder
+
+
+@dataclass(frozen=True)
+class Attested:
+    """Evidence that may be changed."""
+
+    folder: Path
+
+    @property
+    def proof(self) -> Path:
+        return self.folder / "proof"
+
+    @property
+    def attestation(self) -> Path:
+        return self.proof / "attestation.json"
+
+    def envelope(self) -> Json:
+        return json.loads(self.attestation.read_text())
+
+    def statement(self) -> Json:
+        return json.loads(base64.b64decode(self.envelope()["payload"]))
+
+    def rewrite(self, change: Callable[[Json], None]) -> None:
+        """Change the envelope, as anybody may."""
+        envelope = self.envelope()
+        change(envelope)
+        self.attestation.write_text(json.dumps(envelope))
+
+    def restate(self, change: Callable[[Json], None], *, signed: bool = True) -> None:
+        """Change the statement; sign it again, as who has the key may, or leave the signature."""
+        statement = self.statement()
+        change(statement)
+        payload = json.dumps(statement).encode()
+        if signed:
+            self.attestation.write_bytes(sealed(payload, read_signer(self.folder / "me.key")))
+        else:
+            self.rewrite(lambda e: e.update(payload=base64.b64encode(payload).decode()))
+
+    def reresult(self, change: Callable[[Json], None]) -> None:
+        """Change the results, and the digest of them that is signed."""
+        path = self.proof / "result.json"
+        result = json.loads(path.read_text())
+        change(result)
+        path.write_text(json.dumps(result))
+        self.redigest("result.json", path)
+
+    def redigest(self, name: str, path: Path) -> None:
+        """Sign the digest of a file as it is now."""
+
+        def change(statement: Json) -> None:
+            subject = next(each for each in statement["subject"] if each["name"] == name)
+            subject["digest"]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+
+        self.restate(change)
+
+    def check(self, *options: str) -> int:
+        """Run the command as a user does."""
+        return run(["check", "proof", "--key", "me.pub", *options])

@@ -1,0 +1,1 @@
+"""Forests proved again: read, trained anew, and bounded, by code of the checker's own."""

@@ -1,0 +1,232 @@
+"""Files of forests that know their rows, read anew; nothing in them is believed."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.checker.errors import CertificateError
+
+__all__ = ["STORED", "Exact", "Settings", "Tree", "ascending", "read_exact", "read_manifest"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+_LARGEST = 2.0**1000
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an exact forest is a function of, beside its rows; as its manifest has it."""
+
+    trees: int
+    depth: int | None
+    thresholds: int
+    attributes: int
+    random_depth: int
+    least: int
+    criterion: str
+    seed: int
+    share: float = 1.0
+
+
+class _ExactPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    format: str
+    version: int
+    settings: Settings
+    small: int
+    next_name: int
+    sizes: list[tuple[int, int]]
+    digest: str
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A tree, nodes in preorder; arrays as the page on forests has them."""
+
+    feature: Ints
+    threshold: Floats
+    left: Ints
+    right: Ints
+    counts: Ints
+    rows: Ints
+    cached_node: Ints
+    cached_attribute: Ints
+    cached_values: Floats
+    cached_counts: Ints
+
+
+_PARTS = tuple(Tree.__dataclass_fields__)
+_NODES = ("feature", "threshold", "left", "right", "counts")
+_TYPES: Mapping[str, tuple[str, int]] = {
+    "names": ("<i8", 1), "X": ("<f8", 2), "y": ("<i4", 1), "feature": ("<i4", 1),
+    "threshold": ("<f8", 1), "left": ("<i4", 1), "right": ("<i4", 1), "counts": ("<i4", 2),
+    "rows": ("<i4", 1), "cached_node": ("<i4", 1), "cached_attribute": ("<i4", 1),
+    "cached_values": ("<f8", 2), "cached_counts": ("<i4", 2),
+}  # fmt: skip
+
+
+STORED = ("classes", *_TYPES)
+"""The arrays of a file, in order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """A forest that knows its rows.
+
+    Attributes
+    ----------
+    path : Path
+    settings : Settings
+    classes : ndarray, shape (labels,)
+    names : ndarray of int64, shape (rows,)
+    X : ndarray of float64, shape (rows, attributes)
+        Without negative zeros; minus infinity is missing.
+    y : ndarray of int32, shape (rows,)
+        Which of ``classes``.
+    trees : tuple of Tree
+    """
+
+    path: Path
+    settings: Settings
+    classes: NDArray[Any]
+    names: NDArray[np.int64]
+    X: Floats
+    y: Ints
+    trees: tuple[Tree, ...]
+
+    @property
+    def features(self) -> int:
+        """How many features a row has."""
+        return int(self.X.shape[1])
+
+    @property
+    def labels(self) -> list[Any]:
+        """The labels, in Python."""
+        known: list[Any] = self.classes.tolist()
+        return known
+
+
+def read_exact(path: Path, text: bytes, arrays: dict[str, NDArray[Any]]) -> Exact:
+    """Return the forest of a file's manifest and arrays.
+
+    Raises
+    ------
+    CertificateError
+        If they are not those of a forest.
+    """
+    part = read_manifest(path, text, _ExactPart)
+    wrong: str | None = None
+    if part.format != "leaveout forest" or part.version not in (1, 2) or part.small != 64:
+        wrong = "is of another format"
+    elif any(
+        arrays[name].dtype != np.dtype(kind) or arrays[name].ndim != rank
+        for name, (kind, rank) in _TYPES.items()
+    ):
+        wrong = "has an array of another type"
+    elif _digest(arrays) != part.digest:
+        wrong = "is damaged: its arrays are not those that its manifest was written for"
+    else:
+        wrong = _wrong_rows(arrays) or _wrong_settings(part.settings, arrays["X"].shape[1])
+    if wrong is not None:
+        raise CertificateError(f"{path}: {wrong}")
+    X = arrays["X"] + 0.0
+    X[np.isnan(X)] = -np.inf
+    return Exact(
+        path, part.settings, arrays["classes"], arrays["names"], np.ascontiguousarray(X),
+        arrays["y"], _trees(path, arrays, part),
+    )  # fmt: skip
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Return the digest that an exact forest's manifest has of its arrays."""
+    hashed = hashlib.sha256()
+    for name in STORED:
+        array = arrays[name]
+        hashed.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        hashed.update(np.ascontiguousarray(array).tobytes())
+    return hashed.hexdigest()
+
+
+def _wrong_rows(arrays: Mapping[str, NDArray[Any]]) -> str | None:
+    """Return what is wrong with the rows, on which everything rests."""
+    names, X, y, classes = (arrays[name] for name in ("names", "X", "y", "classes"))
+    if not len(names) or not X.shape[1] or not len(names) == len(X) == len(y):
+        return "has no rows, or other names than rows"
+    if np.any(names[1:] <= names[:-1]) or names[0] < 0:
+        return "has names of rows that do not ascend"
+    if np.any(np.abs(X) >= _LARGEST):
+        return "has a value that is too large"
+    if classes.ndim != 1 or classes.dtype.kind not in "biufU":
+        return "has labels that are neither numbers nor text"
+    if not np.array_equal(np.unique(y), np.arange(len(classes))):
+        return "has labels that no row has, or rows of none"
+    return None if ascending(classes.tolist()) else "has labels that do not ascend"
+
+
+def _wrong_settings(settings: Settings, attributes: int) -> str | None:
+    most = 2**31 - 1
+    depth = most if settings.depth is None else settings.depth
+    if (
+        1 <= settings.trees <= most
+        and 1 <= settings.thresholds <= most
+        and 1 <= settings.attributes <= attributes
+        and 0 <= settings.random_depth <= most
+        and 2 <= settings.least <= most
+        and 0 <= settings.seed < 2**63
+        and 1 <= depth <= most
+        and 0.0 < settings.share <= 1.0
+        and settings.criterion in ("gini", "entropy")
+    ):
+        return None
+    return "has a setting that no forest has"
+
+
+def _trees(path: Path, arrays: Mapping[str, NDArray[Any]], part: _ExactPart) -> tuple[Tree, ...]:
+    """Divide the arrays into trees; what is in them is compared later, and never walked."""
+    sizes = np.array(part.sizes, np.int64).reshape(-1, 2)
+    nodes, cached = ([0, *np.cumsum(sizes[:, i]).tolist()] for i in range(2))
+    if (
+        len(sizes) != part.settings.trees
+        or (sizes[:, 0] < 1).any()
+        or (sizes[:, 1] < 0).any()
+        or any(len(arrays[name]) != nodes[-1] for name in _NODES)
+        or any(len(arrays[name]) != cached[-1] for name in _PARTS if name.startswith("cached"))
+    ):
+        raise CertificateError(f"{path}: its manifest does not divide the arrays into trees")
+    held = arrays["counts"][nodes[:-1]].astype(np.int64).sum(axis=1)
+    rows = [0, *np.cumsum(held).tolist()]
+    if (held < 0).any() or rows[-1] != len(arrays["rows"]):
+        raise CertificateError(f"{path}: its trees do not list their rows")
+    ends = {"rows": rows, **dict.fromkeys(_NODES, nodes)}
+    trees = []
+    for i in range(len(sizes)):
+        own = {name: ends.get(name, cached)[i : i + 2] for name in _PARTS}
+        trees.append(Tree(**{name: arrays[name][a:b] for name, (a, b) in own.items()}))
+    return tuple(trees)
+
+
+def ascending(labels: list[Any]) -> bool:
+    """Whether labels are in order, each once, none of them NaN."""
+    return labels[0] == labels[0] and all(a < b for a, b in itertools.pairwise(labels))
+
+
+def read_manifest(path: Path, text: bytes, kind: type[Any]) -> Any:
+    """Return a manifest in JSON.
+
+    Raises
+    ------
+    CertificateError
+        If it is none.
+    """
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CertificateError(f"{path}: its manifest is damaged: {error}") from None

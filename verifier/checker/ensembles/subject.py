@@ -1,0 +1,65 @@
+"""What a claim about leaks of forests is about, in words: which files, which rows, which inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from leaveout.verifier.checker.inputs import Inputs, runs
+
+__all__ = ["ForestSubject"]
+
+
+@dataclass(frozen=True, eq=False)
+class ForestSubject:
+    """What claims about leaks of forests are about.
+
+    Attributes
+    ----------
+    path : Path
+    sha256 : str
+    other : tuple of (Path, str) or None
+        The other forest and its digest; None where it is the forest without each row.
+    members : int
+    names : list
+        The labels.
+    inputs : Inputs
+    """
+
+    path: Path
+    sha256: str
+    other: tuple[Path, str] | None
+    members: int
+    names: list[Any]
+    inputs: Inputs
+
+    def lines(self) -> Iterator[str]:
+        """Say it, a line a file and a line a range of inputs."""
+        if self.other is None:
+            yield (
+                f"no confidence above upper is a leak, over all {self.members:,} forests without "
+                "one row and every x"
+            )
+        else:
+            yield "no confidence above upper is a leak, over the other forest and every x"
+        yield f"forest {self.path} (SHA-256 {self.sha256})"
+        if self.other is not None:
+            yield f"other forest {self.other[0]} (SHA-256 {self.other[1]})"
+        else:
+            yield "  the forest, and it without each row, was trained anew from the rows it holds"
+        known = ", ".join(f"{at} is {label!r}" for at, label in enumerate(self.names))
+        yield f"labels: {known}; values and thresholds are float64"
+        yield from self.inputs.lines()
+
+    def claimed(self, labels: Collection[int]) -> str:
+        """Say of which labels there is a claim."""
+        own = sorted(set(labels))
+        others = [label for label in range(len(self.names)) if label not in own]
+        if not others:
+            return f"claims all {len(self.names)} labels"
+        return (
+            f"claims label{'s' * (len(own) > 1)} {runs(own)} of {len(self.names)}; nothing is "
+            f"claimed of label{'s' * (len(others) > 1)} {runs(others)}"
+        )

@@ -1,0 +1,102 @@
+"""``leaveout attest``: digests of everything a result rests on, and what it says, signed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["attest"]
+
+
+def attest(
+    result: Annotated[
+        Path | None,
+        typer.Argument(metavar="RESULT.json", help="What verify --json wrote.", show_default=False),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Private key to sign with, in PEM. Without one the statement is written as it "
+            "is, unsigned.",
+            show_default=False,
+        ),
+    ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="What verify --certificate wrote of the same run.",
+            show_default=False,
+        ),
+    ] = None,
+    files: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR",
+            help="The folder of the specification, if it is not where the results say. May be "
+            "repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="The attestation. A file that exists is replaced only if it is one.",
+            show_default="attestation.json beside the results",
+        ),
+    ] = None,
+    new_key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="NAME",
+            help="Make a pair of keys instead: NAME.key, which its owner alone may read, to sign, "
+            "and NAME.pub to give to others.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """State what results rest on: the digests of all files that were read, and each verdict.
+
+    The attestation is an in-toto statement in a DSSE envelope. Networks, families, ballots and
+    whatever else the specification names must be the files that were verified, if they are still
+    there. leaveout check verifies the attestation.
+
+    A private key may be locked: its passphrase is read from LEAVEOUT_KEY_PASSPHRASE, also when it
+    is made.
+
+    For example: leaveout attest --new-key me, then leaveout attest result.json --key me.key
+
+    Exit status: 0 the attestation is written, 2 bad input.
+    """
+    from leaveout.errors import SpecError
+    from leaveout.verifier.cli.target import reader_may_leave
+    from leaveout.verifier.evidence.attest import attest as run
+    from leaveout.verifier.evidence.keys import make_keys, read_signer
+    from leaveout.verifier.evidence.parts import ATTESTATION
+    from leaveout.verifier.evidence.target import ATTESTED, Target
+
+    if new_key is not None:
+        if any(each is not None for each in (result, key, certificate, files, output)):
+            raise SpecError("--new-key makes keys and attests nothing: leave all else out")
+        keyid = make_keys(new_key)
+        with reader_may_leave():
+            sys.stdout.write(f"{new_key}.key and {new_key}.pub: key {keyid}\n")
+        return
+    if result is None:
+        raise SpecError("attest: name the results, what verify --json wrote")
+    target = Target.open(output or result.parent / ATTESTATION, ATTESTED)
+    signer = None if key is None else read_signer(key)
+    found = run(result, target.path, signer=signer, certificate=certificate, files=files or ())
+    target.write(found.content)
+    signed = f"signed by key {found.keyid}" if found.keyid else "not signed: give a key with --key"
+    with reader_may_leave():
+        for note in found.notes:
+            sys.stdout.write(f"note: {note}\n")
+        sys.stdout.write(f"{target.path}: {found.digests} digests, {signed}\n")

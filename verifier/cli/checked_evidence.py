@@ -1,0 +1,60 @@
+"""Checked evidence on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+from leaveout.verifier.cli.result_table import render_checked
+from leaveout.verifier.evidence.certified import Standing
+from leaveout.verifier.evidence.checking import CheckedEvidence
+
+__all__ = ["render_evidence"]
+
+
+def render_evidence(found: CheckedEvidence, console: Console) -> None:
+    """Print who signed, what fits together, and what of the results is proved again."""
+    for line in _head(found):
+        console.print(Text(line), soft_wrap=True)
+    console.print()
+    for standing in found.standings:
+        console.print(Text(_said(standing)), soft_wrap=True)
+    if found.checked:
+        console.print()
+        render_checked(list(found.checked), console)
+
+
+def _head(found: CheckedEvidence) -> Iterator[str]:
+    if found.keyid:
+        yield f"signature: by key {found.keyid}, verified"
+    elif found.signers:
+        yield (
+            f"signature: NOT verified; said to be by key {', '.join(found.signers)}: give the "
+            "public key with --key"
+        )
+    else:
+        yield "signature: none; who made this is not known"
+    yield f"digests: all {found.digests} are those of the files"
+    yield "results: what the attestation says is what the results say"
+    again = sum(each.proved for each in found.standings)
+    total = len(found.standings)
+    yield (
+        f"certificate: accepted; {again} of {total} results are proved again"
+        if (found.checked)
+        else "certificate: none; no result is proved again"
+    )
+
+
+def _said(standing: Standing) -> str:
+    result = standing.result
+    head = result.name if result.label is None else f"{result.name}, label {result.label_text}"
+    told = f"{head}: {result.verdict}"
+    if not standing.words:
+        return f"{told}; not in the certificate"
+    if standing.words == result.verdict:
+        return f"{told}; {result.verdict} again"
+    if standing.proved:
+        return f"{told}; proved again: {standing.words}"
+    return f"{told}; of this the certificate proves only: {standing.words}"

@@ -1,0 +1,196 @@
+"""``leaveout rows``: what is proved of each training row."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from leaveout.verifier.report import Report
+
+__all__ = ["rows"]
+
+
+class _Order(StrEnum):
+    BOUND = "bound"
+    LEAK = "leak"
+    CHANGED = "changed"
+    ROW = "row"
+    NAME = "name"
+
+
+def rows(
+    result: Annotated[
+        Path,
+        typer.Argument(metavar="RESULT.json", help="What verify --json wrote.", show_default=False),
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Points, as verify --data takes them: of each row, which of the answers to them "
+            "its absence changes. Every member is asked.",
+            show_default=False,
+        ),
+    ] = None,
+    json: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write all rows as JSON; '-' is standard output.",
+            show_default=False,
+        ),
+    ] = None,
+    csv: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write all rows as CSV; '-' is standard output.",
+            show_default=False,
+        ),
+    ] = None,
+    sort: Annotated[
+        _Order,
+        typer.Option(
+            help="What comes first: the highest bound, the worst known leak, the most answers "
+            "changed, or rows by their number or name.",
+        ),
+    ] = _Order.BOUND,
+    row: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Show this row alone, by name or number, and all that is known of it.",
+            show_default=False,
+        ),
+    ] = None,
+    top: Annotated[int, typer.Option(help="How many rows the table shows.", min=1)] = 20,
+    time: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds to search rows one at a time, the highest bounds first: gives each a "
+            "bound and a leak of its own.",
+            show_default="no search",
+            min=0,
+        ),
+    ] = None,
+    update: Annotated[
+        bool,
+        typer.Option("--update", help="Write what --time found into RESULT.json."),
+    ] = False,
+    network: Annotated[
+        Path | None,
+        typer.Option(
+            help="The network, or forest, if it is not where it was; it must be the same.",
+            show_default=False,
+        ),
+    ] = None,
+    family: Annotated[
+        Path | None,
+        typer.Option(
+            help="The family, if it is not where it was; it must be the same.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Say of each training row what is proved of it: its bound, and the worst leak known.
+
+    No answer above a row's bound changes without that row; a leak is an answer that does. Rows
+    that were not left out are listed too: nothing is proved of them. What is shown is about
+    people: keep it as the training table is kept.
+
+    For example: leaveout rows result.json --data patients.csv --csv rows.csv
+
+    Exit status: 0 done, 2 bad input.
+    """
+    from rich.console import Console
+
+    from leaveout.errors import SpecError
+    from leaveout.verifier.cli.rows_table import render_row, render_rows
+    from leaveout.verifier.cli.rows_target import TextTarget
+    from leaveout.verifier.cli.target import reader_may_leave
+    from leaveout.verifier.evidence.rows import in_order, named, to_csv, to_json
+    from leaveout.verifier.evidence.rows import rows as every
+    from leaveout.verifier.page import load
+
+    if update and time is None:
+        raise SpecError("--update: writes what --time SECONDS finds; give --time too")
+    if json == "-" and csv == "-":
+        raise SpecError("--json - and --csv -: only one can be standard output")
+    as_json, as_csv = TextTarget.open("--json", json), TextTarget.open("--csv", csv)
+    (run,) = load([str(result)])
+    report, folder = run.report, result.parent
+    if time is not None:
+        report = _searched(report, time, network, family, folder)
+        if update:
+            _write(report, result)
+    found = every(report, data=data, network=network, family=family, folder=folder)
+    if row is not None:
+        found = named(found, row)
+    found = in_order(found, sort.value)
+    with reader_may_leave():
+        if as_json is not None:
+            as_json.write(to_json(found))
+        if as_csv is not None:
+            as_csv.write(to_csv(found).encode())
+    if "-" in (json, csv):
+        return
+    console = Console()
+    with console.capture() as table:
+        if row is not None:
+            render_row(found, console)
+        else:
+            render_rows(report, found, top, console)
+    with reader_may_leave():
+        sys.stdout.write(table.get())
+
+
+def _searched(
+    report: Report, seconds: float, network: Path | None, family: Path | None, folder: Path
+) -> Report:
+    """Search rows one at a time, the time shared among models; say how many were."""
+    from msgspec import structs
+    from rich.console import Console
+    from rich.status import Status
+
+    from leaveout.verifier.evidence.rows import folders_of
+    from leaveout.verifier.evidence.rows_search import search_rows
+
+    status = Console(stderr=True)
+    live = Status("searching rows", console=status) if status.is_terminal else None
+    if live is not None:
+        live.start()
+
+    def tell(done: int, count: int) -> None:
+        if live is not None:
+            live.update(f"{done:,} of {count:,} rows searched")
+
+    by_row = []
+    try:
+        for at, record in enumerate(report.by_row):
+            share = seconds / (len(report.by_row) - at)
+            closer, done = search_rows(
+                record, share, network=network, family=family,
+                folders=folders_of(report, folder), progress=tell,
+            )  # fmt: skip
+            by_row.append(closer)
+            count = sum(map(bool, record.members))
+            sys.stderr.write(f"{record.network}: {done:,} of {count:,} rows were searched\n")
+            seconds -= share
+    finally:
+        if live is not None:
+            live.stop()
+    return structs.replace(report, by_row=tuple(by_row))
+
+
+def _write(report: Report, path: Path) -> None:
+    from leaveout.errors import SpecError
+    from leaveout.verifier.report import write_json
+
+    try:
+        write_json(report, path)
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be written: {error.strerror}") from None

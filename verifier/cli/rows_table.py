@@ -1,0 +1,149 @@
+"""Rows on the terminal: a table of the first, or one row with all that is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from leaveout.verifier.amounts import MISSING, counted
+from leaveout.verifier.amounts import bound as shown
+from leaveout.verifier.evidence.rows import RowLabelRecord, RowRecord
+from leaveout.verifier.points.names import labelled, row_name
+from leaveout.verifier.points.row_bounds import NO_LEAK
+from leaveout.verifier.report import Report
+
+__all__ = ["render_row", "render_rows"]
+
+_PLACES = 12
+"""Changed answers that are listed."""
+
+
+def render_rows(report: Report, records: Sequence[RowRecord], top: int, console: Console) -> None:
+    """Print rows in their order, up to so many, and what goes for all.
+
+    Parameters
+    ----------
+    report : Report
+    records : sequence of RowRecord
+    top : int
+    console : Console
+    """
+    points = next((each.points for each in records if each.points is not None), None)
+    several = len({each.network for each in records}) > 1
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("row", max_width=24, overflow="fold")
+    if several:
+        table.add_column("model", max_width=28, overflow="fold")
+    for name in ("bound", "of label", "worst leak known"):
+        table.add_column(name, justify="left" if name == "of label" else "right", no_wrap=True)
+    if points is not None:
+        table.add_column("changes", justify="right", no_wrap=True)
+        table.add_column("not ruled out", justify="right", no_wrap=True)
+    for each in records[:top]:
+        table.add_row(*_cells(each, several, points is not None))
+    lines: list[RenderableType] = [table, Text()]
+    if len(records) > top:
+        more = counted(len(records) - top, "more row")
+        lines += [
+            Text(f"and {more}; --top {len(records)} shows all, --csv FILE keeps them"),
+            Text(),
+        ]
+    lines += [Text(line) for line in _summary(report, records)]
+    console.print(Group(*lines), soft_wrap=True)
+
+
+def render_row(records: Sequence[RowRecord], console: Console) -> None:
+    """Print one row, of each model and set of inputs, with every label."""
+    lines: list[RenderableType] = []
+    for each in records:
+        lines += [Text(each.words)]
+        lines += [Text(f"  {line}") for line in _details(each)]
+    console.print(Group(*lines), soft_wrap=True)
+
+
+def _cells(each: RowRecord, several: bool, points: bool) -> Iterator[str]:
+    yield each.called
+    if several:
+        yield each.network
+    worst = each.worst
+    if worst is None:
+        yield from ("not retrained", "", "")
+    else:
+        yield _bound(worst)
+        yield _label(worst) if (worst.bound or 0.0) > 0 else ""
+        yield MISSING if each.leak is None else shown(each.leak)
+    if points:
+        given = each.points
+        yield "" if given is None else f"{len(given.changed):,}"
+        yield "" if given is None else f"{given.not_excluded:,}"
+
+
+def _bound(each: RowLabelRecord) -> str:
+    return "no leak" if each.bound == NO_LEAK else shown(each.bound, up=True)
+
+
+def _label(each: RowLabelRecord) -> str:
+    return f"{each.label} ({each.name})" if each.name else str(each.label)
+
+
+def _summary(report: Report, records: Sequence[RowRecord]) -> Iterator[str]:
+    left_out = [each for each in records if each.members]
+    missing = len(records) - len(left_out)
+    yield (
+        f"{counted(len(left_out), 'row')} left out, of "
+        f"{', '.join(dict.fromkeys(each.network for each in records))}. bound: no answer of a "
+        "higher confidence changes without the row, proved over the set of inputs of "
+        f"{', '.join(dict.fromkeys(name for each in records for name in each.statements))}"
+    )
+    harmless = sum(each.bound is not None and each.bound <= 0 for each in left_out)
+    if harmless:
+        change = "changes" if harmless == 1 else "change"
+        yield f"{counted(harmless, 'row')} {change} no answer of a confidence above 0"
+    if missing:
+        yield f"{counted(missing, 'row')} not retrained: nothing is proved of {_them(missing)}"
+    yield from _of_points(left_out)
+
+
+def _of_points(records: Sequence[RowRecord]) -> Iterator[str]:
+    given = next((each.points for each in records if each.points is not None), None)
+    if given is None:
+        return
+    changing = [each for each in records if each.points is not None and each.points.changed]
+    points = {at for each in changing for at in (each.points.changed if each.points else ())}
+    yield (
+        f"of the {counted(given.points, 'answer')} to {given.data} {len(points):,} "
+        f"{'depends' if len(points) == 1 else 'depend'} on some one row; "
+        f"{counted(len(changing), 'row')} {'changes' if len(changing) == 1 else 'change'} at "
+        "least one. not ruled out: how many the bounds alone would leave open"
+    )
+
+
+def _them(count: int) -> str:
+    return "it" if count == 1 else "them"
+
+
+def _details(record: RowRecord) -> Iterator[str]:
+    for each in record.labels:
+        if each.bound is None:
+            continue
+        leak = "no leak is known"
+        if each.leak is not None:
+            other = labelled(each.member_label or 0, each.member_label_name)
+            change = "a tie" if each.member_label == each.label else other
+            leak = f"worst leak known {shown(each.leak)}, to {change}"
+            if each.x:
+                values = ", ".join(f"{value:.9g}" for value in each.x[:_PLACES])
+                more = ", ..." if len(each.x) > _PLACES else ""
+                leak += f", at x = ({values}{more})"
+        yield f"label {_label(each)}: bound {_bound(each)}; {leak}"
+    given = record.points
+    if given is not None and given.changed:
+        some = ", ".join(given.places[:_PLACES])
+        left = len(given.places) - _PLACES
+        yield (
+            f"without {row_name(record.row, record.name)} these answers to {given.data} change: "
+            f"{some}{f' and {left:,} more' if left > 0 else ''}"
+        )

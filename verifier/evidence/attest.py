@@ -1,0 +1,196 @@
+"""``attest``: from results to a statement of what they rest on, signed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from leaveout.verifier.checker.container import read_certificate
+from leaveout.verifier.evidence.dsse import sealed
+from leaveout.verifier.evidence.errors import EvidenceError
+from leaveout.verifier.evidence.places import Places, folders
+from leaveout.verifier.evidence.placing import seen_from
+from leaveout.verifier.evidence.reading import read_bytes, read_report
+from leaveout.verifier.evidence.statement import (
+    PREDICATE_TYPE,
+    Notes,
+    Statement,
+    Subject,
+    predicate_of,
+    subjects_of,
+)
+from leaveout.verifier.origin.digests import sha256_of
+from leaveout.verifier.report import FileRecord, Report
+
+if TYPE_CHECKING:
+    from securesystemslib.signer import CryptoSigner
+
+__all__ = ["Attestation", "Made", "attest", "closed", "statement_of"]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A file that is made from results, or proves them.
+
+    Attributes
+    ----------
+    kind : {"result", "certificate", "evidence"}
+    name : str
+        Its path, seen from the attestation.
+    sha256 : str
+    """
+
+    kind: str
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Attestation:
+    """An attestation, ready to be written.
+
+    Attributes
+    ----------
+    content : bytes
+        A DSSE envelope; without a key the bare statement.
+    keyid : str
+        Of the key that signed it; empty without one.
+    digests : int
+        How many files it names.
+    notes : tuple of str
+        What whoever makes it should know.
+    """
+
+    content: bytes
+    keyid: str
+    digests: int
+    notes: tuple[str, ...] = ()
+
+
+def attest(
+    result: Path,
+    target: Path,
+    *,
+    signer: CryptoSigner | None = None,
+    certificate: Path | None = None,
+    files: Sequence[Path] = (),
+) -> Attestation:
+    """Return a statement of what results rest on.
+
+    Parameters
+    ----------
+    result : Path
+        What ``verify --json`` wrote.
+    target : Path
+        Where it is to be written: names of files are seen from its folder.
+    signer : CryptoSigner, optional
+        Signs it.
+    certificate : Path, optional
+        What proves the results.
+    files : sequence of Path
+        Folders where the specification's files are looked for too.
+
+    Raises
+    ------
+    EvidenceError
+        If a file cannot be read, or is not the one that was verified.
+    """
+    content = read_bytes(result, "what verify --json wrote")
+    report = read_report(content, result)
+    folder = target.resolve().parent
+    made = [Made("result", seen_from(folder, result), hashlib.sha256(content).hexdigest())]
+    if certificate is not None:
+        made.append(_certificate(certificate, folder))
+    unknown: list[str] = []
+    if not report.files:
+        from leaveout.verifier.evidence.earlier import files_of_earlier
+
+        known, unknown = files_of_earlier(report, result, folders(files))
+        report = structs.replace(report, files=known)
+    else:
+        _refuse_changed(report, Places(result.parent, report.folder, folders(files), trusted=True))
+    statement = statement_of(report, made, unknown)
+    notes = tuple(f"without a digest: {each}" for each in unknown)
+    return closed(statement, signer, notes)
+
+
+def statement_of(report: Report, made: Sequence[Made], unknown: Sequence[str] = ()) -> Statement:
+    """Return the statement about a report.
+
+    Parameters
+    ----------
+    report : Report
+    made : sequence of Made
+        The files of the evidence itself.
+    unknown : sequence of str
+        Files without a digest, and why.
+
+    Raises
+    ------
+    EvidenceError
+        If a file that was read has no digest.
+    """
+    for each in report.files:
+        if not each.sha256:
+            raise EvidenceError(
+                f"{each.path}: was written to while it was verified, so that nothing can be said "
+                "of what it holds now; verify again"
+            )
+    own = [Subject(each.name, {"sha256": each.sha256}, Notes(each.kind)) for each in made]
+    return Statement(
+        subject=(*subjects_of(report.files), *own),
+        predicate_type=PREDICATE_TYPE,
+        predicate=predicate_of(report, unknown),
+    )
+
+
+def closed(
+    statement: Statement, signer: CryptoSigner | None, notes: tuple[str, ...] = ()
+) -> Attestation:
+    """Return a statement as it is written: signed where there is a key.
+
+    Parameters
+    ----------
+    statement : Statement
+    signer : CryptoSigner or None
+    notes : tuple of str
+        What whoever makes it should know.
+    """
+    payload, count = statement.to_json(), len(statement.subject)
+    if signer is None:
+        return Attestation(payload, "", count, notes)
+    return Attestation(sealed(payload, signer), str(signer.public_key.keyid), count, notes)
+
+
+def _certificate(path: Path, folder: Path) -> Made:
+    # What is none is refused here, not by whoever checks it.
+    read_certificate(path)
+    try:
+        return Made("certificate", seen_from(folder, path), sha256_of(path))
+    except OSError as error:
+        raise EvidenceError(f"--certificate {path}: cannot be read: {error.strerror}") from None
+
+
+def _refuse_changed(report: Report, places: Places) -> None:
+    """Refuse to attest results of files that hold something else by now."""
+    for each in report.files:
+        found = places.find(each.path)
+        if found.exists() and each.sha256:
+            _refuse_other(each, found)
+
+
+def _refuse_other(record: FileRecord, found: Path) -> None:
+    try:
+        digest = sha256_of(found)
+    except OSError as error:
+        raise EvidenceError(f"{found}: cannot be read: {error.strerror}") from None
+    if digest != record.sha256:
+        raise EvidenceError(
+            f"{found}: is not the {record.kind} that was verified (SHA-256 {digest[:12]}, expected "
+            f"{record.sha256[:12]}); verify again"
+        )

@@ -1,0 +1,264 @@
+"""Results held against what a certificate was found to prove of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from leaveout.verifier.amounts import bound
+from leaveout.verifier.checker import Checked
+from leaveout.verifier.checker.claim_words import PointsSubject
+from leaveout.verifier.checker.ensembles.subject import ForestSubject
+from leaveout.verifier.checker.expressions.statements import ValueSubject
+from leaveout.verifier.checker.inputs import Inputs
+from leaveout.verifier.checker.subject import Subject
+from leaveout.verifier.evidence.errors import TamperedError
+from leaveout.verifier.evidence.same_claim import is_same
+from leaveout.verifier.report import BoxRecord, Report, Result, StatementRecord
+
+__all__ = ["Standing", "standings"]
+
+_CLOSE = 1e-6
+"""Claims are padded by less when they are written."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a result stands to a certificate.
+
+    Attributes
+    ----------
+    result : Result
+    words : str
+        What the certificate proves of it; empty where nothing.
+    proved : bool
+        Whether that is all that the result says.
+    """
+
+    result: Result
+    words: str
+    proved: bool
+
+
+def standings(
+    report: Report, checked: Sequence[Checked], attestation: Path
+) -> tuple[Standing, ...]:
+    """Hold every result against the claims of a certificate.
+
+    Parameters
+    ----------
+    report : Report
+    checked : sequence of Checked
+        The claims, each proved again.
+    attestation : Path
+        For messages.
+
+    Raises
+    ------
+    TamperedError
+        If a claim is about no statement of the results, or contradicts one.
+    """
+    directions = {each.name: _direction(each) for each in report.statements}
+    said = {each.name: each for each in report.statements}
+    by_result: dict[int, list[Checked]] = {}
+    for claim in checked:
+        for name in _names(claim):
+            own = [
+                at
+                for at, result in enumerate(report.results)
+                if result.name == name and _is_about(claim, result)
+            ]
+            if not own:
+                label = "" if claim.label is None else f", label {claim.label}"
+                raise TamperedError(
+                    f"{attestation}: the certificate claims {name}{label}, of which the results "
+                    "say nothing"
+                )
+            for at in own:
+                by_result.setdefault(at, []).append(claim)
+    found = []
+    for at, result in enumerate(report.results):
+        claims = by_result.get(at, [])
+        for claim in claims:
+            wrong = _contradiction(claim, result, directions.get(result.name, ""))
+            wrong = wrong or _another(claim, said.get(result.name), report)
+            if wrong:
+                raise TamperedError(f"{attestation}: statement {_called(result)!r}: {wrong}")
+        found.append(_standing(result, claims, directions.get(result.name, "")))
+    return tuple(found)
+
+
+def _names(claim: Checked) -> Iterator[str]:
+    """Yield the statements that a claim is of."""
+    if isinstance(claim.subject, Subject):
+        # One search may answer several statements.
+        yield from claim.name.split(", ")
+    else:
+        yield claim.name.partition(", ")[0]
+
+
+def _is_about(claim: Checked, result: Result) -> bool:
+    """Whether a claim is of a result's label; a guarantee is about all, and may name the worst."""
+    own = result.label if result.kind == "find" else None
+    return claim.label is None or own is None or claim.label == own
+
+
+def _called(result: Result) -> str:
+    return result.name if result.label is None else f"{result.name}, label {result.label}"
+
+
+def _contradiction(claim: Checked, result: Result, direction: str) -> str:
+    """Return in what a claim cannot be true beside a result; empty where it can."""
+    match claim.subject:
+        case Subject() | ForestSubject() as subject:
+            if subject.members != result.members:
+                return (
+                    f"is about {result.members:,} members, the certificate about "
+                    f"{subject.members:,}"
+                )
+            same = result.label in (None, claim.label)
+            wrong = _box(subject.inputs, result.box)
+            return wrong or (_bounded(claim.upper, result) if same else "")
+        case PointsSubject() as subject:
+            inside = subject.points.inputs
+            box = _box(inside[0], result.box) if inside else ""
+            if box:
+                return box
+            if subject.points.part.decides and result.verdict == "refuted":
+                return "is refuted in the results, the certificate proves it"
+            return "" if subject.points.part.decides else _beside(claim, result, direction)
+        case ValueSubject() as subject:
+            return _value(subject, result)
+
+
+def _another(claim: Checked, said: StatementRecord | None, report: Report) -> str:
+    """Return in what a claim is about something else than a statement; empty where in nothing.
+
+    Of results of earlier versions that is not known.
+    """
+    match claim.subject:
+        case ValueSubject() as subject if said is not None and not is_same(subject, said, report):
+            return "says something else in the certificate"
+        case Subject() | ForestSubject() as subject if said is not None:
+            return _other_files(subject, said, report)
+    return ""
+
+
+def _other_files(subject: Subject | ForestSubject, said: StatementRecord, report: Report) -> str:
+    """Return in what a claim is about files that the statement does not name."""
+    if any(each.kind in ("weights", "member") for each in report.files):
+        # Of several files a certificate has a digest of all together.
+        return ""
+    named = {each.sha256 for each in report.files if set(each.called) & set(said.names)}
+    # What is named in the claim itself has no name of its own.
+    named |= {each.sha256 for each in report.files if f'"{each.path}"' in said.text}
+    if isinstance(subject, Subject):
+        about = [("network", subject.network_sha256), ("family", subject.family_sha256)]
+    else:
+        others = [] if subject.other is None else [("forest", subject.other[1])]
+        about = [("forest", subject.sha256), *others]
+    for what, digest in about:
+        if digest not in named:
+            return f"is about another {what} than the certificate"
+    return ""
+
+
+def _bounded(upper: float | None, result: Result) -> str:
+    if upper is not None and result.lower is not None and result.lower > upper:
+        return (
+            f"has a leak at {bound(result.lower)} in the results, the certificate proves that none "
+            f"is above {bound(upper, up=True)}"
+        )
+    return ""
+
+
+def _beside(claim: Checked, result: Result, direction: str) -> str:
+    """Hold what a find over points is at least, or at most, against what was found of it."""
+    if result.kind != "find":
+        return f"is a {result.kind}, the certificate bounds a number"
+    if result.label is not None or claim.upper is None:
+        # Which label a claim is of, it does not say.
+        return ""
+    if direction == "least" and result.lower is not None and result.lower > claim.upper:
+        return (
+            f"is at least {result.lower:g} in the results, at most {claim.upper:g} in the "
+            "certificate"
+        )
+    if direction == "greatest" and result.upper is not None and result.upper < -claim.upper:
+        return (
+            f"is at most {result.upper:g} in the results, at least {-claim.upper:g} in the "
+            "certificate"
+        )
+    return ""
+
+
+def _direction(statement: StatementRecord) -> str:
+    """Return whether a find asks for the least or the greatest number; empty of a guarantee."""
+    return statement.text.removeprefix(f"find {statement.name}: ").partition(" ")[0]
+
+
+def _box(inputs: Inputs, box: BoxRecord) -> str:
+    if tuple(inputs.lower.tolist()) != box.lower or tuple(inputs.upper.tolist()) != box.upper:
+        return "is about other inputs than the certificate"
+    return ""
+
+
+def _value(subject: ValueSubject, result: Result) -> str:
+    statement = subject.statement
+    if statement.verdict != result.verdict and not (
+        statement.find is not None and result.verdict == "unknown"
+    ):
+        return f"is {result.verdict} in the results, {statement.verdict} in the certificate"
+    level = None if statement.confidence is None else float(Fraction(statement.confidence))
+    if level != result.confidence:
+        return f"holds with {result.confidence} in the results, with {level} in the certificate"
+    if statement.find is not None and result.verdict != "refuted":
+        ends = (statement.find.lower, statement.find.upper)
+        own = tuple(None if end is None else float(Fraction(end)) for end in ends)
+        if own != (result.lower, result.upper):
+            return (
+                f"is between {result.lower} and {result.upper} in the results, between {own[0]} "
+                f"and {own[1]} in the certificate"
+            )
+    return ""
+
+
+def _standing(result: Result, claims: Sequence[Checked], direction: str) -> Standing:
+    if not claims:
+        return Standing(result, "", False)
+    if any(isinstance(each.subject, ValueSubject) for each in claims):
+        return Standing(result, result.verdict, True)
+    if any(isinstance(each.subject, PointsSubject) for each in claims):
+        return _over_points(result, claims, direction)
+    labels = {each.label for each in claims}
+    subject = claims[0].subject
+    whole = result.kind == "find" and result.label is not None
+    whole = whole or (isinstance(subject, Subject) and labels == set(range(subject.labels)))
+    upper = max(each.upper for each in claims if each.upper is not None)
+    said = f"at most {bound(upper, up=True)}"
+    if not whole:
+        listed = ", ".join(map(str, sorted(labels, key=str)))
+        said += f", of label{'s' * (len(labels) > 1)} {listed}"
+    # Of a refuted guarantee it bounds the worst leak; that there is one the witness shows.
+    proved = whole and result.verdict != "refuted" and _reaches(upper, result.upper)
+    return Standing(result, said, proved)
+
+
+def _over_points(result: Result, claims: Sequence[Checked], direction: str) -> Standing:
+    """Say what is proved of a claim over points; of which label a claim is, it does not say."""
+    upper = max(each.upper for each in claims if each.upper is not None)
+    if all(isinstance(c.subject, PointsSubject) and c.subject.points.part.decides for c in claims):
+        return Standing(result, result.verdict, result.verdict == "proved")
+    if result.label is not None:
+        return Standing(result, "bounds of all labels", True)
+    if direction == "greatest":
+        told = None if result.lower is None else -result.lower
+        return Standing(result, f"at least {bound(-upper)}", _reaches(upper, told))
+    return Standing(result, f"at most {bound(upper, up=True)}", _reaches(upper, result.upper))
+
+
+def _reaches(proved: float, told: float | None) -> bool:
+    """Whether what is proved is all that is told, but for what claims are padded by."""
+    return told is None or proved <= told + _CLOSE * (1 + abs(told))

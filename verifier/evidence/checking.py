@@ -1,0 +1,300 @@
+"""Check an attestation: its signature, every digest, what it says of the results, their proofs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import structs
+
+from leaveout.files import RESULTS, open_file
+from leaveout.verifier.checker import Checked, check
+from leaveout.verifier.checker.check import Progress
+from leaveout.verifier.evidence.certified import Standing, standings
+from leaveout.verifier.evidence.dsse import Envelope, opened
+from leaveout.verifier.evidence.errors import EvidenceError, TamperedError
+from leaveout.verifier.evidence.keys import read_public
+from leaveout.verifier.evidence.places import Places, folders
+from leaveout.verifier.evidence.reading import read_bytes, read_report
+from leaveout.verifier.evidence.statement import (
+    PREDICATE_TYPE,
+    STATEMENT_TYPE,
+    Predicate,
+    Proved,
+    Statement,
+    Subject,
+    predicate_of,
+    subjects_of,
+)
+from leaveout.verifier.origin.digests import sha256_of
+from leaveout.verifier.report import Report
+
+if TYPE_CHECKING:
+    from securesystemslib.signer import SSlibKey
+
+__all__ = ["CheckedEvidence", "check_evidence", "is_attestation"]
+
+_OWN = ("result", "certificate", "evidence")
+"""Kinds of files whose names are seen from the attestation."""
+_NETWORKS = ("network", "member")
+_LOOKED_AT = 256
+
+
+@dataclass(frozen=True)
+class CheckedEvidence:
+    """Evidence in which everything fits together.
+
+    Attributes
+    ----------
+    attestation : Path
+    signers : tuple of str
+        Ids of the keys that are said to have signed; none of a bare statement.
+    keyid : str
+        Of the key whose signature was verified; empty where none was given.
+    digests : int
+        How many files have the digests it says.
+    report : Report
+        The results.
+    checked : tuple of Checked
+        What the certificate proves, proved again; empty where there is none.
+    standings : tuple of Standing
+        How each result stands to the certificate.
+    """
+
+    attestation: Path
+    signers: tuple[str, ...]
+    keyid: str
+    digests: int
+    report: Report
+    checked: tuple[Checked, ...]
+    standings: tuple[Standing, ...]
+
+
+def is_attestation(path: Path) -> bool:
+    """Whether a file is JSON by its first bytes, as no certificate is."""
+    try:
+        with open_file(path, RESULTS) as stream:
+            return stream.read(_LOOKED_AT).lstrip()[:1] == b"{"
+    except OSError:
+        # Whoever reads it says what is wrong.
+        return path.suffix == ".json"
+
+
+def check_evidence(
+    attestation: Path,
+    *,
+    key: Path | None = None,
+    network: Sequence[Path] = (),
+    family: Sequence[Path] = (),
+    files: Sequence[Path] = (),
+    exact: bool = False,
+    progress: Progress | None = None,
+) -> CheckedEvidence:
+    """Check an attestation, the results it is of, and the certificate that proves them.
+
+    Parameters
+    ----------
+    attestation : Path
+        What ``attest`` wrote.
+    key : Path, optional
+        Public key that must have signed it. Without one no signature is verified.
+    network, family : sequence of Path
+        As of `leaveout.verifier.checker.check`, beside the files that the attestation names.
+    files : sequence of Path
+        The same; and folders that files may be opened in, beside the attestation's own and the
+        working directory.
+    exact, progress
+        See `leaveout.verifier.checker.check`.
+
+    Raises
+    ------
+    TamperedError
+        If a signature, a digest or a claim does not fit; the first that does not is named.
+    RejectedError
+        If the certificate does not prove what it claims.
+    LeaveoutError
+        If a file is missing or cannot be read.
+    """
+    # A key that cannot be used is no reason to read anything.
+    public = None if key is None else (read_public(key), key)
+    content = read_bytes(attestation, "what leaveout attest wrote")
+    envelope = opened(content, str(attestation))
+    keyid = _verified(envelope, public)
+    statement = _statement(envelope)
+    near = folders(files)
+    beside = Places(attestation.parent, "", near)
+    result = _one(statement, "result", attestation)
+    path = beside.find(result.name)
+    _same(result, path)
+    content = read_bytes(path, "what verify --json wrote")
+    report = read_report(content, path)
+    _agree(statement, report, attestation)
+    places = Places(path.parent, report.folder, near)
+    found = _digests(statement, beside, places)
+    certificate = next((s for s in statement.subject if s.annotations.kind == "certificate"), None)
+    checked: list[Checked] = []
+    if certificate is not None:
+        checked = check(
+            beside.find(certificate.name),
+            network=_several(found, _NETWORKS, network),
+            family=_several(found, ("family", *_NETWORKS), family),
+            files=[*places.roots, *files, *_others(found)],
+            exact=exact,
+            progress=progress,
+        )
+    return CheckedEvidence(
+        attestation=attestation,
+        signers=envelope.keyids,
+        keyid=keyid,
+        digests=len(statement.subject),
+        report=report,
+        checked=tuple(checked),
+        standings=standings(report, checked, attestation),
+    )
+
+
+def _verified(envelope: Envelope, public: tuple[SSlibKey, Path] | None) -> str:
+    if public is None:
+        return ""
+    key, path = public
+    envelope.verify(key, path)
+    return str(key.keyid)
+
+
+def _statement(envelope: Envelope) -> Statement:
+    """Read the statement in an envelope.
+
+    Raises
+    ------
+    TamperedError
+        If it is none, or of another type.
+    """
+    name = envelope.name
+    try:
+        raw: Any = msgspec.json.decode(envelope.payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise TamperedError(f"{name}: its payload is no JSON: {error}") from None
+    for field, expected in (("_type", STATEMENT_TYPE), ("predicateType", PREDICATE_TYPE)):
+        said = raw.get(field) if isinstance(raw, dict) else None
+        if said != expected:
+            raise TamperedError(f"{name}: {field} is {said!r}, expected {expected!r}")
+    try:
+        statement = msgspec.convert(raw, Statement)
+    except msgspec.ValidationError as error:
+        raise TamperedError(
+            f"{name}: is not laid out as a statement of leaveout: {error}"
+        ) from None
+    for subject in statement.subject:
+        if set(subject.digest) != {"sha256"}:
+            raise TamperedError(f"{name}: {subject.name!r} has another digest than sha256")
+        if not subject.name.isprintable():
+            raise TamperedError(f"{name}: {subject.name!r} is no name of a file")
+    return statement
+
+
+def _one(statement: Statement, kind: str, attestation: Path) -> Subject:
+    found = [each for each in statement.subject if each.annotations.kind == kind]
+    if len(found) != 1:
+        raise TamperedError(
+            f"{attestation}: names {len(found)} files of kind {kind!r}, expected one"
+        )
+    return found[0]
+
+
+def _same(subject: Subject, path: Path) -> None:
+    """Hold a file against its digest.
+
+    Raises
+    ------
+    TamperedError
+        If it is another.
+    EvidenceError
+        If it is missing or cannot be read.
+    """
+    try:
+        digest = sha256_of(path)
+    except FileNotFoundError:
+        raise EvidenceError(
+            f"{path}: no such file, which the attestation has as {subject.annotations.kind} "
+            f"{subject.name!r}; say where it is with --files DIR"
+        ) from None
+    except OSError as error:
+        raise EvidenceError(f"{path}: cannot be read: {error.strerror}") from None
+    if digest != subject.sha256:
+        raise TamperedError(
+            f"{path}: is not the {subject.annotations.kind} that the attestation is about "
+            f"(SHA-256 {digest[:12]}, expected {subject.sha256[:12]})"
+        )
+
+
+def _digests(statement: Statement, beside: Places, places: Places) -> list[tuple[str, Path]]:
+    """Hold every file against its digest; return what the run read, by kind."""
+    found = []
+    for subject in statement.subject:
+        kind = subject.annotations.kind
+        path = (beside if kind in _OWN else places).find(subject.name)
+        _same(subject, path)
+        if kind not in _OWN:
+            found.append((kind, path))
+    return found
+
+
+def _agree(statement: Statement, report: Report, attestation: Path) -> None:
+    """Hold what an attestation says against the results.
+
+    Raises
+    ------
+    TamperedError
+        If they differ; the first difference is named.
+    """
+    said = statement.predicate
+    _same_files(statement, report, attestation)
+    expected = predicate_of(report, said.without_digest)
+    if said == expected:
+        return
+    for own, other in zip(said.statements, expected.statements, strict=False):
+        if own != other:
+            raise TamperedError(f"{attestation}: {_difference(own, other)}")
+    for field in Predicate.__struct_fields__:
+        if getattr(said, field) != getattr(expected, field):
+            raise TamperedError(f"{attestation}: its {field} are not those of the results")
+
+
+def _difference(own: Proved, other: Proved) -> str:
+    """Say in what a statement of the attestation is another than that of the results."""
+    names = structs.fields(Proved)
+    field = next(f for f in names if getattr(own, f.name) != getattr(other, f.name))
+    where = own.name if own.label is None else f"{own.name}, label {own.label}"
+    said, found = getattr(own, field.name), getattr(other, field.name)
+    return f"statement {where!r}: {field.encode_name} is {said!r}, in the results {found!r}"
+
+
+def _same_files(statement: Statement, report: Report, attestation: Path) -> None:
+    if not report.files:
+        # Results of earlier versions do not say what they read.
+        return
+    named = {each.name: each for each in statement.subject if each.annotations.kind not in _OWN}
+    expected = {each.name: each for each in subjects_of(report.files)}
+    for name in {**expected, **named}:
+        if named.get(name) != expected.get(name):
+            what = (
+                "is not as in the results" if name in named else "is missing, the results name it"
+            )
+            what = what if name in expected else "is in no record of the results"
+            raise TamperedError(f"{attestation}: subject {name!r} {what}")
+
+
+def _several(
+    found: Sequence[tuple[str, Path]], kinds: Sequence[str], given: Sequence[Path]
+) -> list[Path]:
+    """Return files of some kinds, and folders of members, beside those that are given."""
+    paths = [path for kind, path in found if kind in kinds]
+    paths += [path.parent for kind, path in found if kind == "member" and "family" in kinds]
+    return [*given, *dict.fromkeys(paths)]
+
+
+def _others(found: Sequence[tuple[str, Path]]) -> list[Path]:
+    return [path for kind, path in found if kind not in ("family", *_NETWORKS)]

@@ -1,0 +1,18 @@
+"""What is wrong with evidence, as a request or as a proof."""
+
+from __future__ import annotations
+
+from leaveout.errors import LeaveoutError
+from leaveout.exit_codes import ExitCode
+
+__all__ = ["EvidenceError", "TamperedError"]
+
+
+class EvidenceError(LeaveoutError):
+    """Evidence that cannot be made or read, or a key that cannot be used."""
+
+
+class TamperedError(LeaveoutError):
+    """Evidence whose signature, digests or claims do not fit together."""
+
+    exit_code = ExitCode.REFUTED

@@ -1,0 +1,54 @@
+"""Results in the formats of other programs, by the name of the file that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from leaveout.verifier.evidence.errors import EvidenceError
+from leaveout.verifier.evidence.mlbom import ml_bom
+from leaveout.verifier.evidence.reading import read_bytes, read_report
+from leaveout.verifier.evidence.sarif import sarif
+from leaveout.verifier.evidence.target import BOM, SARIF, Target
+from leaveout.verifier.report import Report
+
+__all__ = ["export", "is_export"]
+
+_MADE: Mapping[
+    str, tuple[tuple[str, tuple[set[str], ...]], Callable[[Sequence[Report]], bytes]]
+] = {
+    ".sarif": (SARIF, lambda reports: sarif(*reports)),
+    ".sarif.json": (SARIF, lambda reports: sarif(*reports)),
+    ".cdx.json": (BOM, lambda reports: ml_bom(reports[0])),
+}
+"""By how its name ends, what a file is and what makes it."""
+
+
+def is_export(output: str) -> bool:
+    """Whether a file is of another program's format, by its name."""
+    return output.endswith(tuple(_MADE))
+
+
+def export(results: Sequence[str], output: str) -> None:
+    """Write results in the format that the name of a file asks for.
+
+    Parameters
+    ----------
+    results : sequence of str
+        Files that ``verify --json`` wrote.
+    output : str
+
+    Raises
+    ------
+    EvidenceError
+        If a file cannot be read or written, or there are several for a bill of materials.
+    """
+    kind, make = next(each for end, each in _MADE.items() if output.endswith(end))
+    if kind is BOM and len(results) > 1:
+        raise EvidenceError(f"-o {output}: a bill of materials is of one file of results")
+    target = Target.open(Path(output), kind)
+    reports = []
+    for name in results:
+        path = Path(name)
+        reports.append(read_report(read_bytes(path, "what verify --json wrote"), path))
+    target.write(make(reports))

@@ -1,0 +1,203 @@
+"""``verify --evidence``: a folder with everything that shows what a run proved, whole or not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from leaveout.files import PARTIALS, write_whole
+from leaveout.verifier.evidence.attest import Attestation, Made, closed, statement_of
+from leaveout.verifier.evidence.errors import EvidenceError
+from leaveout.verifier.evidence.keys import read_signer
+from leaveout.verifier.evidence.parts import (
+    ATTESTATION,
+    CERTIFICATE,
+    NAMES,
+    PARTS,
+    RESULT,
+    Given,
+    make_part,
+)
+from leaveout.verifier.evidence.placing import placed
+from leaveout.verifier.origin.digests import sha256_of
+from leaveout.verifier.points.proofs import CertificateTarget
+from leaveout.verifier.report import Report
+
+if TYPE_CHECKING:
+    from securesystemslib.signer import CryptoSigner
+
+__all__ = ["EvidenceFolder", "Written"]
+
+_ENGINE = "native"
+"""The engine that gives proofs."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A folder that has been written.
+
+    Attributes
+    ----------
+    folder : Path
+    names : tuple of str
+        Its files.
+    attestation : Attestation
+    """
+
+    folder: Path
+    names: tuple[str, ...]
+    attestation: Attestation
+
+    def words(self) -> str:
+        """Say what was written, and whether it is signed."""
+        signed = "is not signed: give a key with --key"
+        if self.attestation.keyid:
+            signed = f"is signed by key {self.attestation.keyid}"
+        without = "" if CERTIFICATE in self.names else ", no certificate among them"
+        return (
+            f"{self.folder}: {len(self.names)} files of evidence{without}; {ATTESTATION} has "
+            f"{self.attestation.digests} digests and {signed}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceFolder:
+    """A folder that is going to be written; until it is, what was there stays.
+
+    Attributes
+    ----------
+    path : Path
+        As the caller named it.
+    certificate : CertificateTarget or None
+        Where the certificate goes; None where the engine gives no proofs.
+    """
+
+    path: Path
+    certificate: CertificateTarget | None
+    _partial: Path
+    _signer: CryptoSigner | None
+
+    @staticmethod
+    @contextmanager
+    def open(path: Path, engine: str, key: Path | None = None) -> Iterator[EvidenceFolder]:
+        """Make sure that a folder can be written in the end; what is left half-done is removed.
+
+        Parameters
+        ----------
+        path : Path
+            It need not exist, but the folder it is in must.
+        engine : str
+            That is to search.
+        key : Path, optional
+            Private key to sign with.
+
+        Raises
+        ------
+        EvidenceError
+            If the folder holds anything that is no evidence, cannot be written, or the key cannot
+            be used.
+        """
+        signer = None if key is None else read_signer(key)
+        try:
+            _refuse_unusable(path)
+            prefix, suffix = PARTIALS.split("*")
+            where = path.resolve().parent
+            partial = Path(tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=where))
+        except OSError as error:
+            raise _unwritten(path, error) from None
+        try:
+            target = None
+            if engine == _ENGINE:
+                target = CertificateTarget(partial / CERTIFICATE, engine, path)
+            yield EvidenceFolder(path, target, partial, signer)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+    def write(self, report: Report) -> Written:
+        """Write everything, whole or not at all.
+
+        Raises
+        ------
+        EvidenceError
+            If it cannot be written, or a file changed while it was verified.
+        """
+        own, target = self._partial, self.path.resolve()
+        # Seen from where it is going to be.
+        report = placed(report, target)
+        try:
+            write_whole(own / RESULT, report.to_json())
+            for name in PARTS:
+                content = make_part(name, Given(report, own / RESULT, self._signer is not None))
+                if content is not None:
+                    write_whole(own / name, content)
+            statement = statement_of(report, [_made(own / name) for name in _names(own)])
+            attestation = closed(statement, self._signer)
+            write_whole(own / ATTESTATION, attestation.content)
+            names = tuple(_names(own))
+            _put(own, target)
+        except OSError as error:
+            raise _unwritten(self.path, error) from None
+        return Written(self.path, names, attestation)
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+def _made(path: Path) -> Made:
+    kind = {RESULT: "result", CERTIFICATE: "certificate"}.get(path.name, "evidence")
+    return Made(kind, path.name, sha256_of(path))
+
+
+def _put(partial: Path, target: Path) -> None:
+    """Put a folder where another may be, which stays if that fails."""
+    mask = os.umask(0)
+    os.umask(mask)
+    partial.chmod(0o777 & ~mask)
+    if not target.exists():
+        partial.rename(target)
+        return
+    prefix, suffix = PARTIALS.split("*")
+    old = Path(tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=target.parent))
+    try:
+        target.rename(old / target.name)
+        partial.rename(target)
+    except BaseException:
+        with suppress(OSError):
+            (old / target.name).rename(target)
+        raise
+    finally:
+        if target.exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _unwritten(path: Path, error: OSError) -> EvidenceError:
+    return EvidenceError(f"--evidence {path}: cannot be written: {error.strerror or error}")
+
+
+def _refuse_unusable(path: Path) -> None:
+    if not path.resolve().parent.is_dir():
+        raise EvidenceError(
+            f"--evidence {path}: there is no folder {path.parent} to put it in; make it first"
+        )
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise EvidenceError(f"--evidence {path}: is a file; name a folder")
+    if Path.cwd().is_relative_to(path.resolve()):
+        raise EvidenceError(
+            f"--evidence {path}: is the working directory, or holds it, and would be replaced; "
+            "name a folder in it"
+        )
+    foreign = sorted({each.name for each in path.iterdir()} - NAMES)
+    if foreign:
+        raise EvidenceError(
+            f"--evidence {path}: exists and holds {foreign[0]!r}, which is no evidence; name "
+            "another folder, for this one would be replaced"
+        )

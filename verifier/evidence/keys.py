@@ -1,0 +1,156 @@
+"""Keys to sign and to verify with: PEM files, read and written by securesystemslib."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from leaveout.errors import cause
+from leaveout.files import SETTINGS, read_whole, why_unread
+from leaveout.verifier.evidence.errors import EvidenceError
+
+if TYPE_CHECKING:
+    from securesystemslib.signer import CryptoSigner, SSlibKey
+
+__all__ = ["PASSPHRASE", "PRIVATE", "PUBLIC", "make_keys", "read_public", "read_signer"]
+
+PASSPHRASE = "LEAVEOUT_KEY_PASSPHRASE"
+"""Variable of the environment with the passphrase of private keys; without it there is none."""
+PRIVATE, PUBLIC = ".key", ".pub"
+"""How the names of a pair of key files end."""
+
+_CURE = "install them with pip install 'leaveout[attest]'"
+_OWNER_ONLY = 0o600
+
+
+def make_keys(name: Path) -> str:
+    """Make a pair of Ed25519 keys; return the key's id.
+
+    Parameters
+    ----------
+    name : Path
+        The private key goes to ``name.key``, which its owner alone may read, the public one to
+        ``name.pub``.
+
+    Raises
+    ------
+    EvidenceError
+        If a file exists or cannot be written, or the libraries are missing.
+    """
+    _require()
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from securesystemslib.signer import SSlibKey
+
+    key = Ed25519PrivateKey.generate()
+    secret = _passphrase()
+    locked = (
+        serialization.NoEncryption()
+        if secret is None
+        else serialization.BestAvailableEncryption(secret)
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, locked)
+    public = key.public_key()
+    shown = public.public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
+    kept, given = Path(f"{name}{PRIVATE}"), Path(f"{name}{PUBLIC}")
+    for path in (kept, given):
+        if path.exists() or path.is_symlink():
+            raise EvidenceError(f"--new-key {name}: {path} exists; keys are never written over")
+    try:
+        _write_new(kept, private, _OWNER_ONLY)
+        try:
+            _write_new(given, shown, 0o644)
+        except OSError:
+            kept.unlink()
+            raise
+    except OSError as error:
+        raise EvidenceError(f"--new-key {name}: cannot be written: {error.strerror}") from None
+    return str(SSlibKey.from_crypto(public).keyid)
+
+
+def read_signer(path: Path) -> CryptoSigner:
+    """Read a private key.
+
+    Raises
+    ------
+    EvidenceError
+        If it cannot be read, is none, or is locked with another passphrase.
+    """
+    _require()
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+    from securesystemslib.signer import CryptoSigner
+
+    content = _pem(path)
+    if b"PUBLIC KEY-----" in content:
+        raise EvidenceError(
+            f"--key {path}: is a public key; sign with the private one, whose name ends in "
+            f"{PRIVATE}"
+        )
+    secret = _passphrase()
+    try:
+        return CryptoSigner(load_pem_private_key(content, secret))
+    except TypeError:
+        said = "is locked: set its passphrase" if secret is None else "is not locked: unset"
+        raise EvidenceError(f"--key {path}: {said} in {PASSPHRASE}") from None
+    except Exception as error:
+        # The library raises what it likes of a file that is none.
+        locked = f", or is locked with another passphrase than {PASSPHRASE}" if secret else ""
+        raise EvidenceError(
+            f"--key {path}: is no private key in PEM{locked} ({cause(error)}); make one with "
+            "leaveout attest --new-key NAME"
+        ) from None
+
+
+def read_public(path: Path) -> SSlibKey:
+    """Read a public key.
+
+    Raises
+    ------
+    EvidenceError
+        If it cannot be read or is none.
+    """
+    _require()
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+    from securesystemslib.signer import SSlibKey
+
+    content = _pem(path)
+    if b"PRIVATE KEY-----" in content:
+        raise EvidenceError(
+            f"--key {path}: is a private key; check with the public one, whose name ends in "
+            f"{PUBLIC}, and give the private one to nobody"
+        )
+    try:
+        return SSlibKey.from_crypto(load_pem_public_key(content))
+    except Exception as error:
+        raise EvidenceError(
+            f"--key {path}: is no public key in PEM that can be used ({cause(error)})"
+        ) from None
+
+
+def _require() -> None:
+    try:
+        import cryptography  # noqa: F401
+        import securesystemslib.signer  # noqa: F401
+    except ImportError as error:
+        missing = error.name or "securesystemslib"
+        raise EvidenceError(f"signatures need {missing} and what it rests on; {_CURE}") from None
+
+
+def _passphrase() -> bytes | None:
+    return os.environ[PASSPHRASE].encode() if os.environ.get(PASSPHRASE) else None
+
+
+def _pem(path: Path) -> bytes:
+    try:
+        return read_whole(path, SETTINGS)
+    except OSError as error:
+        raise EvidenceError(f"--key {path}: {why_unread(error)}") from None
+
+
+def _write_new(path: Path, content: bytes, mode: int) -> None:
+    """Write a file that does not exist yet, never readable to more than it is to be."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(content)

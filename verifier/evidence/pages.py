@@ -1,0 +1,41 @@
+"""The parts of a folder of evidence that people read: the page, its summary, the training rows."""
+
+from __future__ import annotations
+
+from leaveout.verifier.evidence.parts import Given
+from leaveout.verifier.evidence.rows import RowRecord as Row
+from leaveout.verifier.evidence.rows import in_order, rows, to_csv, to_json
+from leaveout.verifier.page import Page, document, load
+from leaveout.verifier.page.markdown import markdown
+
+__all__ = ["page", "rows_csv", "rows_json", "summary"]
+
+
+def page(given: Given) -> bytes:
+    """Return the HTML page of the results."""
+    return document(_page(given)).encode()
+
+
+def summary(given: Given) -> bytes:
+    """Return the summary of that page in Markdown."""
+    return markdown(_page(given)).encode()
+
+
+def rows_csv(given: Given) -> bytes | None:
+    """Return what is proved of each training row, as a table; None where nothing is."""
+    found = _rows(given)
+    return to_csv(found).encode() if found else None
+
+
+def rows_json(given: Given) -> bytes | None:
+    """Return the same for programs."""
+    found = _rows(given)
+    return to_json(found) if found else None
+
+
+def _page(given: Given) -> Page:
+    return Page(load([str(given.result)]), date=given.report.date.partition("T")[0])
+
+
+def _rows(given: Given) -> list[Row]:
+    return in_order(rows(given.report)) if given.report.by_row else []

@@ -1,0 +1,57 @@
+"""What a folder of evidence holds: a file each, made from the results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias, cast
+
+from leaveout.references import find_reference
+from leaveout.verifier.report import Report
+
+__all__ = ["ATTESTATION", "CERTIFICATE", "NAMES", "PARTS", "RESULT", "Given", "make_part"]
+
+RESULT, CERTIFICATE, ATTESTATION = "result.json", "certificate.npz", "attestation.json"
+
+
+@dataclass(frozen=True)
+class Given:
+    """What parts are made from.
+
+    Attributes
+    ----------
+    report : Report
+        As it is written: paths are seen from the folder.
+    result : Path
+        Where it has been written.
+    signed : bool
+        Whether the attestation is going to be.
+    """
+
+    report: Report
+    result: Path
+    signed: bool
+
+
+Part: TypeAlias = Callable[[Given], bytes | None]
+"""Makes a file; None where the results have nothing for it."""
+
+PARTS: Mapping[str, str] = {
+    "result.sarif": "leaveout.verifier.evidence.sarif:part",
+    "mlbom.json": "leaveout.verifier.evidence.mlbom:part",
+    "rows.csv": "leaveout.verifier.evidence.pages:rows_csv",
+    "rows.json": "leaveout.verifier.evidence.pages:rows_json",
+    "standards.md": "leaveout.verifier.evidence.standards:part",
+    "summary.md": "leaveout.verifier.evidence.pages:summary",
+    "report.html": "leaveout.verifier.evidence.pages:page",
+}
+"""By name of the file, what makes it."""
+
+NAMES = frozenset({RESULT, CERTIFICATE, ATTESTATION, *PARTS})
+"""Everything that such a folder may hold."""
+
+
+def make_part(name: str, given: Given) -> bytes | None:
+    """Return what a file of the folder holds."""
+    return cast("Part", find_reference(PARTS[name]))(given)

@@ -1,0 +1,78 @@
+"""Where the files lie that evidence is about: it may come from anybody, and opens few folders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from leaveout.verifier.evidence.errors import EvidenceError
+
+__all__ = ["Places", "folders"]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Finds files by the names that records give them.
+
+    Attributes
+    ----------
+    own : Path
+        The folder of the results.
+    folder : str
+        The specification's, as the results see it.
+    given : tuple of Path
+        Folders that the caller names: files are looked for there too, and may be opened there.
+    trusted : bool
+        Whether they may be opened wherever they are said to be: of one's own results.
+    """
+
+    own: Path
+    folder: str
+    given: tuple[Path, ...] = ()
+    trusted: bool = False
+
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        """Folders whose files may be opened: the results', the working directory, those given."""
+        return (self.own, Path.cwd(), *self.given)
+
+    def find(self, path: str) -> Path:
+        """Return where a file is; it need not exist.
+
+        Parameters
+        ----------
+        path : str
+            As a record has it.
+
+        Raises
+        ------
+        EvidenceError
+            If it is said to lie where evidence is not to look.
+        """
+        said = self.own / self.folder / path
+        near = [said, *(each / path for each in self.given)]
+        near = [each for each in near if self._may_open(each)]
+        if "\0" in path or not near:
+            raise EvidenceError(
+                f"{path!r}: is said to be {str(said)!r}, outside the evidence's folder and the "
+                "working directory; say with --files DIR that it may be opened"
+            )
+        return _short(next((each for each in near if each.exists()), near[0]))
+
+    def _may_open(self, path: Path) -> bool:
+        if self.trusted:
+            return True
+        where = path.resolve()
+        return any(where.is_relative_to(each.resolve()) for each in self.roots)
+
+
+def _short(path: Path) -> Path:
+    """Return a path without what it goes up and down again, from the working directory if below."""
+    where, here = path.resolve(), Path.cwd()
+    return where.relative_to(here) if where.is_relative_to(here) else where
+
+
+def folders(given: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the folders among what a caller gives."""
+    return tuple(each for each in given if each.is_dir())

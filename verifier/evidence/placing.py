@@ -1,0 +1,70 @@
+"""Results as they are written to a file: paths seen from its folder, none of this machine's."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from leaveout.verifier.report import Report
+
+__all__ = ["placed", "seen_from"]
+
+
+def seen_from(folder: Path, path: Path) -> str:
+    """Return a path seen from a folder, with ``/`` between names; links are followed of neither."""
+    try:
+        return Path(os.path.relpath(path, folder)).as_posix()
+    except ValueError:
+        # On another drive there is no such path.
+        return path.as_posix()
+
+
+def placed(report: Report, folder: Path) -> Report:
+    """Return results as they are written to a file of a folder.
+
+    Parameters
+    ----------
+    report : Report
+        As `leaveout.verify` returned it: its folder is seen from the working directory.
+    folder : Path
+        The file's.
+
+    Returns
+    -------
+    Report
+        With ``folder`` seen from the file's folder, and so ``spec`` where that was absolute. Other
+        texts name files seen from the specification's folder, where they had absolute paths.
+    """
+    if not report.folder:
+        return report
+    own = Path(report.folder)
+    if own.is_absolute():
+        report = _relative(report, f"{own}{os.sep}")
+    spec = report.spec
+    if "\n" not in spec and Path(spec).is_absolute():
+        spec = seen_from(folder, Path(spec))
+    return structs.replace(report, folder=seen_from(folder, own), spec=spec)
+
+
+def _relative(report: Report, prefix: str) -> Report:
+    """Take the specification's folder out of all texts but the specification's own path."""
+    spec = report.spec
+    plain: dict[str, Any] = msgspec.to_builtins(report)
+    found = msgspec.convert(_without(plain, prefix), Report)
+    return structs.replace(found, spec=spec, folder=report.folder)
+
+
+def _without(value: Any, prefix: str) -> Any:
+    match value:
+        case str():
+            return value.replace(prefix, "")
+        case dict():
+            return {key: _without(each, prefix) for key, each in value.items()}
+        case list() | tuple():
+            return [_without(each, prefix) for each in value]
+        case _:
+            return value

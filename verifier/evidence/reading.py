@@ -1,0 +1,49 @@
+"""Read results and files of evidence; what is wrong with one is said in a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from leaveout.files import RESULTS, read_whole, why_unread
+from leaveout.verifier.evidence.errors import EvidenceError
+from leaveout.verifier.report import Report
+
+__all__ = ["read_bytes", "read_report"]
+
+
+def read_bytes(path: Path, what: str) -> bytes:
+    """Return what a file of evidence holds.
+
+    Raises
+    ------
+    EvidenceError
+        If it is missing or cannot be read.
+    """
+    try:
+        return read_whole(path, RESULTS)
+    except IsADirectoryError:
+        raise EvidenceError(f"{path}: is a folder, expected {what}") from None
+    except (OSError, ValueError) as error:
+        said = why_unread(error) if isinstance(error, OSError) else str(error)
+        raise EvidenceError(f"{path}: {said}, expected {what}") from None
+
+
+def read_report(content: bytes, path: Path) -> Report:
+    """Return the results that a file holds.
+
+    Raises
+    ------
+    EvidenceError
+        If it holds none, or those of another version.
+    """
+    try:
+        raw = msgspec.json.decode(content)
+        if not isinstance(raw, dict) or not {"leaveout", "results"} <= set(raw):
+            raise EvidenceError(f"{path}: holds no results, expected what verify --json wrote")
+        return msgspec.convert(raw, Report)
+    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as no:
+        raise EvidenceError(
+            f"{path}: does not hold results as this version knows them: {no}"
+        ) from None

@@ -1,0 +1,229 @@
+"""What a report proves of each training row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from msgspec import structs
+
+from leaveout.names import hint
+from leaveout.verifier.amounts import bound as shown
+from leaveout.verifier.amounts import counted
+from leaveout.verifier.by_row import ByRowRecord, LabelByRowRecord, RowLeakRecord
+from leaveout.verifier.evidence.rows_checked import refuse_unfit
+from leaveout.verifier.evidence.rows_leaks import with_leaks
+from leaveout.verifier.evidence.rows_written import to_csv, to_json
+from leaveout.verifier.points.names import labelled, row_name
+from leaveout.verifier.row_records import (
+    RowLabelRecord,
+    RowPointsRecord,
+    RowRecord,
+    RowsError,
+)
+
+if TYPE_CHECKING:
+    from leaveout.verifier.report import Report
+
+__all__ = [
+    "ORDERS",
+    "Order",
+    "RowLabelRecord",
+    "RowPointsRecord",
+    "RowRecord",
+    "RowsError",
+    "folders_of",
+    "in_order",
+    "named",
+    "rows",
+    "to_csv",
+    "to_json",
+]
+
+Order = Literal["bound", "leak", "changed", "row", "name"]
+ORDERS: tuple[Order, ...] = ("bound", "leak", "changed", "row", "name")
+"""What rows may be sorted by."""
+
+
+def rows(
+    report: Report,
+    *,
+    data: Any = None,
+    network: Path | None = None,
+    family: Path | None = None,
+    folder: Path | None = None,
+) -> list[RowRecord]:
+    """Return what is proved of each training row, in their order, a model at a time.
+
+    Parameters
+    ----------
+    report : Report
+    data : path, data frame or array_like, optional
+        Points, as `leaveout.verify` takes them: of each row it is found out which of their answers
+        its absence changes. That needs the network (or forest) and the family.
+    network, family : Path, optional
+        Where they lie now, if not where they were.
+    folder : Path, optional
+        Of the report's file: paths are looked for from there too.
+
+    Raises
+    ------
+    LeaveoutError
+        If the report says nothing of rows, the points cannot be read, or the files are not those
+        of the report.
+    """
+    if not report.by_row:
+        raise RowsError(_nothing(report))
+    found: list[RowRecord] = []
+    for record in report.by_row:
+        refuse_unfit(record)
+        if data is None:
+            found += _records(record)
+            continue
+        from leaveout.verifier.evidence.rows_points import changed_points
+
+        changed = changed_points(record, data, network, family, folders_of(report, folder))
+        known = [found for each in changed.values() for found in each.leaks]
+        for one in _records(with_leaks(record, known)):
+            given = changed[one.row].points if one.row in changed else None
+            words = one.words if given is None else _with_points(one.words, given)
+            found.append(structs.replace(one, points=given, words=words))
+    return found
+
+
+def folders_of(report: Report, folder: Path | None = None) -> tuple[Path, ...]:
+    """Return where the files of a report may lie.
+
+    Parameters
+    ----------
+    report : Report
+    folder : Path, optional
+        Of the report's file, which its specification's folder is seen from.
+    """
+    bases = (Path(), *(() if folder is None else (folder,)))
+    return (*bases, *(base / report.folder for base in bases if report.folder))
+
+
+def in_order(records: Sequence[RowRecord], by: Order = "bound") -> list[RowRecord]:
+    """Return rows sorted: the worst first, or by their number or name."""
+    if by == "row":
+        return sorted(records, key=lambda each: each.row)
+    if by == "name":
+        return sorted(records, key=lambda each: (each.name, each.row))
+
+    def worth(each: RowRecord) -> tuple[float, ...]:
+        bound = -1.0 if each.bound is None else each.bound
+        leak = -1.0 if each.leak is None else each.leak
+        changed = -1.0 if each.points is None else float(len(each.points.changed))
+        first = {"bound": bound, "leak": leak, "changed": changed}[by]
+        return -first, -bound, -leak, -changed, float(each.row)
+
+    return sorted(records, key=worth)
+
+
+def named(records: Sequence[RowRecord], name: str) -> list[RowRecord]:
+    """Return the rows of a name, or else of a number: one a model.
+
+    Raises
+    ------
+    RowsError
+        If there is none.
+    """
+    found = [each for each in records if each.name == name]
+    found = found or [each for each in records if str(each.row) == name.removeprefix("row ")]
+    if found:
+        return found
+    names = [each.called for each in records]
+    raise RowsError(
+        f"--row {name}: no row is called so{hint(name, names)}; there are {len(names):,}, from "
+        f"{names[0]} to {names[-1]}"
+    )
+
+
+def _nothing(report: Report) -> str:
+    again = f"leaveout verify {report.spec} --json FILE"
+    return (
+        "the results say nothing of single rows: either an earlier version wrote them, then verify "
+        f"again ({again}), or no statement is about leaks of a family, such as 'find bound: least "
+        "b per label such that forall x in X, M in F: confidence(N, x) > b => label(M, x) == "
+        "label(N, x)'"
+    )
+
+
+def _records(record: ByRowRecord) -> list[RowRecord]:
+    leaks = [{leak.row: leak for leak in each.leaks} for each in record.labels]
+    names = record.ids or ("",) * len(record.rows)
+    found = []
+    for at, (row, name, members) in enumerate(zip(record.rows, names, record.members, strict=True)):
+        labels = tuple(
+            _label(record, each, at, known.get(row))
+            for each, known in zip(record.labels, leaks, strict=True)
+        )
+        one = RowRecord(
+            row=row,
+            name=name,
+            model=record.model,
+            network=record.network,
+            statements=record.statements,
+            members=members,
+            bound=max((each.bound for each in labels if each.bound is not None), default=None),
+            leak=max((each.leak for each in labels if each.leak is not None), default=None),
+            labels=labels,
+            words="",
+        )
+        found.append(structs.replace(one, words=_words(one)))
+    return found
+
+
+def _label(
+    record: ByRowRecord, own: LabelByRowRecord, at: int, leak: RowLeakRecord | None
+) -> RowLabelRecord:
+    level = own.level[at]
+    bound = None if level < 0 else own.levels[level]
+    if leak is None:
+        return RowLabelRecord(label=own.label, name=own.name, bound=bound)
+    kind = "<f4" if record.model == "network" else "<f8"
+    names = record.label_names
+    known = leak.member_label < len(names) and names[leak.member_label] != str(leak.member_label)
+    return RowLabelRecord(
+        label=own.label,
+        name=own.name,
+        bound=bound,
+        leak=leak.confidence,
+        member_label=leak.member_label,
+        member_label_name=names[leak.member_label] if known else "",
+        x=tuple(np.frombuffer(leak.x, kind).tolist()),
+    )
+
+
+def _words(one: RowRecord) -> str:
+    """Say what is proved of a row."""
+    row = row_name(one.row, one.name)
+    if not one.members:
+        return f"{row}: not retrained: nothing is proved of it"
+    if one.bound is None:
+        return f"{row}: nothing was searched: nothing is proved of it"
+    of = [labelled(each.label, each.name) for each in one.labels]
+    about = "" if len(of) > 1 else f" {of[0]}"
+    if one.bound < 0:
+        return f"{row}: proved: without it no answer{about} changes"
+    proved = (
+        f"{row}: proved: without it no answer{about} of a confidence above "
+        f"{shown(one.bound, up=True)} changes"
+    )
+    if one.leak is None:
+        return f"{proved}; no leak is known"
+    worst = max((each for each in one.labels if each.leak is not None), key=lambda e: e.leak or 0.0)
+    own = labelled(worst.label, worst.name)
+    other = labelled(worst.member_label or 0, worst.member_label_name)
+    change = "is tied" if worst.member_label == worst.label else f"becomes {other}"
+    return f"{proved}; a leak is known: {own} of confidence {shown(worst.leak)} {change}"
+
+
+def _with_points(words: str, given: RowPointsRecord) -> str:
+    return (
+        f"{words}; of the {counted(given.points, 'answer')} to {given.data} it changes "
+        f"{len(given.changed):,}"
+    )

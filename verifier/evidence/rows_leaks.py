@@ -1,0 +1,25 @@
+"""Leaks of rows that were found after a run, put to what the run kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from leaveout.verifier.by_row import ByRowRecord, RowLeakRecord
+
+__all__ = ["with_leaks"]
+
+
+def with_leaks(record: ByRowRecord, found: Sequence[tuple[int, RowLeakRecord]]) -> ByRowRecord:
+    """Return a record with leaks, each beside its label, where they are worse than those known."""
+    labels = []
+    for own in record.labels:
+        worst = {leak.row: leak for leak in own.leaks}
+        for label, leak in found:
+            before = worst.get(leak.row)
+            if label == own.label and (before is None or leak.confidence > before.confidence):
+                worst[leak.row] = leak
+        order = sorted(worst.values(), key=lambda each: (-each.confidence, each.row))
+        labels.append(structs.replace(own, leaks=tuple(order)))
+    return structs.replace(record, labels=tuple(labels))

@@ -1,0 +1,195 @@
+"""Which given points' answers each row's absence changes: every member is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.by_row import ByRowRecord, RowLeakRecord
+from leaveout.verifier.points.answers import as_box
+from leaveout.verifier.points.given import GivenPoints
+from leaveout.verifier.row_records import RowPointsRecord, RowsError
+
+__all__ = ["Asked", "Changed", "changed_points"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Points, what the model answers to them, and the members that answer otherwise.
+
+    Attributes
+    ----------
+    x : ndarray, shape (points, features)
+    labels : ndarray of int64, shape (points,)
+    confidences : ndarray of float64, shape (points,)
+    removed : ndarray of int64, shape (members,)
+        The row that each member lacks.
+    apart : sequence of ndarray of int64
+        Of each point the members that answer otherwise, or with a tie. Where the model itself
+        answers with a tie there is nothing to change: none.
+    answer : callable
+        Returns what a member answers to a point, both by position.
+    """
+
+    x: NDArray[Any]
+    labels: NDArray[np.int64]
+    confidences: Floats
+    removed: NDArray[np.int64]
+    apart: Sequence[NDArray[np.int64]]
+    answer: Callable[[int, int], int]
+
+
+@dataclass(frozen=True, eq=False)
+class Changed:
+    """What a row changes of the answers to some points.
+
+    Attributes
+    ----------
+    points : RowPointsRecord
+    leaks : tuple of RowLeakRecord
+        With the label of each: of the points in the set of inputs the worst that is changed.
+    """
+
+    points: RowPointsRecord
+    leaks: tuple[tuple[int, RowLeakRecord], ...]
+
+
+def changed_points(
+    record: ByRowRecord,
+    data: Any,
+    network: Path | None,
+    family: Path | None,
+    folders: Sequence[Path],
+) -> dict[int, Changed]:
+    """Return what each row that was left out changes of the answers to some points, by row.
+
+    Parameters
+    ----------
+    record : ByRowRecord
+    data : path, data frame or array_like
+    network, family, folders
+        See `leaveout.verifier.evidence.rows.rows`.
+
+    Raises
+    ------
+    LeaveoutError
+        If a file is not that of the record, the points cannot be read, or a point shows that a
+        bound of the record is wrong.
+    """
+    given = GivenPoints.of(data)
+    if record.model == "network":
+        from leaveout.verifier.evidence.rows_networks import ask_networks
+
+        asked = ask_networks(record, given, network, family, folders)
+    else:
+        from leaveout.verifier.evidence.rows_forests import ask_forest
+
+        asked = ask_forest(record, given, data, network, folders)
+    # Of several members without a row any may be the one that answers otherwise.
+    changed: dict[int, dict[int, int]] = {row: {} for row, _ in _left_out(record)}
+    for point, members in enumerate(asked.apart):
+        for member in members.tolist():
+            changed[int(asked.removed[member])].setdefault(point, member)
+    bounds = _bounds(record, asked)
+    _hold_against(record, given, asked, changed, bounds)
+    excluded = _excluded(record, asked, bounds)
+    return {
+        row: Changed(
+            RowPointsRecord(
+                data=given.name,
+                points=len(asked.x),
+                changed=tuple(changed[row]),
+                places=tuple(map(given.row_name, changed[row])),
+                not_excluded=len(asked.x) - int(excluded[at]),
+            ),
+            tuple(_leaks(row, asked, changed[row], bounds)),
+        )
+        for row, at in _left_out(record)
+    }
+
+
+def _left_out(record: ByRowRecord) -> Iterator[tuple[int, int]]:
+    """Yield the rows that members lack, and their positions in the record."""
+    for at, (row, members) in enumerate(zip(record.rows, record.members, strict=True)):
+        if members:
+            yield row, at
+
+
+@dataclass(frozen=True, eq=False)
+class _Bounds:
+    """Bounds of rows by label, infinite where none is known; and which points they are about."""
+
+    of: dict[int, Floats]
+    inside: NDArray[np.bool_]
+
+
+def _bounds(record: ByRowRecord, asked: Asked) -> _Bounds:
+    of = {}
+    for each in record.labels:
+        levels = np.append(np.asarray(each.levels, np.float64), np.inf)
+        of[each.label] = levels[np.asarray(each.level)]
+    return _Bounds(of, as_box(record.box).contains(asked.x.astype(np.float64)))
+
+
+def _hold_against(
+    record: ByRowRecord,
+    given: GivenPoints,
+    asked: Asked,
+    changed: dict[int, dict[int, int]],
+    bounds: _Bounds,
+) -> None:
+    """Refuse a record that a point contradicts."""
+    for row, at in _left_out(record):
+        for point in changed[row]:
+            of = bounds.of.get(int(asked.labels[point]))
+            if of is None or not bounds.inside[point]:
+                continue
+            if asked.confidences[point] > of[at]:
+                raise RowsError(
+                    f"the results are wrong of row {row}: its bound of label "
+                    f"{asked.labels[point]} is {of[at]:.6g}, and without it the answer to "
+                    f"{given.row_name(point)} of {given.name}, confidence "
+                    f"{asked.confidences[point]:.6g}, changes; verify again"
+                )
+
+
+def _leaks(
+    row: int, asked: Asked, changed: dict[int, int], bounds: _Bounds
+) -> Iterator[tuple[int, RowLeakRecord]]:
+    """Yield the worst of the changed answers of each label that was asked about."""
+    worst: dict[int, int] = {}
+    for point in changed:
+        label = int(asked.labels[point])
+        if not bounds.inside[point] or label not in bounds.of:
+            continue
+        if label not in worst or asked.confidences[point] > asked.confidences[worst[label]]:
+            worst[label] = point
+    for label, point in worst.items():
+        x = asked.x[point]
+        yield (
+            label,
+            RowLeakRecord(
+                row=row,
+                member=changed[point],
+                confidence=float(asked.confidences[point]),
+                member_label=asked.answer(changed[point], point),
+                x=x.astype(x.dtype.newbyteorder("<")).tobytes(),
+            ),
+        )
+
+
+def _excluded(record: ByRowRecord, asked: Asked, bounds: _Bounds) -> NDArray[np.int64]:
+    """Return of each row how many points lie in the set of inputs above its bound."""
+    excluded = np.zeros(len(record.rows), np.int64)
+    for label, of in bounds.of.items():
+        own = bounds.inside & (asked.labels == label)
+        confidences = np.sort(asked.confidences[own])
+        excluded += len(confidences) - np.searchsorted(confidences, of, side="right")
+    return excluded

@@ -1,0 +1,269 @@
+"""What is proved, measured or declared, beside what standards and supervisors ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from leaveout.verifier.evidence.parts import Given
+from leaveout.verifier.evidence.topics import topic_of
+from leaveout.verifier.report import Report, Result
+
+__all__ = ["ROWS", "Row", "Support", "part", "standards", "supports"]
+
+NIST = "NIST SP 800-226"
+EDPB = "EDPB Opinion 28/2024"
+AISVS = "OWASP AISVS 1.0"
+
+Nature = Literal["proved", "measured", "declared"]
+Fact = Literal["files", "training", "inputs", "attestation", "bom", "certificate"]
+"""What a run declares or leaves behind, beside its statements."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Something that a document asks for.
+
+    Attributes
+    ----------
+    document : str
+    place : str
+        What the document calls it, or its number there.
+    asks : str
+        What it asks for, in our words.
+    topics : tuple of str
+        Of the statements that support it.
+    fact : str
+        What supports it beside statements; empty where nothing does.
+    most : {"proved", "measured", "declared"} or None
+        The most that statements can do for it; None where what they show is another thing.
+    """
+
+    document: str
+    place: str
+    asks: str
+    topics: tuple[str, ...] = ()
+    fact: Fact | Literal[""] = ""
+    most: Nature | None = "proved"
+
+
+_ANSWERS = ("one-record", "guarded-access")
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        NIST,
+        "privacy parameter",
+        "state epsilon, and what it is a bound on",
+        ("guarded-access", "adaptive-deletion"),
+    ),
+    Row(
+        NIST,
+        "unit of privacy",
+        "say whose presence is protected",
+        _ANSWERS,
+        "training",
+        "declared",
+    ),
+    Row(
+        NIST,
+        "threat model",
+        "say what is published and who sees it",
+        _ANSWERS,
+        "inputs",
+        "declared",
+    ),
+    Row(NIST, "composition", "account for every answer given out", ("adaptive-deletion",)),
+    Row(
+        NIST,
+        "implementation",
+        "show that the program does what the mathematics says, rounding included",
+        _ANSWERS,
+        "certificate",
+    ),
+    Row(NIST, "data collection exposure", "say what is collected and who holds it", (), "training"),
+    Row(
+        EDPB,
+        "queries",
+        "show how likely it is to obtain personal data of the training set from answers",
+        _ANSWERS,
+    ),
+    Row(
+        EDPB,
+        "resistance to attacks",
+        "test the model with attacks such as membership inference",
+        ("membership-audit",),
+    ),
+    Row(EDPB, "measures on outputs", "limit what answers tell", ("guarded-access",)),
+    Row(
+        EDPB,
+        "removal from a model",
+        "show what is left of data that must no longer be used",
+        ("exact-deletion", "adaptive-deletion", "membership-audit"),
+    ),
+    Row(EDPB, "documentation", "keep what is needed to check the claim", (), "files"),
+    Row(AISVS, "1.1.3, 1.1.4", "notice changes of training data", (), "training"),
+    Row(AISVS, "1.3.5", "defend against training data that is poisoned unseen", ("poisoning",)),
+    Row(AISVS, "3.1.2", "sign model artefacts", (), "attestation"),
+    Row(AISVS, "6.1.3", "let the integrity of model artefacts be checked", (), "files"),
+    Row(AISVS, "6.2.1", "publish a bill of materials that programs can read", (), "bom"),
+    Row(AISVS, "6.2.2", "sign it", (), "attestation"),
+    Row(
+        AISVS,
+        "11.2.4",
+        "train on sensitive data with differential privacy",
+        ("guarded-access",),
+        most=None,
+    ),
+    Row(
+        AISVS,
+        "11.2.5",
+        "simulate membership inference and compare it with guessing",
+        ("membership-audit",),
+    ),
+)
+"""In the order of the table."""
+
+_NOT_THAT = {
+    ("privacy parameter", "guarded-access"): (
+        "epsilon is of iDP, for rows that have a member, not of differential privacy"
+    ),
+    ("privacy parameter", "adaptive-deletion"): "epsilon is of one answer when a seed is replaced",
+    ("unit of privacy", "one-record"): "one training row, of those that have a member",
+    ("unit of privacy", "guarded-access"): "one training row, of those that have a member",
+    ("threat model", "one-record"): "labels, for inputs of a stated set",
+    ("threat model", "guarded-access"): "labels, for inputs of a stated set",
+    ("implementation", "one-record"): "of the bounds, float32 included",
+    ("implementation", "guarded-access"): "of the bounds; how noise is drawn is not proved",
+    ("queries", "one-record"): "that answers stay as they are without a row, not what they tell",
+    ("queries", "guarded-access"): "of labels alone",
+    ("1.3.5", "poisoning"): "of the test rows named; nothing is detected, answers survive it",
+    ("6.2.1", ""): "licences and origins are not in it",
+    ("11.2.4", "guarded-access"): "another thing: the training is not private, answers are",
+    ("11.2.5", "membership-audit"): "compared with retraining, not with guessing",
+}
+"""Of a row and a topic, or a fact: what is shown, where it is not just what is asked for."""
+
+
+@dataclass(frozen=True)
+class Support:
+    """What a run has for a row.
+
+    Attributes
+    ----------
+    row : Row
+    nature : str or None
+        The strongest there is; None where the run has nothing.
+    words : str
+        What it is.
+    """
+
+    row: Row
+    nature: Nature | None
+    words: str
+
+
+def part(given: Given) -> bytes:
+    """Return the table of a folder of evidence."""
+    names = {each.name for each in given.result.parent.iterdir()}
+    facts: set[Fact] = {"attestation", "bom"} if given.signed else {"bom"}
+    if "certificate.npz" in names:
+        facts.add("certificate")
+    return standards(given.report, frozenset(facts)).encode()
+
+
+def supports(report: Report, held: frozenset[Fact] = frozenset()) -> list[Support]:
+    """Return what a run has for each row.
+
+    Parameters
+    ----------
+    report : Report
+    held : frozenset of str
+        What there is beside the results.
+    """
+    facts = _facts(report) | {each: _HELD[each] for each in held}
+    return [_support(row, report, facts) for row in ROWS]
+
+
+def standards(report: Report, held: frozenset[Fact] = frozenset()) -> str:
+    """Return the table as Markdown."""
+    lines = [
+        "# What this run supports",
+        "",
+        "*Proved*: holds for all inputs and rows that the statement names. *Measured*: was seen in "
+        "trials, and holds with the confidence named. *Declared*: is written down, with a digest, "
+        "and not checked by this run. Nothing here says that a product complies with anything: it "
+        "says which figures support which question, in our words.",
+        "",
+    ]
+    found = supports(report, held)
+    for document in dict.fromkeys(each.document for each in ROWS):
+        lines += [f"## {document}", "", "| place | asks | this run | by |", "|---|---|---|---|"]
+        lines += [_line(each) for each in found if each.row.document == document]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _line(support: Support) -> str:
+    row = support.row
+    shown = "nothing" if support.nature is None else f"*{support.nature}*"
+    cells = (row.place, row.asks, shown, support.words or "–")
+    return f"| {' | '.join(each.replace('|', '∣') for each in cells)} |"
+
+
+def _support(row: Row, report: Report, facts: dict[Fact, str]) -> Support:
+    own = [(each, topic_of(each, report).name) for each in report.results]
+    own = [(each, name) for each, name in own if name in row.topics]
+    shown = [(each, name) for each, name in own if each.verdict == "proved"]
+    nature: Nature | None = None
+    if any(each.confidence is None for each, _ in shown):
+        nature = "proved"
+    elif shown or any(each.confidence is not None for each, _ in own):
+        nature = "measured"
+    if nature is not None:
+        nature = row.most if row.most != "proved" else nature
+    words = list(_results([each for each, _ in own]))
+    about = [name for _, name in own]
+    if row.fact and row.fact in facts:
+        words.append(facts[row.fact])
+        nature = nature or "declared"
+        about.append("")
+    if words:
+        limits = (_NOT_THAT.get((row.place, name)) for name in about)
+        words += dict.fromkeys(each for each in limits if each is not None)
+    return Support(row, nature, "; ".join(words))
+
+
+def _results(own: list[Result]) -> Iterator[str]:
+    """Yield each verdict, and what it holds with, and the statements that have it."""
+    told: dict[str, dict[str, None]] = {}
+    for each in own:
+        level = "" if each.confidence is None else f" with confidence {each.confidence:g}"
+        held = "measured" if level and each.verdict == "proved" else each.verdict
+        told.setdefault(f"{held}{level}", {})[f"`{each.name}`"] = None
+    yield from (f"{verdict}: {', '.join(names)}" for verdict, names in told.items())
+
+
+_HELD: dict[Fact, str] = {
+    "attestation": "`attestation.json`, signed over the digests",
+    "bom": "`mlbom.json`",
+    "certificate": "`certificate.npz`, which another program proves again",
+}
+
+
+def _facts(report: Report) -> dict[Fact, str]:
+    found: dict[Fact, str] = {}
+    if report.files:
+        found["files"] = f"digests of {len(report.files)} files"
+    if report.training:
+        told = (
+            f"{each.rows:,} training rows of `{each.path}`, digest {each.sha256[:12]}"
+            for each in report.training
+        )
+        rows = ", ".join(told)
+        found["training"] = rows
+    boxes = {len(each.box.lower) for each in report.results if each.box.lower}
+    if boxes:
+        listed = " or ".join(f"{each}" for each in sorted(boxes))
+        found["inputs"] = f"sets of inputs with {listed} features, in `result.json`"
+    return found

@@ -1,0 +1,221 @@
+"""The in-toto statement: digests of everything a run rests on, and what it proved of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from leaveout.verifier.origin.records import FileRecord, TrainingRecord
+from leaveout.verifier.report import Report, Result, StatementRecord
+
+__all__ = [
+    "PREDICATE_TYPE",
+    "STATEMENT_TYPE",
+    "Named",
+    "Notes",
+    "Place",
+    "Predicate",
+    "Proved",
+    "Scope",
+    "Statement",
+    "Subject",
+    "predicate_of",
+    "subjects_of",
+]
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "https://leaveout.example/verification/v1"
+
+
+class Notes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a digest is of.
+
+    Attributes
+    ----------
+    kind : str
+        That of a `FileRecord`; or ``result``, ``certificate``, or ``evidence`` of what is made
+        from these.
+    called : tuple of str
+        The names that the specification gives it.
+    """
+
+    kind: str
+    called: tuple[str, ...] = ()
+
+
+class Subject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file and its digest: a resource descriptor of in-toto.
+
+    Attributes
+    ----------
+    name : str
+        Of a file that the run read its path, seen from the folder of the specification; of the
+        others their path seen from the attestation.
+    digest : dict of str to str
+        ``sha256`` alone.
+    annotations : Notes
+    """
+
+    name: str
+    digest: dict[str, str]
+    annotations: Notes
+
+    @property
+    def sha256(self) -> str:
+        """The digest; empty where there is none of this kind."""
+        return self.digest.get("sha256", "")
+
+
+class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a statement stands: a file as of its subject, counted from 1."""
+
+    path: str
+    line: int
+    column: int
+
+
+class Scope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a result is about.
+
+    Attributes
+    ----------
+    members : int
+        Retrained models; 0 where the statement is about no family.
+    features : int
+        Of an input; 0 where it is about no inputs.
+    lower, upper : float or None
+        Between which every feature lies; None where features differ in it.
+    listed : int
+        Features that take listed values only.
+    """
+
+    members: int
+    features: int
+    lower: float | None
+    upper: float | None
+    listed: int
+
+
+class Proved(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A statement, or of ``per label`` one label of it, and what came out; as in a result."""
+
+    name: str
+    kind: Literal["guarantee", "find"]
+    verdict: Literal["proved", "refuted", "unknown"]
+    label: int | None
+    label_name: str
+    lower: float | None
+    upper: float | None
+    confidence: float | None
+    reason: str | None
+    engine: str
+    text: str
+    definitions: tuple[str, ...]
+    sentence: str
+    place: Place | None
+    scope: Scope
+
+
+class Named(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What evidence is called, and with which version it was made."""
+
+    leaveout: str
+    specification: str
+    date: str
+
+
+class Predicate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What was proved.
+
+    Attributes
+    ----------
+    verification : Named
+    statements : tuple of Proved
+    training : tuple of TrainingRecord
+    notes : tuple of str
+        What a reader of the results should know, such as what is not covered.
+    without_digest : tuple of str
+        Files that the run read and whose digest is not known, and why.
+    """
+
+    verification: Named
+    statements: tuple[Proved, ...]
+    training: tuple[TrainingRecord, ...]
+    notes: tuple[str, ...]
+    without_digest: tuple[str, ...] = ()
+
+
+class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The statement of in-toto, version 1."""
+
+    subject: tuple[Subject, ...]
+    predicate_type: str
+    predicate: Predicate
+    type_: str = msgspec.field(name="_type", default=STATEMENT_TYPE)
+
+    def to_json(self) -> bytes:
+        """Encode as JSON: of the same statement always the same."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+
+
+def subjects_of(files: Iterable[FileRecord]) -> list[Subject]:
+    """Return the digests of the files that a run read."""
+    return [
+        Subject(each.path, {"sha256": each.sha256}, Notes(each.kind, each.called)) for each in files
+    ]
+
+
+def predicate_of(report: Report, without_digest: Sequence[str] = ()) -> Predicate:
+    """Return what a report proved; of the same report always the same."""
+    said = {each.name: each for each in report.statements}
+    return Predicate(
+        verification=Named(report.leaveout, _name(report), report.date),
+        statements=tuple(_proved(each, said.get(each.name)) for each in report.results),
+        training=report.training,
+        notes=report.notes,
+        without_digest=tuple(without_digest),
+    )
+
+
+def _name(report: Report) -> str:
+    for each in report.files:
+        if each.kind == "specification":
+            return each.path
+    return report.spec.partition("\n")[0]
+
+
+def _proved(result: Result, said: StatementRecord | None) -> Proved:
+    return Proved(
+        name=result.name,
+        kind=result.kind,
+        verdict=result.verdict,
+        label=result.label,
+        label_name=result.label_name,
+        lower=result.lower,
+        upper=result.upper,
+        confidence=result.confidence,
+        reason=result.reason,
+        engine=result.engine,
+        text=said.text if said else "",
+        definitions=said.definitions if said else (),
+        sentence=said.sentence if said else "",
+        place=Place(said.path, said.line, said.column) if said and said.path else None,
+        scope=_scope(result),
+    )
+
+
+def _scope(result: Result) -> Scope:
+    box = result.box
+    return Scope(
+        members=result.members,
+        features=len(box.lower),
+        lower=_common(box.lower),
+        upper=_common(box.upper),
+        listed=sum(len(each.columns) for each in box.choices),
+    )
+
+
+def _common(ends: tuple[float, ...]) -> float | None:
+    return ends[0] if len(set(ends)) == 1 else None

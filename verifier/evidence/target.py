@@ -1,0 +1,85 @@
+"""Where a file of evidence goes: one that does not exist yet, or is one of its kind itself."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from leaveout.files import RESULTS, read_whole, write_whole
+from leaveout.verifier.evidence.errors import EvidenceError
+
+__all__ = ["ATTESTED", "BOM", "SARIF", "Target"]
+
+ATTESTED = ("an attestation", ({"payloadType", "payload"}, {"_type", "predicateType"}))
+SARIF = ("a SARIF file", ({"version", "runs"},))
+BOM = ("a CycloneDX file", ({"bomFormat", "specVersion"},))
+"""What files are, and the keys by one set of which they are known."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A file that may be written.
+
+    Attributes
+    ----------
+    path : Path
+    """
+
+    path: Path
+
+    @staticmethod
+    def open(path: Path, kind: tuple[str, tuple[set[str], ...]]) -> Target:
+        """Make sure that a file can be written in the end.
+
+        Parameters
+        ----------
+        path : Path
+        kind : tuple
+            What it is, such as `ATTESTED`.
+
+        Raises
+        ------
+        EvidenceError
+            If it cannot, or is something else.
+        """
+        what, keys = kind
+        if path.is_dir():
+            raise EvidenceError(f"-o {path}: is a folder; give a file name")
+        if path.exists() and not _is_one(path, keys):
+            raise EvidenceError(
+                f"-o {path}: exists and is not {what}; choose another name, or remove it"
+            )
+        try:
+            with tempfile.TemporaryFile(prefix=".leaveout-", dir=path.resolve().parent):
+                pass
+        except OSError as error:
+            raise _failed(path, error) from None
+        return Target(path)
+
+    def write(self, content: bytes) -> None:
+        """Write the file, whole or not at all.
+
+        Raises
+        ------
+        EvidenceError
+            If that fails; what was there is still there.
+        """
+        try:
+            write_whole(self.path, content)
+        except OSError as error:
+            raise _failed(self.path, error) from None
+
+
+def _failed(path: Path, error: OSError) -> EvidenceError:
+    return EvidenceError(f"-o {path}: cannot be written: {error.strerror}")
+
+
+def _is_one(path: Path, keys: tuple[set[str], ...]) -> bool:
+    try:
+        held = msgspec.json.decode(read_whole(path, RESULTS))
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return isinstance(held, dict) and any(each <= set(held) for each in keys)

@@ -1,0 +1,152 @@
+"""What statements are about, told by the functions they call: for rules, limits and standards."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from leaveout.verifier.report import Report, Result
+
+__all__ = ["TOPICS", "Topic", "topic_of"]
+
+_CALLED = re.compile(r"\b([a-z_]+)\(")
+_STRING = re.compile(r'"[^"]*"')
+
+
+@dataclass(frozen=True)
+class Topic:
+    """What a statement is about.
+
+    Attributes
+    ----------
+    name : str
+        One word, or words joined by ``-``.
+    title : str
+        In a few words.
+    says : str
+        What it means that such a statement is proved, in a sentence.
+    refuted : str
+        What may be done where it is refuted or unknown, in a sentence.
+    limit : str
+        What is not covered, in a sentence.
+    functions : frozenset of str
+        Calls of these tell it.
+    """
+
+    name: str
+    title: str
+    says: str
+    refuted: str
+    limit: str
+    functions: frozenset[str] = frozenset()
+
+
+TOPICS: tuple[Topic, ...] = (
+    Topic(
+        "guarded-access",
+        "Labels from behind a guard",
+        "Labels that the guard hands out are epsilon-iDP: no single row that has a member changes "
+        "how likely an answer is by more than the factor e to the epsilon.",
+        "Prove the bounds again with leaveout verify --bounds, and serve only with these.",
+        "Several rows at once, rows without a member, scores, and how long an answer takes where "
+        "padding is off are not covered.",
+        frozenset({"access", "idp"}),
+    ),
+    Topic(
+        "membership-audit",
+        "Membership, as measured",
+        "In trials, no attack of the audit told deleted rows from rows never seen better than "
+        "stated, with the confidence named.",
+        "Look at the best attack that the notes name; unlearn more, or state a larger advantage.",
+        "It is measured, not proved: attacks that were not tried may do better.",
+        frozenset({"audit", "membership_advantage"}),
+    ),
+    Topic(
+        "adaptive-deletion",
+        "Deletion from a service",
+        "What a service publishes after deletions, chosen by someone who sees its answers, is "
+        "close to what it would be had the points never been there.",
+        "Answer fewer questions between two full retrainings, or lower epsilon.",
+        "That seeds and models stay secret, and that shards are drawn as declared, is assumed.",
+        frozenset({"sharded", "unlearns"}),
+    ),
+    Topic(
+        "poisoning",
+        "Poisoned training data",
+        "Votes of base classifiers give the stated share of test points the right label whatever "
+        "is inserted, removed or relabelled, up to the stated number.",
+        "Train more parts, or state fewer changes.",
+        "It is about these test points, and holds as far as one change touches no "
+        "more parts than stated.",
+        frozenset(
+            [
+                "ballots",
+                "dpa",
+                "ss_dpa",
+                "finite_aggregation",
+                "run_off",
+                "certified_accuracy",
+                "collective_accuracy",
+                "median_radius",
+                "test_points",
+                "radius",
+                "answered_right",
+            ]
+        ),
+    ),
+    Topic(
+        "exact-deletion",
+        "Deletion from a forest",
+        "A forest after a deletion is the forest trained without the row, bit for bit.",
+        "The forest file is damaged or was made by another program: train it again.",
+        "What was made from the forest before the deletion, such as answers given out, stays.",
+        frozenset({"unlearn", "retrain", "caches_sound", "same_function", "points"}),
+    ),
+    Topic(
+        "one-record",
+        "What one training row can change",
+        "Above the stated confidence no answer, to any input of the set, changes when a single "
+        "training row is left out.",
+        "The witness is an input whose answer one row changes: guard the answers, or train so "
+        "that fewer depend on one row.",
+        "Several rows at once, inputs outside the set, rows without a member, and what scores "
+        "tell beyond the label are not covered.",
+        frozenset({"family", "leave_one_out"}),
+    ),
+    Topic(
+        "behaviour",
+        "What networks answer",
+        "The claim holds for every input of the set, as the networks compute it in float32.",
+        "The counter-example is an input for which the claim fails.",
+        "Inputs outside the set are not covered.",
+    ),
+)
+"""In the order in which they are told: a guard rests on a family too."""
+
+
+def topic_of(result: Result, report: Report) -> Topic:
+    """Return what a result is about.
+
+    Parameters
+    ----------
+    result : Result
+    report : Report
+        It is one of; of earlier versions it does not say what statements call, and what results
+        look like tells.
+    """
+    own = next((each for each in report.statements if each.name == result.name), None)
+    called = set(_CALLED.findall(_STRING.sub("", "" if own is None else own.text)))
+    names = set(() if own is None else own.names)
+    kinds = {str(each.kind) for each in report.files if names & set(each.called)}
+    for topic in TOPICS:
+        if called & topic.functions or _tells(topic, kinds):
+            return topic
+    by_name = {each.name: each for each in TOPICS}
+    return by_name["one-record" if result.members > 1 else "behaviour"]
+
+
+def _tells(topic: Topic, kinds: set[str]) -> bool:
+    """Whether the files that a statement names tell what it is about."""
+    told = {"audit": "membership-audit", "service": "adaptive-deletion", "ballots": "poisoning"}
+    told |= {"bounds": "guarded-access", "family": "one-record", "member": "one-record"}
+    return any(told.get(kind) == topic.name for kind in kinds)

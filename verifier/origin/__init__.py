@@ -1,0 +1,1 @@
+"""What a run rests on: files and their digests, training rows, and where statements stand."""

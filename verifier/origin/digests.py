@@ -1,0 +1,68 @@
+"""Digests of files, and files that change while a run goes on."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from leaveout.files import ARCHIVE, open_file
+
+__all__ = ["Taken", "sha256_of", "take"]
+
+_BLOCK = 2**22
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The digest of a file, and by what a later change of it shows.
+
+    Attributes
+    ----------
+    path : Path
+    sha256 : str
+        In hexadecimal.
+    """
+
+    path: Path
+    sha256: str
+    _marks: tuple[int, ...]
+
+    def is_same(self) -> bool:
+        """Whether the file still holds what it held."""
+        try:
+            return _marks(self.path) == self._marks or sha256_of(self.path) == self.sha256
+        except OSError:
+            return False
+
+
+def take(path: Path) -> Taken:
+    """Return the digest of a file.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    """
+    marks = _marks(path)
+    return Taken(path, sha256_of(path), marks)
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a regular file's bytes, in hexadecimal.
+
+    Raises
+    ------
+    OSError
+        If it is missing, no regular file, or cannot be read.
+    """
+    digest = hashlib.sha256()
+    with open_file(path, ARCHIVE) as stream:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _marks(path: Path) -> tuple[int, ...]:
+    found = path.stat()
+    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev

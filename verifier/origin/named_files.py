@@ -1,0 +1,146 @@
+"""The files that a specification names, and those that lie beside them and are read too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from leaveout.models.forest.columns import COLUMNS
+from leaveout.models.onnx_external import files_of
+from leaveout.models.train.export import FAMILY, NETWORK
+from leaveout.specs import Call, CheckedSpec, Expression, Name, Text
+from leaveout.specs.text.errors import Slip
+from leaveout.specs.text.expressions import walk
+from leaveout.specs.typing.arguments import bind
+from leaveout.verifier.origin.records import FileKind
+from leaveout.verifier.values.reachable import lets_named
+
+__all__ = ["MOST", "NamedFile", "named_files"]
+
+MOST = 1000
+"""Most files of a folder that a plug-in's function names whose digests are taken."""
+
+
+@dataclass(frozen=True)
+class NamedFile:
+    """A file that a run reads because the specification says so.
+
+    Attributes
+    ----------
+    path : Path
+    kind : FileKind
+    called : str
+        The let that names it; empty where none does.
+    """
+
+    path: Path
+    kind: FileKind
+    called: str = ""
+
+
+def named_files(spec: CheckedSpec, folder: Path) -> Iterator[NamedFile]:
+    """Yield the files that the statements of a specification read, as the text names them.
+
+    Parameters
+    ----------
+    spec : CheckedSpec
+    folder : Path
+        What relative paths are relative to.
+
+    Notes
+    -----
+    A file need not be there: whoever loads it says so.
+    """
+    used = {name for each in spec.statements for name in lets_named(each.claim, spec)}
+    starts = [(let.name, let.value) for let in spec.lets.values() if let.name in used]
+    starts += [("", statement.claim) for statement in spec.statements]
+    for called, start in starts:
+        for node in walk(start):
+            if isinstance(node, Call):
+                # What a let names is what its whole value stands for, not a part of it.
+                own = called if node is start else ""
+                for text in _texts(node, spec):
+                    yield from _files(node.function, folder / text, own)
+
+
+def _texts(call: Call, spec: CheckedSpec) -> Iterator[str]:
+    function = spec.functions.get(call.function)
+    if function is None:
+        return
+    with suppress(Slip):
+        for value in bind(call, function).values():
+            found = _followed(value, spec)
+            if isinstance(found, Text) and found.value and "\0" not in found.value:
+                yield found.value
+
+
+def _followed(node: Expression, spec: CheckedSpec) -> Expression:
+    while isinstance(node, Name) and node.name in spec.lets:
+        node = spec.lets[node.name].value
+    return node
+
+
+def _network(path: Path, called: str) -> Iterator[NamedFile]:
+    first, *weights = files_of(path)
+    yield NamedFile(first, "network", called)
+    # A network that keeps weights outside its folder is refused when it is loaded.
+    yield from (NamedFile(each, "weights") for each in weights)
+
+
+def _family(path: Path, called: str) -> Iterator[NamedFile]:
+    if not path.is_dir():
+        yield NamedFile(path, "family", called)
+        return
+    for member in sorted(path.glob("*.onnx")):
+        first, *weights = files_of(member)
+        yield NamedFile(first, "member", called)
+        yield from (NamedFile(each, "weights") for each in weights)
+
+
+def _forest(path: Path, called: str) -> Iterator[NamedFile]:
+    yield NamedFile(path, "forest", called)
+    yield NamedFile(path.with_name(COLUMNS), "columns")
+
+
+def _guard(path: Path, called: str) -> Iterator[NamedFile]:
+    # The guard's libraries are loaded once there is one.
+    from leaveout.verifier.guard.bounds import BOUNDS
+
+    yield from _network(path / NETWORK, called)
+    yield NamedFile(path / FAMILY, "family", called)
+    yield NamedFile(path / BOUNDS, "bounds", called)
+
+
+def _plain(kind: FileKind) -> Callable[[Path, str], Iterator[NamedFile]]:
+    return lambda path, called: iter([NamedFile(path, kind, called)])
+
+
+_BY_FUNCTION: Mapping[str, Callable[[Path, str], Iterator[NamedFile]]] = {
+    "network": _network,
+    "family": _family,
+    "forest": _forest,
+    "access": _guard,
+    "ballots": _plain("ballots"),
+    "sharded": _plain("service"),
+    "audit": _plain("audit"),
+    "points": _plain("rows"),
+    "grid": _plain("rows"),
+}
+
+
+def _files(function: str, path: Path, called: str) -> Iterator[NamedFile]:
+    """Yield what a function reads of a path; of a plug-in's what is there."""
+    make = _BY_FUNCTION.get(function)
+    with suppress(OSError):
+        if make is not None:
+            yield from make(path, called)
+        elif path.is_dir():
+            inside = (each for each in sorted(path.rglob("*")) if each.is_file())
+            yield from (
+                NamedFile(each, "file", called)
+                for each, _ in zip(inside, range(MOST), strict=False)
+            )
+        elif path.is_file():
+            yield NamedFile(path, "file", called)

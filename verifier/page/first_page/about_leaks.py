@@ -1,0 +1,182 @@
+"""What one training record can change of a model's answers, in plain sentences."""
+
+from __future__ import annotations
+
+import math
+
+from leaveout.errors import LeaveoutError
+from leaveout.verifier.amounts import bound, given
+from leaveout.verifier.page.first_page.claimed import Asked, Claimed
+from leaveout.verifier.page.model import Page
+from leaveout.verifier.points.leak_statements import IdpStatement, recognise
+from leaveout.verifier.points.names import labelled
+from leaveout.verifier.report import BoxRecord, ModelRecord, Result
+
+__all__ = ["leaks", "records"]
+
+_FEW = 6
+"""Labels whose bounds stand in the sentence."""
+
+
+def leaks(asked: Asked) -> Claimed | None:
+    """Return what a statement about leaks says; None of another one."""
+    try:
+        read = recognise(asked.claimed, asked.resolver)
+    except LeaveoutError:
+        return None
+    if not isinstance(read, IdpStatement):
+        return None
+    model = asked.model
+    pair = asked.resolver.is_network(read.family) or asked.resolver.is_forest(read.family)
+    inside = within(asked.page, asked.result.box)
+    of = f" of {file}" if (file := asked.file(read.network)) else ""
+    if asked.statement.kind == "find":
+        return _limits(asked, inside, of, pair, model)
+    return _guarantee(asked, read, inside, of, pair, model)
+
+
+def records(model: ModelRecord | None, members: int) -> str:
+    """Return which records are left out, to follow ``any one of``.
+
+    Parameters
+    ----------
+    model : ModelRecord or None
+        None in results that do not keep it.
+    members : int
+        How many models lack a record.
+    """
+    if model is None or model.rows is None:
+        return f"{members:,} training records"
+    if model.members < model.rows:
+        return f"{model.members:,} of the {model.rows:,} training records"
+    return f"the {model.rows:,} training records"
+
+
+def within(page: Page, box: BoxRecord) -> str:
+    """Return a phrase that names a set of inputs; empty where there is none."""
+    if not box.lower:
+        return ""
+    which = f"range {page.boxes[box]}" if len(page.boxes) > 1 else "the range"
+    return f"within {which} of inputs below"
+
+
+def _unchanged(pair: bool, model: ModelRecord | None, members: int) -> str:
+    if pair:
+        return "is the same from both models"
+    return f"stays the same whichever one of {records(model, members)} is left out of training"
+
+
+def _limits(asked: Asked, inside: str, of: str, pair: bool, model: ModelRecord | None) -> Claimed:
+    """Say above which confidence nothing changes, as far as it is proved."""
+    results, unchanged = asked.results, _unchanged(pair, model, asked.result.members)
+    topics = ("pair",) if pair else ("leaks",)
+    if any(each.verdict == "refuted" for each in results):
+        that = f"there is a confidence above which an answer{of} {unchanged}"
+        return Claimed(that, inside, topics=topics)
+    known = [each for each in results if each.upper is not None]
+    before = f"{inside}, " if inside else ""
+    if not known:
+        none = f"{before}it is not known above which confidence an answer{of} {unchanged}."
+        return Claimed(instead=_begun(none), topics=topics)
+    more = [_below(results, pair)]
+    more += [
+        f"Of answers {_label(each)} nothing is proved." for each in results if each.upper is None
+    ]
+    if any(each.verdict == "unknown" for each in known):
+        more.append("Whether less confidence would do is not known.")
+    return Claimed(
+        instead=_begun(f"{before}{_limited(known, of)} {unchanged}."),
+        more=tuple(each for each in more if each),
+        topics=topics,
+    )
+
+
+def _limited(known: list[Result], of: str) -> str:
+    """Return which answers are covered: those with a confidence above a bound."""
+    if len(known) > _FEW:
+        least, most = (bound(pick(map(_upper, known)), up=True) for pick in (min, max))
+        return (
+            f"an answer{of} with a confidence above the bound of its label ({least} to {most}, "
+            "see the table of bounds)"
+        )
+    first, *others = [
+        (f" {_label(each)}" if each.label is not None else "", bound(each.upper, up=True))
+        for each in known
+    ]
+    said = f"an answer{first[0]}{of} with a confidence above {first[1]}"
+    return (
+        said
+        + "".join(f", or{name} with one above {least}" for name, least in others)
+        + ("," if others else "")
+    )
+
+
+def _below(results: tuple[Result, ...], pair: bool) -> str:
+    found = [(each, bound(each.witness.confidence)) for each in results if each.witness is not None]
+    if not found:
+        return ""
+    who = "the other model may answer otherwise" if pair else "one record can change it"
+    if len(found) > _FEW:
+        most = max(each.witness.confidence for each, _ in found if each.witness is not None)
+        return f"With less confidence {who}: this was found at up to {bound(most)}."
+    return f"With less confidence {who}: this was found at {_listed(found)}."
+
+
+def _guarantee(
+    asked: Asked,
+    read: IdpStatement,
+    inside: str,
+    of: str,
+    pair: bool,
+    model: ModelRecord | None,
+) -> Claimed:
+    result, threshold = asked.result, read.threshold
+    names = () if model is None else model.labels
+    answer = "an answer"
+    if read.label is not None:
+        name = names[read.label] if read.label < len(names) else ""
+        answer += f" {_quoted(read.label, name)}"
+    every = threshold is None or threshold == -math.inf
+    sure = (
+        ""
+        if threshold is None or every
+        else f" with a confidence above {given(threshold, up=True)}"
+    )
+    if every:
+        answer = answer.replace("an answer", "every answer", 1)
+    that = f"{answer}{of}{sure} {_unchanged(pair, model, result.members)}"
+    more = []
+    if result.verdict == "refuted" and result.witness is not None:
+        who = "the models differ on" if pair else "leaving one record out changes"
+        more.append(
+            f"An input was found at which {who} an answer given with a confidence of "
+            f"{bound(result.witness.confidence)}."
+        )
+    if result.verdict == "unknown" and result.upper is not None and result.label == read.label:
+        more.append(f"It is proved where the confidence is above {bound(result.upper, up=True)}.")
+    return Claimed(that, inside, more=tuple(more), topics=("pair",) if pair else ("leaks",))
+
+
+def _listed(found: list[tuple[Result, str]]) -> str:
+    said = [
+        f"{number} for {_label(each)}" if each.label is not None else number
+        for each, number in found
+    ]
+    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
+
+
+def _label(result: Result) -> str:
+    return "" if result.label is None else _quoted(result.label, result.label_name)
+
+
+def _quoted(label: int, name: str) -> str:
+    return labelled(label, "") if not name or name == str(label) else f"‘{name}’"
+
+
+def _upper(result: Result) -> float:
+    assert result.upper is not None
+    return result.upper
+
+
+def _begun(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"

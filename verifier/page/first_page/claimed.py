@@ -1,0 +1,204 @@
+"""A statement as a plain sentence needs it, and the sentence that its verdict makes of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from leaveout.errors import LeaveoutError
+from leaveout.specs import Call, Compare, Confident, Expression, Find, ForAll, Guarantee, Name, Text
+from leaveout.specs.text.errors import Slip
+from leaveout.verifier.amounts import percent
+from leaveout.verifier.page.model import Page, Run, Statement
+from leaveout.verifier.read_spec import Reading
+from leaveout.verifier.report import Fact, ModelRecord, Result
+from leaveout.verifier.resolve_names import Resolver
+
+__all__ = ["Asked", "Claimed", "main_call", "sentence"]
+
+_MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+_WHY = {
+    "time": "the time given was over",
+    "solver": "the solver that was asked did not settle it",
+    "numerical": "the numbers known lie too far apart to tell",
+}
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """What a statement claims, in plain words.
+
+    Attributes
+    ----------
+    that : str
+        The claim as a clause, from its first word on, without a full stop.
+    where : str
+        What it is claimed of, to stand before it and its verdict; may be empty.
+    shown : str
+        Where it is proved and more is known than it claims, the clause of that; may be empty.
+    more : tuple of str
+        Sentences that stand whatever the verdict, each with its full stop.
+    instead : str
+        The whole text, where no clause has a verdict; may be empty.
+    topics : tuple of str
+        What it is about, of `leaveout.verifier.page.first_page.scope`.
+    """
+
+    that: str = ""
+    where: str = ""
+    shown: str = ""
+    more: tuple[str, ...] = ()
+    instead: str = ""
+    topics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A statement that passed the check of its specification, and its results.
+
+    Attributes
+    ----------
+    page : Page
+    run : Run
+    statement : Statement
+    reading : Reading
+    resolver : Resolver
+    claimed : Guarantee or Find
+        As checked.
+    claim : Expression
+        Its claim without how surely it is to hold.
+    call : Call or None
+        The function that the claim is about, where it is about one.
+    """
+
+    page: Page
+    run: Run
+    statement: Statement
+    reading: Reading
+    resolver: Resolver
+    claimed: Guarantee | Find
+    claim: Expression
+    call: Call | None
+
+    @staticmethod
+    def of(page: Page, run: Run, statement: Statement) -> Asked | None:
+        """Return a statement; None where the specification is not there, or does not pass."""
+        reading = run.specification.reading
+        if reading is None or statement.written is None:
+            return None
+        same = [each for each in reading.checked.statements if each.name == statement.name]
+        if len(same) != 1 or isinstance(same[0], Find) != (statement.kind == "find"):
+            return None
+        claim = same[0].claim
+        claim = claim.claim if isinstance(claim, Confident) else claim
+        resolver = reading.resolver()
+        return Asked(page, run, statement, reading, resolver, same[0], claim, main_call(claim))
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """Of the statement."""
+        return self.statement.results
+
+    @property
+    def result(self) -> Result:
+        """The first one; of a guarantee there is no other."""
+        return self.statement.results[0]
+
+    @property
+    def model(self) -> ModelRecord | None:
+        """The model it is about, as the results keep it; None where they do not."""
+        own = [each for each in self.run.report.models if self.statement.name in each.statements]
+        return own[0] if len(own) == 1 else None
+
+    @property
+    def facts(self) -> Mapping[str, Fact]:
+        """What was computed of its call, where that is one record."""
+        own = self.result.facts
+        return own[0].facts if len(own) == 1 else {}
+
+    def given(self, name: str) -> Expression | None:
+        """Return an argument of its call, names followed; None where it is not given."""
+        if self.call is None:
+            return None
+        found = self.resolver.given(self.call).get(name)
+        return None if found is None else self.resolver.value(found)
+
+    @property
+    def votes(self) -> Expression | None:
+        """The votes that its call is about."""
+        return self.given("votes")
+
+    def number(self, node: Expression | None) -> float | None:
+        """Return the value of a constant expression, None of any other."""
+        try:
+            value = None if node is None else self.resolver.number(node)
+        except (LeaveoutError, Slip):
+            return None
+        return value if value is not None and math.isfinite(value) else None
+
+    def word(self, name: str) -> str:
+        """Return an argument that is a bare word; empty where it is not given."""
+        found = None if self.call is None else self.resolver.given(self.call).get(name)
+        return found.name if isinstance(found, Name) else ""
+
+    def file(self, node: Expression | None, parts: int = 1) -> str:
+        """Return the end of the path of the file that a call reads; empty where it reads none."""
+        node = None if node is None else self.resolver.value(node)
+        if not isinstance(node, Call):
+            return ""
+        for argument in self.resolver.given(node).values():
+            value = self.resolver.value(argument)
+            if isinstance(value, Text):
+                return "/".join(Path(value.value).parts[-parts:])
+            if found := self.file(value, parts):
+                return found
+        return ""
+
+    def compared(self) -> tuple[str, float] | None:
+        """Return how the value of the call is compared, as ``>=``, and with what number."""
+        claim = self.claim
+        if not isinstance(claim, Compare):
+            return None
+        operator: str = claim.operator
+        other: Expression = claim.right
+        if claim.right is self.call:
+            operator, other = _MIRROR.get(operator, operator), claim.left
+        value = self.number(other)
+        return None if value is None else (operator, value)
+
+
+def main_call(claim: Expression) -> Call | None:
+    """Return the function that a claim is about: its own, or that which it compares."""
+    if isinstance(claim, ForAll):
+        claim = claim.body
+    if isinstance(claim, Compare):
+        sides = [each for each in (claim.left, claim.right) if isinstance(each, Call)]
+        return sides[0] if sides else None
+    return claim if isinstance(claim, Call) else None
+
+
+def sentence(claimed: Claimed, statement: Statement) -> str:
+    """Return what is said of a statement: its claim as its verdict leaves it, and what is known."""
+    if claimed.instead:
+        return " ".join((claimed.instead, *claimed.more))
+    verdict, level = statement.verdict, statement.confidence
+    said = {
+        "proved": claimed.shown or claimed.that,
+        "refuted": f"it is not so that {claimed.that}",
+        "unknown": f"it is not known whether {claimed.that}",
+    }[verdict]
+    if level is not None:
+        said = f"measured on samples, with {percent(level)} confidence: {said}"
+    if claimed.where:
+        said = f"{claimed.where}, {said}"
+    whole = f"{said[:1].upper()}{said[1:]}."
+    return " ".join((whole, *_why(statement), *claimed.more))
+
+
+def _why(statement: Statement) -> tuple[str, ...]:
+    kinds = [each.reason.partition(":")[0] for each in statement.results if each.reason]
+    known = dict.fromkeys(_WHY[each] for each in kinds if each in _WHY)
+    return tuple(f"Reason: {each}." for each in known) if statement.verdict == "unknown" else ()

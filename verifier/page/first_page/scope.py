@@ -1,0 +1,246 @@
+"""What the results cover and what they do not, in plain words, in the units of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from leaveout.verifier.amounts import counted, given
+from leaveout.verifier.page.model import Page, Run
+from leaveout.verifier.report import BoxRecord, ColumnRecord, ModelRecord
+
+__all__ = ["TOPICS", "Scope", "columns_of", "ranges_of", "scope"]
+
+TOPICS = (
+    "leaks",
+    "guard",
+    "pair",
+    "votes",
+    "service",
+    "deletions",
+    "stored",
+    "same",
+    "audit",
+    "other",
+)
+"""What statements are about."""
+
+_COLUMNS = 6
+"""Columns whose ranges stand on the first page."""
+_WORDS = 6
+"""Values of a column that are listed there."""
+
+_RIGHT = "Whether the answers given in use are right, and whether the model is fit for that use."
+_MORE = (
+    "Two or more records left out together, such as all records of a person who has more than one."
+)
+_SCORES = "Scores or probabilities shown beside an answer."
+_OTHERS = "Training records that were never left out, if there are any."
+_NOT_COVERED = {
+    "leaks": (
+        _SCORES,
+        "Models trained on other data, with other settings or from another random start.",
+    ),
+    "pair": (_SCORES,),
+    "votes": ("Answers to other rows than the test rows, and larger changes than those named.",),
+    "service": ("What was given out before a record was deleted, and copies kept elsewhere.",),
+    "deletions": ("Deletions that are not listed, and copies of the data kept elsewhere.",),
+    "audit": ("Attacks that were not tried.",),
+}
+_TOGETHER = frozenset({"leaks", "guard"})
+_VOTES = (
+    "Of models that vote: their answers to the test rows of the files named, whichever training "
+    "records a change is made to."
+)
+_SAMPLED = (
+    "“With 95 % confidence”: of a hundred measurements made so, at most five on average would "
+    "lead to a false sentence."
+)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What results cover.
+
+    Attributes
+    ----------
+    covered, not_covered : tuple of str
+        Sentences.
+    """
+
+    covered: tuple[str, ...]
+    not_covered: tuple[str, ...]
+
+
+def scope(page: Page, topics: Iterable[str]) -> Scope:
+    """Return what a page covers.
+
+    Parameters
+    ----------
+    page : Page
+    topics : iterable of str
+        What its statements are about, of `TOPICS`.
+    """
+    about = [each for each in TOPICS if each in set(topics)]
+    covered = [*_trained(page), *_inputs(page)]
+    if "votes" in about:
+        covered.append(_VOTES)
+    if _TOGETHER & {*about}:
+        covered.append("A record is one row of the training table.")
+    if {"leaks", "pair"} & {*about}:
+        covered.append(
+            "Confidence is how far the score of an answer lies above the next best one; it is no "
+            "probability."
+        )
+    if any(each.confidence == 0.95 for each in page.statements):
+        covered.append(_SAMPLED)
+    missing = [_RIGHT] if about else []
+    missing += [_MORE] if _TOGETHER & {*about} else []
+    missing += ["Inputs outside the ranges named."] if page.boxes else []
+    missing += [line for each in about for line in _NOT_COVERED.get(each, ())]
+    missing += _left(page)
+    missing += [_OTHERS] if _TOGETHER & {*about} and not _models(page) else []
+    if any(each.zero is not None and (each.zero, each.one) != (0, 1) for each in _columns(page)):
+        missing.append(
+            "What the least and greatest value of a column tell: all models share them, as taken "
+            "from all records."
+        )
+    return Scope(_once(covered), _once(missing))
+
+
+def _once(lines: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(lines))
+
+
+def _models(page: Page) -> list[ModelRecord]:
+    return [each for run in page.runs for each in run.report.models if each.members]
+
+
+def _columns(page: Page) -> list[ColumnRecord]:
+    return [column for model in _models(page) for column in model.columns]
+
+
+def _trained(page: Page) -> list[str]:
+    """Say of which records it is known what the model would be without them."""
+    found = []
+    for model in _models(page):
+        which = counted(model.members, "training record")
+        if model.rows is not None and model.rows > model.members:
+            which = f"{model.members:,} of {counted(model.rows, 'training record')}"
+        found.append(
+            f"Leaving out any one of {which}, where the {model.model} is otherwise trained in the "
+            "same way: the same recipe, settings and random start."
+        )
+    return found
+
+
+def _left(page: Page) -> list[str]:
+    return [
+        f"The other {counted(model.rows - model.members, 'training record')}, none of which was "
+        "left out."
+        for model in _models(page)
+        if model.rows is not None and model.rows > model.members
+    ]
+
+
+def _inputs(page: Page) -> list[str]:
+    """Say which inputs are covered: in the units of the table where they are known."""
+    found = []
+    for box, number in page.boxes.items():
+        which = f"Range {number} of inputs" if len(page.boxes) > 1 else "Inputs"
+        named = ranges_of(box, columns_of(page.runs, box))
+        if named:
+            more = len(named) - _COLUMNS
+            rest = f"; and {more} more, listed in the details" if more > 0 else ""
+            found.append(f"{which}: {'; '.join(named[:_COLUMNS])}{rest}.")
+        else:
+            found.append(f"{which}: {_plainly(box)}.")
+    return found
+
+
+def columns_of(runs: Iterable[Run], box: BoxRecord) -> tuple[ColumnRecord, ...]:
+    """Return the columns of the models that results about a box are about, where they agree."""
+    about = {
+        model.columns
+        for run in runs
+        for result in run.report.results
+        if result.box == box
+        for model in run.report.models
+        if result.name in model.statements
+    }
+    return about.pop() if len(about) == 1 else ()
+
+
+def ranges_of(box: BoxRecord, columns: tuple[ColumnRecord, ...]) -> list[str]:
+    """Return a phrase a column that says what is covered of it; none where columns do not fit.
+
+    Parameters
+    ----------
+    box : BoxRecord
+    columns : tuple of ColumnRecord
+        As the model of the box reads them.
+    """
+    width = len(box.lower)
+    if [at for column in columns for at in column.at] != list(range(width)):
+        return []
+    return [_range(box, column) for column in columns]
+
+
+def _range(box: BoxRecord, column: ColumnRecord) -> str:
+    listed = [each for each in box.choices if set(each.columns) & set(column.at)]
+    if column.zero is None or column.one is None:
+        return _category(box, column)
+    unit = f" {column.unit}" if column.unit else ""
+    (at,) = column.at
+    # What a column without a spread reads as is the same for every feature.
+    ends = sorted(_in_units(column, each[at]) for each in (box.lower, box.upper))
+    low, high = (given(end, up=up) for end, up in zip(ends, (True, False), strict=True))
+    if float(low) > float(high):
+        # So narrow that both are rounded past each other.
+        low, high = (f"{end:.12g}" for end in ends)
+    if listed:
+        place = listed[0].columns.index(at)
+        values = sorted({row[place] for row in listed[0].values})
+        if len(values) <= _WORDS:
+            shown = ", ".join(given(_in_units(column, each)) for each in values)
+            return f"{column.name} {shown}{unit}"
+        return f"{column.name} one of {len(values):,} values from {low} to {high}{unit}"
+    return f"{column.name} {low}{unit}" if low == high else f"{column.name} {low} to {high}{unit}"
+
+
+def _in_units(column: ColumnRecord, feature: float) -> float:
+    assert column.zero is not None
+    assert column.one is not None
+    value = column.zero + feature * (column.one - column.zero)
+    # The last digits are of the conversion, not of the range.
+    return float(f"{value:.12g}")
+
+
+def _category(box: BoxRecord, column: ColumnRecord) -> str:
+    own = [each for each in box.choices if set(column.at) <= set(each.columns)]
+    if not own:
+        return f"{column.name} any mixture of {len(column.categories):,} categories"
+    places = [own[0].columns.index(at) for at in column.at]
+    taken = {tuple(row[place] for place in places) for row in own[0].values}
+    names = [
+        name
+        for at, name in enumerate(column.categories)
+        if tuple(float(at == other) for other in range(len(column.at))) in taken
+    ]
+    if len(names) < len(taken):
+        return f"{column.name} as listed in the details"
+    if len(names) > _WORDS:
+        return f"{column.name} one of {len(names):,} categories"
+    return f"{column.name} {' or '.join(names)}"
+
+
+def _plainly(box: BoxRecord) -> str:
+    sides = set(zip(box.lower, box.upper, strict=True))
+    listed = sum(len(each.columns) for each in box.choices)
+    some = f", {listed:,} of them listed values only" if listed else ""
+    count = counted(len(box.lower), "number")
+    if len(sides) == 1:
+        ((low, high),) = sides
+        ends = f"{given(low, up=True)} to {given(high)}"
+        return f"any {count} from {ends}, as the model reads them{some}"
+    return f"{count} as the model reads them, each in a range listed in the details{some}"

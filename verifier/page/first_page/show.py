@@ -1,0 +1,125 @@
+"""The first page as markup: what was found, what that covers, and lines to sign on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import leaveout
+from leaveout.verifier.page.first_page.named_files import SHORT, NamedFile, models, named_files
+from leaveout.verifier.page.first_page.summary import Line, Summary
+from leaveout.verifier.page.icons import verdict
+from leaveout.verifier.page.markup import Child, Html, code, joined, tag
+from leaveout.verifier.page.model import Page
+
+__all__ = ["findings", "form", "subject"]
+
+_ROOM = 3
+"""People who can sign."""
+
+
+def subject(page: Page) -> Html:
+    """Return what the page is about: models, files with the start of their digests, the date."""
+    named = [joined(f"{each.role} ", _file(each)) for each in models(page)]
+    rows: list[tuple[str, Child]] = [("Models" if len(named) > 1 else "Model", _listed(named))]
+    if not named:
+        rows = []
+    by_role: dict[str, list[NamedFile]] = {}
+    for each in named_files(page):
+        by_role.setdefault(each.role, []).append(each)
+    rows += [
+        (role.capitalize(), _listed(_file(each) for each in found))
+        for role, found in by_role.items()
+    ]
+    day = ", ".join(page.days) or _blank("not in the results; to be written in")
+    rows.append(("Date of the run", day))
+    versions = dict.fromkeys(run.report.leaveout for run in page.runs)
+    rows.append(("Decided with", f"leaveout {', '.join(versions)}"))
+    if list(versions) != [leaveout.__version__]:
+        rows[-1] = (rows[-1][0], f"leaveout {', '.join(versions)}; page: {leaveout.__version__}")
+    return tag(
+        "dl", [joined(tag("dt", name), tag("dd", value)) for name, value in rows], class_="subject"
+    )
+
+
+def findings(said: Summary) -> Html:
+    """Return a sentence a statement, and what all of them cover."""
+    answers = [tag("p", _kept(each), class_="answers") for each in said.answers]
+    lines = tag("ol", [_line(each) for each in said.lines], class_="found-list")
+    covered, missing = said.scope.covered, said.scope.not_covered
+    columns = [
+        _list("covered", "What this covers", covered),
+        _list("not-covered", "What it does not cover", missing),
+    ]
+    return joined(
+        tag("h2", "What was found", id="found"),
+        answers,
+        lines if said.lines else None,
+        tag("div", columns, class_="scope") if covered or missing else None,
+    )
+
+
+def form() -> Html:
+    """Return lines to sign on."""
+    titles = ("Name", "Role", "Date", "Signature")
+    head = tag("tr", [tag("th", each, scope="col") for each in titles])
+    # What is written by hand has no text yet.
+    row = tag("tr", [tag("td", tag("span", f"{each}, to be filled in", class_="unseen"))
+                     for each in titles])  # fmt: skip
+    table = tag(
+        "table",
+        tag("caption", "Signatures", class_="unseen"),
+        tag("thead", head),
+        tag("tbody", [row] * _ROOM),
+    )
+    return tag(
+        "section",
+        tag("h2", "Signatures", id="signatures-title"),
+        tag(
+            "p",
+            "I have read this page, what it does not cover, and what the results rest on.",
+        ),
+        tag("div", table, class_="scroll", role="group", aria_label="Signatures", tabindex=0),
+        class_="form",
+        aria_labelledby="signatures-title",
+    )
+
+
+def _line(line: Line) -> Html:
+    statement = line.statement
+    name = tag("a", code(statement.name), href=f"#{statement.anchor}")
+    rests = [tag("a", str(each), href=f"#rests-on-{each}") for each in line.rests_on]
+    refers = joined("; rests on ", _with_commas(rests)) if rests else None
+    return tag(
+        "li",
+        verdict(statement.verdict, statement.confidence),
+        tag("p", _kept(line.words), " ", tag("small", "Details: ", name, refers, ".")),
+    )
+
+
+def _kept(words: str) -> str:
+    """Keep a sign on the line of its number."""
+    return words.replace(" %", "\u00a0%")
+
+
+def _with_commas(found: list[Html]) -> list[Html]:
+    return [joined(each, ", ") for each in found[:-1]] + found[-1:]
+
+
+def _list(anchor: str, title: str, lines: Iterable[str]) -> Html | None:
+    shown = [tag("li", each) for each in lines]
+    if not shown:
+        return None
+    return tag("div", tag("h2", title, id=anchor), tag("ul", shown))
+
+
+def _listed(parts: Iterable[Html]) -> Child:
+    return tag("ul", [tag("li", each) for each in parts])
+
+
+def _file(each: NamedFile) -> Html:
+    digest = joined(" ", tag("span", each.digest[:SHORT], class_="digest")) if each.digest else None
+    return joined(code(each.name), digest)
+
+
+def _blank(why: str) -> Html:
+    return tag("span", tag("span", why, class_="unseen"), class_="blank")

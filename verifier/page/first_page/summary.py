@@ -1,0 +1,64 @@
+"""Everything the first page says, as text: the page and the Markdown summary are made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from leaveout.verifier.page.first_page.rests_on import Assumption, assumptions, refers
+from leaveout.verifier.page.first_page.scope import Scope, scope
+from leaveout.verifier.page.first_page.sentences import of_answers, of_statement
+from leaveout.verifier.page.model import Page, Statement
+
+__all__ = ["Line", "Summary", "summary"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is said of a statement.
+
+    Attributes
+    ----------
+    statement : Statement
+    words : str
+        One sentence, or few.
+    rests_on : tuple of int
+        Numbers of assumptions.
+    """
+
+    statement: Statement
+    words: str
+    rests_on: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The first page in text.
+
+    Attributes
+    ----------
+    answers : tuple of str
+        A sentence for each network that rows were given to.
+    lines : tuple of Line
+        One a statement.
+    scope : Scope
+    assumptions : tuple of Assumption
+    """
+
+    answers: tuple[str, ...]
+    lines: tuple[Line, ...]
+    scope: Scope
+    assumptions: tuple[Assumption, ...]
+
+
+def summary(page: Page) -> Summary:
+    """Return what the first page of a page says."""
+    rests = assumptions(page)
+    lines: list[Line] = []
+    topics: list[str] = []
+    for run in page.runs:
+        for statement in run.statements:
+            said = of_statement(page, run, statement)
+            topics += said.topics
+            lines.append(Line(statement, said.words, refers(rests, statement)))
+    answers = tuple(of_answers(each) for run in page.runs for each in run.report.answers)
+    return Summary(answers, tuple(lines), scope(page, topics), rests)

@@ -1,0 +1,85 @@
+"""The summary of a page in Markdown, for a model card: its sentences, bounds and digests."""
+
+from __future__ import annotations
+
+from leaveout.verifier.amounts import MISSING, ends
+from leaveout.verifier.page.first_page.named_files import models, named_files
+from leaveout.verifier.page.first_page.state import state
+from leaveout.verifier.page.first_page.summary import Summary, summary
+from leaveout.verifier.page.icons import surely
+from leaveout.verifier.page.markdown_text import listed, quoted, rows, text
+from leaveout.verifier.page.model import Page, label
+from leaveout.verifier.report import Result
+
+__all__ = ["MARK", "markdown"]
+
+MARK = "<!-- leaveout report: summary -->"
+"""What every summary begins with, so that it is known again."""
+
+
+def markdown(page: Page) -> str:
+    """Return the summary of a page; of the same results always the same.
+
+    It names no training record and no input: model cards are read by everyone.
+    """
+    said = summary(page)
+    parts = [MARK, f"## {text(state(page))}", _subject(page)]
+    if said.answers:
+        parts.append("\n\n".join(f"**{text(each)}**" for each in said.answers))
+    if said.lines:
+        parts += ["### What was found", _found(said)]
+    if any(each.lower is not None or each.upper is not None for each in _results(page)):
+        parts += ["### Bounds", _bounds(page)]
+    for title, lines in (
+        ("What this covers", said.scope.covered),
+        ("What it does not cover", said.scope.not_covered),
+    ):
+        if lines:
+            parts += [f"### {title}", listed(map(text, lines))]
+    if said.assumptions:
+        trusted = [
+            text(f"{', '.join(each.about)}: {each.words}." if each.about else f"{each.words}.")
+            for each in said.assumptions
+        ]
+        parts += ["### What the results rest on", listed(trusted, numbered=True)]
+    files = [
+        (text(each.role), quoted(each.name), quoted(each.digest) if each.digest else "not known")
+        for each in named_files(page, everything=True)
+    ]
+    parts += ["### Files", rows(("File", "Name", "sha256"), files)]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _subject(page: Page) -> str:
+    lines = [f"{text(each.role)} {quoted(each.name)}" for each in models(page)]
+    about = [f"Of: {'; '.join(lines)}."] if lines else []
+    versions = ", ".join(dict.fromkeys(run.report.leaveout for run in page.runs))
+    days = f" on {' and '.join(page.days)}" if page.days else ""
+    return " ".join([*about, f"Decided with leaveout {text(versions + days)}."])
+
+
+def _found(said: Summary) -> str:
+    lines = []
+    for each in said.lines:
+        rests = ", ".join(map(str, each.rests_on))
+        refers = f" (Rests on {rests}.)" if rests else ""
+        verdict = each.statement.verdict + surely(each.statement.confidence)
+        lines.append(f"**{verdict}** {text(each.words)} {quoted(each.statement.name)}{refers}")
+    return listed(lines)
+
+
+def _results(page: Page) -> list[Result]:
+    return [result for run in page.runs for result in run.report.results]
+
+
+def _bounds(page: Page) -> str:
+    cells = []
+    for run in page.runs:
+        for result in run.report.results:
+            if result.lower is None and result.upper is None:
+                continue
+            file = [quoted(run.name)] if page.several else []
+            shown = ends(result.lower, result.upper, MISSING)
+            cells.append([*file, quoted(result.name), text(label(result)), result.verdict, *shown])
+    file = ["File"] if page.several else []
+    return rows([*file, "Statement", "Label", "Verdict", "Lower", "Upper"], cells)

@@ -1,0 +1,135 @@
+"""What proves bounds of leaks of forests, kept for a certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from leaveout.bab.forests import Question
+from leaveout.bab.forests.proving import BoxTrees, record_boxes
+from leaveout.bab.native.files.certificate import box_part, file_part
+
+__all__ = ["ForestBook", "ForestFiles"]
+
+_MOST = 2**22
+"""Boxes of one label, at most: some 40 MB."""
+
+
+@dataclass(frozen=True)
+class ForestFiles:
+    """Where the forests of a question are.
+
+    Attributes
+    ----------
+    forest : Path
+    other : Path or None
+        None where it is the forest without each of its rows.
+    """
+
+    forest: Path
+    other: Path | None
+
+
+@dataclass(eq=False)
+class _Claim:
+    names: list[str]
+    question: int
+    label: int
+    upper: float
+    trees: BoxTrees
+
+
+@dataclass(eq=False)
+class ForestBook:
+    """Collects trees of boxes, those of a question and a label once.
+
+    Attributes
+    ----------
+    threads : int
+        That record them.
+    """
+
+    threads: int
+    _questions: list[tuple[Question, ForestFiles]] = field(default_factory=list)
+    _claims: list[_Claim] = field(default_factory=list)
+
+    def add(
+        self, name: str, label: int, upper: float, question: Question, files: ForestFiles
+    ) -> None:
+        """Keep what proves that no leak of a label is above a bound.
+
+        Raises
+        ------
+        NotProvedError
+            If that is too much to be kept.
+        """
+        place = self._place(question, files)
+        for claim in self._claims:
+            if (claim.question, claim.label) == (place, label) and claim.upper <= upper:
+                if name not in claim.names:
+                    claim.names.append(name)
+                return
+        trees = record_boxes(question, label, upper, most=_MOST, threads=self.threads)
+        self._claims.append(_Claim([name], place, label, upper, trees))
+
+    def _place(self, question: Question, files: ForestFiles) -> int:
+        for i, (known, _) in enumerate(self._questions):
+            if known is question:
+                return i
+        self._questions.append((question, files))
+        return len(self._questions) - 1
+
+    def __bool__(self) -> bool:
+        return bool(self._claims)
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that the claims are about."""
+        found: dict[Path, None] = {}
+        for claim in self._claims:
+            files = self._questions[claim.question][1]
+            found |= {each: None for each in (files.forest, files.other) if each is not None}
+        return list(found)
+
+    def proofs(self) -> Iterator[tuple[str, Mapping[str, NDArray[Any]]]]:
+        """Yield the key and the arrays of every claim's trees."""
+        for i, claim in enumerate(self._claims):
+            trees = claim.trees
+            yield str(i), {"size": trees.size, "feature": trees.feature, "value": trees.value}
+
+    def part(self, folder: Path, prefixes: Mapping[str, str]) -> dict[str, Any]:
+        """Return what a manifest says of the claims.
+
+        Parameters
+        ----------
+        folder : Path
+            What names of files are relative to.
+        prefixes : mapping of str to str
+            By the key of a claim, what the names of its arrays begin with.
+        """
+        questions = []
+        for question, files in self._questions:
+            other = None if files.other is None else file_part(files.other, folder, "file")
+            questions.append(
+                {
+                    "forest": file_part(files.forest, folder, "file"),
+                    "other": other,
+                    "members": question.members,
+                    "box": box_part(question.overlay.cells.box),
+                }
+            )
+        results = [
+            {
+                "question": claim.question,
+                "name": ", ".join(claim.names),
+                "label": claim.label,
+                "upper": claim.upper,
+                "proof": prefixes[str(i)],
+            }
+            for i, claim in enumerate(self._claims)
+        ]
+        return {"questions": questions, "results": results}

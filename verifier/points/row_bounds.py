@@ -1,0 +1,195 @@
+"""What searches proved of each member, gathered over all statements of a question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab import SearchResult
+from leaveout.verifier.by_row import LabelByRowRecord, RowLeakRecord
+
+__all__ = ["NO_LEAK", "Kept", "Leak", "RowBounds", "in_levels", "label_record", "rows_of"]
+
+Floats = NDArray[np.float64]
+
+NO_LEAK = -1.0
+"""The bound of a row without which no answer changes, whatever its confidence."""
+
+_INPUTS = 2**19
+"""Bytes of inputs of leaks that are kept, a label."""
+
+
+class Leak(Protocol):
+    """A replayed leak."""
+
+    @property
+    def member(self) -> int: ...  # noqa: D102
+    @property
+    def removed(self) -> int: ...  # noqa: D102
+    @property
+    def label(self) -> int: ...  # noqa: D102
+    @property
+    def confidence(self) -> float: ...  # noqa: D102
+    @property
+    def x(self) -> NDArray[Any]: ...  # noqa: D102
+    @property
+    def member_scores(self) -> NDArray[Any]: ...  # noqa: D102
+
+
+W = TypeVar("W", bound=Leak)
+
+
+@dataclass(eq=False)
+class Kept(Generic[W]):
+    """What is known of the members' leaks of one label.
+
+    Attributes
+    ----------
+    upper : ndarray of float64, shape (members,)
+        No leak of this member has a higher confidence.
+    leaks : dict of int to leak
+        The worst leak found, by member.
+    """
+
+    upper: Floats
+    leaks: dict[int, W] = field(default_factory=dict)
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether a replayed leak is above the bound of its member."""
+        return any(each.confidence > self.upper[at] for at, each in self.leaks.items())
+
+    def offer(self, leaks: Iterable[W]) -> None:
+        """Keep the leaks that are worse than what is known of their members."""
+        for leak in leaks:
+            before = self.leaks.get(leak.member)
+            if before is None or leak.confidence > before.confidence:
+                self.leaks[leak.member] = leak
+
+
+class RowBounds(Generic[W]):
+    """What is known of each question's members, label by label."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, dict[int, Kept[W]]] = {}
+
+    def take(self, question: Hashable, found: Sequence[SearchResult[W]]) -> None:
+        """Take in what searches found."""
+        for each in found:
+            kept = self._of(question, each.label, len(each.member_upper))
+            # Below 0 there is no leak at all: of a forest an answer at a tie may be one.
+            upper = np.where(each.member_upper < 0, NO_LEAK, each.member_upper)
+            kept.upper = np.minimum(kept.upper, upper)
+            kept.offer(each.leaks if each.witness is None else (*each.leaks, each.witness))
+
+    def cap(
+        self, question: Hashable, label: int, members: NDArray[np.int64], upper: float, count: int
+    ) -> None:
+        """Take in a bound of a set of members, of so many that there are."""
+        kept = self._of(question, label, count)
+        kept.upper[members] = np.minimum(kept.upper[members], max(upper, 0.0))
+
+    def of(self, question: Hashable) -> dict[int, Kept[W]]:
+        """Return what is known of a question, by label, in their order."""
+        return dict(sorted(self._known.get(question, {}).items()))
+
+    def forget(self) -> None:
+        """Trust nothing that was proved; leaks that were replayed are still leaks."""
+        for labels in self._known.values():
+            for kept in labels.values():
+                kept.upper[:] = np.inf
+
+    def _of(self, question: Hashable, label: int, count: int) -> Kept[W]:
+        labels = self._known.setdefault(question, {})
+        if label not in labels:
+            labels[label] = Kept(np.full(count, np.inf))
+        return labels[label]
+
+
+def rows_of(
+    removed: NDArray[np.int64], trained: int, name: Callable[[int], str]
+) -> dict[str, tuple[Any, ...]]:
+    """Return the fields of a `ByRowRecord` that say which rows there are.
+
+    Parameters
+    ----------
+    removed : ndarray of int64, shape (members,)
+    trained : int
+        So many rows, counted from 0, are known of.
+    name : callable
+        Returns what a row is called; empty where it has no name.
+    """
+    rows, counts = np.unique(removed, return_counts=True)
+    every = np.union1d(rows, np.arange(trained))
+    members = np.zeros(len(every), np.int64)
+    members[np.searchsorted(every, rows)] = counts
+    ids = tuple(name(row) for row in every.tolist())
+    return {
+        "rows": tuple(every.tolist()),
+        "ids": ids if any(ids) else (),
+        "members": tuple(members.tolist()),
+    }
+
+
+def label_record(
+    label: int, name: str, kept: Kept[W], removed: NDArray[np.int64], rows: Sequence[int]
+) -> LabelByRowRecord:
+    """Return what is known of one label as the report keeps it, by row.
+
+    Parameters
+    ----------
+    label : int
+    name : str
+    kept : Kept
+    removed : ndarray of int64, shape (members,)
+    rows : sequence of int
+        See `ByRowRecord`.
+    """
+    place = np.searchsorted(np.asarray(rows), removed)
+    upper = np.full(len(rows), -np.inf)
+    # Of several members without the same row any may be the one that leaks.
+    np.maximum.at(upper, place, kept.upper)
+    levels, level = in_levels(upper)
+    return LabelByRowRecord(
+        label=label, name=name, levels=levels, level=level, leaks=_leaks(kept)
+    )  # fmt: skip
+
+
+def in_levels(upper: Floats) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Return the different bounds, ascending, and which one each row has; -1 where it has none.
+
+    Parameters
+    ----------
+    upper : ndarray of float64, shape (rows,)
+        Infinite, of either sign, where there is no bound.
+    """
+    known = np.isfinite(upper)
+    levels, at = np.unique(upper[known], return_inverse=True)
+    level = np.full(len(upper), -1)
+    level[known] = at
+    return tuple(levels.tolist()), tuple(level.tolist())
+
+
+def _leaks(kept: Kept[W]) -> tuple[RowLeakRecord, ...]:
+    order = sorted(kept.leaks.values(), key=lambda each: (-each.confidence, each.member))
+    worst: dict[int, W] = {}
+    for leak in order:
+        worst.setdefault(leak.removed, leak)
+    records, room = [], _INPUTS
+    for row, leak in worst.items():
+        x = np.ascontiguousarray(leak.x, leak.x.dtype.newbyteorder("<")).tobytes()
+        room -= len(x)
+        records.append(
+            RowLeakRecord(
+                row=row,
+                member=leak.member,
+                confidence=leak.confidence,
+                member_label=int(np.argmax(leak.member_scores)),
+                x=x if room >= 0 else b"",
+            )
+        )
+    return tuple(records)
