@@ -17,6 +17,9 @@ from leaveout.verifier.checker.container import Certificate, read_certificate
 from leaveout.verifier.checker.ensembles.parts import ForestResultPart, ForestsPart
 from leaveout.verifier.checker.ensembles.subject import ForestSubject
 from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.expressions.given import HeldFile
+from leaveout.verifier.checker.expressions.parts import StatementPart, ValuesPart
+from leaveout.verifier.checker.expressions.statements import Statements, ValueSubject
 from leaveout.verifier.checker.files import found_file
 from leaveout.verifier.checker.leaks import Leaks, prepare_leaks
 from leaveout.verifier.checker.manifest import ClaimPart, ResultPart
@@ -28,9 +31,6 @@ from leaveout.verifier.checker.spare import Spare
 from leaveout.verifier.checker.subject import Subject
 from leaveout.verifier.checker.tree import Tree, make_tree
 from leaveout.verifier.checker.tree_walk import Walk
-from leaveout.verifier.checker.values.given import HeldFile
-from leaveout.verifier.checker.values.parts import StatementPart, ValuesPart
-from leaveout.verifier.checker.values.statements import Statements, ValueSubject
 
 if TYPE_CHECKING:
     from leaveout.verifier.checker.ensembles.leaks import ForestQuestion

@@ -11,9 +11,9 @@ from leaveout.verifier.amounts import bound
 from leaveout.verifier.checker import Checked
 from leaveout.verifier.checker.claim_words import PointsSubject
 from leaveout.verifier.checker.ensembles.subject import ForestSubject
+from leaveout.verifier.checker.expressions.statements import ValueSubject
 from leaveout.verifier.checker.inputs import Inputs
 from leaveout.verifier.checker.subject import Subject
-from leaveout.verifier.checker.values.statements import ValueSubject
 from leaveout.verifier.evidence.errors import TamperedError
 from leaveout.verifier.evidence.same_claim import is_same
 from leaveout.verifier.report import BoxRecord, Report, Result, StatementRecord

@@ -14,7 +14,7 @@ from leaveout.verifier.checker.ensembles.changes import hold_against, path_to, r
 from leaveout.verifier.checker.ensembles.held import Exact, Tree
 from leaveout.verifier.checker.ensembles.training import train, without
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
-from leaveout.verifier.checker.values.given import Given, HeldFile
+from leaveout.verifier.checker.expressions.given import Given, HeldFile
 
 __all__ = ["Forest", "caches_sound", "forest", "points", "retrain", "unlearn"]
 

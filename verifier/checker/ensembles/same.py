@@ -10,8 +10,8 @@ from leaveout.verifier.checker.ensembles.deletion import Forest
 from leaveout.verifier.checker.ensembles.leaks import pair_boxes
 from leaveout.verifier.checker.ensembles.pairs import every_label
 from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.expressions.given import Given
 from leaveout.verifier.checker.inputs import read_box
-from leaveout.verifier.checker.values.given import Given
 
 __all__ = ["same_function"]
 

@@ -287,7 +287,7 @@ def _prove_spread(
     found = spread_proof(vote, radii, np.flatnonzero(counted), survived, falling)
     if found.missing:
         points = "1 point" if found.missing == 1 else f"{found.missing:,} points"
-        given.unproved = f"what {points} survive is the word of a MILP solver"
+        given.unproved = f"no proof was found of what {points} survive"
     given.prove(lambda: found.arrays(vote.ballots.parts))
 
 

@@ -26,7 +26,7 @@ from leaveout.verifier.checker.estimates.means import means_above
 from leaveout.verifier.checker.estimates.scores import scores
 from leaveout.verifier.checker.estimates.training import trained
 from leaveout.verifier.checker.estimates.trials import Statistic, farthest, of_statistics
-from leaveout.verifier.checker.values.given import Given, HeldFile
+from leaveout.verifier.checker.expressions.given import Given, HeldFile
 
 from support.audits import arrays_of, views_arrays
 

@@ -6,8 +6,8 @@ from itertools import combinations, product
 
 import numpy as np
 
-from leaveout.verifier.checker.votes.plurality import answers, plurality_radii, threshold_radii
-from leaveout.verifier.checker.votes.tallies import FAR
+from leaveout.verifier.checker.voting.plurality import answers, plurality_radii, threshold_radii
+from leaveout.verifier.checker.voting.tallies import FAR
 
 from support.votes import random_ballots
 

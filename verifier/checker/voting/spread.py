@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.votes.tallies import (
+from leaveout.verifier.checker.voting.tallies import (
     Counts,
     Flags,
     Votes,

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models.votes import Ballots
-from leaveout.verifier.checker.votes.plurality import answers, plurality_radii, threshold_radii
-from leaveout.verifier.checker.votes.run_off import run_off_answers, run_off_falls, run_off_radii
-from leaveout.verifier.checker.votes.spread import published_edits
-from leaveout.verifier.checker.votes.spread_proof import proved_edits, shown_falls
-from leaveout.verifier.checker.votes.tallies import Counts, Flags
+from leaveout.verifier.checker.voting.plurality import answers, plurality_radii, threshold_radii
+from leaveout.verifier.checker.voting.run_off import run_off_answers, run_off_falls, run_off_radii
+from leaveout.verifier.checker.voting.spread import published_edits
+from leaveout.verifier.checker.voting.spread_proof import proved_edits, shown_falls
+from leaveout.verifier.checker.voting.tallies import Counts, Flags
 
 __all__ = ["Kind", "Proof", "Vote"]
 

@@ -120,7 +120,7 @@ def proof(name, **arrays):
 
     def change(content):
         call, _ = call_of(statement(content, name)["claim"])
-        prefix = content.manifest["values"]["proofs"][str(call["site"])]
+        prefix = content.manifest["values"]["proofs"][str(call["number"])]
         for key, array in arrays.items():
             content.arrays.pop(f"{prefix}.{key}", None)
             if array is not None:
@@ -169,9 +169,9 @@ def sited(name, other):
     """Give a call the proof of another."""
 
     def change(content):
-        call_of(statement(content, name)["claim"])[0]["site"] = call_of(
+        call_of(statement(content, name)["claim"])[0]["number"] = call_of(
             statement(content, other)["claim"]
-        )[0]["site"]
+        )[0]["number"]
 
     return change
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.votes.spread import falls_to, follow_log
-from leaveout.verifier.checker.votes.tallies import Counts, Votes
+from leaveout.verifier.checker.voting.spread import falls_to, follow_log
+from leaveout.verifier.checker.voting.tallies import Counts, Votes
 
 __all__ = ["proved_edits", "shown_falls"]
 

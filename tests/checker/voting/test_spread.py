@@ -10,7 +10,7 @@ import pytest
 from leaveout.bab.votes.finite import finite_exact, finite_published
 from leaveout.bab.votes.finite_log import log_of
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.votes.spread import falls_to, follow_log, published_edits
+from leaveout.verifier.checker.voting.spread import falls_to, follow_log, published_edits
 
 
 def passes(ballot, labels, offsets, values, target):

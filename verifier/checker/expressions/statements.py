@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.values.evaluate import Evaluation, Kept
-from leaveout.verifier.checker.values.functions import FUNCTIONS
-from leaveout.verifier.checker.values.given import HeldFile
-from leaveout.verifier.checker.values.parts import (
+from leaveout.verifier.checker.expressions.evaluate import Evaluation, Kept
+from leaveout.verifier.checker.expressions.functions import FUNCTIONS
+from leaveout.verifier.checker.expressions.given import HeldFile
+from leaveout.verifier.checker.expressions.parts import (
     BinaryPart,
     CallPart,
     FilePlace,
@@ -28,8 +28,8 @@ from leaveout.verifier.checker.values.parts import (
     canonical,
     everything,
 )
-from leaveout.verifier.checker.values.ranges import Range, number
-from leaveout.verifier.checker.values.words import said, text
+from leaveout.verifier.checker.expressions.ranges import Range, number
+from leaveout.verifier.checker.expressions.words import said, text
 
 __all__ = ["Statements", "ValueSubject"]
 
@@ -133,10 +133,10 @@ class Statements:
             calls = [*everything(statement.claim, *needed.values())]
             if any(isinstance(part, ForAllPart) for part in calls):
                 raise RejectedError("a confidence is of no claim over many values")
-            sites = {
+            sampled = {
                 canonical(part) for part in calls if isinstance(part, CallPart) and _samples(part)
             }
-            each = 1 - (1 - level) / max(1, len(sites))
+            each = 1 - (1 - level) / max(1, len(sampled))
         kept, numbers = self._kept, self.arithmetic
         return Evaluation(self.part.lets, self.file, self._proof, each, kept, arithmetic=numbers)
 

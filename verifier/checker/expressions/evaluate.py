@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.values.functions import FUNCTIONS
-from leaveout.verifier.checker.values.given import Given, HeldFile
-from leaveout.verifier.checker.values.parts import (
+from leaveout.verifier.checker.expressions.functions import FUNCTIONS
+from leaveout.verifier.checker.expressions.given import Given, HeldFile
+from leaveout.verifier.checker.expressions.parts import (
     BinaryPart,
     CallPart,
     FilePlace,
@@ -29,7 +29,7 @@ from leaveout.verifier.checker.values.parts import (
     children,
     everything,
 )
-from leaveout.verifier.checker.values.ranges import Range, compare, number
+from leaveout.verifier.checker.expressions.ranges import Range, compare, number
 
 __all__ = ["Bindings", "Evaluation", "Kept", "key_of"]
 
@@ -49,7 +49,7 @@ _ORDER = ("<", "<=", ">", ">=")
 _DEEPEST = 400
 
 
-def key_of(site: int, bound: Bindings) -> str:
+def key_of(number: int, bound: Bindings) -> str:
     """Return where the proof of a call is kept, given the values of the names in it.
 
     Raises
@@ -67,7 +67,7 @@ def key_of(site: int, bound: Bindings) -> str:
         if not isinstance(value, int | Fraction | str):
             raise RejectedError(f"no proof is kept by {name!r}")
         texts.append(f"{name} = {value}")
-    return ", ".join([str(site), *texts])
+    return ", ".join([str(number), *texts])
 
 
 @dataclass(eq=False)
@@ -233,7 +233,7 @@ class Evaluation:
 
         def make() -> object:
             values = {name: self.value(each, bound) for name, each in part.given.items()}
-            proof = self.proof(key_of(part.site, mentioned)) if _has_key(mentioned) else {}
+            proof = self.proof(key_of(part.number, mentioned)) if _has_key(mentioned) else {}
             found = known.check(
                 Given(values, proof, self.confidence, self.told.append, self.arithmetic)
             )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.votes.tallies import (
+from leaveout.verifier.checker.voting.tallies import (
     Counts,
     Flags,
     Votes,

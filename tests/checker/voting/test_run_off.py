@@ -8,7 +8,7 @@ from itertools import combinations, permutations, product
 import numpy as np
 
 from leaveout.encoders.votes.run_off import run_off_exact, run_off_predictions
-from leaveout.verifier.checker.votes.run_off import (
+from leaveout.verifier.checker.voting.run_off import (
     run_off_answers,
     run_off_falls,
     run_off_radii,

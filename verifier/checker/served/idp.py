@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.guard.access import Access, Share
+from leaveout.verifier.checker.expressions.given import Given
 from leaveout.verifier.checker.leaks import prepare_leaks
+from leaveout.verifier.checker.served.access import Access, Share
 from leaveout.verifier.checker.tree import make_tree
 from leaveout.verifier.checker.tree_arrays import TreeArrays
 from leaveout.verifier.checker.tree_walk import Walk
-from leaveout.verifier.checker.values.given import Given
 
 __all__ = ["idp"]
 

@@ -16,12 +16,12 @@ from scipy.stats import binom
 from leaveout.models.sharded import ServiceSettings, guarantee
 from leaveout.verifier.audits.adaptive import Duplicated
 from leaveout.verifier.checker import RejectedError
+from leaveout.verifier.checker.expressions.given import Given, HeldFile
+from leaveout.verifier.checker.expressions.ranges import Range
 from leaveout.verifier.checker.services import accounting
 from leaveout.verifier.checker.services.copies import answered_right, is_refuted
 from leaveout.verifier.checker.services.functions import sharded, unlearns
 from leaveout.verifier.checker.services.settings import Service, read_service
-from leaveout.verifier.checker.values.given import Given, HeldFile
-from leaveout.verifier.checker.values.ranges import Range
 from leaveout.verifier.values.subjects.sharded_proofs import proof_of_accounting, proof_of_attack
 
 from support.services import enumerated

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.votes.at_stake import AtStake
-from leaveout.verifier.checker.votes.every_attack import slots_of
+from leaveout.verifier.checker.voting.at_stake import AtStake
+from leaveout.verifier.checker.voting.every_attack import slots_of
 
 __all__ = ["WORK", "TooLongError", "no_more_lost"]
 

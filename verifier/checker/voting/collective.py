@@ -7,12 +7,12 @@ from fractions import Fraction
 import numpy as np
 
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.values.given import Given
-from leaveout.verifier.checker.values.ranges import Range
-from leaveout.verifier.checker.votes.at_stake import at_stake, lost_to
-from leaveout.verifier.checker.votes.functions import threat_of, vote_of
-from leaveout.verifier.checker.votes.together import TooLongError, no_more_lost
-from leaveout.verifier.checker.votes.vote import Vote
+from leaveout.verifier.checker.expressions.given import Given
+from leaveout.verifier.checker.expressions.ranges import Range
+from leaveout.verifier.checker.voting.at_stake import at_stake, lost_to
+from leaveout.verifier.checker.voting.functions import threat_of, vote_of
+from leaveout.verifier.checker.voting.together import TooLongError, no_more_lost
+from leaveout.verifier.checker.voting.vote import Vote
 
 __all__ = ["collective_accuracy"]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.values.ranges import Range
+from leaveout.verifier.checker.expressions.ranges import Range
 
 __all__ = ["Given", "HeldFile"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.votes.tallies import (
+from leaveout.verifier.checker.voting.tallies import (
     FAR,
     Counts,
     Votes,

@@ -11,17 +11,17 @@ import numpy as np
 
 from leaveout.models.votes import Ballots, read_ballots
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.values.given import Given
-from leaveout.verifier.checker.values.ranges import Range
-from leaveout.verifier.checker.votes.tallies import FAR, Counts, Flags
-from leaveout.verifier.checker.votes.threats import (
+from leaveout.verifier.checker.expressions.given import Given
+from leaveout.verifier.checker.expressions.ranges import Range
+from leaveout.verifier.checker.voting.tallies import FAR, Counts, Flags
+from leaveout.verifier.checker.voting.threats import (
     THREATS,
     reach_of,
     refuse_for_edits,
     refuse_for_relabels,
     rests_on,
 )
-from leaveout.verifier.checker.votes.vote import Vote
+from leaveout.verifier.checker.voting.vote import Vote
 
 __all__ = [
     "answered_right",

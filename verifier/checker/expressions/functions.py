@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
 from leaveout.references import find_reference
-from leaveout.verifier.checker.values.given import Given
+from leaveout.verifier.checker.expressions.given import Given
 
 __all__ = ["FUNCTIONS", "Checks", "Known"]
 
@@ -56,24 +56,24 @@ FUNCTIONS: Mapping[str, Known] = {
     **_objects("ensembles.deletion", "forest", "points", "retrain", "unlearn"),
     **_objects("services.functions", "sharded"),
     **_objects(
-        "votes.functions",
+        "voting.functions",
         *("ballots", "dpa", "finite_aggregation", "run_off", "ss_dpa", "test_points"),
     ),
-    **_objects("guard.access", "access"),
-    "idp": Known(f"{_ROOMS}.guard.idp:idp", "claim"),
-    "answered_right": Known(f"{_ROOMS}.votes.functions:answered_right", "claim"),
+    **_objects("served.access", "access"),
+    "idp": Known(f"{_ROOMS}.served.idp:idp", "claim"),
+    "answered_right": Known(f"{_ROOMS}.voting.functions:answered_right", "claim"),
     "caches_sound": Known(f"{_ROOMS}.ensembles.deletion:caches_sound", "claim"),
     "certified_accuracy": Known(
-        f"{_ROOMS}.votes.functions:certified_accuracy", "number", falling=_THREATS
+        f"{_ROOMS}.voting.functions:certified_accuracy", "number", falling=_THREATS
     ),
     "collective_accuracy": Known(
-        f"{_ROOMS}.votes.collective:collective_accuracy", "number", falling=_THREATS
+        f"{_ROOMS}.voting.collective:collective_accuracy", "number", falling=_THREATS
     ),
-    "median_radius": Known(f"{_ROOMS}.votes.functions:median_radius", "number"),
+    "median_radius": Known(f"{_ROOMS}.voting.functions:median_radius", "number"),
     "membership_advantage": Known(
         f"{_ROOMS}.estimates.functions:membership_advantage", "number", samples=True
     ),
-    "radius": Known(f"{_ROOMS}.votes.functions:radius", "number"),
+    "radius": Known(f"{_ROOMS}.voting.functions:radius", "number"),
     "same_function": Known(f"{_ROOMS}.ensembles.same:same_function", "claim"),
     "unlearns": Known(f"{_ROOMS}.services.functions:unlearns", "claim"),
 }

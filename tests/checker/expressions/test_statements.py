@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.verifier.checker import RejectedError
-from leaveout.verifier.checker.values import functions
-from leaveout.verifier.checker.values.functions import Known
-from leaveout.verifier.checker.values.given import Given
-from leaveout.verifier.checker.values.parts import (
+from leaveout.verifier.checker.expressions import functions
+from leaveout.verifier.checker.expressions.functions import Known
+from leaveout.verifier.checker.expressions.given import Given
+from leaveout.verifier.checker.expressions.parts import (
     BinaryPart,
     BinderPart,
     CallPart,
@@ -24,9 +24,9 @@ from leaveout.verifier.checker.values.parts import (
     UnaryPart,
     ValuesPart,
 )
-from leaveout.verifier.checker.values.ranges import Range, compare, number
-from leaveout.verifier.checker.values.statements import Statements
-from leaveout.verifier.checker.values.words import decimal, said, text
+from leaveout.verifier.checker.expressions.ranges import Range, compare, number
+from leaveout.verifier.checker.expressions.statements import Statements
+from leaveout.verifier.checker.expressions.words import decimal, said, text
 
 NUMBERS = st.fractions(min_value=-5, max_value=5, max_denominator=6)
 COMPARED = {
@@ -80,15 +80,15 @@ def table(monkeypatch):
     monkeypatch.setattr(Known, "check", property(lambda self: checks[self.reference.split(":")[1]]))
     monkeypatch.setattr(functions, "FUNCTIONS", made)
     for module in ("evaluate", "statements"):
-        monkeypatch.setattr(f"leaveout.verifier.checker.values.{module}.FUNCTIONS", made)
+        monkeypatch.setattr(f"leaveout.verifier.checker.expressions.{module}.FUNCTIONS", made)
 
 
 def of(value) -> NumberPart:
     return NumberPart(str(Fraction(value)))
 
 
-def call(name: str, site: int = 0, **given) -> CallPart:
-    return CallPart(name, given, site)
+def call(name: str, number: int = 0, **given) -> CallPart:
+    return CallPart(name, given, number)
 
 
 def checked(claim, verdict="proved", lets=None, proofs=None, arrays=None, **more):

@@ -15,11 +15,11 @@ from leaveout.models import Family, Members, Network, load_family, load_network
 from leaveout.models.npz import read_arrays
 from leaveout.verifier.checker.basic_parts import BoxPart, ChoicesPart
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
+from leaveout.verifier.checker.expressions.given import Given, HeldFile
 from leaveout.verifier.checker.files import SERVED
 from leaveout.verifier.checker.inputs import Inputs, read_box
 from leaveout.verifier.checker.question import Question
 from leaveout.verifier.checker.subject import Subject
-from leaveout.verifier.checker.values.given import Given, HeldFile
 
 __all__ = ["Access", "Share", "access"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from leaveout.verifier.checker.basic_parts import BoxPart
-from leaveout.verifier.checker.values.parts import (
+from leaveout.verifier.checker.expressions.parts import (
     BinaryPart,
     CallPart,
     FilePlace,
@@ -24,7 +24,7 @@ from leaveout.verifier.checker.values.parts import (
     UnaryPart,
     WordPart,
 )
-from leaveout.verifier.checker.values.ranges import number
+from leaveout.verifier.checker.expressions.ranges import number
 
 __all__ = ["decimal", "said", "text"]
 

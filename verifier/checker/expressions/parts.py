@@ -59,13 +59,13 @@ class CallPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="cal
     ----------
     function : str
     given : dict of str to Part
-    site : int
+    number : int
         What its proofs are found by.
     """
 
     function: str
     given: dict[str, Part]
-    site: int
+    number: int
 
 
 class UnaryPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="unary"):
