@@ -97,14 +97,17 @@ def read_certificate(path: Path) -> Certificate:
         manifest = msgspec.json.decode(raw.tobytes(), type=ManifestPart)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CertificateError(f"{path}: the manifest is damaged: {error}") from None
+    except RecursionError:
+        raise CertificateError(f"{path}: the manifest is nested too deeply") from None
     if manifest.format not in _FORMATS or manifest.format < _least_format(manifest):
         raise CertificateError(
             f"{path}: is of format {manifest.format}; this program checks the formats "
             f"{_FORMATS[0]}, of leaks alone, {_FORMATS[1]}, with claims over points, and "
             f"{_FORMATS[2]}, with statements about values"
         )
-    later = manifest.values is not None or manifest.forests is not None
-    if not manifest.results and not manifest.claims and not later:
+    stated = manifest.values is not None and manifest.values.statements
+    leaks = manifest.forests is not None and manifest.forests.results
+    if not (manifest.results or manifest.claims or stated or leaks):
         raise CertificateError(f"{path}: claims nothing")
     for text in printed(manifest):
         if not text.isprintable() or "  " in text:

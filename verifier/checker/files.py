@@ -73,7 +73,11 @@ def found_file(
 def _same(path: Path, part: FilePart, what: str) -> None:
     if part.kind not in _KINDS[what]:
         raise CertificateError(f"{path}: the certificate calls it a {part.kind!r}")
-    if not path.exists():
+    try:
+        there = path.exists()
+    except OSError as error:
+        raise CertificateError(f"{str(path)[:80]}: cannot be read: {error.strerror}") from None
+    if not there:
         raise CertificateError(f"{path}: no such file; say where it is with --{what}")
     if path.is_dir() != (part.kind in ("folder", "access")):
         raise RejectedError(f"{path}: the certificate is about a {part.kind}")

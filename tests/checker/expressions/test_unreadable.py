@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from leaveout.models.votes import Ballots, Origin, write_ballots
-from leaveout.verifier.checker import RejectedError, check
+from leaveout.verifier.checker import CertificateError, RejectedError, check
 from leaveout.verifier.checker.expressions.functions import FUNCTIONS
 from leaveout.verifier.checker.expressions.words import decimal
 
@@ -226,8 +226,29 @@ def test_what_would_not_end_is_refused(checked, claim, lets):
     assert "\n" not in str(caught.value)
 
 
+def test_a_manifest_that_is_nested_or_claims_nothing_is_refused(checked, tmp_path):
+    checked(TRUE)
+    with np.load(tmp_path / "a.npz") as arrays:
+        text = arrays["manifest"].tobytes().decode()
+    one, deep = json.dumps(number(1)), '{"type": "list", "items": ['
+    statements = json.dumps(json.loads(text)["values"]["statements"])
+    for false, match in (
+        (text.replace(one, deep * 10**5 + "]}" * 10**5, 1), "nested too deeply"),
+        (text.replace(statements, "[]"), "claims nothing"),
+        (text.replace("b.npz", "b" * 5000), "name too long"),
+    ):
+        if "bbb" in false:
+            held = json.loads(false)
+            held["values"]["statements"][0]["claim"] = two(">=", share(), number(0))
+            false = json.dumps(held)
+        assert false != text
+        np.savez(tmp_path / "false.npz", manifest=np.frombuffer(false.encode(), np.uint8))
+        with pytest.raises(CertificateError, match=match):
+            check(tmp_path / "false.npz")
+
+
 def test_long_numbers_are_printed(checked):
     (line,) = checked(two("<", number(0), number(f"{10**1990}/7")))
     assert line == "s: 0 < about 1.42857142857e+1989"
     assert decimal(Fraction(1, 3**900)) == "about 3.89825955719e-430"
-    assert decimal(Fraction(1, 3**40)) == "about 8.22526333997e-20"
+    assert decimal(Fraction(1, 3**50)) == "about 1.3929555691e-24"

@@ -31,7 +31,7 @@ from leaveout.verifier.checker.expressions.parts import (
 )
 from leaveout.verifier.checker.expressions.ranges import Range, compare, number
 
-__all__ = ["Bindings", "Evaluation", "Kept", "key_of"]
+__all__ = ["Bindings", "Evaluation", "Kept", "Steps", "key_of"]
 
 Bindings: TypeAlias = Mapping[str, object]
 """What ``forall`` and ``find`` give names to."""
@@ -47,8 +47,7 @@ _ARITHMETIC: Mapping[str, Callable[[Range, Range], Range]] = {
 }
 _ORDER = ("<", "<=", ">", ">=")
 _DEEPEST = 400
-_MOST_VALUES = 2_000_000
-"""Of ``forall``, together; a few lists within each other have more than can be gone through."""
+_MOST_VALUES = 500_000
 
 
 def key_of(number: int, bound: Bindings) -> str:
@@ -73,6 +72,22 @@ def key_of(number: int, bound: Bindings) -> str:
 
 
 @dataclass(eq=False)
+class Steps:
+    """The values that all ``forall`` of a certificate go over, of which there may be so many.
+
+    A few lists within each other have more than can be gone over.
+    """
+
+    left: int = _MOST_VALUES
+
+    def take(self) -> None:
+        """Count one; raises RejectedError if there are too many."""
+        self.left -= 1
+        if self.left < 0:
+            raise RejectedError(f"more than {_MOST_VALUES:,} values are gone over in all")
+
+
+@dataclass(eq=False)
 class Evaluation:
     """Evaluates the expressions of a certificate; what does not change is computed once.
 
@@ -91,6 +106,8 @@ class Evaluation:
         What a reader should know of everything that was evaluated.
     arithmetic : Arithmetic
         What bounds of networks are computed with.
+    steps : Steps
+        Which statements may share.
     """
 
     lets: Mapping[str, Part]
@@ -100,8 +117,8 @@ class Evaluation:
     kept: Kept = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
     arithmetic: Arithmetic = FLOATS
+    steps: Steps = field(default_factory=Steps)
     _open: set[str] = field(default_factory=set)
-    _left: int = _MOST_VALUES
 
     def truth(self, part: Part, bound: Bindings) -> bool | None:
         """Return whether a claim holds; None if that is not known."""
@@ -219,9 +236,7 @@ class Evaluation:
             raise RejectedError(f"{binder.name!r} goes over nothing")
         found: bool | None = True
         for item in domain:
-            self._left -= 1
-            if self._left < 0:
-                raise RejectedError(f"it goes over more than {_MOST_VALUES:,} values")
+            self.steps.take()
             each = self._over(part, depth + 1, {**bound, binder.name: item})
             if each is False:
                 return False

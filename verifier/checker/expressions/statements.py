@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.expressions.evaluate import Evaluation, Kept
+from leaveout.verifier.checker.expressions.evaluate import Evaluation, Kept, Steps
 from leaveout.verifier.checker.expressions.functions import FUNCTIONS
 from leaveout.verifier.checker.expressions.given import HeldFile
 from leaveout.verifier.checker.expressions.parts import (
@@ -96,6 +96,7 @@ class Statements:
     proof: Callable[[str], Mapping[str, NDArray[Any]]]
     arithmetic: Arithmetic = FLOATS
     _kept: Kept = field(default_factory=dict)
+    _steps: Steps = field(default_factory=Steps)
 
     def check(self, statement: StatementPart) -> ValueSubject:
         """Evaluate a statement anew.
@@ -143,8 +144,10 @@ class Statements:
                 canonical(part) for part in calls if isinstance(part, CallPart) and _samples(part)
             }
             each = 1 - (1 - level) / max(1, len(sampled))
-        kept, numbers = self._kept, self.arithmetic
-        return Evaluation(self.part.lets, self.file, self._proof, each, kept, arithmetic=numbers)
+        return Evaluation(
+            self.part.lets, self.file, self._proof, each, self._kept,
+            arithmetic=self.arithmetic, steps=self._steps,
+        )  # fmt: skip
 
     def _proof(self, key: str) -> Mapping[str, NDArray[Any]]:
         prefix = self.part.proofs.get(key)
