@@ -14,9 +14,10 @@ SPECS: dict[Place, str] = {}
 """Specifications that are not checked."""
 
 COMMANDS: dict[Place, str] = {
-    ("docs/certificates.md", "leaveout check FILE [--network PATH]... [--family PATH]..."): (
-        "the form of a command, in brackets what may be left out; its options are checked"
-    ),
+    (
+        "docs/certificates.md",
+        "leaveout check FILE [--network PATH]... [--family PATH]... [--files PATH]...",
+    ): ("the form of a command, in brackets what may be left out; its options are checked"),
 }
 """Command lines of leaveout that the program's parser is not asked about."""
 

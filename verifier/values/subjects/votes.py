@@ -287,8 +287,8 @@ def _prove_spread(
     found = spread_proof(vote, radii, np.flatnonzero(counted), survived, falling)
     if found.missing:
         points = "1 point" if found.missing == 1 else f"{found.missing:,} points"
-        given.unproved = f"what {points} survive is the word of a MILP solver"
-    given.prove(lambda: found.arrays(vote.ballots.parts))
+        given.unproved = f"no proof was found of what {points} survive"
+    given.prove(found.arrays)
 
 
 def _against(given: Arguments, vote: Vote) -> Threat:
