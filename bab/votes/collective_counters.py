@@ -131,8 +131,8 @@ def _lost(gains: Bits, held: Bits, lost: Bits, widths: NDArray[np.int64], points
         pairs = each & np.uint64(0x3333333333333333)
         each = pairs + ((each >> np.uint64(2)) & np.uint64(0x3333333333333333))
         each = (each + (each >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-        total += np.int64((each * np.uint64(0x0101010101010101)) >> np.uint64(56))
-    return int(total)
+        total += int(np.int64((each * np.uint64(0x0101010101010101)) >> np.uint64(56)))
+    return total
 
 
 @kept(nogil=True)
