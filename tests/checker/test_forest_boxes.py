@@ -10,10 +10,10 @@ from leaveout.bab.forests.proving import NotProvedError, margin_of, record_boxes
 from leaveout.encoders import Box, Choices
 from leaveout.models.forest.scored import before_rounding as models_before_rounding
 from leaveout.verifier.checker import RejectedError
-from leaveout.verifier.checker.forests.answering import Answering
-from leaveout.verifier.checker.forests.boxes import Boxes, Trees, listed_of, prove, read_boxes
-from leaveout.verifier.checker.forests.members import Members
-from leaveout.verifier.checker.forests.pairs import before_rounding, every_label, pair_of
+from leaveout.verifier.checker.ensembles.answering import Answering
+from leaveout.verifier.checker.ensembles.boxes import Boxes, Trees, listed_of, prove, read_boxes
+from leaveout.verifier.checker.ensembles.members import Members
+from leaveout.verifier.checker.ensembles.pairs import before_rounding, every_label, pair_of
 from leaveout.verifier.checker.inputs import Inputs, Table
 
 from support.forest_leaks import asked, greatest_leaks

@@ -11,10 +11,10 @@ from sklearn.datasets import load_breast_cancer
 
 from leaveout.models.forest import DareForestClassifier
 from leaveout.verifier.checker import CertificateError, RejectedError, check
-from leaveout.verifier.checker.forests.answering import read_forest
-from leaveout.verifier.checker.forests.changes import digest_of, hold_against, read_changes
-from leaveout.verifier.checker.forests.deletion import first_apart
-from leaveout.verifier.checker.forests.training import train, without
+from leaveout.verifier.checker.ensembles.answering import read_forest
+from leaveout.verifier.checker.ensembles.changes import digest_of, hold_against, read_changes
+from leaveout.verifier.checker.ensembles.deletion import first_apart
+from leaveout.verifier.checker.ensembles.training import train, without
 from leaveout.verifier.run import verify
 from leaveout.verifier.values.subjects.forest_changes import changes_between
 
@@ -81,7 +81,7 @@ def folder(tmp_path_factory):
 def test_a_certificate_of_deletions_is_accepted(folder):
     exact, kept = check(folder / "s.cert")
     assert (exact.name, kept.name) == ("exact", "kept")
-    assert any("trained anew" in line for line in exact.subject.lines())
+    assert any("trained anew" in line for line in exact.subject.told)
 
 
 def altered(folder, alter):

@@ -8,6 +8,7 @@ import json
 
 import msgspec
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from leaveout.bab import Replayer, make_instance
 from leaveout.bab.attack.leak_attack import find_leak
 from leaveout.encoders import Box
 from leaveout.models import Family, load_family, load_network, save_family_file
+from leaveout.models.replay import with_parameters
 from leaveout.verifier.cli.app import run
 from leaveout.verifier.evidence.rows import in_order, named, rows, to_csv, to_json
 from leaveout.verifier.evidence.rows_search import search_rows
@@ -310,6 +312,39 @@ def test_another_network_than_that_of_the_results_is_refused(tmp_path, capsys):
     capsys.readouterr()
     assert run([*options, f"--network={other}/full.onnx", moved[1]]) == 2
     assert "is not the network that the results are of" in capsys.readouterr().err
+
+
+def test_files_are_found_from_the_folder_of_the_results(tmp_path, monkeypatch, capsys):
+    models = tmp_path / "models"
+    models.mkdir()
+    write_question(models)
+    monkeypatch.chdir(tmp_path)
+    assert run(["verify", "models/test.spec", "--json", "models/r.json"]) in (0, 3)
+    np.savez(tmp_path / "x.npz", X=points(models, 5))
+    models.rename(tmp_path / "moved")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    capsys.readouterr()
+    assert run(["rows", "../moved/r.json", "--data", "../x.npz"]) == 0
+    assert "5 answers to x.npz" in capsys.readouterr().out
+
+
+def test_a_folder_of_members_is_asked_too(tmp_path):
+    spec = write_question(tmp_path)
+    network, family = loaded(tmp_path)
+    x = points(tmp_path, 60)
+    before = {each.row: each.points for each in leaveout.verify(spec).rows(x)}
+    members = tmp_path / "members"
+    members.mkdir()
+    for member, removed in enumerate(family.removed.tolist()):
+        own = {name: stack[0] for name, stack in family.take([member]).items()}
+        onnx.save(with_parameters(network.model, own), members / f"member_{removed:05}.onnx")
+    spec.write_text(BOUND.replace("family.npz", "members"))
+    report = saved(leaveout.verify(spec), tmp_path / "r.json")
+    after = [each for each in report.rows(x) if each.members]
+    assert len(after) == len(family)
+    assert all(each.points.changed == before[each.row].changed for each in after)
 
 
 def lowered(report, share):

@@ -84,7 +84,7 @@ def test_digests_are_declared():
     training = TrainingRecord(path="F.x", sha256="1" * 64, manifest_sha256="", rows=7, features=2)
     found = structs.replace(report("edits"), training=(training,))
     assert natures(found)["1.1.3, 1.1.4"] == "declared"
-    assert "7 rows, digest 111111111111" in standards(found)
+    assert "7 training rows of `F.x`, digest 111111111111" in standards(found)
 
 
 @pytest.mark.parametrize("name", CLAIMS)
@@ -97,3 +97,15 @@ def test_nothing_is_said_to_comply(name):
 def test_the_table_says_where_what_is_shown_is_another_thing():
     assert "not of differential privacy" in standards(report("private"))
     assert "not with guessing" in standards(report("hidden", confidence=0.9))
+
+
+def test_what_is_another_thing_fills_no_row_and_is_named():
+    (row,) = [each for each in supports(report("private")) if each.row.place == "11.2.4"]
+    assert row.nature is None
+    assert row.words == "proved: `private`; another thing: the training is not private, answers are"
+
+
+def test_whose_presence_is_protected_is_declared_however_much_is_proved():
+    found = natures(report("private"))
+    assert (found["unit of privacy"], found["threat model"]) == ("declared", "declared")
+    assert found["privacy parameter"] == "proved"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -104,7 +105,6 @@ def test_what_is_given_reaches_the_program_as_it_is(tmp_path):
     assert not (tmp_path / "hurt").exists()
 
 
-@pytest.mark.skipif("--evidence" not in OPTIONS, reason="verify writes no evidence yet")
 @pytest.mark.parametrize(("bound", "status"), [(0.8, 0), (0.1, 1)])
 def test_with_the_program_itself(tmp_path, bound, status):
     family = FOLDER.parent / "breast_cancer" / "family"
@@ -113,10 +113,13 @@ def test_with_the_program_itself(tmp_path, bound, status):
     done, files = run_step(tmp_path, program)
     assert done.returncode == 0, done.stderr
     assert files["GITHUB_OUTPUT"] == f"status={status}\n"
-    assert (tmp_path / "proof" / "result.sarif").exists()
+    sarif = json.loads((tmp_path / "proof" / "result.sarif").read_text())
+    assert len(sarif["runs"][0]["results"]) == status
+    summary = (tmp_path / "proof" / "summary.md").read_text()
+    assert files["GITHUB_STEP_SUMMARY"] == f"### leaveout: a.spec\n\n{summary}"
 
 
 def test_every_option_that_the_step_uses_is_one_of_the_program():
     used = {word for word in VERIFY["run"].replace("(", " ").split() if word.startswith("--")}
     assert used == {"--time", "--data", "--evidence"}
-    assert used - OPTIONS <= {"--evidence"}
+    assert used <= OPTIONS

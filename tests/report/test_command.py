@@ -59,6 +59,16 @@ def test_what_is_no_day_is_2_and_writes_nothing(made, invoke, tmp_path):
     assert not out.exists()
 
 
+def test_a_day_that_results_keep_is_theirs(made, invoke, tmp_path):
+    path, out = made.file(made.result(), date="2026-11-23T23:59:59Z"), tmp_path / "p.html"
+    assert invoke(path, "-o", out, "--date", "2026-11-23")[0] == 0
+    assert invoke(path, "-o", out)[0] == 0
+    assert "<dd>2026-11-23</dd>" in out.read_text()
+    code, _, stderr = invoke(path, "-o", out, "--date", "2026-11-24")
+    assert code == 2
+    assert "r.json says itself that it was found on 2026-11-23; leave --date out" in stderr
+
+
 def test_its_usual_name_is_report_html(made, invoke, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert invoke(made.file(made.result()))[:2] == (0, "report.html\n")

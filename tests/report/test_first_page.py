@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from importlib import resources
 
@@ -13,7 +14,7 @@ from leaveout.verifier.page.errors import PageError
 from leaveout.verifier.page.first_page.summary import summary
 from leaveout.verifier.page.markdown import markdown
 from leaveout.verifier.page.markdown_text import listed, quoted, rows, text
-from leaveout.verifier.report import FactsRecord
+from leaveout.verifier.report import FactsRecord, FileRecord, StatementRecord
 
 from support.outline import EVIL, Outline
 
@@ -77,6 +78,68 @@ def test_no_clock_is_asked_and_a_day_that_is_given_is_shown(made):
     assert "Decided with leaveout 0.1.0 on 2026-11-23." in markdown(dated)
 
 
+def test_of_several_files_all_days_are_named_or_none(made):
+    first = made.file(made.result(), name="a.json", date="2026-11-23T10:00:00Z")
+    second = made.file(made.result(), name="b.json", date="2026-11-21T10:00:00Z")
+    assert made.pages(first, second).days == ("2026-11-21", "2026-11-23")
+    for odd in ("", "soon", "<b>2026-11-23T", "2026-11-23"):
+        third = made.file(made.result(), name="c.json", date=odd)
+        assert made.pages(first, third).days == ()
+        assert 'class="blank"' in document(made.pages(first, third))
+
+
+def test_files_that_results_keep_have_their_digests(made):
+    files = (
+        FileRecord(path="six.spec", kind="specification", sha256="5" * 64),
+        FileRecord(path="a/b/full.onnx", kind="network", sha256="6" * 64, called=("N",)),
+        FileRecord(path="family.npz", kind="family", sha256="7" * 64, called=("F",)),
+        FileRecord(path="rows.csv", kind="given rows", sha256=""),
+    )
+    page = made.pages(made.file(made.result(), files=files))
+    first, _, rest = document(page).partition("<nav")
+    assert f'network <code>b/full.onnx</code> <span class="digest">{"6" * 12}</span>' in first
+    assert "7" * 12 not in first
+    summed = markdown(page)
+    for text_ in (rest, summed):
+        for at in "67":
+            assert at * 64 in text_
+        assert "5" * 64 not in text_
+    assert "| rows given | `rows.csv` | not known |" in summed
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_an_included_file_says_now_is_not_said_of_what_was_decided(made, kept):
+    included = made.folder / "more.spec"
+    included.write_text("guarantee half: 1 <= 2\n")
+    digest = hashlib.sha256(included.read_bytes()).hexdigest()
+    files = (FileRecord(path="more.spec", kind="included specification", sha256=digest),)
+    path = made.file(made.result(), spec='include "more.spec"\n', files=files if kept else ())
+    assert "1 is at most 2" in document(made.pages(path))
+    included.write_text("guarantee half: 1 <= 3\n")
+    text_ = document(made.pages(path))
+    assert ("1 is at most 3" in text_) is not kept
+    assert ("more.spec was changed since test.spec was decided" in text_) is kept
+
+
+def test_a_statement_that_results_keep_is_said_without_its_specification(made):
+    said = "It is claimed that the share is at most 0.5."
+    place = {"path": "a.spec", "line": 1, "column": 1, "end_line": 1, "end_column": 2}
+    place |= {"definitions": ()}
+    kept = (
+        StatementRecord(name="half", text="t", sentence=said, names=(), **place),
+        StatementRecord(name="b", text="t", sentence="The least b.", names=(), **place),
+    )
+    results = (
+        made.result(verdict="refuted"),
+        made.result(name="b", kind="find", lower=0.25, upper=0.5, verdict="unknown"),
+    )
+    found = summary(made.pages(made.file(*results, spec=None, statements=kept)))
+    assert [each.words for each in found.lines] == [
+        "It is not so that the share is at most 0.5.",
+        "The least b: it is between 0.25 and 0.5.",
+    ]
+
+
 @pytest.mark.parametrize("wrong", ["today", "2026-13-01", "23.11.2026", "20261123", "2026-W48-1"])
 def test_a_day_is_a_day(wrong):
     assert day("") == ""
@@ -124,6 +187,8 @@ def test_of_several_files_each_is_named(made):
     summed = markdown(made.pages(first, second))
     assert "| File | Statement | Label | Verdict | Lower | Upper |" in summed
     assert "| `a.json` | `half` |" in summed
+    assert "`half` (`a.json`)" in summed
+    assert "<code>half</code></a> (a.json)" in document(made.pages(first, second))
 
 
 def test_results_without_statements_make_a_page_and_a_summary(made):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from leaveout.verifier.checker.check import Checked, check
 from leaveout.verifier.checker.claim_words import PointsSubject
+from leaveout.verifier.checker.ensembles.subject import ForestSubject
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
-from leaveout.verifier.checker.forests.subject import ForestSubject
+from leaveout.verifier.checker.expressions.statements import ValueSubject
 from leaveout.verifier.checker.subject import Subject
-from leaveout.verifier.checker.values.statements import ValueSubject
 
 __all__ = [
     "CertificateError",

@@ -14,10 +14,13 @@ import numpy as np
 from leaveout.verifier.checker.arithmetic import EXACT, FLOATS, Arithmetic
 from leaveout.verifier.checker.claim_words import PointsSubject
 from leaveout.verifier.checker.container import Certificate, read_certificate
+from leaveout.verifier.checker.ensembles.parts import ForestResultPart, ForestsPart
+from leaveout.verifier.checker.ensembles.subject import ForestSubject
 from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.expressions.given import HeldFile
+from leaveout.verifier.checker.expressions.parts import StatementPart, ValuesPart
+from leaveout.verifier.checker.expressions.statements import Statements, ValueSubject
 from leaveout.verifier.checker.files import found_file
-from leaveout.verifier.checker.forests.parts import ForestResultPart, ForestsPart
-from leaveout.verifier.checker.forests.subject import ForestSubject
 from leaveout.verifier.checker.leaks import Leaks, prepare_leaks
 from leaveout.verifier.checker.manifest import ClaimPart, ResultPart
 from leaveout.verifier.checker.points import read_points
@@ -28,12 +31,9 @@ from leaveout.verifier.checker.spare import Spare
 from leaveout.verifier.checker.subject import Subject
 from leaveout.verifier.checker.tree import Tree, make_tree
 from leaveout.verifier.checker.tree_walk import Walk
-from leaveout.verifier.checker.values.given import HeldFile
-from leaveout.verifier.checker.values.parts import StatementPart, ValuesPart
-from leaveout.verifier.checker.values.statements import Statements, ValueSubject
 
 if TYPE_CHECKING:
-    from leaveout.verifier.checker.forests.leaks import ForestQuestion
+    from leaveout.verifier.checker.ensembles.leaks import ForestQuestion
 
 __all__ = ["Checked", "check", "spares"]
 
@@ -165,7 +165,7 @@ class _Checker:
 
     def forest(self, result: ForestResultPart, part: ForestsPart) -> Checked:
         """Check a claim about leaks of forests; what it takes is loaded once there is one."""
-        from leaveout.verifier.checker.forests.leaks import check_forest, read_forests
+        from leaveout.verifier.checker.ensembles.leaks import check_forest, read_forests
 
         def report(done: int, total: int) -> None:
             if self._progress is not None:

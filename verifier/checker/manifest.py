@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import msgspec
 
 from leaveout.verifier.checker.basic_parts import BoxPart, ChoicesPart, FilePart
-from leaveout.verifier.checker.forests.parts import ForestsPart, forest_texts
-from leaveout.verifier.checker.values.parts import ValuesPart
-from leaveout.verifier.checker.values.parts import names as names_of
+from leaveout.verifier.checker.ensembles.parts import ForestsPart, forest_texts
+from leaveout.verifier.checker.expressions.parts import ValuesPart
+from leaveout.verifier.checker.expressions.parts import names as names_of
 
 __all__ = [
     "ApplicationPart", "BoxPart", "CasePart", "ChoicesPart", "ClaimPart", "FamilyPart", "FilePart",

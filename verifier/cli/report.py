@@ -49,8 +49,8 @@ def report(
         typer.Option(
             "--date",
             metavar="DATE",
-            help="When the results were found, as in 2026-11-23, for the first page; without it "
-            "there is a line to write it on.",
+            help="When results were found that do not say so themselves, as in 2026-11-23, for "
+            "the first page; without it there is a line to write it on.",
             show_default=False,
         ),
     ] = "",
@@ -81,12 +81,13 @@ def report(
             sys.stdout.write(f"{output}\n")
         return
     from leaveout.verifier.page import Page, load
-    from leaveout.verifier.page.dates import day
+    from leaveout.verifier.page.dates import day, refuse_another
     from leaveout.verifier.page.target import PageTarget
 
     target = PageTarget.open(output)
     when = day(date)
     runs = load(results)
+    refuse_another(when, runs)
     page = Page(runs, date=when)
     if data is not None:
         from leaveout.verifier.page.confidences import confidences

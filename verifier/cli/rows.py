@@ -122,12 +122,12 @@ def rows(
         raise SpecError("--json - and --csv -: only one can be standard output")
     as_json, as_csv = TextTarget.open("--json", json), TextTarget.open("--csv", csv)
     (run,) = load([str(result)])
-    report, where = run.report, {"network": network, "family": family, "folder": result.parent}
+    report, folder = run.report, result.parent
     if time is not None:
-        report = _searched(report, time, where)
+        report = _searched(report, time, network, family, folder)
         if update:
             _write(report, result)
-    found = every(report, data=data, **where)
+    found = every(report, data=data, network=network, family=family, folder=folder)
     if row is not None:
         found = named(found, row)
     found = in_order(found, sort.value)
@@ -148,12 +148,15 @@ def rows(
         sys.stdout.write(table.get())
 
 
-def _searched(report: Report, seconds: float, where: dict[str, Path | None]) -> Report:
+def _searched(
+    report: Report, seconds: float, network: Path | None, family: Path | None, folder: Path
+) -> Report:
     """Search rows one at a time, the time shared among models; say how many were."""
     from msgspec import structs
     from rich.console import Console
     from rich.status import Status
 
+    from leaveout.verifier.evidence.rows import folders_of
     from leaveout.verifier.evidence.rows_search import search_rows
 
     status = Console(stderr=True)
@@ -169,7 +172,10 @@ def _searched(report: Report, seconds: float, where: dict[str, Path | None]) -> 
     try:
         for at, record in enumerate(report.by_row):
             share = seconds / (len(report.by_row) - at)
-            closer, done = search_rows(record, share, progress=tell, **where)
+            closer, done = search_rows(
+                record, share, network=network, family=family,
+                folders=folders_of(report, folder), progress=tell,
+            )  # fmt: skip
             by_row.append(closer)
             count = sum(map(bool, record.members))
             sys.stderr.write(f"{record.network}: {done:,} of {count:,} rows were searched\n")

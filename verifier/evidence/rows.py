@@ -34,6 +34,7 @@ __all__ = [
     "RowPointsRecord",
     "RowRecord",
     "RowsError",
+    "folders_of",
     "in_order",
     "named",
     "rows",
@@ -83,13 +84,26 @@ def rows(
             continue
         from leaveout.verifier.evidence.rows_points import changed_points
 
-        changed = changed_points(record, data, network, family, folder)
+        changed = changed_points(record, data, network, family, folders_of(report, folder))
         known = [found for each in changed.values() for found in each.leaks]
         for one in _records(with_leaks(record, known)):
             given = changed[one.row].points if one.row in changed else None
             words = one.words if given is None else _with_points(one.words, given)
             found.append(structs.replace(one, points=given, words=words))
     return found
+
+
+def folders_of(report: Report, folder: Path | None = None) -> tuple[Path, ...]:
+    """Return where the files of a report may lie.
+
+    Parameters
+    ----------
+    report : Report
+    folder : Path, optional
+        Of the report's file, which its specification's folder is seen from.
+    """
+    bases = (Path(), *(() if folder is None else (folder,)))
+    return (*bases, *(base / report.folder for base in bases if report.folder))
 
 
 def in_order(records: Sequence[RowRecord], by: Order = "bound") -> list[RowRecord]:

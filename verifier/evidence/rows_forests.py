@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ Floats = NDArray[np.float64]
 
 
 def ask_forest(
-    record: ByRowRecord, given: GivenPoints, data: Any, forest: Path | None, folder: Path | None
+    record: ByRowRecord, given: GivenPoints, data: Any, forest: Path | None, folders: Sequence[Path]
 ) -> Asked:
     """Ask a forest, and the forests without each of its rows, about points.
 
@@ -40,7 +41,7 @@ def ask_forest(
         The points, as they were read for messages.
     data : path, data frame or array_like
         The same as they were given: a forest reads float64.
-    forest, folder
+    forest, folders
         See `leaveout.verifier.evidence.rows.rows`.
 
     Raises
@@ -48,7 +49,7 @@ def ask_forest(
     LeaveoutError
         If the file is not that of the record, or the points do not fit the forest.
     """
-    path = found_file(record.network, forest, folder, "--network")
+    path = found_file(record.network, forest, folders, "--network")
     ensemble = DareForestClassifier.load(path).ensemble()
     if forest_digest(ensemble) != record.network_sha256:
         raise RowsError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +27,7 @@ def ask_networks(
     given: GivenPoints,
     network: Path | None,
     family: Path | None,
-    folder: Path | None,
+    folders: Sequence[Path],
 ) -> Asked:
     """Ask the network and every member of its family about points.
 
@@ -35,7 +35,7 @@ def ask_networks(
     ----------
     record : ByRowRecord
     given : GivenPoints
-    network, family, folder
+    network, family, folders
         See `leaveout.verifier.evidence.rows.rows`.
 
     Raises
@@ -43,7 +43,7 @@ def ask_networks(
     LeaveoutError
         If a file is not that of the record, or the points do not fit the network.
     """
-    whole, members = network_and_family(record, network, family, folder)
+    whole, members = network_and_family(record, network, family, folders)
     x = given.points(members.manifest, whole.inputs, whole.source)
     answers = answers_of(whole, x)
     points = x.astype(np.float64)
@@ -66,7 +66,7 @@ def ask_networks(
 
 
 def network_and_family(
-    record: ByRowRecord, network: Path | None, family: Path | None, folder: Path | None
+    record: ByRowRecord, network: Path | None, family: Path | None, folders: Sequence[Path]
 ) -> tuple[Network, Family]:
     """Read the network and the family of a record.
 
@@ -75,16 +75,16 @@ def network_and_family(
     LeaveoutError
         If one is missing, cannot be read, or is another than that of the record.
     """
-    path = found_file(record.network, network, folder, "--network")
+    path = found_file(record.network, network, folders, "--network")
     whole = load_network(path)
     _same(str(path), network_digest(whole), record.network_sha256, lambda: "network")
-    source = found_file(record.family, family, folder, "--family")
+    source = found_file(record.family, family, folders, "--family")
     members = load_family(source, whole)
     _same(str(source), family_digest(members), record.family_sha256, lambda: "family")
     return whole, members
 
 
-def found_file(known: str, given: Path | None, folder: Path | None, option: str) -> Path:
+def found_file(known: str, given: Path | None, folders: Sequence[Path], option: str) -> Path:
     """Return where a file of the results lies.
 
     Parameters
@@ -93,8 +93,8 @@ def found_file(known: str, given: Path | None, folder: Path | None, option: str)
         Where it lay.
     given : Path or None
         Where a user says that it lies now.
-    folder : Path or None
-        Of the results.
+    folders : sequence of Path
+        Where it is looked for, under its whole path first, in the end under its name alone.
     option : str
         By which users say it.
 
@@ -107,12 +107,12 @@ def found_file(known: str, given: Path | None, folder: Path | None, option: str)
         return given
     if not known:
         raise RowsError(f"the results name no file; give it with {option}")
-    tried = [Path(known)]
-    if folder is not None:
-        tried += [folder / known, folder / Path(known).name]
-    for path in tried:
-        if path.exists():
-            return path
+    parts = Path(known).parts
+    for start in range(len(parts)):
+        for folder in folders:
+            path = folder.joinpath(*parts[start:])
+            if path.exists():
+                return path
     raise RowsError(f"{known}: no such file; say where it lies now with {option}")
 
 

@@ -66,7 +66,7 @@ def changed_points(
     data: Any,
     network: Path | None,
     family: Path | None,
-    folder: Path | None,
+    folders: Sequence[Path],
 ) -> dict[int, Changed]:
     """Return what each row that was left out changes of the answers to some points, by row.
 
@@ -74,7 +74,7 @@ def changed_points(
     ----------
     record : ByRowRecord
     data : path, data frame or array_like
-    network, family, folder
+    network, family, folders
         See `leaveout.verifier.evidence.rows.rows`.
 
     Raises
@@ -87,11 +87,11 @@ def changed_points(
     if record.model == "network":
         from leaveout.verifier.evidence.rows_networks import ask_networks
 
-        asked = ask_networks(record, given, network, family, folder)
+        asked = ask_networks(record, given, network, family, folders)
     else:
         from leaveout.verifier.evidence.rows_forests import ask_forest
 
-        asked = ask_forest(record, given, data, network, folder)
+        asked = ask_forest(record, given, data, network, folders)
     # Of several members without a row any may be the one that answers otherwise.
     changed: dict[int, dict[int, int]] = {row: {} for row, _ in _left_out(record)}
     for point, members in enumerate(asked.apart):

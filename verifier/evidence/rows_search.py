@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def search_rows(
     *,
     network: Path | None = None,
     family: Path | None = None,
-    folder: Path | None = None,
+    folders: Sequence[Path] = (Path(),),
     progress: OnRow | None = None,
 ) -> tuple[ByRowRecord, int]:
     """Search the leaks of each row by itself, the highest bounds first.
@@ -49,7 +49,7 @@ def search_rows(
         Of networks.
     seconds : float
         For all rows; Ctrl-C ends it sooner.
-    network, family, folder
+    network, family, folders
         See `leaveout.verifier.evidence.rows.rows`.
     progress : callable, optional
 
@@ -72,7 +72,7 @@ def search_rows(
             "--time: a forest's rows are searched one by one already; for closer bounds give "
             "'leaveout verify' more --time"
         )
-    whole, members = network_and_family(record, network, family, folder)
+    whole, members = network_and_family(record, network, family, folders)
     instance = make_instance(whole, members, as_box(record.box))
     upper = {each.label: _bounds(each.levels, each.level) for each in record.labels}
     leaks: list[tuple[int, RowLeakRecord]] = []

@@ -33,7 +33,7 @@ from leaveout.specs import (
 )
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.typing.arguments import bind
-from leaveout.verifier.checker.values.parts import (
+from leaveout.verifier.checker.expressions.parts import (
     BinaryPart,
     CallPart,
     FilePlace,
@@ -46,7 +46,7 @@ from leaveout.verifier.checker.values.parts import (
     UnaryPart,
     WordPart,
 )
-from leaveout.verifier.checker.values.statements import ValueSubject
+from leaveout.verifier.checker.expressions.statements import ValueSubject
 from leaveout.verifier.report import Report, StatementRecord
 
 __all__ = ["is_same"]

@@ -36,6 +36,8 @@ class Row:
         Of the statements that support it.
     fact : str
         What supports it beside statements; empty where nothing does.
+    most : {"proved", "measured", "declared"} or None
+        The most that statements can do for it; None where what they show is another thing.
     """
 
     document: str
@@ -43,6 +45,7 @@ class Row:
     asks: str
     topics: tuple[str, ...] = ()
     fact: Fact | Literal[""] = ""
+    most: Nature | None = "proved"
 
 
 _ANSWERS = ("one-record", "guarded-access")
@@ -60,6 +63,7 @@ ROWS: tuple[Row, ...] = (
         "say whose presence is protected",
         _ANSWERS,
         "training",
+        "declared",
     ),
     Row(
         NIST,
@@ -67,6 +71,7 @@ ROWS: tuple[Row, ...] = (
         "say what is published and who sees it",
         _ANSWERS,
         "inputs",
+        "declared",
     ),
     Row(NIST, "composition", "account for every answer given out", ("adaptive-deletion",)),
     Row(
@@ -98,15 +103,17 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(EDPB, "documentation", "keep what is needed to check the claim", (), "files"),
     Row(AISVS, "1.1.3, 1.1.4", "notice changes of training data", (), "training"),
-    Row(AISVS, "1.3.1, 1.3.5", "guard against poisoned training data", ("poisoning",)),
+    Row(AISVS, "1.3.5", "defend against training data that is poisoned unseen", ("poisoning",)),
     Row(AISVS, "3.1.2", "sign model artefacts", (), "attestation"),
     Row(AISVS, "6.1.3", "let the integrity of model artefacts be checked", (), "files"),
     Row(AISVS, "6.2.1", "publish a bill of materials that programs can read", (), "bom"),
+    Row(AISVS, "6.2.2", "sign it", (), "attestation"),
     Row(
         AISVS,
         "11.2.4",
         "train on sensitive data with differential privacy",
         ("guarded-access",),
+        most=None,
     ),
     Row(
         AISVS,
@@ -126,10 +133,13 @@ _NOT_THAT = {
     ("unit of privacy", "guarded-access"): "one training row, of those that have a member",
     ("threat model", "one-record"): "labels, for inputs of a stated set",
     ("threat model", "guarded-access"): "labels, for inputs of a stated set",
-    ("1.3.1, 1.3.5", "poisoning"): "nothing is detected: answers survive what is inserted",
-    ("3.1.2", ""): "the signature is over digests of the artefacts",
+    ("implementation", "one-record"): "of the bounds, float32 included",
+    ("implementation", "guarded-access"): "of the bounds; how noise is drawn is not proved",
+    ("queries", "one-record"): "that answers stay as they are without a row, not what they tell",
+    ("queries", "guarded-access"): "of labels alone",
+    ("1.3.5", "poisoning"): "of the test rows named; nothing is detected, answers survive it",
     ("6.2.1", ""): "licences and origins are not in it",
-    ("11.2.4", "guarded-access"): "the training is not private, the answers given out are",
+    ("11.2.4", "guarded-access"): "another thing: the training is not private, answers are",
     ("11.2.5", "membership-audit"): "compared with retraining, not with guessing",
 }
 """Of a row and a topic, or a fact: what is shown, where it is not just what is asked for."""
@@ -210,13 +220,15 @@ def _support(row: Row, report: Report, facts: dict[Fact, str]) -> Support:
         nature = "proved"
     elif shown or any(each.confidence is not None for each, _ in own):
         nature = "measured"
+    if nature is not None:
+        nature = row.most if row.most != "proved" else nature
     words = list(_results([each for each, _ in own]))
     about = [name for _, name in own]
     if row.fact and row.fact in facts:
         words.append(facts[row.fact])
         nature = nature or "declared"
         about.append("")
-    if nature is not None:
+    if words:
         limits = (_NOT_THAT.get((row.place, name)) for name in about)
         words += dict.fromkeys(each for each in limits if each is not None)
     return Support(row, nature, "; ".join(words))
@@ -233,7 +245,7 @@ def _results(own: list[Result]) -> Iterator[str]:
 
 
 _HELD: dict[Fact, str] = {
-    "attestation": "`attestation.json` is signed over their digests",
+    "attestation": "`attestation.json`, signed over the digests",
     "bom": "`mlbom.json`",
     "certificate": "`certificate.npz`, which another program proves again",
 }
@@ -244,9 +256,11 @@ def _facts(report: Report) -> dict[Fact, str]:
     if report.files:
         found["files"] = f"digests of {len(report.files)} files"
     if report.training:
-        rows = ", ".join(
-            f"{each.rows:,} rows, digest {each.sha256[:12]}" for each in report.training
+        told = (
+            f"{each.rows:,} training rows of `{each.path}`, digest {each.sha256[:12]}"
+            for each in report.training
         )
+        rows = ", ".join(told)
         found["training"] = rows
     boxes = {len(each.box.lower) for each in report.results if each.box.lower}
     if boxes:

@@ -1,13 +1,15 @@
-"""The day that a page is told; it asks no clock, so that the same files make the same page."""
+"""The day of results that do not keep it; no clock is asked: the same files make the same page."""
 
 from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Sequence
 
 from leaveout.verifier.page.errors import PageError
+from leaveout.verifier.page.model import Run
 
-__all__ = ["day"]
+__all__ = ["day", "refuse_another"]
 
 _WRITTEN = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -28,3 +30,18 @@ def day(text: str) -> str:
     except ValueError:
         pass
     raise PageError(f"--date {text!r}: is no day; write year, month and day, as in 2026-11-23")
+
+
+def refuse_another(text: str, runs: Sequence[Run]) -> None:
+    """Refuse a day where results keep another one.
+
+    Raises
+    ------
+    PageError
+    """
+    for run in runs:
+        if text and run.day and run.day != text:
+            raise PageError(
+                f"--date {text}: {run.name} says itself that it was found on {run.day}; leave "
+                "--date out"
+            )

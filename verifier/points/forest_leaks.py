@@ -206,7 +206,10 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
         results = super().decide(job, clock)
         if self._certificate is not None:
             for result in results:
-                self._certify(job, result, self._certificate)
+                if clock.interrupted:
+                    self._certificate.without(result.name, "the run was interrupted")
+                else:
+                    self._certify(job, result, self._certificate)
         return results
 
     def _certify(self, job: ForestJob, result: Result, certificate: CertificateTarget) -> None:

@@ -185,17 +185,19 @@ class Decider(LeakDecider[Job, Witness]):
             The statements that were decided.
         clock : Clock
         """
-        asked: dict[Instance, list[str]] = {}
+        asked: dict[Instance, list[IdpStatement]] = {}
         for job in jobs:
             if not job.pair:
-                asked.setdefault(job.instance, []).append(job.statement.statement.name)
-        found = []
-        for instance, names in asked.items():
+                asked.setdefault(job.instance, []).append(job.statement)
+        found, file = [], self._resolver.file
+        for instance, statements in asked.items():
             kept = self.rows.of(instance)
             if not self.contradicted:
                 tighten(instance, kept, clock)
                 self.contradicted = any(each.contradicted for each in kept.values())
-            found.append(network_rows(instance, tuple(dict.fromkeys(names)), kept))
+            files = file(statements[0].network), file(statements[0].family)
+            names = dict.fromkeys(each.statement.name for each in statements)
+            found.append(network_rows(instance, files, tuple(names), kept))
         return tuple(found)
 
     def _note(self, *notes: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -50,13 +51,18 @@ def tighten(instance: Instance, kept: Mapping[int, Kept[Witness]], clock: Clock)
 
 
 def network_rows(
-    instance: Instance, statements: tuple[str, ...], kept: Mapping[int, Kept[Witness]]
+    instance: Instance,
+    files: tuple[Path, Path],
+    statements: tuple[str, ...],
+    kept: Mapping[int, Kept[Witness]],
 ) -> ByRowRecord:
     """Return what is known of a family's rows.
 
     Parameters
     ----------
     instance : Instance
+    files : tuple of Path and Path
+        Of the network and the family.
     statements : tuple of str
         Names of those that asked.
     kept : mapping of int to Kept
@@ -67,8 +73,8 @@ def network_rows(
     fields = rows_of(family.removed, trained, lambda row: row_id(facts, row))
     return ByRowRecord(
         model="network",
-        network=instance.network.source,
-        family=family.source,
+        network=str(files[0]),
+        family=str(files[1]),
         network_sha256=network_digest(instance.network),
         family_sha256=family_digest(family),
         statements=statements,

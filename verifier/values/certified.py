@@ -34,9 +34,9 @@ from leaveout.specs import (
 )
 from leaveout.specs.types import INPUTS
 from leaveout.verifier.checker.basic_parts import BoxPart, FilePart
-from leaveout.verifier.checker.values.evaluate import key_of
-from leaveout.verifier.checker.values.functions import FUNCTIONS
-from leaveout.verifier.checker.values.parts import (
+from leaveout.verifier.checker.expressions.evaluate import key_of
+from leaveout.verifier.checker.expressions.functions import FUNCTIONS
+from leaveout.verifier.checker.expressions.parts import (
     BinaryPart,
     BinderPart,
     CallPart,
@@ -80,7 +80,7 @@ class ValueBook:
     _files: list[Path] = field(default_factory=list)
     _lets: dict[str, Part] = field(default_factory=dict)
     _statements: list[StatementPart] = field(default_factory=list)
-    _sites: dict[tuple[str, float | None], int] = field(default_factory=dict)
+    _numbers: dict[tuple[str, float | None], int] = field(default_factory=dict)
     _confidence: float | None = None
     _asked: FindPart | None = None
 
@@ -105,7 +105,7 @@ class ValueBook:
         asked = _asked(statement, result) if isinstance(statement, Find) else None
         if result.verdict == "unknown" and asked is None:
             raise Uncertified("it was not decided")
-        before = len(self._files), len(self._sites)
+        before = len(self._files), len(self._numbers)
         self._confidence = confidence
         self._asked = asked
         try:
@@ -118,7 +118,7 @@ class ValueBook:
             }
         except Uncertified:
             del self._files[before[0] :]
-            self._sites = dict(list(self._sites.items())[: before[1]])
+            self._numbers = dict(list(self._numbers.items())[: before[1]])
             raise
         self._lets |= lets
         verdict: Literal["proved", "refuted"] = "proved"
@@ -157,13 +157,13 @@ class ValueBook:
     def proofs(self) -> Iterator[tuple[str, Mapping[str, NDArray[Any]]]]:
         """Yield the key and the arrays of every proof that a checker may ask for."""
         near = _near([each.find for each in self._statements if each.find is not None])
-        for place, site in self._sites.items():
+        for place, number in self._numbers.items():
             for held, proof in self.valuation.proofs.get(place, {}).items():
                 bound = dict(held)
                 if None in bound.values():
                     continue
                 if _is_asked(held, near):
-                    yield key_of(site, bound), proof()
+                    yield key_of(number, bound), proof()
 
     def _part(self, node: Expression, bound: frozenset[str] | set[str]) -> Part:
         match node:
@@ -228,8 +228,8 @@ class ValueBook:
         for held, why in unproved.items():
             if _is_asked(held, near):
                 raise Uncertified(why)
-        site = self._sites.setdefault((str(node), self._confidence), len(self._sites))
-        return CallPart(node.function, given, site)
+        number = self._numbers.setdefault((str(node), self._confidence), len(self._numbers))
+        return CallPart(node.function, given, number)
 
     def _file(self, path: Path) -> FilePlace:
         if path not in self._files:

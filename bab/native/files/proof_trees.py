@@ -252,7 +252,8 @@ def tree_arrays(name: str, tree: ProofTree) -> Arrays:
     found = {f"{name}.{key}": array for key, array in tree.arrays.items()}
     for key in ("cz", "cd"):
         rows = [getattr(each, key) for each in tree.proofs]
-        found[f"{name}.{key}"] = np.array(rows, np.float32).reshape(len(rows), -1)
+        none = np.zeros((0, 0), np.float32)
+        found[f"{name}.{key}"] = np.stack(rows).astype(np.float32) if rows else none
     return found
 
 

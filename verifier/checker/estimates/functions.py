@@ -9,9 +9,9 @@ from leaveout.verifier.checker.estimates.file import Audit, Counts, Seen, read_t
 from leaveout.verifier.checker.estimates.intervals import of_events
 from leaveout.verifier.checker.estimates.records import of_records
 from leaveout.verifier.checker.estimates.trials import of_trials
+from leaveout.verifier.checker.expressions.given import Given
+from leaveout.verifier.checker.expressions.ranges import Range
 from leaveout.verifier.checker.rationals import down, up
-from leaveout.verifier.checker.values.given import Given
-from leaveout.verifier.checker.values.ranges import Range
 
 __all__ = ["audit", "membership_advantage"]
 

@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 
 from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.expressions.given import Given
 from leaveout.verifier.checker.rationals import upwards
 from leaveout.verifier.checker.services.accounting import added, moments, near_mean, together
 from leaveout.verifier.checker.services.copies import is_refuted
 from leaveout.verifier.checker.services.settings import Service, read_service
-from leaveout.verifier.checker.values.given import Given
 
 __all__ = ["ROUTES", "sharded", "unlearns"]
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from leaveout.bab.votes.collective_exact import CollectiveBounds
 from leaveout.bab.votes.finite import finite_attack_within
 from leaveout.bab.votes.finite_log import FiniteLog, log_of, open_labels
-from leaveout.verifier.checker.votes.at_stake import at_stake
-from leaveout.verifier.checker.votes.together import TooLongError, no_more_lost
+from leaveout.verifier.checker.voting.at_stake import at_stake
+from leaveout.verifier.checker.voting.together import TooLongError, no_more_lost
 from leaveout.verifier.values.votes.radii import Radii
 from leaveout.verifier.values.votes.schemes import FiniteVote
 from leaveout.verifier.values.votes.vote import Vote

@@ -1,0 +1,309 @@
+"""What the checker computes of audits: bounds that hold, and those that the prover found."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest, norm
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from leaveout.errors import LeaveoutError
+from leaveout.verifier.audits.membership import advantage, read_audit
+from leaveout.verifier.checker import CertificateError, RejectedError
+from leaveout.verifier.checker.estimates import scores as scored
+from leaveout.verifier.checker.estimates.file import Counts, read_trials
+from leaveout.verifier.checker.estimates.functions import audit, membership_advantage
+from leaveout.verifier.checker.estimates.intervals import band, more_often, of_events
+from leaveout.verifier.checker.estimates.means import means_above
+from leaveout.verifier.checker.estimates.scores import scores
+from leaveout.verifier.checker.estimates.training import trained
+from leaveout.verifier.checker.estimates.trials import Statistic, farthest, of_statistics
+from leaveout.verifier.checker.expressions.given import Given, HeldFile
+
+from support.audits import arrays_of, views_arrays
+
+OUTWARDS = 1e-9
+"""What the prover adds to its ends."""
+
+
+def written(folder, arrays):
+    path = folder / "audit.npz"
+    np.savez(path, **arrays)
+    return path
+
+
+def bounds(path, confidence=Fraction(19, 20), unit=None, told=None):
+    held = audit(Given({"path": HeldFile(path, "")}))
+    values = {"audit": held, **({} if unit is None else {"unit": unit})}
+    told = [] if told is None else told
+    found = membership_advantage(Given(values, {}, confidence, told.append))
+    assert 0 <= found.lower <= found.upper <= 1
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("unit", ["trials", "records"])
+def test_the_checker_finds_the_interval_of_the_prover(tmp_path, seed, unit):
+    rng = np.random.default_rng(seed)
+    shift = [0.0, 1.0, 4.0, -3.0][seed % 4]
+    made = {"unseen": seed % 2 == 0, "original": seed % 3 == 0, "labels": 2 + seed % 2}
+    path = written(
+        tmp_path, views_arrays(rng, int(rng.integers(4, 40)), 1 + seed % 9, shift, **made)
+    )
+    level = [0.5, 0.95, 0.999][seed % 3]
+    claimed = advantage(read_audit(path), level, unit)
+    found = bounds(path, Fraction(repr(level)), unit)
+    assert claimed.lower - OUTWARDS <= found.lower <= claimed.lower + OUTWARDS
+    assert claimed.upper - OUTWARDS <= found.upper <= claimed.upper + OUTWARDS
+
+
+@pytest.mark.parametrize(
+    "events",
+    [[(3, 10, 5, 9)], [(400, 400, 0, 400)], [(0, 1, 0, 1), (50, 70, 3, 90)], [(9, 500, 1, 3)]],
+)
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.999999])
+def test_counted_events_have_the_interval_of_the_prover(tmp_path, events, level):
+    path, told = written(tmp_path, arrays_of(*events)), []
+    claimed = advantage(read_audit(path), level)
+    found = bounds(path, Fraction(repr(level)), told=told)
+    assert abs(claimed.lower - found.lower) < OUTWARDS
+    assert abs(claimed.upper - found.upper) < OUTWARDS
+    assert "independent trials" in told[0]
+
+
+@pytest.mark.parametrize("error", [Fraction(1, 2), Fraction(1, 20)])
+def test_the_interval_of_an_event_holds_the_truth_as_often_as_it_says(error):
+    """By enumeration of all counts of four trials an arm, at chances of a grid."""
+    trials = 4
+    arms = {(a, b): ((a, trials), (b, trials)) for a, b in product(range(trials + 1), repeat=2)}
+    found = {key: of_events(Counts((one,), (two,)), error) for key, (one, two) in arms.items()}
+    more = {key: more_often(one, two, error) for key, (one, two) in arms.items()}
+
+    def chance(count, p):
+        return math.comb(trials, count) * p**count * (1 - p) ** (trials - count)
+
+    grid = [Fraction(i, 12) for i in range(0, 13, 2)]
+    for p, q in product(grid, repeat=2):
+        missed = sum(
+            chance(a, p) * chance(b, q)
+            for (a, b), (low, high) in found.items()
+            if not low <= abs(p - q) <= high
+        )
+        assert missed <= error
+        wrong = sum(
+            chance(a, p) * chance(b, q) for (a, b), least in more.items() if least > max(p - q, 0)
+        )
+        assert wrong <= error
+
+
+def test_a_band_is_that_of_massart():
+    for trials, error in ((1, 0.5), (267, 1e-4), (10**6, 1e-9)):
+        found = band(trials, Fraction(error))
+        assert math.isclose(found, math.sqrt(math.log(2 / error) / (2 * trials)), rel_tol=1e-12)
+        assert 2 * math.exp(-2 * trials * found**2) <= error * (1 + 1e-9)
+
+
+VALUES = st.lists(st.integers(0, 6).map(float), min_size=1, max_size=12)
+
+
+@given(VALUES, VALUES)
+def test_the_farthest_two_lists_are_apart(one, other):
+    if len(one) != len(other):
+        one, other = one[: len(other)], other[: len(one)]
+    cuts = [x + d for x in {*one, *other} for d in (-0.5, 0.0, 0.5)]
+    truth = max(abs(sum(x >= c for x in one) - sum(x >= c for x in other)) for c in cuts)
+    assert farthest(np.array(one), np.array(other)) == truth
+
+
+def statistics(rng, trials, shift):
+    return [
+        Statistic(f"{i}", rng.normal(shift if i == 0 else 0, 1, trials), rng.normal(0, 1, trials))
+        for i in range(4)
+    ]
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.5, 2.0])
+def test_the_true_advantage_lies_in_the_interval(shift):
+    rng = np.random.default_rng(7)
+    truth, missed = 2 * norm.cdf(shift / 2) - 1, 0
+    counts = np.arange(40) >= 13
+    for _ in range(100):
+        low, high, _ = of_statistics(statistics(rng, 40, shift), counts, Fraction(1, 5))
+        missed += not low <= truth <= high
+    assert binomtest(missed, 100, 0.2, alternative="greater").pvalue > 1e-4
+
+
+def wealth(draws, mean):
+    """Return the average of the products over the bets, exactly."""
+    total = Fraction(0)
+    for bet in np.linspace(0.05, 1, 20):
+        made = Fraction(1)
+        for draw in draws:
+            made *= 1 + Fraction(float(bet)) * (draw / mean - 1)
+        total += made
+    return total / 20
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.integers(0, 7), min_size=1, max_size=40),
+    st.fractions(Fraction(1, 10**6), Fraction(9, 10)),
+)
+def test_a_bound_of_a_mean_is_the_largest_that_betting_in_fractions_allows(hits, error):
+    draws = [Fraction(hit, 7) for hit in hits]
+    found = Fraction(float(means_above(np.array([[hit / 7] for hit in hits]), error)[0]))
+    assert found <= sum(draws) / len(draws)
+    if found:
+        assert wealth(draws, found) >= 1 / error
+    above = found * (1 + Fraction(1, 10**8)) + Fraction(1, 10**8)
+    assert above >= sum(draws) / len(draws) or wealth(draws, above) <= 1 / error
+
+
+@pytest.mark.parametrize(("hits", "trials"), [(0, 3000), (3000, 3000), (1, 3000), (1500, 3000)])
+def test_bounds_of_many_draws_leave_no_float_behind(hits, trials):
+    draws = np.repeat([1.0, 0.0], [hits, trials - hits])[:, None]
+    for error in (Fraction(1, 20), Fraction(1, 10**200), Fraction(1, 10**400)):
+        low = float(means_above(draws, error)[0])
+        high = 1 - float(means_above(1 - draws, error)[0])
+        assert 0 <= low <= hits / trials <= high <= 1
+    assert float(means_above(draws, Fraction(1, 20))[0]) > hits / trials - 0.06
+
+
+def test_training_finds_the_minimum_that_others_find():
+    rng = np.random.default_rng(0)
+    for rows, columns in ((60, 2), (200, 6), (50, 20)):
+        table = rng.normal(0, 1, (rows, columns)) * rng.uniform(0.1, 30, columns)
+        table[:, 0] = 3.0
+        apart = rng.random(rows) < 0.3
+        apart[:2] = (True, False)
+        line = trained(table, apart)
+        scaler = StandardScaler().fit(table)
+        other = LogisticRegression(class_weight="balanced", solver="newton-cholesky", tol=1e-12)
+        truth = other.fit(scaler.transform(table), apart).decision_function(scaler.transform(table))
+        assert np.allclose(line.scores(table), truth, atol=1e-8)
+
+
+def test_what_separates_perfectly_can_be_trained_on():
+    table = np.arange(40.0)[:, None]
+    found = trained(table, table[:, 0] > 19.5).scores(table)
+    assert np.isfinite(found).all()
+    assert ((found > 0) == (table[:, 0] > 19.5)).all()
+
+
+def test_trials_that_count_have_no_part_in_the_attacks(tmp_path):
+    """Whatever they hold, the scores of all others stay the same to the last bit."""
+    rng = np.random.default_rng(1)
+    seen = read_trials(written(tmp_path, views_arrays(rng, 12, 4, 1.0)))
+    assert seen.estimates.tolist() == [False] * 4 + [True] * 8
+    last = seen.place == 11
+    swapped = seen.unlearned.copy()
+    swapped[last] = swapped[last][:, ::-1]
+    others = replace(seen, unlearned=swapped)
+    for before, after in zip(scores(seen), scores(others), strict=True):
+        assert np.array_equal(before.unlearned[~last], after.unlearned[~last])
+        assert np.array_equal(before.retrained, after.retrained)
+        if before.attack not in ("confidence", "closeness"):
+            assert not np.array_equal(before.unlearned[last], after.unlearned[last])
+
+
+def test_of_very_many_rows_the_same_are_learned_from_whoever_asks(tmp_path, monkeypatch):
+    monkeypatch.setattr(scored, "_MOST_ROWS", 10)
+    path = written(tmp_path, views_arrays(np.random.default_rng(1), 9, 6, 1.0))
+    assert bounds(path) == bounds(path)
+
+
+def test_few_trials_say_nothing(tmp_path):
+    path = written(tmp_path, views_arrays(np.random.default_rng(0), 3, 50, 6.0))
+    found = bounds(path)
+    assert (found.lower, found.upper) == (0, 1)
+
+
+def test_a_leak_shows_and_more_confidence_shows_less(tmp_path):
+    path, told = written(tmp_path, views_arrays(np.random.default_rng(1), 30, 40, 4.0)), []
+    found = bounds(path, told=told)
+    assert found.lower > Fraction(1, 2)
+    surer = bounds(path, Fraction(999, 1000))
+    assert surer.lower < found.lower
+    assert surer.upper >= found.upper
+    assert "20 others count" in told[0]
+    assert "numbers were given before" in told[1]
+    extreme = bounds(path, 1 - Fraction(1, 10**500))
+    assert extreme.upper == 1
+    assert extreme.lower == 0
+    assert bounds(path, 1 - Fraction(1, 10**500), "records").upper == 1
+
+
+def test_what_cannot_be_asked_is_refused(tmp_path):
+    path = written(tmp_path, arrays_of((1, 2, 1, 2)))
+    for confidence in (None, Fraction(0), Fraction(1), Fraction(2)):
+        with pytest.raises(RejectedError, match=r"never certain|no confidence"):
+            bounds(path, confidence)
+    with pytest.raises(RejectedError, match="no records"):
+        bounds(path, unit="records")
+    with pytest.raises(RejectedError, match="none of trials, records"):
+        bounds(path, unit="events")
+    with pytest.raises(RejectedError, match="is no audit"):
+        membership_advantage(Given({"audit": "audit"}, {}, Fraction(1, 2)))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"label": np.array([0, 1, 2, 0])}, "columns"),
+        ({"label": np.array([0, 1, -1, 0])}, "columns"),
+        ({"label": np.array([0, 1])}, "whole numbers"),
+        ({"trial": np.array([0.0, 0, 1, 1])}, "whole numbers"),
+        ({"trial": np.array([0, 0, 1, 2**63], dtype=np.uint64)}, "too large"),
+        ({"forgotten": np.array([1, 0, 2, 0])}, "truth value"),
+        ({"forgotten": np.array([True, False, False, False])}, "lacks a kind"),
+        ({"forgotten": np.array([True, True, True, False])}, "lacks a kind"),
+        ({"unlearned": np.full((4, 2), 0.6)}, "no probability"),
+        ({"unlearned": np.array([[np.nan, 1]] * 4)}, "no probability"),
+        ({"unlearned": np.array([[-0.5, 1.5]] * 4)}, "no probability"),
+        ({"unlearned": np.full((4, 3), 1 / 3)}, "columns"),
+        ({"unlearned": np.ones((4, 1))}, "no probabilities"),
+        ({"unlearned": np.full((4, 2), 1)}, "no probabilities"),
+        ({"unlearned": np.full((3, 2), 0.5)}, "no probabilities"),
+        ({"original": np.full((4, 3), 1 / 3)}, "columns"),
+        ({"more": np.zeros(3)}, "expected trial"),
+    ],
+)
+def test_files_that_hold_no_trials_are_refused(tmp_path, change, why):
+    arrays = views_arrays(np.random.default_rng(0), 2, 1, original=False)
+    with pytest.raises(RejectedError, match=why):
+        read_trials(written(tmp_path, arrays | change))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"event": np.array(["a", "a"])}, "one name"),
+        ({"event": np.array([1, 2])}, "list of texts"),
+        ({"event": np.array([], dtype="U1")}, "list of texts"),
+        ({"unlearned_hits": np.array([3, 1])}, "cannot be counts"),
+        ({"unlearned_hits": np.array([-1, 1])}, "cannot be counts"),
+        ({"retrained_trials": np.array([0, 2]), "retrained_hits": np.array([0, 0])}, "cannot be"),
+        ({"retrained_trials": np.array([2])}, "whole numbers"),
+        ({"retrained_trials": np.array([2.0, 2.0])}, "whole numbers"),
+    ],
+)
+def test_files_that_hold_no_counts_are_refused(tmp_path, change, why):
+    arrays = arrays_of((1, 2, 1, 2), (1, 2, 1, 2))
+    with pytest.raises(RejectedError, match=why):
+        read_trials(written(tmp_path, arrays | change))
+
+
+def test_what_is_no_archive_cannot_be_read(tmp_path):
+    (tmp_path / "audit.npz").write_bytes(b"PK nothing")
+    with pytest.raises(CertificateError):
+        read_trials(tmp_path / "audit.npz")
+    with pytest.raises(LeaveoutError):
+        read_trials(tmp_path / "none.npz")

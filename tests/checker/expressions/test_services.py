@@ -1,0 +1,336 @@
+"""What the checker shows of services is what enumeration gives, and what the prover showed."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from leaveout.models.sharded import ServiceSettings, guarantee
+from leaveout.verifier.audits.adaptive import Duplicated
+from leaveout.verifier.checker import RejectedError
+from leaveout.verifier.checker.expressions.given import Given, HeldFile
+from leaveout.verifier.checker.expressions.ranges import Range
+from leaveout.verifier.checker.services import accounting
+from leaveout.verifier.checker.services.copies import answered_right, is_refuted
+from leaveout.verifier.checker.services.functions import sharded, unlearns
+from leaveout.verifier.checker.services.settings import Service, read_service
+from leaveout.verifier.values.subjects.sharded_proofs import proof_of_accounting, proof_of_attack
+
+from support.services import enumerated
+
+PRIVATE = """
+shards = 100
+mechanism = "exponential"
+epsilon = 0.001
+predictions = 126
+labels = 2
+rows = 5000
+"""
+PLAIN = 'shards = 3\nmechanism = "majority"\nrows = 1000\n'
+
+
+def service(**more):
+    """Return a service, by default of three shards and two labels."""
+    found = {
+        "shards": 3,
+        "rows": 1000,
+        "mechanism": "exponential",
+        "inclusion": (Fraction(1, 3), Fraction(1, 3)),
+        "epsilon": Fraction(1, 10),
+        "predictions": 2,
+        "labels": 2,
+        **more,
+    }
+    return Service(**found)
+
+
+def held(folder, text):
+    path = folder / "service.toml"
+    path.write_text(text)
+    return HeldFile(path, hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def claim(found, proof=None, updates="adaptive", told=None, **more):
+    """Decide a claim; alpha = 1 and beta = gamma = 1e-3 unless others are given."""
+    numbers = {"alpha": 1, "beta": Fraction(1, 1000), "gamma": Fraction(1, 1000), **more}
+    values = {name: Range.exactly(Fraction(value)) for name, value in numbers.items()}
+    values |= {"service": found, "updates": updates}
+    return unlearns(Given(values, proof or {}, None, (told if told is not None else []).append))
+
+
+@st.composite
+def small_services(draw):
+    """Draw services that can be enumerated."""
+    return service(
+        shards=draw(st.integers(1, 3)),
+        epsilon=Fraction(draw(st.integers(1, 400)), 100),
+        predictions=draw(st.integers(1, 3)),
+    )
+
+
+SMALL = st.builds(Fraction, st.integers(1, 300), st.just(1000))
+
+
+@settings(max_examples=60)
+@given(small_services(), SMALL, SMALL, st.integers(0, 5))
+def test_every_route_shows_what_enumeration_confirms(found, beta, gamma, seed):
+    """Exact laws of seeds and transcripts: posteriors against priors, whatever is asked."""
+    laws = enumerated(found.shards, found.predictions, float(found.epsilon), seed)
+    shown = [(accounting.added(found), 0.0, 0.0)]
+    for order in (Fraction(1, 3), Fraction(2), Fraction(30)):
+        shown.append((accounting.moments(found, beta, order), float(beta), 0.0))
+    shown.append((accounting.together(found, beta, gamma), float(beta), float(gamma)))
+    for bound in (Fraction(1, 2), Fraction(2), Fraction(9), Fraction(40)):
+        near = accounting.near_mean(found, beta, gamma, bound, Fraction(1, 2))
+        if near is not None:
+            shown.append((near, float(beta), float(gamma)))
+    for alpha, most, share in shown:
+        beyond = laws.beyond(float(alpha))
+        assert laws.chances[beyond > most + 1e-12].sum() <= share + 1e-12
+
+
+@pytest.mark.parametrize(("shards", "epsilon"), [(40, 0.5), (200, 0.2)])
+def test_what_moments_show_is_not_far_from_the_truth(shards, epsilon):
+    """Randomised response tells most of the seeds that its privacy allows."""
+    found = service(shards=shards, predictions=1, epsilon=Fraction(epsilon))
+    told = 1 / (1 + math.exp(-epsilon))
+    agreeing = np.arange(shards + 1)
+    posterior, prior = binom.pmf(agreeing, shards, told), binom.pmf(agreeing, shards, 0.5)
+    beta = Fraction(1, 1000)
+
+    def enough(alpha):
+        return np.maximum(posterior - math.exp(alpha) * prior, 0).sum() <= float(beta)
+
+    best = min(float(accounting.moments(found, beta, Fraction(n, 8))) for n in range(1, 200))
+    assert enough(best)
+    assert not enough(0.75 * best)
+
+
+def test_on_1000_random_settings_the_checker_confirms_the_prover_and_no_more(tmp_path):
+    rng = np.random.default_rng(20)
+    routes = set()
+    for _ in range(1000):
+        shards = int(rng.choice([1, 3, 6, 50, 100, 1000, 10000]))
+        asked = {
+            "shards": shards,
+            "mechanism": str(rng.choice(["exponential", "noisy_max"])),
+            "rows": 100,
+            "epsilon": float(min(10 ** rng.uniform(-6, 0.5), 4096 / shards)),
+            "predictions": int(10 ** rng.uniform(0, 5)),
+        }
+        if rng.random() < 0.8:
+            asked["labels"] = int(rng.choice([2, 3, 10, 1000]))
+        beta = 0.0 if rng.random() < 0.1 else float(10 ** rng.uniform(-9, -0.1))
+        gamma = float(10 ** rng.uniform(-9, -0.1))
+        given_settings = ServiceSettings(**asked)
+        text = "".join(
+            f'{key} = "{value}"\n' if isinstance(value, str) else f"{key} = {value!r}\n"
+            for key, value in asked.items()
+        )
+        found = sharded(Given({"path": held(tmp_path, text)}))
+        shown = guarantee(given_settings, asked["predictions"], beta, gamma)
+        proof = proof_of_accounting(given_settings, shown)
+        routes.add(int(proof["route"][0]))
+        limits = {"beta": Fraction(beta), "gamma": Fraction(gamma)}
+        assert claim(found, proof, alpha=Fraction(shown.alpha), **limits) is True
+        # The prover rounds epsilon up by 2^-40, every answer anew: that is all it adds.
+        least = Fraction(shown.alpha) * Fraction(999_998, 1_000_000) - Fraction(1, 10**6)
+        if least > 0:
+            assert claim(found, proof, alpha=least, **limits) is None
+            # Of the route that names its own alpha no smaller one will do.
+            smaller = {**proof, "bound": np.array([float(least)])}
+            assert claim(found, smaller, alpha=least, **limits) is None
+    assert routes == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("text", [PRIVATE, PLAIN])
+def test_oblivious_updates_are_unlearned_exactly(tmp_path, text):
+    found, told = sharded(Given({"path": held(tmp_path, text)})), []
+    assert claim(found, updates="oblivious", told=told, alpha=0, beta=0, gamma=0) is True
+    assert any("Lemma 5.1" in line for line in told)
+    assert any("rests on" in line for line in told)
+
+
+def test_a_claim_that_leaves_everything_out_holds(tmp_path):
+    found = sharded(Given({"path": held(tmp_path, PLAIN)}))
+    assert claim(found, beta=1) is True
+    assert claim(found, gamma=1) is True
+    almost = 1 - Fraction(1, 10**30)
+    assert claim(found, beta=almost, gamma=almost) is None
+
+
+def test_what_is_shown_and_what_it_rests_on_is_told(tmp_path):
+    found, told = sharded(Given({"path": held(tmp_path, PRIVATE)})), []
+    proof = {"route": np.array([3]), "bound": np.array([1.0]), "share": np.array([0.5])}
+    assert claim(found, proof, told=told) is True
+    text = "\n".join(told)
+    assert "alpha is at most 1 after 126 answers, by votes being near their mean" in text
+    assert "drawn by exponential" in text
+    assert "stay secret" in text
+    told = []
+    assert claim(found, told=told) is None
+    assert "shows alpha of at most 12.61 by adding up" in told[0]
+
+
+def chance_that_it_fails(found, copies, points, alpha, beta):
+    """Return the exact chance of updates for which a claim fails, by enumeration."""
+    held_by = 1 - (1 - found.inclusion[0]) ** copies
+    half = found.shards // 2 + 1
+    right = sum(
+        math.comb(found.shards, k) * held_by**k * (1 - held_by) ** (found.shards - k)
+        for k in range(half, found.shards + 1)
+    )
+    total = Fraction(0)
+    for outcome in itertools.product((False, True), repeat=points):
+        left = outcome.count(False)
+        chance = right ** (points - left) * (1 - right) ** left
+        if left and math.exp(alpha) * float((1 - right) ** left) + float(beta) < 1:
+            total += chance
+    return total
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 5])
+@pytest.mark.parametrize(("copies", "points"), [(1, 5), (2, 6), (3, 8)])
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.3, 3.0])
+def test_a_majority_vote_is_refuted_just_where_enumeration_does(shards, copies, points, alpha):
+    inclusion = Fraction(1, shards + 1)
+    found = service(
+        shards=shards,
+        mechanism="majority",
+        inclusion=(inclusion, inclusion),
+        epsilon=Fraction(0),
+        predictions=0,
+    )
+    beta = Fraction(1, 50)
+    truth = chance_that_it_fails(found, copies, points, alpha, beta)
+    for nudge, expected in ((-Fraction(1, 10**9), True), (Fraction(1, 10**9), False)):
+        gamma = truth + nudge
+        if gamma >= 0:
+            got = is_refuted(found, copies, points, Fraction(alpha), beta, gamma)
+            assert got is (expected and truth > 0)
+
+
+def test_what_trials_refuted_is_refuted_by_chances_alone(tmp_path):
+    for shards, rows, alpha in ((3, 1000, 3), (7, 900, 2), (100, 5000, 2), (1000, 80_000, 1)):
+        text = f'shards = {shards}\nmechanism = "majority"\nrows = {rows}\n'
+        found = sharded(Given({"path": held(tmp_path, text)}))
+        attack = Duplicated.against(shards, 1 / shards, rows)
+        assert claim(found, proof_of_attack(attack), alpha=alpha) is False
+        low, high = answered_right(found, attack.copies)
+        assert 0.3 < low <= high < 0.7
+        assert claim(found, proof_of_attack(attack), alpha=10_000) is None
+        assert claim(found, alpha=alpha) is None
+
+
+def test_trials_happen_as_often_as_was_computed():
+    attack = Duplicated.against(7, 1 / 7, 900)
+    found = service(
+        shards=7,
+        mechanism="majority",
+        inclusion=(Fraction(1, 7), Fraction(1, 7)),
+        epsilon=Fraction(0),
+    )
+    right = float(answered_right(found, attack.copies)[0])
+    deleted = [len(attack.replay(0, n).deleted) / attack.copies for n in range(400)]
+    spread = math.sqrt(attack.points * right * (1 - right) / 400)
+    assert abs(np.mean(deleted) - attack.points * right) < 5 * spread
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (PLAIN + "epsilon = 1", "a majority vote has none"),
+        (PLAIN + "predictions = 3", "a majority vote has none"),
+        (PLAIN + "shard = 3", "expected only"),
+        (PLAIN.replace("3", "3.0"), "shards = 3.0: expected a whole number"),
+        (PLAIN.replace("3", "true"), "shards = True: expected a whole number"),
+        (PLAIN.replace("3", "0"), "shards = 0"),
+        (PLAIN.replace("3", "100001"), "shards = 100001"),
+        (PLAIN.replace("rows = 1000", ""), "rows = None"),
+        (PLAIN.replace("majority", "mean"), "expected one of"),
+        (PLAIN + "inclusion = 0.0", "inclusion"),
+        (PLAIN + "inclusion = 1.5", "inclusion"),
+        (PLAIN + "inclusion = nan", "inclusion"),
+        (PLAIN + "labels = 1", "labels = 1"),
+        (PLAIN + 'on_exhausted = "wait"', "expected retrain or refuse"),
+        (PRIVATE.replace("0.001", "0"), "epsilon = 0"),
+        (PRIVATE.replace("0.001", "-1.0"), "epsilon = -1.0"),
+        (PRIVATE.replace("0.001", "inf"), "epsilon = inf"),
+        (PRIVATE.replace("0.001", "50.0"), "epsilon = 50.0: expected above 0"),
+        (PRIVATE.replace("0.001", "1" + "0" * 400), "epsilon"),
+        (PRIVATE.replace("predictions = 126", ""), "predictions = None"),
+        (PRIVATE.replace("126", "0"), "predictions = 0"),
+        ("shards = ", "is no TOML"),
+        ("a = [" + "[" * 5000, "is no TOML"),
+    ],
+)
+def test_settings_of_which_nothing_is_known_are_refused(tmp_path, text, why):
+    with pytest.raises(RejectedError, match=why):
+        sharded(Given({"path": held(tmp_path, text)}))
+
+
+def test_other_bytes_than_the_digest_says_are_refused(tmp_path):
+    found = held(tmp_path, PRIVATE)
+    found.path.write_text(PRIVATE.replace("0.001", "0.0001"))
+    with pytest.raises(RejectedError, match="not the file"):
+        read_service(found.path, found.sha256)
+
+
+def test_an_epsilon_is_never_taken_for_less(tmp_path):
+    for text in ("0.1", "1e-6", "0.30000000000000004", "0.001"):
+        found = sharded(Given({"path": held(tmp_path, PRIVATE.replace("0.001", text))}))
+        assert found.epsilon > max(Fraction(text), Fraction(float(text)))
+        assert found.epsilon < Fraction(text) * (1 + Fraction(1, 2**50))
+        assert found.span == found.epsilon
+
+
+@settings(max_examples=300)
+@given(
+    st.sampled_from([PRIVATE, PLAIN, PRIVATE.replace("exponential", "noisy_max")]),
+    st.dictionaries(
+        st.sampled_from(["route", "order", "bound", "share", "copies", "points"]),
+        st.sampled_from(
+            [
+                np.array([0]),
+                np.array([3]),
+                np.array([-1]),
+                np.array([2**62]),
+                np.array([1, 2]),
+                np.array([], dtype=np.int64),
+                np.array([0.5]),
+                np.array([0.0]),
+                np.array([-3.0]),
+                np.array([1e308]),
+                np.array([5e-324]),
+                np.array([np.nan]),
+                np.array([np.inf]),
+                np.array(["x"]),
+                np.array([[1.0]]),
+                np.array([True]),
+            ]
+        ),
+    ),
+)
+def test_no_proof_whatever_it_holds_shows_what_is_false(tmp_path_factory, text, proof):
+    """Of so small an alpha nothing is proved, and of so large a one nothing is refuted."""
+    folder = tmp_path_factory.mktemp("odd")
+    found = sharded(Given({"path": held(folder, text)}))
+    try:
+        got = claim(found, proof, alpha=Fraction(1, 10**7), gamma=0)
+    except RejectedError as error:
+        assert "\n" not in str(error)
+    else:
+        assert got is not True
+    try:
+        got = claim(found, proof, alpha=30_000, beta=Fraction(999, 1000), gamma=Fraction(9, 10))
+    except RejectedError:
+        return
+    assert got is not False

@@ -1,0 +1,101 @@
+"""Logs of Finite Aggregation: an accepted one is about what no attack does."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from leaveout.bab.votes.finite import finite_exact, finite_published
+from leaveout.bab.votes.finite_log import log_of
+from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.voting.spread import falls_to, follow_log, published_edits
+
+
+def passes(ballot, labels, offsets, values, target):
+    """Whether a label passes the answer once all members reached vote for it."""
+    answer = int(np.bincount(ballot, minlength=labels).argmax())
+    reached = {(value + offset) % len(ballot) for value in values for offset in offsets}
+    counts = np.bincount(
+        [target if i in reached else vote for i, vote in enumerate(ballot)], minlength=labels
+    )
+    return counts[target] > counts[answer] or (counts[target] == counts[answer] and target < answer)
+
+
+def cases(seed, count):
+    """Votes that mostly agree, where hash values that share members are what decides."""
+    rng = np.random.default_rng(seed)
+    for turn in range(count):
+        members, labels = int(rng.integers(7, 20)), int(rng.integers(2, 4))
+        offsets = tuple(rng.choice(members, members // 3, replace=False).tolist())
+        if turn % 2:
+            members, offsets = 19, (0, 3, 4, 14, 16)
+        ballot = np.full(members, rng.integers(labels), np.int32)
+        some = rng.choice(members, int(rng.integers(3)), replace=False)
+        ballot[some] = rng.integers(0, labels, len(some))
+        yield rng, ballot, labels, offsets
+
+
+def fewest(ballot, labels, offsets, target):
+    members = len(ballot)
+    for count in range(members + 1):
+        for values in combinations(range(members), count):
+            if passes(ballot, labels, offsets, values, target):
+                return count
+    raise AssertionError
+
+
+def test_logs_are_written_and_accepted_of_exactly_what_no_attack_does():
+    rows = 0
+    for rng, ballot, labels, offsets in cases(0, 80):
+        answer = int(np.bincount(ballot, minlength=labels).argmax())
+        published = published_edits(ballot[None], labels, offsets)[0]
+        for target in range(labels):
+            if target == answer:
+                continue
+            least = fewest(ballot, labels, offsets, target)
+            assert published[target] < least
+            spots = np.array(offsets)
+            log = log_of(ballot, labels, spots, target, least - 1)
+            follow_log(ballot, labels, offsets, target, least - 1, log.rows, log.weights)
+            rows += len(log.rows)
+            assert log_of(ballot, labels, spots, target, least, most=50) is None
+            # Nobody's log proves what is false: not this one, and not a random one.
+            for _ in range(3):
+                weights = rng.integers(0, 513, (40, len(ballot))).astype(np.uint16)
+                order = rng.permutation(len(ballot)).astype(np.int32)
+                random_rows = np.where(rng.random(len(order)) < 0.5, order, -1).astype(np.int32)
+                for own, weighed in ((log.rows, log.weights), (random_rows, weights)):
+                    with pytest.raises(RejectedError):
+                        follow_log(ballot, labels, offsets, target, least, own, weighed)
+    assert rows > 20
+
+
+def test_published_edits_are_those_of_the_paper_and_attacks_are_recounted():
+    for _, ballot, labels, offsets in cases(1, 60):
+        published = published_edits(ballot[None], labels, offsets)[0]
+        assert published.min() == finite_published(ballot[None], labels, offsets)[0]
+        answer = int(np.bincount(ballot, minlength=labels).argmax())
+        others = [label for label in range(labels) if label != answer]
+        for values in combinations(range(len(ballot)), 2):
+            expected = any(passes(ballot, labels, offsets, values, each) for each in others)
+            assert falls_to(ballot, labels, offsets, values) == expected
+
+
+def test_larger_radii_are_proved_again():
+    rng = np.random.default_rng(2)
+    beyond = 0
+    for _ in range(15):
+        members, labels = 100, 3
+        votes = np.where(rng.random((1, members)) < 0.7, 0, rng.integers(0, labels, (1, members)))
+        votes = votes.astype(np.int32)
+        offsets = np.sort(rng.choice(members, 16, replace=False))
+        radius = int(finite_exact(votes, labels, offsets, seconds=0)[0][0])
+        published = published_edits(votes, labels, tuple(offsets.tolist()))[0]
+        for target in np.flatnonzero(published < radius).tolist():
+            log = log_of(votes[0], labels, offsets, target, radius)
+            spots = tuple(offsets.tolist())
+            follow_log(votes[0], labels, spots, target, radius, log.rows, log.weights)
+            beyond += 1
+    assert beyond > 3

@@ -1,0 +1,277 @@
+"""What a node of a forest splits on: a function of its key, its level and the rows it holds."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.checker.ensembles.chance import (
+    attribute_key,
+    between,
+    compiled_in,
+    mixed,
+    threshold_between,
+)
+
+__all__ = ["Data", "Room", "Rules", "choose", "kept_in_order", "room_for", "worth"]
+
+_TERMS = 13
+
+
+class Data(NamedTuple):
+    """Rows.
+
+    Attributes
+    ----------
+    columns : ndarray of float64, shape (attributes, rows)
+        Without negative zeros; minus infinity is missing.
+    bits : ndarray of uint64, shape (attributes, rows)
+        The same numbers' bits.
+    labels : ndarray of int64, shape (rows,)
+    """
+
+    columns: NDArray[np.float64]
+    bits: NDArray[np.uint64]
+    labels: NDArray[np.int64]
+
+
+class Rules(NamedTuple):
+    """The settings that a node is a function of; see `leaveout.models.forest`'s page."""
+
+    thresholds: int
+    attributes: int
+    depth: int
+    random_depth: int
+    least: int
+    entropy: bool
+
+
+class Room(NamedTuple):
+    """Working memory; after `choose`, what the node considered.
+
+    Attributes
+    ----------
+    counts : ndarray of int64, shape (labels,)
+        Of the node's rows.
+    tallies : ndarray of int64, shape (3, labels)
+        Of rows up to a value, at it, and at the next.
+    picked : ndarray of int64, shape (attributes,)
+        The attributes considered, by priority; ``keys`` are their priorities.
+    keys : ndarray of uint64, shape (attributes,)
+    kept : ndarray of float64, shape (attributes, thresholds, 2)
+        Of each the pairs of values between which thresholds are kept.
+    counted : ndarray of int64, shape (attributes, thresholds, 3, labels)
+        Rows up to the first value, at it, at the second.
+    priority : ndarray of uint64, shape (attributes, thresholds)
+    many : ndarray of int64, shape (attributes + 1,)
+        How many are kept of each; last how many attributes were considered.
+    """
+
+    counts: NDArray[np.int64]
+    tallies: NDArray[np.int64]
+    picked: NDArray[np.int64]
+    keys: NDArray[np.uint64]
+    kept: NDArray[np.float64]
+    counted: NDArray[np.int64]
+    priority: NDArray[np.uint64]
+    many: NDArray[np.int64]
+
+
+def room_for(rules: Rules, labels: int) -> Room:
+    """Return room for one node at a time."""
+    m, k = rules.attributes, rules.thresholds
+    return Room(
+        np.zeros(labels, np.int64), np.zeros((3, labels), np.int64), np.zeros(m, np.int64),
+        np.zeros(m, np.uint64), np.zeros((m, k, 2)), np.zeros((m, k, 3, labels), np.int64),
+        np.zeros((m, k), np.uint64), np.zeros(m + 1, np.int64),
+    )  # fmt: skip
+
+
+@compiled_in
+def _count_log(count: int) -> float:
+    """Return count log2 count, by the series of atanh in basic arithmetic."""
+    if count < 2:
+        return 0.0
+    fraction, exponent = math.frexp(float(count))
+    if fraction < 0.7071067811865476:
+        fraction *= 2.0
+        exponent -= 1
+    ratio = (fraction - 1.0) / (fraction + 1.0)
+    square = ratio * ratio
+    series = 0.0
+    for j in range(_TERMS, -1, -1):
+        series = series * square + 1.0 / (2 * j + 1)
+    return count * (exponent + 2.0 * ratio * series * 1.4426950408889634)
+
+
+@compiled_in
+def worth(entropy: bool, left: Any, counts: Any) -> float:
+    """Return what a split is worth, with so many rows of each label on the left."""
+    left_size, right_size = 0, 0
+    first, second = 0.0, 0.0
+    for c in range(len(counts)):
+        x, y = left[c], counts[c] - left[c]
+        left_size += x
+        right_size += y
+        if entropy:
+            first += _count_log(x)
+            second += _count_log(y)
+        else:
+            first += float(x) * float(x)
+            second += float(y) * float(y)
+    if entropy:
+        return (first - _count_log(left_size)) + (second - _count_log(right_size))
+    return first / left_size + second / right_size
+
+
+@compiled_in
+def _pick(
+    data: Data, order: Any, begin: int, end: int, key: np.uint64, wanted: int, room: Room
+) -> int:
+    """Leave the attributes first by priority that are not constant; return how many."""
+    found = 0
+    for a in range(len(data.columns)):
+        if data.columns[a, order[a, begin]] == data.columns[a, order[a, end - 1]]:
+            continue
+        own = attribute_key(key, a)
+        if found == wanted:
+            if own > room.keys[found - 1]:
+                continue
+            found -= 1
+        at = found
+        while at > 0 and room.keys[at - 1] > own:
+            room.keys[at], room.picked[at] = room.keys[at - 1], room.picked[at - 1]
+            at -= 1
+        room.keys[at], room.picked[at] = own, a
+        found += 1
+    return found
+
+
+@compiled_in
+def _keep(low: float, high: float, priority: np.uint64, i: int, k: int, room: Room) -> np.uint64:
+    """Keep a threshold among the k first by priority; return the one that others must be below."""
+    at = room.many[i]
+    if at == k:
+        at = 0
+        for j in range(1, k):
+            if room.priority[i, j] > room.priority[i, at]:
+                at = j
+    else:
+        room.many[i] += 1
+    room.priority[i, at] = priority
+    room.kept[i, at, 0], room.kept[i, at, 1] = low, high
+    for part in range(3):
+        for c in range(room.tallies.shape[1]):
+            room.counted[i, at, part, c] = room.tallies[part, c]
+    if room.many[i] < k:
+        return ~np.uint64(0)
+    last = room.priority[i, 0]
+    for j in range(1, k):
+        last = max(last, room.priority[i, j])
+    return np.uint64(last)
+
+
+@compiled_in
+def _scan(data: Data, order: Any, begin: int, end: int, i: int, k: int, room: Room) -> None:
+    """Go through the values of the i-th attribute considered, and keep thresholds."""
+    a, tallies, own = room.picked[i], room.tallies, room.keys[i]
+    labels = tallies.shape[1]
+    for part in range(3):
+        for c in range(labels):
+            tallies[part, c] = 0
+    room.many[i] = 0
+    last, low, bits = ~np.uint64(0), 0.0, np.uint64(0)
+    at = begin
+    while at < end:
+        row = order[a, at]
+        value = data.columns[a, row]
+        for c in range(labels):
+            tallies[2, c] = 0
+        first = at
+        while at < end and data.columns[a, order[a, at]] == value:
+            tallies[2, data.labels[order[a, at]]] += 1
+            at += 1
+        if first > begin:
+            several = 0
+            for c in range(labels):
+                several += tallies[1, c] + tallies[2, c] > 0
+            if several > 1:
+                priority = mixed(own ^ bits)
+                if priority < last or room.many[i] < k:
+                    last = _keep(low, value, priority, i, k, room)
+        for c in range(labels):
+            tallies[0, c] += tallies[2, c]
+            tallies[1, c] = tallies[2, c]
+        low, bits = value, data.bits[a, row]
+
+
+@compiled_in
+def choose(
+    data: Data, order: Any, begin: int, end: int, key: np.uint64, depth: int, rules: Rules,
+    room: Room,
+) -> tuple[int, float]:  # fmt: skip
+    """Return the attribute and the threshold of a node, -1 of a leaf.
+
+    Parameters
+    ----------
+    data : Data
+    order : ndarray of int64, shape (attributes, rows of the tree)
+        From ``begin`` to ``end`` the rows of the node, in each line by the value of its attribute.
+    begin, end : int
+    key : uint64
+        Of the node.
+    depth : int
+        Its level.
+    rules : Rules
+    room : Room
+    """
+    counts, n, present = room.counts, 0, 0
+    for c in range(len(counts)):
+        counts[c] = 0
+    for i in range(begin, end):
+        counts[data.labels[order[0, i]]] += 1
+    for c in range(len(counts)):
+        n += counts[c]
+        present += counts[c] > 0
+    room.many[-1] = 0
+    if depth >= rules.depth or n < rules.least or present < 2:
+        return -1, 0.0
+    at_random = depth < rules.random_depth
+    found = _pick(data, order, begin, end, key, 1 if at_random else rules.attributes, room)
+    if found == 0:
+        return -1, 0.0
+    room.many[-1] = found
+    if at_random:
+        a = room.picked[0]
+        low, high = data.columns[a, order[a, begin]], data.columns[a, order[a, end - 1]]
+        room.many[0] = 1
+        room.kept[0, 0, 0], room.kept[0, 0, 1] = low, high
+        for part in range(3):
+            for c in range(len(counts)):
+                room.counted[0, 0, part, c] = 0
+        return a, threshold_between(room.keys[0], low, high)
+    best, attribute, threshold = -np.inf, -1, 0.0
+    for i in range(found):
+        _scan(data, order, begin, end, i, rules.thresholds, room)
+        a = room.picked[i]
+        for j in range(room.many[i]):
+            value = worth(rules.entropy, room.counted[i, j, 0], counts)
+            cut = between(room.kept[i, j, 0], room.kept[i, j, 1])
+            first = a < attribute or (a == attribute and cut < threshold)
+            if value > best or (value == best and first):
+                best, attribute, threshold = value, a, cut
+    return attribute, threshold
+
+
+@compiled_in
+def kept_in_order(room: Room, i: int, place: Any) -> None:
+    """Leave in ``place`` which of the i-th attribute's thresholds come first by value."""
+    for j in range(room.many[i]):
+        at = j
+        while at > 0 and room.kept[i, place[at - 1], 0] > room.kept[i, j, 0]:
+            place[at] = place[at - 1]
+            at -= 1
+        place[at] = j

@@ -1,0 +1,83 @@
+"""Whether two forests give every input of a set the same label, proved by trees of boxes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from leaveout.verifier.checker.basic_parts import BoxPart
+from leaveout.verifier.checker.ensembles.boxes import Boxes, prove, read_boxes
+from leaveout.verifier.checker.ensembles.deletion import Forest
+from leaveout.verifier.checker.ensembles.leaks import pair_boxes
+from leaveout.verifier.checker.ensembles.pairs import every_label
+from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.expressions.given import Given
+from leaveout.verifier.checker.inputs import read_box
+
+__all__ = ["same_function"]
+
+_NO_LEAK = -1e-9
+"""Below every confidence, that of a tie included."""
+
+
+def same_function(given: Given) -> bool | None:
+    """Return whether two forests answer alike everywhere; None where nothing was left to tell by.
+
+    Raises
+    ------
+    RejectedError
+        If what was left proves neither.
+    """
+    one, other, part = (given.values[name] for name in ("forest", "other", "inputs"))
+    assert isinstance(one, Forest)
+    assert isinstance(other, Forest)
+    assert isinstance(part, BoxPart)
+    if one.held.features != other.held.features:
+        raise RejectedError("the two forests read other features")
+    if not given.proof:
+        return None
+    inputs = read_box(part, one.held.features, str(one.held.path), single=False)
+    boxes = pair_boxes(one.held, other.held, inputs)
+    every = every_label(one.held, other.held)
+    if set(given.proof) == {"x"}:
+        return _apart(boxes, np.asarray(given.proof["x"]))
+    for at, label in enumerate(one.held.labels):
+        own = {
+            name.removeprefix(f"{at}."): array
+            for name, array in given.proof.items()
+            if name.startswith(f"{at}.")
+        }
+        try:
+            prove(boxes, every.index(label), _NO_LEAK, read_boxes(own, 1))
+        except RejectedError as error:
+            raise RejectedError(f"label {label!r}: {error}") from None
+    return True
+
+
+def _apart(boxes: Boxes, x: np.ndarray) -> bool:
+    """Return False: two forests answer an input of the set apart.
+
+    Raises
+    ------
+    RejectedError
+        If it is none, or they answer it alike.
+    """
+    inputs = boxes.inputs
+    if x.dtype != np.float64 or x.shape != inputs.lower.shape:
+        raise RejectedError("the input at which they differ is none")
+    if not ((x >= inputs.lower) & (x <= inputs.upper)).all() or not all(
+        (table.values == x[table.columns]).all(axis=1).any() for table in inputs.tables
+    ):
+        raise RejectedError("the input at which they differ is not in the set")
+    members, answers = boxes.members, []
+    for roots, count in ((members.whole, 0), (members.others[0], 1)):
+        total = np.zeros(members.pool.shares.shape[1])
+        for root in roots.tolist():
+            node = root
+            while members.pool.feature[node] >= 0:
+                below = x[members.pool.feature[node]] <= members.pool.threshold[node]
+                node = int(members.pool.left[node] if below else members.pool.right[node])
+            total += members.pool.shares[members.pool.left[node]]
+        answers.append(int((total / members.trees[count]).argmax()))
+    if answers[0] == answers[1]:
+        raise RejectedError("they answer the input at which they are said to differ alike")
+    return False

@@ -1,0 +1,212 @@
+"""A forest trained anew: which trees hold which rows, and each tree grown from its own."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.checker.ensembles.chance import STEP, mixed
+from leaveout.verifier.checker.ensembles.choosing import Data, Rules, room_for
+from leaveout.verifier.checker.ensembles.growing import Nodes, Statistics, grow_tree, nodes_for
+from leaveout.verifier.checker.ensembles.held import Exact, Settings, Tree
+from leaveout.verifier.checker.errors import RejectedError
+
+__all__ = [
+    "by_value",
+    "data_of",
+    "holders",
+    "no_statistics",
+    "ranks",
+    "rules_of",
+    "train",
+    "without",
+]
+
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+
+_SHARE = np.uint64(0xE7037ED1A0B428DB)
+_AT_ONCE = 4096
+
+
+def rules_of(settings: Settings, rows: int) -> Rules:
+    """Return the settings that a node is a function of; no more is kept than rows may need."""
+    depth = 2**31 - 1 if settings.depth is None else settings.depth
+    return Rules(
+        min(settings.thresholds, max(rows, 1)), settings.attributes, depth, settings.random_depth,
+        settings.least, settings.criterion == "entropy",
+    )  # fmt: skip
+
+
+def data_of(X: Floats, y: NDArray[np.int32]) -> Data:
+    """Return rows for kernels."""
+    columns = np.ascontiguousarray(X.T)
+    return Data(columns, columns.view(np.uint64), y.astype(np.int64))
+
+
+def by_value(data: Data, rows: Longs) -> Longs:
+    """Return rows in order of each attribute, shape (attributes, rows)."""
+    place = np.argsort(data.columns[:, rows], axis=1, kind="stable")
+    return np.ascontiguousarray(rows[place])
+
+
+def ranks(X: Floats, y: NDArray[np.int32]) -> tuple[Longs, Longs]:
+    """Return of which content each row is, and its rank among the rows of that content.
+
+    Rows are in the order of their names, and that is the order of ranks.
+    """
+    _, content = np.unique(np.column_stack((X, y)), axis=0, return_inverse=True)
+    content = content.reshape(-1).astype(np.int64)
+    order = np.argsort(content, kind="stable")
+    first = np.searchsorted(content[order], content[order])
+    rank = np.empty(len(content), np.int64)
+    rank[order] = np.arange(len(content)) - first
+    return content, rank
+
+
+def holders(
+    settings: Settings, labels: Sequence[Any], X: Floats, y: NDArray[np.int32]
+) -> Iterator[Longs]:
+    """Yield which rows each tree holds, ascending.
+
+    A row is in the ceil(q trees) trees that come first by a hash of its values, its label and its
+    rank among rows of the same content.
+    """
+    share = math.ceil(Fraction(repr(settings.share)) * settings.trees)
+    everyone = np.arange(len(X))
+    if share == settings.trees:
+        for _ in range(settings.trees):
+            yield everyone
+        return
+    hashed = _contents(settings.seed, labels, X, y)
+    _, rank = ranks(X, y)
+    with np.errstate(over="ignore"):
+        own = _all_mixed(hashed + (rank + 1).astype(np.uint64) * STEP)
+        trees = np.arange(1, settings.trees + 1, dtype=np.uint64) * STEP
+        held = np.zeros((settings.trees, len(X)), np.bool_)
+        for begin in range(0, len(X), _AT_ONCE):
+            part = own[begin : begin + _AT_ONCE]
+            first = np.argsort(_all_mixed(part[:, None] + trees), axis=1)[:, :share]
+            held[first.T, begin + np.arange(len(part))] = True
+    for each in held:
+        yield np.flatnonzero(each)
+
+
+def _contents(
+    seed: int, labels: Sequence[Any], X: Floats, y: NDArray[np.int32]
+) -> NDArray[np.uint64]:
+    """Return a keyed hash of the values and the label of each row."""
+    with np.errstate(over="ignore"):
+        key = _all_mixed(_all_mixed(np.array([seed], np.uint64) + STEP) ^ _SHARE)
+        own = np.array([_label_hash(label) for label in labels], np.uint64)
+        hashed = _all_mixed(key ^ own[y])
+        for column in X.T:
+            hashed = _all_mixed((hashed ^ np.ascontiguousarray(column).view(np.uint64)) + STEP)
+    return hashed
+
+
+def _all_mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return each number's own `mixed`."""
+    return cast("NDArray[np.uint64]", mixed(cast("np.uint64", x)))
+
+
+def _label_hash(label: Any) -> int:
+    text = f"text {label}" if isinstance(label, str) else f"number {Fraction(label)}"
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def without(forest: Exact, rows: Sequence[int]) -> Exact:
+    """Return a forest's rows without some, without trees; labels that no row has go too.
+
+    Raises
+    ------
+    RejectedError
+        If a row is not there or named twice, or none is left.
+    """
+    gone = np.array(rows, np.int64)
+    if len(np.unique(gone)) < len(gone):
+        raise RejectedError("a row is deleted twice")
+    absent = gone[~np.isin(gone, forest.names)]
+    if len(absent):
+        raise RejectedError(f"{forest.path}: there is no row {absent[0]} to delete")
+    stays = ~np.isin(forest.names, gone)
+    if not stays.any():
+        raise RejectedError("no row is left, and no forest is trained on none")
+    present, y = np.unique(forest.y[stays], return_inverse=True)
+    classes = forest.classes[present]
+    if classes.dtype.kind == "U":
+        # As wide as the longest label that is left.
+        classes = np.array(classes.tolist())
+    return replace(
+        forest, classes=classes, names=forest.names[stays], X=forest.X[stays],
+        y=y.reshape(-1).astype(np.int32), trees=(),
+    )  # fmt: skip
+
+
+def train(forest: Exact) -> Exact:
+    """Return the forest that a forest's settings and rows give, whatever its trees are."""
+    labels = len(forest.classes)
+    data, rules = data_of(forest.X, forest.y), rules_of(forest.settings, len(forest.X))
+    room = room_for(rules, labels)
+    out = nodes_for(len(forest.X), labels)
+    spare = np.empty(len(forest.X), np.int64)
+    statistics = _statistics(1024, labels)
+    trees = []
+    last, every = np.zeros(0, np.int64), np.zeros((len(forest.X), 0), np.int64)
+    for i, rows in enumerate(holders(forest.settings, forest.labels, forest.X, forest.y)):
+        if not len(rows):
+            trees.append(_empty(labels))
+            continue
+        if not np.array_equal(rows, last):
+            last, every = rows, by_value(data, rows)
+        while True:
+            order = every.copy()
+            size = grow_tree(
+                data, order, forest.settings.seed, i, rules, room, spare, out, statistics
+            )
+            if statistics.used[0] <= len(statistics.node):
+                break
+            statistics = _statistics(2 * int(statistics.used[0]), labels)
+        trees.append(_tree(out, statistics, size, order))
+    return replace(forest, trees=tuple(trees))
+
+
+def no_statistics(labels: int) -> Statistics:
+    """Return room for no statistics."""
+    return _statistics(0, labels)
+
+
+def _statistics(size: int, labels: int) -> Statistics:
+    return Statistics(
+        np.empty(size, np.int32), np.empty(size, np.int32), np.empty((size, 2)),
+        np.empty((size, 3 * labels), np.int32), np.zeros(1, np.int64),
+    )  # fmt: skip
+
+
+def _tree(out: Nodes, statistics: Statistics, size: int, order: Longs) -> Tree:
+    """Return a tree as a file has it, in arrays of its own."""
+    leaves = np.flatnonzero(out.feature[:size] < 0)
+    rows = [np.sort(order[0, out.begin[leaf] : out.end[leaf]]) for leaf in leaves.tolist()]
+    used = int(statistics.used[0])
+    return Tree(
+        out.feature[:size].copy(), out.threshold[:size].copy(), out.left[:size].copy(),
+        out.right[:size].copy(), out.counts[:size].copy(), np.concatenate(rows).astype(np.int32),
+        statistics.node[:used].copy(), statistics.attribute[:used].copy(),
+        statistics.values[:used].copy(), statistics.counts[:used].copy(),
+    )  # fmt: skip
+
+
+def _empty(labels: int) -> Tree:
+    """Return a tree without rows: a leaf that counts none."""
+    none, leaf = np.empty(0, np.int32), np.full(1, -1, np.int32)
+    return Tree(
+        leaf, np.zeros(1), leaf, leaf, np.zeros((1, labels), np.int32), none, none, none,
+        np.empty((0, 2)), np.empty((0, 3 * labels), np.int32),
+    )  # fmt: skip

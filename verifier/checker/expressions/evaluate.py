@@ -1,0 +1,255 @@
+"""The value of an expression, by the checker's own functions in exact arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
+
+from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
+from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.expressions.functions import FUNCTIONS
+from leaveout.verifier.checker.expressions.given import Given, HeldFile
+from leaveout.verifier.checker.expressions.parts import (
+    BinaryPart,
+    CallPart,
+    FilePlace,
+    ForAllPart,
+    InputsPart,
+    ListPart,
+    NamePart,
+    NumberPart,
+    Part,
+    UnaryPart,
+    WordPart,
+    canonical,
+    children,
+    everything,
+)
+from leaveout.verifier.checker.expressions.ranges import Range, compare, number
+
+__all__ = ["Bindings", "Evaluation", "Kept", "key_of"]
+
+Bindings: TypeAlias = Mapping[str, object]
+"""What ``forall`` and ``find`` give names to."""
+
+Kept: TypeAlias = dict[tuple[str, Fraction | None], tuple[object, list[str]]]
+"""Values, and what was told of each, by what they are of."""
+
+_ARITHMETIC: Mapping[str, Callable[[Range, Range], Range]] = {
+    "+": Range.__add__,
+    "-": Range.__sub__,
+    "*": Range.__mul__,
+    "/": Range.__truediv__,
+}
+_ORDER = ("<", "<=", ">", ">=")
+_DEEPEST = 400
+
+
+def key_of(number: int, bound: Bindings) -> str:
+    """Return where the proof of a call is kept, given the values of the names in it.
+
+    Raises
+    ------
+    RejectedError
+        If one of them is no number, test point or record.
+    """
+    texts = []
+    for name in sorted(bound):
+        value = bound[name]
+        if isinstance(value, Range):
+            value = value.known
+        if isinstance(value, tuple) and all(isinstance(each, int) for each in value):
+            value = " ".join(map(str, value))
+        if not isinstance(value, int | Fraction | str):
+            raise RejectedError(f"no proof is kept by {name!r}")
+        texts.append(f"{name} = {value}")
+    return ", ".join([str(number), *texts])
+
+
+@dataclass(eq=False)
+class Evaluation:
+    """Evaluates the expressions of a certificate; what does not change is computed once.
+
+    Attributes
+    ----------
+    lets : mapping of str to Part
+    file : callable
+        From a place in the list of files to the file; raises if it is missing or another one.
+    proof : callable
+        From a key to the arrays that the prover left under it.
+    confidence : Fraction or None
+        How surely each number that is sampled must hold.
+    kept : dict
+        What was computed before, which statements may share.
+    told : list of str
+        What a reader should know of everything that was evaluated.
+    arithmetic : Arithmetic
+        What bounds of networks are computed with.
+    """
+
+    lets: Mapping[str, Part]
+    file: Callable[[int], HeldFile]
+    proof: Callable[[str], Mapping[str, NDArray[Any]]]
+    confidence: Fraction | None = None
+    kept: Kept = field(default_factory=dict)
+    told: list[str] = field(default_factory=list)
+    arithmetic: Arithmetic = FLOATS
+    _open: set[str] = field(default_factory=set)
+
+    def truth(self, part: Part, bound: Bindings) -> bool | None:
+        """Return whether a claim holds; None if that is not known."""
+        value = self.value(part, bound)
+        if value is not None and not isinstance(value, bool):
+            raise RejectedError("a claim is none")
+        return value
+
+    def range(self, part: Part, bound: Bindings) -> Range:
+        """Return a number."""
+        value = self.value(part, bound)
+        if not isinstance(value, Range):
+            raise RejectedError("a number is none")
+        return value
+
+    def value(self, part: Part, bound: Bindings) -> object:
+        """Return the value of an expression.
+
+        Raises
+        ------
+        RejectedError
+            If it says nothing, or a proof is wrong.
+        LeaveoutError
+            If a file is missing or cannot be read.
+        """
+        match part:
+            case NumberPart():
+                return Range.exactly(number(part.value))
+            case WordPart():
+                return part.value
+            case FilePlace():
+                return self.file(part.file)
+            case InputsPart():
+                return part.box
+            case NamePart():
+                return bound[part.name] if part.name in bound else self._let(part.name)
+            case ListPart():
+                return tuple(self.value(each, bound) for each in part.items)
+            case CallPart():
+                return self._call(part, bound)
+            case UnaryPart(operator="-"):
+                return -self.range(part.operand, bound)
+            case UnaryPart():
+                found = self.truth(part.operand, bound)
+                return None if found is None else not found
+            case BinaryPart():
+                return self._binary(part, bound)
+            case ForAllPart():
+                return self._over(part, 0, bound)
+
+    def _let(self, name: str) -> object:
+        if name not in self.lets:
+            raise RejectedError(f"{name!r} is not defined")
+
+        def make() -> object:
+            if name in self._open or len(self._open) > _DEEPEST:
+                raise RejectedError(f"{name!r} is defined by itself")
+            self._open.add(name)
+            try:
+                return self.value(self.lets[name], {})
+            finally:
+                self._open.discard(name)
+
+        return self._once(f"let {name}", make)
+
+    def _once(self, what: str, make: Callable[[], object]) -> object:
+        """Return what is computed once, and tell again what was told of it."""
+        key = what, self.confidence
+        if key not in self.kept:
+            outer, self.told = self.told, []
+            try:
+                value = make()
+            finally:
+                lines, self.told = self.told, outer
+            self.kept[key] = value, lines
+        value, lines = self.kept[key]
+        self.told += lines
+        return value
+
+    def _binary(self, part: BinaryPart, bound: Bindings) -> object:
+        operator = part.operator
+        if operator in _ARITHMETIC:
+            return _ARITHMETIC[operator](
+                self.range(part.left, bound), self.range(part.right, bound)
+            )
+        if operator in ("and", "or", "=>"):
+            return self._joined(part, bound)
+        one, other = self.value(part.left, bound), self.value(part.right, bound)
+        if isinstance(one, Range) and isinstance(other, Range):
+            return compare(one, operator, other)
+        if operator in _ORDER or isinstance(one, Range) or isinstance(other, Range):
+            raise RejectedError(f"{operator!r} compares what is no number")
+        if type(one) is not type(other):
+            raise RejectedError(f"{operator!r} compares different things")
+        return bool(one == other) == (operator == "==")
+
+    def _joined(self, part: BinaryPart, bound: Bindings) -> bool | None:
+        """Join two claims; the right one is not looked at where the left one settles it."""
+        left = self.truth(part.left, bound)
+        if part.operator == "=>":
+            left = None if left is None else not left
+        settles = part.operator != "and"
+        if left is settles:
+            return settles
+        right = self.truth(part.right, bound)
+        if right is settles:
+            return settles
+        return None if left is None or right is None else not settles
+
+    def _over(self, part: ForAllPart, depth: int, bound: Bindings) -> bool | None:
+        if depth == len(part.binders):
+            return self.truth(part.body, bound)
+        binder = part.binders[depth]
+        domain = self.value(binder.domain, bound)
+        if not isinstance(domain, Iterable) or isinstance(domain, str):
+            raise RejectedError(f"{binder.name!r} goes over nothing")
+        found: bool | None = True
+        for item in domain:
+            each = self._over(part, depth + 1, {**bound, binder.name: item})
+            if each is False:
+                return False
+            found = found if each is True else None
+        return found
+
+    def _call(self, part: CallPart, bound: Bindings) -> object:
+        if part.function == "abs":
+            return abs(self.range(part.given["number"], bound))
+        known = FUNCTIONS.get(part.function)
+        if known is None:
+            raise RejectedError(f"{part.function!r} is no function that can be checked")
+        mentioned = {name: bound[name] for name in _names(part) if name in bound}
+
+        def make() -> object:
+            values = {name: self.value(each, bound) for name, each in part.given.items()}
+            proof = self.proof(key_of(part.number, mentioned)) if _has_key(mentioned) else {}
+            found = known.check(
+                Given(values, proof, self.confidence, self.told.append, self.arithmetic)
+            )
+            right = {"number": Range, "claim": bool | None}.get(known.result)
+            if right is not None and not isinstance(found, right):
+                raise AssertionError(f"{part.function} returned a {type(found).__name__}")
+            return found
+
+        return make() if mentioned else self._once(canonical(part), make)
+
+
+def _has_key(mentioned: Bindings) -> bool:
+    return all(isinstance(each, Range | int | str | tuple) for each in mentioned.values())
+
+
+def _names(part: Part) -> Iterator[str]:
+    for each in everything(*children(part)):
+        if isinstance(each, NamePart):
+            yield each.name

@@ -1,0 +1,118 @@
+"""What the checker's functions are given, and what they may say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
+from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.expressions.ranges import Range
+
+__all__ = ["Given", "HeldFile"]
+
+
+@dataclass(frozen=True)
+class HeldFile:
+    """A file whose digest is the one that the certificate says.
+
+    Attributes
+    ----------
+    path : Path
+    sha256 : str
+    """
+
+    path: Path
+    sha256: str
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """The arguments of one call, and what the prover left for it.
+
+    Attributes
+    ----------
+    values : mapping of str to object
+        By parameter: numbers as `Range`, words as str, files as `HeldFile`, lists as tuples, items
+        of a ``forall`` and what other functions return as they are.
+    proof : mapping of str to ndarray
+        Nothing in it is believed; empty where the prover left nothing.
+    confidence : Fraction or None
+        How surely what is sampled must hold; None where the statement asks for certainty.
+    tell : callable
+        Takes a line that whoever reads the claim should know: what it rests on.
+    arithmetic : Arithmetic
+        What bounds of networks are computed with; rationals are exact in any case.
+    """
+
+    values: Mapping[str, object]
+    proof: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    confidence: Fraction | None = None
+    tell: Callable[[str], None] = lambda line: None
+    arithmetic: Arithmetic = FLOATS
+
+    def number(self, name: str) -> Fraction:
+        """Return a number that is known exactly.
+
+        Raises
+        ------
+        RejectedError
+            If it is missing, no number, or only bounded.
+        """
+        value = self.values.get(name)
+        if not isinstance(value, Range):
+            raise RejectedError(f"{name!r} is no number")
+        return value.known
+
+    def whole(self, name: str) -> int:
+        """Return a whole number from 0; raises as `number` does."""
+        value = self.number(name)
+        if value.denominator != 1 or value < 0:
+            raise RejectedError(f"{name!r} is {value}, no whole number from 0")
+        return value.numerator
+
+    def word(self, name: str, *words: str) -> str | None:
+        """Return a bare word, one of those listed; None where it is not given.
+
+        Raises
+        ------
+        RejectedError
+            If it is another, or no word.
+        """
+        value = self.values.get(name)
+        if value is not None and value not in words:
+            raise RejectedError(f"{name!r} is none of {', '.join(words)}")
+        return None if value is None else str(value)
+
+    def file(self, name: str = "path") -> HeldFile:
+        """Return a file; raises RejectedError if it is none."""
+        value = self.values.get(name)
+        if not isinstance(value, HeldFile):
+            raise RejectedError(f"{name!r} is no file")
+        return value
+
+    def array(self, name: str, dtype: type[np.generic], rank: int = 1) -> NDArray[Any]:
+        """Return an array of the proof.
+
+        Raises
+        ------
+        RejectedError
+            If it is missing, or of another type or rank, or holds what is not finite.
+        """
+        found = self.proof.get(name)
+        if found is None:
+            raise RejectedError(f"its proof has no {name!r}")
+        if found.dtype != dtype or found.ndim != rank:
+            raise RejectedError(
+                f"{name!r} of its proof is {found.dtype} of rank {found.ndim}, expected "
+                f"{np.dtype(dtype)} of rank {rank}"
+            )
+        if found.dtype.kind == "f" and not np.isfinite(found).all():
+            raise RejectedError(f"{name!r} of its proof holds a number that is not finite")
+        return found

@@ -1,0 +1,219 @@
+"""What a manifest says of statements about values: expressions as trees, and files by digest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from leaveout.verifier.checker.basic_parts import BoxPart, FilePart
+
+__all__ = [
+    "BinaryPart", "BinderPart", "CallPart", "FilePlace", "FindPart", "ForAllPart", "InputsPart",
+    "ListPart", "NamePart", "NumberPart", "Part", "StatementPart", "UnaryPart", "ValuesPart",
+    "WordPart", "canonical", "children", "everything", "names",
+]  # fmt: skip
+
+
+class NumberPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="number"):
+    """A number: ``3/10`` of a specification's 0.3."""
+
+    value: str
+
+
+class WordPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="word"):
+    """A bare word, such as ``adaptive``."""
+
+    value: str
+
+
+class FilePlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="file"):
+    """A file, by its place in the list of them."""
+
+    file: int
+
+
+class InputsPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="inputs"):
+    """A set of inputs."""
+
+    box: BoxPart
+
+
+class NamePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="name"):
+    """What a let, ``forall`` or ``find`` gives a name to."""
+
+    name: str
+
+
+class ListPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="list"):
+    """A list."""
+
+    items: tuple[Part, ...]
+
+
+class CallPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="call"):
+    """A function of arguments under the names of its parameters.
+
+    Attributes
+    ----------
+    function : str
+    given : dict of str to Part
+    number : int
+        What its proofs are found by.
+    """
+
+    function: str
+    given: dict[str, Part]
+    number: int
+
+
+class UnaryPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="unary"):
+    """A negative number, or a claim that does not hold."""
+
+    operator: Literal["-", "not"]
+    operand: Part
+
+
+class BinaryPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="binary"):
+    """Two numbers or two claims."""
+
+    operator: Literal["+", "-", "*", "/", "==", "!=", "<", "<=", ">", ">=", "and", "or", "=>"]
+    left: Part
+    right: Part
+
+
+class BinderPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``name in domain`` of a ``forall``."""
+
+    name: str
+    domain: Part
+
+
+class ForAllPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="forall"):
+    """A claim for every value of names."""
+
+    binders: tuple[BinderPart, ...]
+    body: Part
+
+
+Part: TypeAlias = (
+    NumberPart
+    | WordPart
+    | FilePlace
+    | InputsPart
+    | NamePart
+    | ListPart
+    | CallPart
+    | UnaryPart
+    | BinaryPart
+    | ForAllPart
+)
+"""An expression."""
+
+
+class FindPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a ``find`` asks for, and between which numbers the answer is.
+
+    Attributes
+    ----------
+    direction : {"least", "greatest"}
+    variable : str
+    lower, upper : str or None
+        Fractions; None where nothing is claimed of that end.
+    """
+
+    direction: Literal["least", "greatest"]
+    variable: str
+    lower: str | None
+    upper: str | None
+
+
+class StatementPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A statement, and what is claimed of it.
+
+    Attributes
+    ----------
+    name : str
+    claim : Part
+    verdict : {"proved", "refuted"}
+        Of a find "proved" means its bounds, "refuted" that the claim holds of no number.
+    confidence : str or None
+        With which it holds of what was sampled; None where it is certain.
+    find : FindPart or None
+    """
+
+    name: str
+    claim: Part
+    verdict: Literal["proved", "refuted"]
+    confidence: str | None = None
+    find: FindPart | None = None
+
+
+class ValuesPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Statements about values, with the names and files they share.
+
+    Attributes
+    ----------
+    files : tuple of FilePart
+    lets : dict of str to Part
+    statements : tuple of StatementPart
+    proofs : dict of str to str
+        By the key of a call, what the names of its arrays begin with.
+    """
+
+    files: tuple[FilePart, ...]
+    lets: dict[str, Part]
+    statements: tuple[StatementPart, ...]
+    proofs: dict[str, str] = {}
+
+
+def canonical(part: Part) -> str:
+    """Return a text that two expressions share only if they say the same."""
+    return msgspec.json.encode(part, order="sorted").decode()
+
+
+def children(part: Part) -> Iterator[Part]:
+    """Yield what an expression is made of."""
+    match part:
+        case ListPart():
+            yield from part.items
+        case CallPart():
+            yield from part.given.values()
+        case UnaryPart():
+            yield part.operand
+        case BinaryPart():
+            yield from (part.left, part.right)
+        case ForAllPart():
+            yield from (binder.domain for binder in part.binders)
+            yield part.body
+
+
+def everything(*parts: Part) -> Iterator[Part]:
+    """Yield expressions and all they are made of."""
+    stack = list(reversed(parts))
+    while stack:
+        part = stack.pop()
+        yield part
+        stack.extend(reversed(list(children(part))))
+
+
+def names(values: ValuesPart) -> Iterator[str]:
+    """Yield what is shown of statements: names, words and files."""
+    for file in values.files:
+        yield from (file.path, file.sha256, file.kind)
+    yield from values.lets
+    for statement in values.statements:
+        yield statement.name
+        if statement.find is not None:
+            yield statement.find.variable
+    for part in everything(*values.lets.values(), *(each.claim for each in values.statements)):
+        match part:
+            case NumberPart() | WordPart():
+                yield part.value
+            case NamePart():
+                yield part.name
+            case CallPart():
+                yield from (part.function, *part.given)
+            case ForAllPart():
+                yield from (binder.name for binder in part.binders)

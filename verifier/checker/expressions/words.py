@@ -1,0 +1,145 @@
+"""Statements about values as text, in the words of the specification language."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from pathlib import Path
+
+import msgspec
+
+from leaveout.verifier.checker.basic_parts import BoxPart
+from leaveout.verifier.checker.expressions.parts import (
+    BinaryPart,
+    CallPart,
+    FilePlace,
+    ForAllPart,
+    InputsPart,
+    ListPart,
+    NamePart,
+    NumberPart,
+    Part,
+    StatementPart,
+    UnaryPart,
+    WordPart,
+)
+from leaveout.verifier.checker.expressions.ranges import number
+
+__all__ = ["decimal", "said", "text"]
+
+_TIGHT = {
+    "=>": 1, "or": 2, "and": 3, "==": 5, "!=": 5, "<": 5, "<=": 5, ">": 5, ">=": 5, "+": 6, "-": 6,
+    "*": 7, "/": 7,
+}  # fmt: skip
+_NOT, _ATOM = 4, 8
+_LONG = 25
+
+
+def text(part: Part, files: Mapping[int, Path]) -> str:
+    """Return an expression as the specification language writes it, files as they were found."""
+    match part:
+        case NumberPart():
+            return decimal(number(part.value))
+        case WordPart():
+            return part.value
+        case NamePart():
+            return part.name
+        case FilePlace():
+            return f'"{files[part.file]}"' if part.file in files else "a file"
+        case InputsPart():
+            return _inputs(part.box)
+        case ListPart():
+            return f"[{', '.join(text(each, files) for each in part.items)}]"
+        case CallPart():
+            return f"{part.function}({', '.join(_arguments(part, files))})"
+        case UnaryPart(operator="-", operand=NumberPart()):
+            # As '-1' is a number, what is the negation of 1 has parentheses.
+            shown = text(part.operand, files)
+            return f"-{shown}" if shown.startswith("-") else f"-({shown})"
+        case UnaryPart(operator="-"):
+            return f"-{_inside(part.operand, _ATOM, files)}"
+        case UnaryPart():
+            return f"not {_inside(part.operand, _NOT, files)}"
+        case BinaryPart():
+            tight = _TIGHT[part.operator]
+            left = _inside(part.left, tight + (tight in (1, 5)), files)
+            right = _inside(part.right, tight + (tight != 1), files)
+            return f"{left} {part.operator} {right}"
+        case ForAllPart():
+            bound = ", ".join(f"{b.name} in {_inside(b.domain, 6, files)}" for b in part.binders)
+            return f"forall {bound}: {text(part.body, files)}"
+
+
+def said(statement: StatementPart, files: Mapping[int, Path]) -> Iterator[str]:
+    """Say a statement and what is claimed of it."""
+    claim = text(statement.claim, files)
+    if statement.confidence is not None:
+        claim += f" with confidence {decimal(number(statement.confidence))}"
+    asked = statement.find
+    if asked is None:
+        wrong = "" if statement.verdict == "proved" else "it is not so that "
+        yield f"{statement.name}: {wrong}{claim}"
+        return
+    sentence = f"{statement.name}: the {asked.direction} {asked.variable} such that {claim}"
+    if statement.verdict == "refuted":
+        yield f"{sentence}: there is none"
+        return
+    ends = [
+        f"at {word} {decimal(number(end))}"
+        for word, end in (("least", asked.lower), ("most", asked.upper))
+        if end is not None
+    ]
+    same = asked.lower is not None and asked.lower == asked.upper
+    yield f"{sentence} is {ends[0].removeprefix('at least ') if same else ' and '.join(ends)}"
+
+
+def decimal(value: Fraction) -> str:
+    """Return a fraction as a decimal number if it is one, else as a quotient."""
+    rest, places = value.denominator, 0
+    for prime in (2, 5):
+        count = 0
+        while rest % prime == 0:
+            rest //= prime
+            count += 1
+        places = max(places, count)
+    if rest != 1 or places > 20:
+        whole = str(value)
+        return whole if len(whole) <= _LONG else f"about {float(value):.12g}"
+    if places == 0:
+        return str(value.numerator)
+    digits = str(abs(value.numerator) * 10**places // value.denominator).zfill(places + 1)
+    return f"{'-' * (value < 0)}{digits[:-places]}.{digits[-places:]}"
+
+
+def _arguments(part: CallPart, files: Mapping[int, Path]) -> Iterator[str]:
+    for name, value in part.given.items():
+        shown = text(value, files)
+        plain = isinstance(value, NumberPart | WordPart | ListPart)
+        yield f"{name} = {shown}" if plain else shown
+
+
+def _inputs(box: BoxPart) -> str:
+    """Say a set of inputs: its range where that is one, else its digest too."""
+    sides = sorted(set(zip(box.lower, box.upper, strict=True)))
+    if len(sides) == 1 and not box.choices:
+        low, high = sides[0]
+        return f"box({low!r}, {high!r})"
+    digest = hashlib.sha256(msgspec.json.encode(box)).hexdigest()
+    return f"inputs({len(box.lower)} features, SHA-256 {digest})"
+
+
+def _inside(part: Part, tight: int, files: Mapping[int, Path]) -> str:
+    shown = text(part, files)
+    match part:
+        case BinaryPart():
+            own = _TIGHT[part.operator]
+        case ForAllPart():
+            own = 1
+        case UnaryPart(operator="not"):
+            own = _NOT
+        case NumberPart() if "/" in shown:
+            own = 6
+        case _:
+            own = _ATOM
+    return shown if own >= tight else f"({shown})"

@@ -1,0 +1,138 @@
+"""The answers that one attack on all test points could change, and what it takes for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.checker.voting.tallies import (
+    Counts,
+    Flags,
+    Votes,
+    answers_of,
+    blocks,
+    counts_of,
+    gaps_of,
+)
+
+__all__ = ["AtStake", "at_stake", "lost_to"]
+
+Gains = NDArray[np.uint8] | NDArray[np.uint16]
+
+
+@dataclass(frozen=True, eq=False)
+class AtStake:
+    """Pairs of a test point that is answered right and another label it may be lost to.
+
+    An attack poisons up to ``budget`` units, and whoever is a member that one of them reaches votes
+    as the attacker likes, at every point anew. A point is lost to a label once the members reached
+    gain what the pair needs.
+
+    Attributes
+    ----------
+    budget : int
+    offsets : tuple of int
+        Unit u reaches the members ``(u + offset) mod members``.
+    gains : ndarray of uint8, shape (members, pairs)
+        What a member gains that votes for the pair's label then: 0, 1 or 2.
+    needs : ndarray of int32, shape (pairs,)
+        At least 1.
+    points : ndarray of int64, shape (pairs,)
+        Ascending.
+    """
+
+    budget: int
+    offsets: tuple[int, ...]
+    gains: NDArray[np.uint8]
+    needs: NDArray[np.int32]
+    points: Counts
+
+    @property
+    def count(self) -> int:
+        """How many points could be lost, each attacked by itself, at most."""
+        return len(np.unique(self.points))
+
+    def of_units(self, gains: NDArray[np.uint8]) -> Gains:
+        """Return what each unit alone gains, shape (units, pairs), from what members gain."""
+        if len(self.offsets) == 1:
+            return np.roll(gains, -self.offsets[0], axis=0)
+        total = np.zeros(gains.shape, np.uint8 if len(self.offsets) < 128 else np.uint16)
+        for offset in self.offsets:
+            total += np.roll(gains, -offset, axis=0)
+        return total
+
+
+def at_stake(
+    votes: Votes,
+    truth: NDArray[np.int32],
+    labels: int,
+    budget: int,
+    offsets: tuple[int, ...] = (0,),
+) -> AtStake:
+    """Return what an attack can reach; pairs that no attack of this size decides are left out.
+
+    A point that is answered wrong already is none: an attacker who chooses votes at every point by
+    itself need not make it right.
+
+    Parameters
+    ----------
+    votes : ndarray of int32, shape (points, members)
+    truth : ndarray of int32, shape (points,)
+    labels : int
+    budget : int
+        At most the number of members.
+    offsets : tuple of int
+        Different, from 0 to the number of members less 1.
+    """
+    members, empty = votes.shape[1], AtStake(budget, offsets, *_no_pairs(votes.shape[1]))
+    gains, needs, points = [empty.gains], [empty.needs], [empty.points]
+    for at in blocks(len(votes), labels):
+        counts = counts_of(votes[at], labels)
+        chosen = answers_of(counts)
+        gaps = gaps_of(counts, chosen)
+        near = (chosen == truth[at])[:, None] & (gaps < 2 * len(offsets) * budget)
+        rows, rivals = np.nonzero(near)
+        for part in blocks(len(rows), members * (len(offsets) + 2)):
+            own, to = rows[part], rivals[part, None]
+            ballots, need = votes[at][own], gaps[own, rivals[part]] + 1
+            gain = (1 + (ballots == chosen[own, None]) - (ballots == to)).astype(np.uint8).T
+            units = np.sort(empty.of_units(gain), axis=0)[members - budget :]
+            reached = units.sum(axis=0, dtype=np.int64) >= need
+            gains.append(gain[:, reached])
+            needs.append(need[reached].astype(np.int32))
+            points.append(own[reached] + at.start)
+    return AtStake(
+        budget, offsets, np.concatenate(gains, axis=1), np.concatenate(needs),
+        np.concatenate(points),
+    )  # fmt: skip
+
+
+def lost_to(votes: Votes, truth: NDArray[np.int32], labels: int, members: Sequence[int]) -> Flags:
+    """Return which right answers change if some members vote as an attacker likes: a recount.
+
+    A label that all of them vote for passes the answer if any votes of theirs let it.
+
+    Parameters
+    ----------
+    votes : ndarray of int32, shape (points, members)
+    truth : ndarray of int32, shape (points,)
+    labels : int
+    members : sequence of int
+        Different.
+    """
+    lost = np.zeros(len(votes), np.bool_)
+    held = np.ones(votes.shape[1], np.bool_)
+    held[list(members)] = False
+    for at in blocks(len(votes), labels):
+        chosen = answers_of(counts_of(votes[at], labels))
+        rest = counts_of(votes[at][:, held], labels)
+        gaps = gaps_of(rest, chosen)
+        lost[at] = (chosen == truth[at]) & (gaps.min(axis=1) < len(members))
+    return lost
+
+
+def _no_pairs(members: int) -> tuple[NDArray[np.uint8], NDArray[np.int32], Counts]:
+    return np.zeros((members, 0), np.uint8), np.zeros(0, np.int32), np.zeros(0, np.int64)

@@ -1,0 +1,222 @@
+"""The functions of the specification language about votes, as the checker computes them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import msgspec
+import numpy as np
+
+from leaveout.models.votes import Ballots, read_ballots
+from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.expressions.given import Given
+from leaveout.verifier.checker.expressions.ranges import Range
+from leaveout.verifier.checker.voting.tallies import FAR, Counts, Flags
+from leaveout.verifier.checker.voting.threats import (
+    THREATS,
+    reach_of,
+    refuse_for_edits,
+    refuse_for_relabels,
+    rests_on,
+)
+from leaveout.verifier.checker.voting.vote import Vote
+
+__all__ = [
+    "answered_right",
+    "ballots",
+    "certified_accuracy",
+    "dpa",
+    "finite_aggregation",
+    "median_radius",
+    "radius",
+    "run_off",
+    "ss_dpa",
+    "test_points",
+    "threat_of",
+    "vote_of",
+]
+
+_MOST_LABELS = 500
+"""Of a run-off, which is about every pair of them."""
+
+
+def ballots(given: Given) -> Ballots:
+    """Read ballots, and add what the statement declares of their hash; no contradiction stands."""
+    read = read_ballots(given.file().path)
+    origin, said = read.origin, dict[str, object]()
+    word = given.word("hash", "label_independent", "reads_label")
+    if word is not None:
+        reads = word == "reads_label"
+        if origin.hash_reads_label not in (None, reads):
+            raise RejectedError(f"{read.source} says the opposite of 'hash = {word}'")
+        said["hash_reads_label"] = reads
+        given.tell(f"{read.source}: taken on trust: hash = {word}")
+    listed = given.values.get("offsets")
+    if listed is not None:
+        offsets = _offsets(listed)
+        if set(origin.offsets) not in (set(), set(offsets)):
+            raise RejectedError(f"{read.source} has other offsets than {list(offsets)}")
+        said["offsets"] = offsets
+        given.tell(f"{read.source}: taken on trust: offsets = {list(offsets)}")
+    return replace(read, origin=msgspec.structs.replace(origin, **said)) if said else read
+
+
+def _offsets(listed: object) -> tuple[int, ...]:
+    if not isinstance(listed, tuple) or not all(isinstance(each, Range) for each in listed):
+        raise RejectedError("'offsets' is no list of numbers")
+    known = [each.known for each in listed]
+    if not all(each.denominator == 1 for each in known):
+        raise RejectedError("'offsets' are not whole numbers")
+    return tuple(each.numerator for each in known)
+
+
+def dpa(given: Given) -> Vote:
+    """Count ballots of a partition; members may themselves survive some edits."""
+    held = _ballots(given)
+    refuse_for_edits(held)
+    if given.word("members", "fragile", "certified") != "certified":
+        return Vote("dpa", held)
+    if held.thresholds is None:
+        raise RejectedError(f"{held.source} has no thresholds of members")
+    return Vote("thresholds", held)
+
+
+def ss_dpa(given: Given) -> Vote:
+    """Count ballots of members that see all samples and the labels of a part."""
+    held = _ballots(given)
+    refuse_for_relabels(held)
+    return Vote("ss_dpa", held)
+
+
+def finite_aggregation(given: Given) -> Vote:
+    """Count ballots of members among which each sample is spread."""
+    held = _ballots(given)
+    refuse_for_edits(held, spread=True)
+    if not held.origin.offsets:
+        raise RejectedError(f"{held.source}: the offsets of its hash are not known")
+    given.word("certificate", "exact", "published")
+    return Vote("finite_aggregation", held)
+
+
+def run_off(given: Given) -> Vote:
+    """Hold run-offs over ballots with scores."""
+    held = _ballots(given)
+    refuse_for_edits(held)
+    if held.scores is None:
+        raise RejectedError(f"{held.source} has no scores for a run-off")
+    if held.labels > _MOST_LABELS:
+        raise RejectedError(f"{held.source}: {held.labels} labels are too many for a run-off")
+    given.word("certificate", "exact", "published")
+    return Vote("run_off", held)
+
+
+def certified_accuracy(given: Given) -> Range:
+    """Return the share of test points answered right whatever changes, each attacked by itself."""
+    vote = vote_of(given)
+    # What survives any number is known to survive `FAR`.
+    edits = min(threat_of(given, vote), FAR)
+    lower, upper = vote.bounds(given.proof, edits)
+    return _share(vote.right & (lower >= edits), vote.right & (upper >= edits))
+
+
+def median_radius(given: Given) -> Range:
+    """Return how many changes half of the test points survive, answered right; -1 for none."""
+    vote = vote_of(given)
+    parts = _unit(given, vote)
+    low, high = (_median(radii[vote.right], len(radii)) for radii in vote.bounds(given.proof))
+    return _changes(low, high, parts)
+
+
+def radius(given: Given) -> Range:
+    """Return how many changes leave what is answered at a test point as it is."""
+    vote = vote_of(given)
+    parts, point = _unit(given, vote), _point(given, vote)
+    lower, upper = vote.bounds(given.proof)
+    return _changes(int(lower[point]), int(upper[point]), parts)
+
+
+def answered_right(given: Given) -> bool:
+    """Return whether a test point is answered with its true label."""
+    vote = vote_of(given)
+    return bool(vote.right[_point(given, vote)])
+
+
+def test_points(given: Given) -> range:
+    """Return the numbers of the test points."""
+    return range(_ballots(given).points)
+
+
+def vote_of(given: Given) -> Vote:
+    """Return the vote a call is about.
+
+    Raises
+    ------
+    RejectedError
+        If it is about none.
+    """
+    vote = given.values.get("votes")
+    if not isinstance(vote, Vote):
+        raise RejectedError("'votes' is no vote")
+    return vote
+
+
+def threat_of(given: Given, vote: Vote) -> int:
+    """Return how many parts the changes that a call allows reach, and tell why.
+
+    Raises
+    ------
+    RejectedError
+        If not exactly one kind of change is counted, or what it reaches is not known.
+    """
+    counted = [threat for threat in THREATS if threat in given.values]
+    if len(counted) != 1:
+        raise RejectedError("not exactly one kind of change is counted")
+    (threat,) = counted
+    return _told(given, vote, threat) * given.whole(threat)
+
+
+def _unit(given: Given, vote: Vote) -> int:
+    own = "relabels" if vote.kind == "ss_dpa" else "edits"
+    return _told(given, vote, given.word("against", *THREATS) or own)
+
+
+def _told(given: Given, vote: Vote, threat: str) -> int:
+    parts, why = reach_of(vote.ballots, vote.kind, threat)
+    most = f"{parts} part{'s' * (parts != 1)}"
+    given.tell(f"each of the {threat} changes at most {most} of the training set: {why}")
+    for line in rests_on(vote.ballots, vote.kind):
+        given.tell(line)
+    return parts
+
+
+def _ballots(given: Given) -> Ballots:
+    held = given.values.get("ballots")
+    if not isinstance(held, Ballots):
+        raise RejectedError("'ballots' are none")
+    return held
+
+
+def _point(given: Given, vote: Vote) -> int:
+    point = given.values.get("point")
+    if not isinstance(point, int) or not 0 <= point < vote.ballots.points:
+        raise RejectedError(f"{vote.ballots.source} has no test point {point}")
+    return point
+
+
+def _share(certain: Flags, possible: Flags) -> Range:
+    low, high = (Fraction(int(np.count_nonzero(each)), len(each)) for each in (certain, possible))
+    return Range(low, high)
+
+
+def _median(radii: Counts, points: int) -> int:
+    """Return the greatest radius that at least half of all points have; -1 if there is none."""
+    half = (points + 1) // 2
+    return int(np.sort(radii)[len(radii) - half]) if len(radii) >= half else -1
+
+
+def _changes(low: int, high: int, parts: int) -> Range:
+    """Return between how many changes so many edits leave room for; -1 stays."""
+    upper = math.inf if high >= FAR else Fraction(high if high < 0 else high // parts)
+    return Range(Fraction(low if low < 0 else low // parts), upper)
