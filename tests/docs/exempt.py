@@ -16,7 +16,7 @@ SPECS: dict[Place, str] = {}
 COMMANDS: dict[Place, str] = {
     (
         "docs/certificates.md",
-        "leaveout check FILE [--network PATH]... [--family PATH]... [--files PATH]...",
+        "leaveout check FILE [--network PATH]... [--family PATH]... [--exact] [--files PATH]...",
     ): ("the form of a command, in brackets what may be left out; its options are checked"),
 }
 """Command lines of leaveout that the program's parser is not asked about."""

@@ -86,13 +86,16 @@ def standings(
             wrong = wrong or _another(claim, said.get(result.name), report)
             if wrong:
                 raise TamperedError(f"{attestation}: statement {_called(result)!r}: {wrong}")
+        wrong = _beyond(result, claims)
+        if wrong:
+            raise TamperedError(f"{attestation}: statement {_called(result)!r}: {wrong}")
         found.append(_standing(result, claims, directions.get(result.name, "")))
     return tuple(found)
 
 
 def _names(claim: Checked) -> Iterator[str]:
     """Yield the statements that a claim is of."""
-    if isinstance(claim.subject, Subject):
+    if isinstance(claim.subject, Subject | ForestSubject):
         # One search may answer several statements.
         yield from claim.name.split(", ")
     else:
@@ -118,9 +121,7 @@ def _contradiction(claim: Checked, result: Result, direction: str) -> str:
                     f"is about {result.members:,} members, the certificate about "
                     f"{subject.members:,}"
                 )
-            same = result.label in (None, claim.label)
-            wrong = _box(subject.inputs, result.box)
-            return wrong or (_bounded(claim.upper, result) if same else "")
+            return _box(subject.inputs, result.box)
         case PointsSubject() as subject:
             inside = subject.points.inputs
             box = _box(inside[0], result.box) if inside else ""
@@ -165,13 +166,22 @@ def _other_files(subject: Subject | ForestSubject, said: StatementRecord, report
     return ""
 
 
-def _bounded(upper: float | None, result: Result) -> str:
-    if upper is not None and result.lower is not None and result.lower > upper:
-        return (
-            f"has a leak at {bound(result.lower)} in the results, the certificate proves that none "
-            f"is above {bound(upper, up=True)}"
-        )
-    return ""
+def _beyond(result: Result, claims: Sequence[Checked]) -> str:
+    """Return that a leak is above what is proved of its label, or of all; empty where it is not."""
+    about = [each for each in claims if isinstance(each.subject, Subject | ForestSubject)]
+    if result.label is not None:
+        about = [each for each in about if each.label == result.label]
+    elif about and {each.label for each in about} != set(range(_labels(about[0].subject))):
+        return ""
+    if not about or result.lower is None:
+        return ""
+    upper = max(each.upper for each in about if each.upper is not None)
+    if result.lower <= upper:
+        return ""
+    return (
+        f"has a leak at {bound(result.lower)} in the results, the certificate proves that none is "
+        f"above {bound(upper, up=True)}"
+    )
 
 
 def _beside(claim: Checked, result: Result, direction: str) -> str:
@@ -235,7 +245,7 @@ def _standing(result: Result, claims: Sequence[Checked], direction: str) -> Stan
     labels = {each.label for each in claims}
     subject = claims[0].subject
     whole = result.kind == "find" and result.label is not None
-    whole = whole or (isinstance(subject, Subject) and labels == set(range(subject.labels)))
+    whole = whole or labels == set(range(_labels(subject)))
     upper = max(each.upper for each in claims if each.upper is not None)
     said = f"at most {bound(upper, up=True)}"
     if not whole:
@@ -244,6 +254,16 @@ def _standing(result: Result, claims: Sequence[Checked], direction: str) -> Stan
     # Of a refuted guarantee it bounds the worst leak; that there is one the witness shows.
     proved = whole and result.verdict != "refuted" and _reaches(upper, result.upper)
     return Standing(result, said, proved)
+
+
+def _labels(subject: object) -> int:
+    """Return how many labels the model of a claim about leaks gives."""
+    match subject:
+        case Subject():
+            return subject.labels
+        case ForestSubject():
+            return len(subject.names)
+    raise TypeError(f"{type(subject).__name__} is about no leaks")
 
 
 def _over_points(result: Result, claims: Sequence[Checked], direction: str) -> Standing:
