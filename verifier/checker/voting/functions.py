@@ -200,8 +200,8 @@ def _ballots(given: Given) -> Ballots:
 
 def _point(given: Given, vote: Vote) -> int:
     point = given.values.get("point")
-    if not isinstance(point, int) or not 0 <= point < vote.ballots.points:
-        raise RejectedError(f"{vote.ballots.source} has no test point {point}")
+    if type(point) is not int or not 0 <= point < vote.ballots.points:
+        raise RejectedError(f"{vote.ballots.source} has no such test point")
     return point
 
 
