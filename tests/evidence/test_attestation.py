@@ -378,3 +378,57 @@ def test_bad_input_is_one_line(attested, capsys, arguments, named):
     said = capsys.readouterr().err
     assert named in said
     assert said.count("\n") == 1
+
+
+SEVERAL = """\
+let N = network("full.onnx")
+let F = family("family.npz")
+let X = box(0, 1)
+find bound: least b per label such that
+    forall x in X, M in F: confidence(N, x) > b => label(M, x) == label(N, x)
+guarantee above: forall x in X, M in F: confidence(N, x) > 50 => label(M, x) == label(N, x)
+guarantee one:
+    forall x in X, M in F: confidence(N, x, label = 0) >= 60 => label(M, x) == label(N, x)
+"""
+
+
+@pytest.fixture
+def several(attested) -> Attested:
+    """Return evidence of a find per label and of guarantees that one search proves with it."""
+    (attested.folder / "several.spec").write_text(SEVERAL)
+    command = ["verify", "several.spec", "--workers", "1", "--evidence", "proof"]
+    assert run([*command, "--key", "me.key"]) == 0
+    return attested
+
+
+def test_guarantees_beside_a_find_are_proved_again(several, capsys):
+    capsys.readouterr()
+    assert several.check() == 0
+    assert "4 of 4 results are proved again" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "guarantee above: forall x in X, M in F: label(M, x) == label(N, x)",
+        "guarantee above: forall x in X, M in F: "
+        "confidence(N, x) > 0.001 => label(M, x) == label(N, x)",
+        "guarantee above: forall x in X: confidence(N, x) > 50 => label(N, x) == 0",
+        "guarantee above: 1 == 1",
+        "guarantee other: forall x in X, M in F: confidence(N, x) > 50 => "
+        "label(M, x) == label(N, x)",
+    ],
+)
+def test_more_than_the_certificate_proves_is_not_called_proved_again(several, capsys, text):
+    def change(record):
+        record["text"] = text
+
+    several.reresult(lambda r: change(next(s for s in r["statements"] if s["name"] == "above")))
+    several.restate(
+        lambda s: change(next(p for p in s["predicate"]["statements"] if p["name"] == "above"))
+    )
+    capsys.readouterr()
+    several.check()
+    said = capsys.readouterr().out
+    assert "above: proved; of this the certificate proves only: " in said
+    assert "3 of 4 results are proved again" in said

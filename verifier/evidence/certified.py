@@ -15,6 +15,7 @@ from leaveout.verifier.checker.expressions.statements import ValueSubject
 from leaveout.verifier.checker.inputs import Inputs
 from leaveout.verifier.checker.subject import Subject
 from leaveout.verifier.evidence.errors import TamperedError
+from leaveout.verifier.evidence.leak_claims import asked_of_leaks
 from leaveout.verifier.evidence.same_claim import is_same
 from leaveout.verifier.report import BoxRecord, Report, Result, StatementRecord
 
@@ -86,10 +87,11 @@ def standings(
             wrong = wrong or _another(claim, said.get(result.name), report)
             if wrong:
                 raise TamperedError(f"{attestation}: statement {_called(result)!r}: {wrong}")
-        wrong = _beyond(result, claims)
-        if wrong:
+        if wrong := _bounded(claims, result):
             raise TamperedError(f"{attestation}: statement {_called(result)!r}: {wrong}")
-        found.append(_standing(result, claims, directions.get(result.name, "")))
+        found.append(
+            _standing(result, claims, said.get(result.name), directions.get(result.name, ""))
+        )
     return tuple(found)
 
 
@@ -166,22 +168,34 @@ def _other_files(subject: Subject | ForestSubject, said: StatementRecord, report
     return ""
 
 
-def _beyond(result: Result, claims: Sequence[Checked]) -> str:
-    """Return that a leak is above what is proved of its label, or of all; empty where it is not."""
+def _bounded(claims: Sequence[Checked], result: Result) -> str:
+    """Hold the worst leak that was found against what is proved of all that may hold it."""
     about = [each for each in claims if isinstance(each.subject, Subject | ForestSubject)]
     if result.label is not None:
-        about = [each for each in about if each.label == result.label]
-    elif about and {each.label for each in about} != set(range(_labels(about[0].subject))):
+        about = [each for each in about if each.label in (None, result.label)]
+    elif not _all_labels(about):
+        # The leak may be of a label that nothing is claimed of.
         return ""
-    if not about or result.lower is None:
-        return ""
-    upper = max(each.upper for each in about if each.upper is not None)
-    if result.lower <= upper:
+    uppers = [each.upper for each in about if each.upper is not None]
+    # 0 is what is known of confidences before any leak is found.
+    if not uppers or result.lower is None or result.lower <= max(*uppers, 0.0):
         return ""
     return (
-        f"has a leak at {bound(result.lower)} in the results, the certificate proves that none is "
-        f"above {bound(upper, up=True)}"
+        f"has a leak at {bound(result.lower)} in the results, the certificate proves that none "
+        f"is above {bound(max(uppers), up=True)}"
     )
+
+
+def _all_labels(claims: Sequence[Checked]) -> bool:
+    """Whether claims about leaks are about every label together."""
+    labels = {each.label for each in claims}
+    for each in claims:
+        match each.subject:
+            case Subject() as subject if labels == set(range(subject.labels)):
+                return True
+            case ForestSubject() as subject if labels == set(range(len(subject.names))):
+                return True
+    return None in labels
 
 
 def _beside(claim: Checked, result: Result, direction: str) -> str:
@@ -235,35 +249,44 @@ def _value(subject: ValueSubject, result: Result) -> str:
     return ""
 
 
-def _standing(result: Result, claims: Sequence[Checked], direction: str) -> Standing:
+def _standing(
+    result: Result, claims: Sequence[Checked], said: StatementRecord | None, direction: str
+) -> Standing:
     if not claims:
         return Standing(result, "", False)
     if any(isinstance(each.subject, ValueSubject) for each in claims):
         return Standing(result, result.verdict, True)
     if any(isinstance(each.subject, PointsSubject) for each in claims):
         return _over_points(result, claims, direction)
-    labels = {each.label for each in claims}
-    subject = claims[0].subject
-    whole = result.kind == "find" and result.label is not None
-    whole = whole or labels == set(range(_labels(subject)))
+    return _over_leaks(result, claims, said)
+
+
+def _over_leaks(
+    result: Result, claims: Sequence[Checked], said: StatementRecord | None
+) -> Standing:
+    """Say what is proved of a statement about leaks: nothing of one about anything else.
+
+    Results of earlier versions do not say what a statement is.
+    """
+    asked = None if said is None else asked_of_leaks(said)
+    whole = (result.kind == "find" and result.label is not None) or _all_labels(claims)
+    if asked is not None and asked.label is not None:
+        own = [each for each in claims if each.label in (None, asked.label)]
+        claims, whole = own or claims, bool(own)
     upper = max(each.upper for each in claims if each.upper is not None)
-    said = f"at most {bound(upper, up=True)}"
+    told = f"leaks are at most {bound(upper, up=True)}"
+    if said is not None and asked is None:
+        return Standing(result, told, False)
+    told = told.removeprefix("leaks are ")
+    labels = {each.label for each in claims}
     if not whole:
         listed = ", ".join(map(str, sorted(labels, key=str)))
-        said += f", of label{'s' * (len(labels) > 1)} {listed}"
+        told += f", of label{'s' * (len(labels) > 1)} {listed}"
     # Of a refuted guarantee it bounds the worst leak; that there is one the witness shows.
     proved = whole and result.verdict != "refuted" and _reaches(upper, result.upper)
-    return Standing(result, said, proved)
-
-
-def _labels(subject: object) -> int:
-    """Return how many labels the model of a claim about leaks gives."""
-    match subject:
-        case Subject():
-            return subject.labels
-        case ForestSubject():
-            return len(subject.names)
-    raise TypeError(f"{type(subject).__name__} is about no leaks")
+    if asked is not None and result.verdict == "proved":
+        proved = proved and asked.follows(upper)
+    return Standing(result, told, proved)
 
 
 def _over_points(result: Result, claims: Sequence[Checked], direction: str) -> Standing:
