@@ -19,6 +19,7 @@ from leaveout.verifier.evidence.errors import EvidenceError, TamperedError
 from leaveout.verifier.evidence.keys import read_public
 from leaveout.verifier.evidence.places import Places, folders
 from leaveout.verifier.evidence.reading import read_bytes, read_report
+from leaveout.verifier.evidence.same_text import hold_against_text
 from leaveout.verifier.evidence.statement import (
     PREDICATE_TYPE,
     STATEMENT_TYPE,
@@ -145,6 +146,10 @@ def check_evidence(
             exact=exact,
             progress=progress,
         )
+    stand = standings(report, checked, attestation)
+    for spec in _several(found, ("specification",), ()):
+        included = _several(found, ("included specification",), ())
+        hold_against_text(report, spec, [each.parent for each in included])
     return CheckedEvidence(
         attestation=attestation,
         signers=envelope.keyids,
@@ -152,7 +157,7 @@ def check_evidence(
         digests=len(statement.subject),
         report=report,
         checked=tuple(checked),
-        standings=standings(report, checked, attestation),
+        standings=stand,
     )
 
 
