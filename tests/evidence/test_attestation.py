@@ -471,3 +471,13 @@ def test_params_are_as_they_were_set(several, capsys, given):
     capsys.readouterr()
     assert several.check() == 0
     assert "1 of 1 results are proved again" in capsys.readouterr().out
+
+
+def test_what_looks_like_evidence_and_is_not_attested_is_named(attested, capsys):
+    assert attested.check() == 0
+    assert "not attested" not in capsys.readouterr().out
+    attested.restate(
+        lambda s: s.update(subject=[e for e in s["subject"] if e["name"] != "summary.md"])
+    )
+    assert attested.check() == 0
+    assert "not attested: summary.md: the attestation does not name" in capsys.readouterr().out
