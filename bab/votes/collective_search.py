@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.bab.votes.collective_counters import counters_of
 from leaveout.bab.votes.collective_kernels import (
     add,
     bound_from,
@@ -22,6 +23,12 @@ __all__ = ["SearchResult", "search"]
 
 _STEPS = 200
 """Nodes between two looks at the clock."""
+
+_BRIEF = 2.0
+"""Seconds of the search by bounds, before every attack is tried where there are not too many."""
+
+_MOST_WORDS = 2e10
+"""Of trying every attack."""
 
 _Facts: TypeAlias = tuple[
     NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]
@@ -53,7 +60,8 @@ def search(stakes: Stakes, deadline: Deadline = NEVER) -> SearchResult:
 
     Units are taken in order of weight; the subsets that begin with a unit are one task. A task is
     skipped, and a branch of it cut, where even a fractional attack loses no more than the best
-    known: every lost point costs at least 1 in shares ``gain / need`` of the units poisoned.
+    known: every lost point costs at least 1 in shares ``gain / need`` of the units poisoned. Where
+    that takes long, and there are not too many, every attack is tried instead.
 
     Parameters
     ----------
@@ -68,12 +76,23 @@ def search(stakes: Stakes, deadline: Deadline = NEVER) -> SearchResult:
     order = np.argsort(-weight, kind="stable")
     facts = np.ascontiguousarray(stakes.reach[order]), stakes.gains, stakes.needs, owner
     kept, best = _greedy(facts, stakes.budget, deadline)
+    counters = counters_of(stakes, order)
+    if counters is not None and counters.work(stakes.budget) > _MOST_WORDS:
+        counters = None
+    brief = deadline
+    if counters is not None:
+        limit = deadline.limit
+        brief = Deadline.after(_BRIEF if limit is None else min(_BRIEF, limit))
     upper = 0
     for first in range(stakes.units):
-        best, finished = _task(facts, first, kept, int(best), deadline)
-        if not finished:
+        if not brief.over:
+            best, finished = _task(facts, first, kept, int(best), brief)
+            if finished:
+                continue
+        if counters is None or deadline.over:
             upper = int(bound_from(*facts, stakes.budget, first))
             break
+        best = counters.task(first, kept, int(best))
     units = tuple(sorted(int(order[unit]) for unit in kept if unit >= 0))
     return SearchResult(units, int(best), max(int(best), upper))
 

@@ -124,6 +124,7 @@ def test_what_an_included_file_says_now_is_not_said_of_what_was_decided(made, ke
 def test_a_statement_that_results_keep_is_said_without_its_specification(made):
     said = "It is claimed that the share is at most 0.5."
     place = {"path": "a.spec", "line": 1, "column": 1, "end_line": 1, "end_column": 2}
+    place |= {"definitions": ()}
     kept = (
         StatementRecord(name="half", text="t", sentence=said, names=(), **place),
         StatementRecord(name="b", text="t", sentence="The least b.", names=(), **place),
@@ -186,6 +187,8 @@ def test_of_several_files_each_is_named(made):
     summed = markdown(made.pages(first, second))
     assert "| File | Statement | Label | Verdict | Lower | Upper |" in summed
     assert "| `a.json` | `half` |" in summed
+    assert "`half` (`a.json`)" in summed
+    assert "<code>half</code></a> (a.json)" in document(made.pages(first, second))
 
 
 def test_results_without_statements_make_a_page_and_a_summary(made):

@@ -521,6 +521,15 @@ def test_what_every_reader_must_know_is_said_once(made):
         assert sum(words in each for each in (*found.covered, *found.not_covered)) == 1, words
 
 
+@pytest.mark.parametrize(("level", "odds"), [(0.95, "0.05"), (0.999, "0.001"), (2 / 3, "0.333334")])
+def test_what_a_confidence_means_is_said(made, level, odds):
+    said = f"a measurement made so leads to a false sentence with a probability of at most {odds}."
+    found = told(made, AUDIT, made.result(name="s", upper=0.3, confidence=level)).scope.covered
+    assert sum(each.endswith(said) for each in found) == 1
+    certain = told(made, AUDIT.partition(" with")[0], made.result(name="s", upper=0.3))
+    assert not any("measurement" in each for each in certain.scope.covered)
+
+
 def test_assumptions_are_numbered_once_and_statements_refer_to_them(made):
     spec = (
         f"{VOTES}guarantee one: certified_accuracy(dpa(V), edits = 4) >= 0.5\n"

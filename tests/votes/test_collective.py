@@ -7,6 +7,8 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
+from leaveout.bab.votes import collective_search
+from leaveout.bab.votes.collective_counters import counters_of
 from leaveout.bab.votes.collective_exact import worst_attack
 from leaveout.bab.votes.collective_search import search
 from leaveout.deadline import Deadline
@@ -64,6 +66,30 @@ def test_search_equals_enumeration():
         freed = stakes.reach[list(found.units)].ravel()
         assert len(lost_points(votes, truth, tallied, freed)) == worst
     assert different > 50
+
+
+def test_every_attack_in_turn_equals_the_search_by_bounds(monkeypatch):
+    rng = np.random.default_rng(8)
+    for _ in range(60):
+        parts, labels = int(rng.integers(4, 15)), int(rng.integers(2, 6))
+        votes, truth = random_ballots(rng, int(rng.integers(1, 300)), parts, labels)
+        budget = int(rng.integers(1, min(parts, 5) + 1))
+        stakes = stakes_of(votes, truth, tally(votes, labels), budget)
+        monkeypatch.setattr(collective_search, "_MOST_WORDS", 0.0)
+        expected = search(stakes)
+        monkeypatch.setattr(collective_search, "_MOST_WORDS", 1e9)
+        monkeypatch.setattr(collective_search, "_BRIEF", 0.0)
+        found = search(stakes)
+        assert (found.lost, found.upper) == (expected.lost, expected.upper)
+        freed = stakes.reach[list(found.units)].ravel()
+        assert len(lost_points(votes, truth, tally(votes, labels), freed)) == found.lost
+        order = rng.permutation(parts)
+        counters, units = counters_of(stakes, order), np.full(budget, -1)
+        if len(stakes.needs):
+            best = 0
+            for first in range(parts):
+                best = counters.task(first, units, best)
+            assert best == expected.lost
 
 
 def test_milp_equals_search():

@@ -215,6 +215,9 @@ class _Checker:
         except RejectedError as error:
             what = name if label is None else f"{name}, label {label}"
             raise RejectedError(f"{self.certificate.path}: rejected: {what}: {error}") from None
+        except RecursionError:
+            what = f"{self.certificate.path}: rejected: {name}"
+            raise RejectedError(f"{what}: it is nested too deeply") from None
         return Checked(name, label, upper, leaves, time.perf_counter() - begun, subject)
 
     def _leaks(self, result: ResultPart) -> tuple[int, Subject]:

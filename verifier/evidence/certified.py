@@ -97,7 +97,7 @@ def standings(
 
 def _names(claim: Checked) -> Iterator[str]:
     """Yield the statements that a claim is of."""
-    if isinstance(claim.subject, Subject):
+    if isinstance(claim.subject, Subject | ForestSubject):
         # One search may answer several statements.
         yield from claim.name.split(", ")
     else:

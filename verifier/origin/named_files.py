@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from leaveout.models.forest.columns import COLUMNS
 from leaveout.models.onnx_external import files_of
 from leaveout.models.train.export import FAMILY, NETWORK
 from leaveout.specs import Call, CheckedSpec, Expression, Name, Text
@@ -100,6 +99,9 @@ def _family(path: Path, called: str) -> Iterator[NamedFile]:
 
 
 def _forest(path: Path, called: str) -> Iterator[NamedFile]:
+    # Its libraries are loaded once there is a forest.
+    from leaveout.models.forest.columns import COLUMNS
+
     yield NamedFile(path, "forest", called)
     yield NamedFile(path.with_name(COLUMNS), "columns")
 

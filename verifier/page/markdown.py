@@ -63,8 +63,9 @@ def _found(said: Summary) -> str:
     for each in said.lines:
         rests = ", ".join(map(str, each.rests_on))
         refers = f" (Rests on {rests}.)" if rests else ""
+        of = f" ({quoted(each.file)})" if each.file else ""
         verdict = each.statement.verdict + surely(each.statement.confidence)
-        lines.append(f"**{verdict}** {text(each.words)} {quoted(each.statement.name)}{refers}")
+        lines.append(f"**{verdict}** {text(each.words)} {quoted(each.statement.name)}{of}{refers}")
     return listed(lines)
 
 

@@ -73,7 +73,7 @@ def sampled(given: Given) -> Range:
 @pytest.fixture(autouse=True)
 def table(monkeypatch):
     made = {
-        name: Known(f"{__name__}:{name}", "number", ("edits",), name == "sampled")
+        name: Known(f"{__name__}:{name}", "number", ("edits",), name == "sampled", ("edits",))
         for name in ("share", "vague", "proved", "sampled")
     }
     checks = {name: globals()[name] for name in made}

@@ -168,6 +168,27 @@ def test_what_is_false_is_rejected_whatever_its_proof(tmp_path, vote):
     assert len(kinds) >= 3
 
 
+def test_no_number_of_edits_is_too_large(tmp_path):
+    never = np.full((2, 3, 2), -1, np.int32)
+    never[:, :, 0] = 0
+    votes = np.zeros((2, 3), np.int32)
+    ballots = Ballots(votes, np.zeros(2, np.int32), 2, thresholds=never)
+    write_ballots(ballots, tmp_path / "b.npz")
+    (tmp_path / "a.spec").write_text(
+        'let V = ballots("b.npz") '
+        "guarantee g: certified_accuracy(dpa(V, members = certified), edits = 3) >= 1"
+    )
+    verify(tmp_path / "a.spec", certificate=tmp_path / "a.cert")
+    content = Content.of(tmp_path / "a.cert")
+    (statement,) = content.manifest["values"]["statements"]
+    for edits in (0, 1, 2**31, 2**60, 2**61, 2**63, 10**30):
+        statement["claim"]["left"]["given"]["edits"]["value"] = str(edits)
+        statement["verdict"] = "proved"
+        assert accepts(content, tmp_path)
+        statement["verdict"] = "refuted"
+        assert not accepts(content, tmp_path)
+
+
 def test_logs_of_hash_values_cannot_be_made_to_say_more(tmp_path):
     # Any two hash values share a member, which is what makes 2 too few and 3 enough.
     rng = np.random.default_rng(0)

@@ -5,16 +5,18 @@ Written anew from ``docs/forest.md``, and compiled, so that a forest can be trai
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable
+from importlib.resources import files
 from typing import Any, TypeVar
 
 import numpy as np
 from numba.extending import register_jitable
 
 __all__ = [
-    "PLAIN", "STEP", "attribute_key", "between", "child_key", "compiled_in", "mixed", "root_key",
-    "threshold_between",
+    "PLAIN", "STEP", "attribute_key", "between", "child_key", "compiled_in", "mixed",
+    "package_stamp", "root_key", "threshold_between",
 ]  # fmt: skip
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -32,6 +34,13 @@ _DRAWS = 128
 def compiled_in(function: Function) -> Function:
     """Compile a function into those that call it."""
     return register_jitable(**PLAIN)(function)
+
+
+def package_stamp() -> int:
+    """Return a digest of this package's sources, by which what is compiled and kept is known."""
+    sources = [each for each in files(__package__).iterdir() if each.name.endswith(".py")]
+    every = b"".join(each.read_bytes() for each in sorted(sources, key=lambda each: each.name))
+    return int.from_bytes(hashlib.sha256(every).digest()[:6], "big")
 
 
 @compiled_in

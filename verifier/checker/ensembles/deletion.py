@@ -14,13 +14,13 @@ from leaveout.verifier.checker.ensembles.changes import hold_against, path_to, r
 from leaveout.verifier.checker.ensembles.held import Exact, Tree
 from leaveout.verifier.checker.ensembles.training import train, without
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
-from leaveout.verifier.checker.expressions.given import Given, HeldFile
+from leaveout.verifier.checker.expressions.given import Compared, Given, HeldFile
 
 __all__ = ["Forest", "caches_sound", "forest", "points", "retrain", "unlearn"]
 
 
 @dataclass(frozen=True, eq=False)
-class Forest:
+class Forest(Compared):
     """A forest as a statement has it; two are equal if every array of them is.
 
     Attributes
@@ -67,15 +67,13 @@ class Forest:
 
 def forest(given: Given) -> Forest:
     """Read a forest file."""
-    file = given.values["path"]
-    assert isinstance(file, HeldFile)
+    file = given.file()
     return Forest(read_forest(file.path))
 
 
 def points(given: Given) -> list[tuple[int, ...]]:
     """Read which rows are deleted: of each line the column ``row``, blanks between several."""
-    file = given.values["path"]
-    assert isinstance(file, HeldFile)
+    file = given.file()
     found = []
     try:
         with opened_text(file.path, TABLE) as stream:
@@ -126,8 +124,7 @@ def retrain(given: Given) -> Forest:
 
 def caches_sound(given: Given) -> bool:
     """Train anew on the rows held, and hold every array against the file's."""
-    whole = given.values["forest"]
-    assert isinstance(whole, Forest)
+    whole = given.held("forest", Forest, "forest")
     apart = first_apart(whole.exact(), whole.trained_without(()))
     if apart is not None:
         raise RejectedError(f"{whole.exact().path}: {apart}")
@@ -135,10 +132,10 @@ def caches_sound(given: Given) -> bool:
 
 
 def _asked(given: Given) -> tuple[Forest, tuple[int, ...]]:
-    whole, record = given.values["forest"], given.values["record"]
-    assert isinstance(whole, Forest)
-    assert isinstance(record, tuple)
-    return whole, tuple(int(row) for row in record)
+    whole, record = given.held("forest", Forest, "forest"), given.held("record", tuple, "record")
+    if not all(type(row) is int for row in record):
+        raise RejectedError("'record' is no record")
+    return whole, record
 
 
 def first_apart(one: Exact, two: Exact) -> str | None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.compiling import kept
-from leaveout.verifier.checker.ensembles.chance import PLAIN, child_key, compiled_in, root_key
+from leaveout.verifier.checker.ensembles.chance import (
+    PLAIN,
+    child_key,
+    compiled_in,
+    package_stamp,
+    root_key,
+)
 from leaveout.verifier.checker.ensembles.choosing import (
     Data,
     Room,
@@ -190,12 +197,21 @@ def grow(
     return size
 
 
-@kept(**PLAIN)
-def grow_tree(
-    data: Data, order: NDArray[np.int64], seed: int, tree: int, rules: Rules, room: Room,
-    spare: NDArray[np.int64], out: Nodes, statistics: Statistics,
-) -> int:  # fmt: skip
-    """Grow a tree from at least one row; see `grow`."""
-    statistics.used[0] = 0
-    key = root_key(seed, tree)
-    return grow(data, order, key, 0, rules, room, spare, CACHING_FROM, out, statistics)
+def _compile_grow_tree(stamp: int) -> Callable[..., int]:
+    """Compile anew when a source of this package changes: the stamp tells kept ones apart."""
+
+    @kept(**PLAIN)
+    def grow_tree(
+        data: Data, order: NDArray[np.int64], seed: int, tree: int, rules: Rules, room: Room,
+        spare: NDArray[np.int64], out: Nodes, statistics: Statistics,
+    ) -> int:  # fmt: skip
+        """Grow a tree from at least one row; see `grow`."""
+        _ = stamp
+        statistics.used[0] = 0
+        key = root_key(seed, tree)
+        return grow(data, order, key, 0, rules, room, spare, CACHING_FROM, out, statistics)
+
+    return cast("Callable[..., int]", grow_tree)
+
+
+grow_tree = _compile_grow_tree(package_stamp())

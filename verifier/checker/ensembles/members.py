@@ -6,14 +6,15 @@ splits send the same rows to the same sides; where one does not, what is below i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.compiling import kept
-from leaveout.verifier.checker.ensembles.chance import PLAIN, compiled_in, root_key
+from leaveout.verifier.checker.ensembles.chance import PLAIN, compiled_in, package_stamp, root_key
 from leaveout.verifier.checker.ensembles.choosing import Data, Room, Rules, room_for
 from leaveout.verifier.checker.ensembles.growing import (
     NOTHING,
@@ -109,93 +110,111 @@ def _same_sides(
     return True
 
 
-@kept(**PLAIN)
-def _without(
-    data: Data, order: NDArray[np.int64], seed: int, tree: int, rules: Rules, room: Room,
-    each: Each, top: Nodes, sub: Nodes, nothing: Statistics, totals: NDArray[np.int64],
-    asked: NDArray[np.bool_], pool: Pool, roots: NDArray[np.int64],
-) -> int:  # fmt: skip
-    """Set the root of a tree without each row that is asked about; return its own, -1 if full."""
-    n = order.shape[1]
-    spare = np.empty(n, np.int64)
-    divided = order.copy()
-    size = grow(
-        data, divided, root_key(seed, tree), 0, rules, room, spare, NOTHING, top, nothing
-    )  # fmt: skip
-    ids = np.empty(2 * n, np.int64)
-    below = np.empty(2 * n, np.int64)
-    if is_full(pool, 2 * n):
-        return -1
-    own = _shared(pool, top, size, totals, -1, ids)
-    levels = 1
-    for node in range(size):
-        levels = max(levels, top.depth[node] + 1)
-    waits = asked.copy()
-    counts = np.zeros(len(totals), np.int64)
-    # Of each row and level: the node of the tree there, and what it splits on without the row.
-    path = np.empty((len(data.labels), levels), np.int64)
-    feature_at = np.empty((len(data.labels), levels), np.int64)
-    threshold_at = np.empty((len(data.labels), levels))
-    for node in range(size):
-        begin, end, depth, key = top.begin[node], top.end[node], top.depth[node], top.key[node]
-        choose_each(data, order, begin, end, key, depth, rules, waits, each)
-        for i in range(begin, end):
-            row = order[0, i]
-            if not waits[row]:
-                continue
-            if is_full(pool, 2 * n + levels):
-                return -1
-            gone = data.labels[row]
-            feature, threshold = each.feature[row], each.threshold[row]
-            if feature < 0:
-                for c in range(len(counts)):
-                    counts[c] = top.counts[node, c] - (c == gone)
-                found = _leaf(pool, counts, totals, gone)
-            elif (
-                feature == top.feature[node] and threshold == top.threshold[node]
-            ) or _same_sides(
-                data, order, begin, end, row, feature, threshold, top.feature[node],
-                top.threshold[node],
-            ):  # fmt: skip
-                path[row, depth] = node
-                feature_at[row, depth], threshold_at[row, depth] = feature, threshold
-                continue
-            else:
-                rest = np.empty((len(order), end - begin - 1), np.int64)
-                for a in range(len(order)):
-                    at = 0
-                    for j in range(begin, end):
-                        if order[a, j] != row:
-                            rest[a, at] = order[a, j]
-                            at += 1
-                many = grow(data, rest, key, depth, rules, room, spare, NOTHING, sub, nothing)
-                found = _shared(pool, sub, many, totals, gone, below)
-            waits[row] = False
-            for level in range(depth - 1, -1, -1):
-                above = path[row, level]
-                left, right = ids[top.left[above]], ids[top.right[above]]
-                if data.columns[top.feature[above], row] <= top.threshold[above]:
-                    left = found
+def _compile_without(stamp: int) -> Callable[..., int]:
+    """Compile anew when a source of this package changes: the stamp tells kept ones apart."""
+
+    @kept(**PLAIN)
+    def _without(
+        data: Data, order: NDArray[np.int64], seed: int, tree: int, rules: Rules, room: Room,
+        each: Each, top: Nodes, sub: Nodes, nothing: Statistics, totals: NDArray[np.int64],
+        asked: NDArray[np.bool_], pool: Pool, roots: NDArray[np.int64],
+    ) -> int:  # fmt: skip
+        """Set the root of a tree without each row asked about; return its own, -1 if full."""
+        _ = stamp
+        n = order.shape[1]
+        spare = np.empty(n, np.int64)
+        divided = order.copy()
+        size = grow(
+            data, divided, root_key(seed, tree), 0, rules, room, spare, NOTHING, top, nothing
+        )  # fmt: skip
+        ids = np.empty(2 * n, np.int64)
+        below = np.empty(2 * n, np.int64)
+        if is_full(pool, 2 * n):
+            return -1
+        own = _shared(pool, top, size, totals, -1, ids)
+        levels = 1
+        for node in range(size):
+            levels = max(levels, top.depth[node] + 1)
+        waits = asked.copy()
+        counts = np.zeros(len(totals), np.int64)
+        # Of each row and level: the node of the tree there, and what it splits on without the row.
+        path = np.empty((len(data.labels), levels), np.int64)
+        feature_at = np.empty((len(data.labels), levels), np.int64)
+        threshold_at = np.empty((len(data.labels), levels))
+        for node in range(size):
+            begin, end, depth, key = top.begin[node], top.end[node], top.depth[node], top.key[node]
+            choose_each(data, order, begin, end, key, depth, rules, waits, each)
+            for i in range(begin, end):
+                row = order[0, i]
+                if not waits[row]:
+                    continue
+                if is_full(pool, 2 * n + levels):
+                    return -1
+                gone = data.labels[row]
+                feature, threshold = each.feature[row], each.threshold[row]
+                if feature < 0:
+                    for c in range(len(counts)):
+                        counts[c] = top.counts[node, c] - (c == gone)
+                    found = _leaf(pool, counts, totals, gone)
+                elif (
+                    feature == top.feature[node] and threshold == top.threshold[node]
+                ) or _same_sides(
+                    data, order, begin, end, row, feature, threshold, top.feature[node],
+                    top.threshold[node],
+                ):  # fmt: skip
+                    path[row, depth] = node
+                    feature_at[row, depth], threshold_at[row, depth] = feature, threshold
+                    continue
                 else:
-                    right = found
-                found = split(
-                    pool, feature_at[row, level], threshold_at[row, level], left, right
-                )  # fmt: skip
-            roots[row] = found
-        if top.feature[node] >= 0:
-            divide(data, order, begin, end, top.feature[node], top.threshold[node], spare)
-    return own
+                    rest = np.empty((len(order), end - begin - 1), np.int64)
+                    for a in range(len(order)):
+                        at = 0
+                        for j in range(begin, end):
+                            if order[a, j] != row:
+                                rest[a, at] = order[a, j]
+                                at += 1
+                    many = grow(data, rest, key, depth, rules, room, spare, NOTHING, sub, nothing)
+                    found = _shared(pool, sub, many, totals, gone, below)
+                waits[row] = False
+                for level in range(depth - 1, -1, -1):
+                    above = path[row, level]
+                    left, right = ids[top.left[above]], ids[top.right[above]]
+                    if data.columns[top.feature[above], row] <= top.threshold[above]:
+                        left = found
+                    else:
+                        right = found
+                    found = split(
+                        pool, feature_at[row, level], threshold_at[row, level], left, right
+                    )  # fmt: skip
+                roots[row] = found
+            if top.feature[node] >= 0:
+                divide(data, order, begin, end, top.feature[node], top.threshold[node], spare)
+        return own
+
+    return cast("Callable[..., int]", _without)
 
 
-@kept(**PLAIN)
-def _empty(
-    pool: Pool, totals: NDArray[np.int64], labels: NDArray[np.int64], roots: NDArray[np.int64]
-) -> int:
-    """Set the root of a tree without rows, where the last row of a label goes."""
-    none = np.zeros(len(totals), np.int64)
-    for row in range(len(labels)):
-        roots[row] = _leaf(pool, none, totals, labels[row])
-    return _leaf(pool, none, totals, -1)
+_without = _compile_without(package_stamp())
+
+
+def _compile_empty(stamp: int) -> Callable[..., int]:
+    """Compile anew when a source of this package changes: the stamp tells kept ones apart."""
+
+    @kept(**PLAIN)
+    def _empty(
+        pool: Pool, totals: NDArray[np.int64], labels: NDArray[np.int64], roots: NDArray[np.int64]
+    ) -> int:
+        """Set the root of a tree without rows, where the last row of a label goes."""
+        _ = stamp
+        none = np.zeros(len(totals), np.int64)
+        for row in range(len(labels)):
+            roots[row] = _leaf(pool, none, totals, labels[row])
+        return _leaf(pool, none, totals, -1)
+
+    return cast("Callable[..., int]", _empty)
+
+
+_empty = _compile_empty(package_stamp())
 
 
 def members_of(forest: Exact, listed: Listed) -> Members:

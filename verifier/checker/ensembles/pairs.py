@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.compiling import kept
 from leaveout.verifier.checker.ensembles.answering import Answering
-from leaveout.verifier.checker.ensembles.chance import PLAIN
+from leaveout.verifier.checker.ensembles.chance import PLAIN, package_stamp
 from leaveout.verifier.checker.ensembles.held import Exact
 from leaveout.verifier.checker.ensembles.members import Members
 from leaveout.verifier.checker.ensembles.sharing import (
@@ -63,20 +64,29 @@ def before_rounding(threshold: Floats) -> Floats:
     return np.where(goes_left, half, np.nextafter(half, -np.inf))
 
 
-@kept(**PLAIN)
-def put_tree(
-    pool: Pool, feature: NDArray[np.int32], threshold: Floats, left: NDArray[np.int32],
-    right: NDArray[np.int32], shares: Floats,
-) -> int:  # fmt: skip
-    """Put a tree, whose children come behind their parents, into a pool; return its root."""
-    ids = np.empty(len(feature), np.int64)
-    for node in range(len(feature) - 1, -1, -1):
-        if feature[node] < 0:
-            ids[node] = answer(pool, shares[node])
-        else:
-            below = ids[left[node]], ids[right[node]]
-            ids[node] = split(pool, feature[node], threshold[node], below[0], below[1])
-    return int(ids[0])
+def _compile_put_tree(stamp: int) -> Callable[..., int]:
+    """Compile anew when a source of this package changes: the stamp tells kept ones apart."""
+
+    @kept(**PLAIN)
+    def put_tree(
+        pool: Pool, feature: NDArray[np.int32], threshold: Floats, left: NDArray[np.int32],
+        right: NDArray[np.int32], shares: Floats,
+    ) -> int:  # fmt: skip
+        """Put a tree, whose children come behind their parents, into a pool; return its root."""
+        _ = stamp
+        ids = np.empty(len(feature), np.int64)
+        for node in range(len(feature) - 1, -1, -1):
+            if feature[node] < 0:
+                ids[node] = answer(pool, shares[node])
+            else:
+                below = ids[left[node]], ids[right[node]]
+                ids[node] = split(pool, feature[node], threshold[node], below[0], below[1])
+        return int(ids[0])
+
+    return cast("Callable[..., int]", put_tree)
+
+
+put_tree = _compile_put_tree(package_stamp())
 
 
 def pair_of(one: Exact | Answering, other: Exact | Answering, listed: Listed) -> Members:

@@ -27,10 +27,8 @@ def same_function(given: Given) -> bool | None:
     RejectedError
         If what was left proves neither.
     """
-    one, other, part = (given.values[name] for name in ("forest", "other", "inputs"))
-    assert isinstance(one, Forest)
-    assert isinstance(other, Forest)
-    assert isinstance(part, BoxPart)
+    one, other = (given.held(name, Forest, "forest") for name in ("forest", "other"))
+    part = given.held("inputs", BoxPart, "set of inputs")
     if one.held.features != other.held.features:
         raise RejectedError("the two forests read other features")
     if not given.proof:

@@ -7,13 +7,14 @@ there at all.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.compiling import kept
-from leaveout.verifier.checker.ensembles.chance import PLAIN, compiled_in, mixed
+from leaveout.verifier.checker.ensembles.chance import PLAIN, compiled_in, mixed, package_stamp
 
 __all__ = ["Listed", "Pool", "answer", "enlarged", "is_full", "new_pool", "split"]
 
@@ -164,16 +165,25 @@ def answer(pool: Pool, shares: Any) -> int:
     return int(node)
 
 
-@kept(**PLAIN)
-def _refill(old: Pool, new: Pool) -> None:
-    """Put every node of one pool into another; each keeps its number."""
-    for node in range(old.used[0]):
-        if old.feature[node] < 0:
-            answer(new, old.shares[old.left[node]])
-        else:
-            split(
-                new, old.feature[node], old.threshold[node], old.left[node], old.right[node]
-            )  # fmt: skip
+def _compile_refill(stamp: int) -> Callable[..., None]:
+    """Compile anew when a source of this package changes: the stamp tells kept ones apart."""
+
+    @kept(**PLAIN)
+    def _refill(old: Pool, new: Pool) -> None:
+        """Put every node of one pool into another; each keeps its number."""
+        _ = stamp
+        for node in range(old.used[0]):
+            if old.feature[node] < 0:
+                answer(new, old.shares[old.left[node]])
+            else:
+                split(
+                    new, old.feature[node], old.threshold[node], old.left[node], old.right[node]
+                )  # fmt: skip
+
+    return cast("Callable[..., None]", _refill)
+
+
+_refill = _compile_refill(package_stamp())
 
 
 def enlarged(pool: Pool) -> Pool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.compiling import kept
-from leaveout.verifier.checker.ensembles.chance import PLAIN, compiled_in
+from leaveout.verifier.checker.ensembles.chance import PLAIN, compiled_in, package_stamp
 from leaveout.verifier.checker.ensembles.margins import Asked, Box, both_down, gather
 from leaveout.verifier.checker.ensembles.sharing import Pool
 
@@ -64,22 +65,31 @@ class Levels(NamedTuple):
     worse: NDArray[np.bool_]
 
 
-@kept(**PLAIN)
-def depth_of(feature: NDArray[np.int32], begin: int, end: int, features: int) -> int:
-    """Return how many levels a tree in preorder has; -1 where it is none."""
-    waiting = np.empty(end - begin + 1, np.int64)
-    waiting[0] = 1
-    count, deepest = 1, 0
-    for at in range(begin, end):
-        if count == 0 or feature[at] >= features:
-            return -1
-        count -= 1
-        level = waiting[count]
-        deepest = max(deepest, level)
-        if feature[at] >= 0:
-            waiting[count] = waiting[count + 1] = level + 1
-            count += 2
-    return deepest if count == 0 else -1
+def _compile_depth_of(stamp: int) -> Callable[..., int]:
+    """Compile anew when a source of this package changes: the stamp tells kept ones apart."""
+
+    @kept(**PLAIN)
+    def depth_of(feature: NDArray[np.int32], begin: int, end: int, features: int) -> int:
+        """Return how many levels a tree in preorder has; -1 where it is none."""
+        _ = stamp
+        waiting = np.empty(end - begin + 1, np.int64)
+        waiting[0] = 1
+        count, deepest = 1, 0
+        for at in range(begin, end):
+            if count == 0 or feature[at] >= features:
+                return -1
+            count -= 1
+            level = waiting[count]
+            deepest = max(deepest, level)
+            if feature[at] >= 0:
+                waiting[count] = waiting[count + 1] = level + 1
+                count += 2
+        return deepest if count == 0 else -1
+
+    return cast("Callable[..., int]", depth_of)
+
+
+depth_of = _compile_depth_of(package_stamp())
 
 
 @compiled_in
@@ -213,93 +223,101 @@ def _root(
     return stack, ends
 
 
-@kept(**PLAIN)
-def walk(
-    pool: Pool, whole: Longs, others: Longs, asked: Asked, tables: Tables, lower: Floats,
-    upper: Floats, starts: Longs, feature: NDArray[np.int32], value: Floats, levels: Levels,
-    claimed: float, begin: int, end: int,
-) -> tuple[int, int, float]:  # fmt: skip
-    """Walk the trees of boxes of some members.
+def _compile_walk(stamp: int) -> Callable[..., tuple[int, int, float]]:
+    """Compile anew when a source of this package changes: the stamp tells kept ones apart."""
 
-    Parameters
-    ----------
-    pool : Pool
-    whole : ndarray of int64, shape (trees,)
-    others : ndarray of int64, shape (members, trees)
-    asked : Asked
-    tables : Tables
-    lower, upper : ndarray of float64, shape (features,)
-    starts : ndarray of int64, shape (members + 1,)
-        Where the tree of each member begins.
-    feature : ndarray of int32, shape (nodes,)
-        What a box is split on; -1 for a leaf. Trees in preorder, of `depth_of` some levels.
-    value : ndarray of float64, shape (nodes,)
-        What at most goes left.
-    levels : Levels
-        With room for all levels.
-    claimed : float
-    begin, end : int
-        Which members.
+    @kept(**PLAIN)
+    def walk(
+        pool: Pool, whole: Longs, others: Longs, asked: Asked, tables: Tables, lower: Floats,
+        upper: Floats, starts: Longs, feature: NDArray[np.int32], value: Floats, levels: Levels,
+        claimed: float, begin: int, end: int,
+    ) -> tuple[int, int, float]:  # fmt: skip
+        """Walk the trees of boxes of some members.
 
-    Returns
-    -------
-    int
-        The member that fails, `PROVED` if none does.
-    int
-        Its node, from the beginning of its tree.
-    float
-        The bound that is above what is claimed.
-    """
-    trees, labels = len(whole), pool.shares.shape[1]
-    stack, ends = np.empty((256, 3), np.int64), np.empty((256, 2))
-    side = np.zeros(len(levels.empty), np.int64)
-    split = np.zeros(len(levels.empty), np.int64)
-    known = np.empty((trees, labels, levels.parts.shape[3]))
-    for f in range(len(lower)):
-        levels.low[0, f], levels.high[0, f] = np.nextafter(lower[f], -np.inf), upper[f]
-    box = Box(levels.low[0], levels.high[0])
-    for t in range(trees):
-        stack, ends = gather(
-            pool, box, whole[t], whole[t], asked, known[t], levels.worse[0, t], stack, ends
-        )
-    for member in range(begin, end):
-        at, level = starts[member], 0
-        stack, ends = _root(pool, whole, others[member], known, asked, levels, stack, ends)
-        levels.empty[0] = False
-        while True:
-            if feature[at] >= 0:
-                split[level], side[level] = at, 0
-            else:
-                if not levels.empty[level]:
-                    found = _bound(
-                        pool, levels.nodes[level], levels.parts[level], levels.worse[level], asked
-                    )
-                    if found > claimed:
-                        return member, at - starts[member], found
-                while level > 0 and side[level - 1] == 1:
-                    level -= 1
-                if level == 0:
-                    break
-                level -= 1
-                side[level] = 1
-            at += 1
-            # The next node is a child of this level's.
-            f, cut = feature[split[level]], value[split[level]]
-            for i in range(len(lower)):
-                levels.low[level + 1, i] = levels.low[level, i]
-                levels.high[level + 1, i] = levels.high[level, i]
-            level += 1
-            if side[level - 1] == 0:
-                levels.high[level, f] = min(levels.high[level, f], cut)
-            else:
-                levels.low[level, f] = max(levels.low[level, f], cut)
-            levels.empty[level] = levels.empty[level - 1] or (
-                levels.low[level, f] >= levels.high[level, f]
+        Parameters
+        ----------
+        pool : Pool
+        whole : ndarray of int64, shape (trees,)
+        others : ndarray of int64, shape (members, trees)
+        asked : Asked
+        tables : Tables
+        lower, upper : ndarray of float64, shape (features,)
+        starts : ndarray of int64, shape (members + 1,)
+            Where the tree of each member begins.
+        feature : ndarray of int32, shape (nodes,)
+            What a box is split on; -1 for a leaf. Trees in preorder, of `depth_of` some levels.
+        value : ndarray of float64, shape (nodes,)
+            What at most goes left.
+        levels : Levels
+            With room for all levels.
+        claimed : float
+        begin, end : int
+            Which members.
+
+        Returns
+        -------
+        int
+            The member that fails, `PROVED` if none does.
+        int
+            Its node, from the beginning of its tree.
+        float
+            The bound that is above what is claimed.
+        """
+        _ = stamp
+        trees, labels = len(whole), pool.shares.shape[1]
+        stack, ends = np.empty((256, 3), np.int64), np.empty((256, 2))
+        side = np.zeros(len(levels.empty), np.int64)
+        split = np.zeros(len(levels.empty), np.int64)
+        known = np.empty((trees, labels, levels.parts.shape[3]))
+        for f in range(len(lower)):
+            levels.low[0, f], levels.high[0, f] = np.nextafter(lower[f], -np.inf), upper[f]
+        box = Box(levels.low[0], levels.high[0])
+        for t in range(trees):
+            stack, ends = gather(
+                pool, box, whole[t], whole[t], asked, known[t], levels.worse[0, t], stack, ends
             )
-            if not levels.empty[level]:
-                box = Box(levels.low[level], levels.high[level])
-                there, changed = _narrow(tables, box, f)
-                levels.empty[level] = not there
-                if there:
-                    stack, ends = _enter(pool, levels, level, changed, asked, stack, ends)
-    return PROVED, 0, 0.0
+        for member in range(begin, end):
+            at, level = starts[member], 0
+            stack, ends = _root(pool, whole, others[member], known, asked, levels, stack, ends)
+            levels.empty[0] = False
+            while True:
+                if feature[at] >= 0:
+                    split[level], side[level] = at, 0
+                else:
+                    if not levels.empty[level]:
+                        parts, worse = levels.parts[level], levels.worse[level]
+                        found = _bound(pool, levels.nodes[level], parts, worse, asked)
+                        if found > claimed:
+                            return member, at - starts[member], found
+                    while level > 0 and side[level - 1] == 1:
+                        level -= 1
+                    if level == 0:
+                        break
+                    level -= 1
+                    side[level] = 1
+                at += 1
+                # The next node is a child of this level's.
+                f, cut = feature[split[level]], value[split[level]]
+                for i in range(len(lower)):
+                    levels.low[level + 1, i] = levels.low[level, i]
+                    levels.high[level + 1, i] = levels.high[level, i]
+                level += 1
+                if side[level - 1] == 0:
+                    levels.high[level, f] = min(levels.high[level, f], cut)
+                else:
+                    levels.low[level, f] = max(levels.low[level, f], cut)
+                levels.empty[level] = levels.empty[level - 1] or (
+                    levels.low[level, f] >= levels.high[level, f]
+                )
+                if not levels.empty[level]:
+                    box = Box(levels.low[level], levels.high[level])
+                    there, changed = _narrow(tables, box, f)
+                    levels.empty[level] = not there
+                    if there:
+                        stack, ends = _enter(pool, levels, level, changed, asked, stack, ends)
+        return PROVED, 0, 0.0
+
+    return cast("Callable[..., tuple[int, int, float]]", walk)
+
+
+walk = _compile_walk(package_stamp())

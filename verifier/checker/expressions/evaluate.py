@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.expressions.functions import FUNCTIONS
-from leaveout.verifier.checker.expressions.given import Given, HeldFile
+from leaveout.verifier.checker.expressions.given import Compared, Given, HeldFile
 from leaveout.verifier.checker.expressions.parts import (
     BinaryPart,
     CallPart,
@@ -47,6 +47,8 @@ _ARITHMETIC: Mapping[str, Callable[[Range, Range], Range]] = {
 }
 _ORDER = ("<", "<=", ">", ">=")
 _DEEPEST = 400
+_MOST_VALUES = 2_000_000
+"""Of ``forall``, together; a few lists within each other have more than can be gone through."""
 
 
 def key_of(number: int, bound: Bindings) -> str:
@@ -99,6 +101,7 @@ class Evaluation:
     told: list[str] = field(default_factory=list)
     arithmetic: Arithmetic = FLOATS
     _open: set[str] = field(default_factory=set)
+    _left: int = _MOST_VALUES
 
     def truth(self, part: Part, bound: Bindings) -> bool | None:
         """Return whether a claim holds; None if that is not known."""
@@ -181,9 +184,8 @@ class Evaluation:
     def _binary(self, part: BinaryPart, bound: Bindings) -> object:
         operator = part.operator
         if operator in _ARITHMETIC:
-            return _ARITHMETIC[operator](
-                self.range(part.left, bound), self.range(part.right, bound)
-            )
+            left, right = self.range(part.left, bound), self.range(part.right, bound)
+            return _ARITHMETIC[operator](left, right).short()
         if operator in ("and", "or", "=>"):
             return self._joined(part, bound)
         one, other = self.value(part.left, bound), self.value(part.right, bound)
@@ -191,8 +193,8 @@ class Evaluation:
             return compare(one, operator, other)
         if operator in _ORDER or isinstance(one, Range) or isinstance(other, Range):
             raise RejectedError(f"{operator!r} compares what is no number")
-        if type(one) is not type(other):
-            raise RejectedError(f"{operator!r} compares different things")
+        if not isinstance(one, Compared) or type(one) is not type(other):
+            raise RejectedError(f"{operator!r} compares what is neither numbers nor forests")
         return bool(one == other) == (operator == "==")
 
     def _joined(self, part: BinaryPart, bound: Bindings) -> bool | None:
@@ -217,6 +219,9 @@ class Evaluation:
             raise RejectedError(f"{binder.name!r} goes over nothing")
         found: bool | None = True
         for item in domain:
+            self._left -= 1
+            if self._left < 0:
+                raise RejectedError(f"it goes over more than {_MOST_VALUES:,} values")
             each = self._over(part, depth + 1, {**bound, binder.name: item})
             if each is False:
                 return False

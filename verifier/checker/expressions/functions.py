@@ -29,12 +29,18 @@ class Known:
         for one.
     samples : bool
         Whether its number is estimated, so that it holds with a confidence alone.
+    takes : tuple of str
+        Its parameters, those first that are given by place.
+    places : int
+        How many of them are.
     """
 
     reference: str
     result: Literal["number", "claim", "object"]
     falling: tuple[str, ...] = ()
     samples: bool = False
+    takes: tuple[str, ...] = ()
+    places: int = 1
 
     @property
     def check(self) -> Checks:
@@ -46,35 +52,53 @@ _ROOMS = "leaveout.verifier.checker"
 _THREATS = ("edits", "insertions", "removals", "modifications", "relabels")
 
 
-def _objects(room: str, *names: str) -> dict[str, Known]:
-    """Return functions of a room that are neither numbers nor claims."""
-    return {name: Known(f"{_ROOMS}.{room}:{name}", "object") for name in names}
+def _object(place: str, *takes: str, places: int = 1) -> Known:
+    """Return a function that gives neither a number nor a claim."""
+    return Known(f"{_ROOMS}.{place}", "object", takes=takes, places=places)
+
+
+def _number(place: str, *takes: str, falling: tuple[str, ...] = (), places: int = 1) -> Known:
+    return Known(f"{_ROOMS}.{place}", "number", falling, takes=takes, places=places)
+
+
+def _claim(place: str, *takes: str, places: int = 1) -> Known:
+    return Known(f"{_ROOMS}.{place}", "claim", takes=takes, places=places)
 
 
 FUNCTIONS: Mapping[str, Known] = {
-    **_objects("estimates.functions", "audit"),
-    **_objects("ensembles.deletion", "forest", "points", "retrain", "unlearn"),
-    **_objects("services.functions", "sharded"),
-    **_objects(
-        "voting.functions",
-        *("ballots", "dpa", "finite_aggregation", "run_off", "ss_dpa", "test_points"),
+    "access": _object("served.access:access", "path"),
+    "audit": _object("estimates.functions:audit", "path"),
+    "ballots": _object("voting.functions:ballots", "path", "hash", "offsets"),
+    "dpa": _object("voting.functions:dpa", "ballots", "members"),
+    "finite_aggregation": _object("voting.functions:finite_aggregation", "ballots", "certificate"),
+    "forest": _object("ensembles.deletion:forest", "path"),
+    "points": _object("ensembles.deletion:points", "path"),
+    "retrain": _object("ensembles.deletion:retrain", "forest", "record", places=2),
+    "run_off": _object("voting.functions:run_off", "ballots", "certificate"),
+    "sharded": _object("services.functions:sharded", "path"),
+    "ss_dpa": _object("voting.functions:ss_dpa", "ballots"),
+    "test_points": _object("voting.functions:test_points", "ballots"),
+    "unlearn": _object("ensembles.deletion:unlearn", "forest", "record", places=2),
+    "answered_right": _claim("voting.functions:answered_right", "votes", "point", places=2),
+    "caches_sound": _claim("ensembles.deletion:caches_sound", "forest"),
+    "certified_accuracy": _number(
+        "voting.functions:certified_accuracy", "votes", *_THREATS, falling=_THREATS
     ),
-    **_objects("served.access", "access"),
-    "idp": Known(f"{_ROOMS}.served.idp:idp", "claim"),
-    "answered_right": Known(f"{_ROOMS}.voting.functions:answered_right", "claim"),
-    "caches_sound": Known(f"{_ROOMS}.ensembles.deletion:caches_sound", "claim"),
-    "certified_accuracy": Known(
-        f"{_ROOMS}.voting.functions:certified_accuracy", "number", falling=_THREATS
+    "collective_accuracy": _number(
+        "voting.collective:collective_accuracy", "votes", *_THREATS, falling=_THREATS
     ),
-    "collective_accuracy": Known(
-        f"{_ROOMS}.voting.collective:collective_accuracy", "number", falling=_THREATS
-    ),
-    "median_radius": Known(f"{_ROOMS}.voting.functions:median_radius", "number"),
+    "idp": _claim("served.idp:idp", "access", "epsilon"),
+    "median_radius": _number("voting.functions:median_radius", "votes", "against"),
     "membership_advantage": Known(
-        f"{_ROOMS}.estimates.functions:membership_advantage", "number", samples=True
+        f"{_ROOMS}.estimates.functions:membership_advantage",
+        "number",
+        samples=True,
+        takes=("audit", "unit"),
     ),
-    "radius": Known(f"{_ROOMS}.voting.functions:radius", "number"),
-    "same_function": Known(f"{_ROOMS}.ensembles.same:same_function", "claim"),
-    "unlearns": Known(f"{_ROOMS}.services.functions:unlearns", "claim"),
+    "radius": _number("voting.functions:radius", "votes", "point", "against", places=2),
+    "same_function": _claim("ensembles.same:same_function", "forest", "other", "inputs", places=3),
+    "unlearns": _claim(
+        "services.functions:unlearns", "service", "updates", "alpha", "beta", "gamma"
+    ),
 }
 """By the name the language gives them."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,9 @@ from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.expressions.ranges import Range
 
-__all__ = ["Given", "HeldFile"]
+__all__ = ["Compared", "Given", "HeldFile"]
+
+_Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,10 @@ class HeldFile:
 
     path: Path
     sha256: str
+
+
+class Compared:
+    """What a statement may hold against another of its kind, by ``==``; numbers apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +101,13 @@ class Given:
         value = self.values.get(name)
         if not isinstance(value, HeldFile):
             raise RejectedError(f"{name!r} is no file")
+        return value
+
+    def held(self, name: str, kind: type[_Kind], what: str) -> _Kind:
+        """Return what another function gave; raises RejectedError if it is nothing of the kind."""
+        value = self.values.get(name)
+        if not isinstance(value, kind):
+            raise RejectedError(f"{name!r} is no {what}")
         return value
 
     def array(self, name: str, dtype: type[np.generic], rank: int = 1) -> NDArray[Any]:

@@ -15,6 +15,10 @@ End: TypeAlias = Fraction | float
 """A fraction, or one of the infinities."""
 
 
+_MOST_BITS = 2**13
+"""Of numerator and denominator; numbers of a manifest have at most 2,000 digits."""
+
+
 @dataclass(frozen=True)
 class Range:
     """A number between two bounds, ends included.
@@ -57,6 +61,23 @@ class Range:
         if self.lower != self.upper or isinstance(self.lower, float):
             raise RejectedError("a number that must be known is only bounded")
         return self.lower
+
+    def short(self) -> Range:
+        """Return the range itself.
+
+        Raises
+        ------
+        RejectedError
+            If an end is too long to be computed with.
+        """
+        for end in (self.lower, self.upper):
+            if isinstance(end, Fraction) and (
+                max(end.numerator.bit_length(), end.denominator.bit_length()) > _MOST_BITS
+            ):
+                raise RejectedError(
+                    f"a number of more than {_MOST_BITS:,} bits is not computed with"
+                )
+        return self
 
     def __neg__(self) -> Range:
         return Range(-self.upper, -self.lower)

@@ -29,7 +29,8 @@ from leaveout.verifier.checker.expressions.parts import (
     everything,
 )
 from leaveout.verifier.checker.expressions.ranges import Range, number
-from leaveout.verifier.checker.expressions.words import said, text
+from leaveout.verifier.checker.expressions.reading import refuse_unreadable
+from leaveout.verifier.checker.expressions.words import decimal, said, text
 
 __all__ = ["Statements", "ValueSubject"]
 
@@ -107,12 +108,17 @@ class Statements:
             If a file is missing or cannot be read.
         """
         needed = self._lets(statement.claim)
+        refuse_unreadable(statement, needed, self.part.lets)
         places = [
             each.file
             for each in everything(statement.claim, *needed.values())
             if isinstance(each, FilePlace)
         ]
         files = {place: self.file(place) for place in dict.fromkeys(places)}
+        for each in files.values():
+            if '"' in str(each.path):
+                # What follows would be read as part of the claim.
+                raise RejectedError(f"the name of {str(each.path)!r} has a quotation mark")
         evaluation = self._evaluation(statement, needed)
         if statement.find is None:
             found = evaluation.truth(statement.claim, {})
@@ -157,6 +163,8 @@ class Statements:
     def _find(self, statement: StatementPart, asked: FindPart, evaluation: Evaluation) -> None:
         """Hold the bounds of what is sought against the claim at numbers beside them."""
         claim, variable = statement.claim, asked.variable
+        if statement.verdict == "proved" and asked.lower is None and asked.upper is None:
+            raise RejectedError(f"nothing is claimed of {variable}")
         ends = [None if end is None else number(end) for end in (asked.lower, asked.upper)]
         value = _compared(claim, variable)
         if value is not None:
@@ -189,10 +197,12 @@ class Statements:
         if not holds_below:
             beside = [(lower, False, -1), (upper, True, 0)]
         for end, expected, step in beside:
-            if end is None or end + step < 0:
+            if end is None:
                 continue
-            if end.denominator != 1:
-                raise RejectedError(f"{variable} is a whole number, not {end}")
+            if end.denominator != 1 or end < 0:
+                raise RejectedError(f"{variable} is a whole number from 0, not {decimal(end)}")
+            if end + step < 0:
+                continue
             if holds(end + step) is not expected:
                 word = "hold" if expected else "fail"
                 raise RejectedError(

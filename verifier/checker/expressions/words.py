@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from decimal import Context, Decimal
 from fractions import Fraction
 from pathlib import Path
 
 import msgspec
 
 from leaveout.verifier.checker.basic_parts import BoxPart
+from leaveout.verifier.checker.expressions.functions import FUNCTIONS
 from leaveout.verifier.checker.expressions.parts import (
     BinaryPart,
     CallPart,
@@ -105,18 +107,27 @@ def decimal(value: Fraction) -> str:
         places = max(places, count)
     if rest != 1 or places > 20:
         whole = str(value)
-        return whole if len(whole) <= _LONG else f"about {float(value):.12g}"
+        return whole if len(whole) <= _LONG else f"about {_rounded(value)}"
     if places == 0:
         return str(value.numerator)
     digits = str(abs(value.numerator) * 10**places // value.denominator).zfill(places + 1)
     return f"{'-' * (value < 0)}{digits[:-places]}.{digits[-places:]}"
 
 
+def _rounded(value: Fraction) -> str:
+    """Return twelve digits; of numbers beyond those of float64 too."""
+    near = Context(prec=12).divide(Decimal(value.numerator), Decimal(value.denominator))
+    plain = not value or Decimal("1e-300") < abs(near) < Decimal("1e300")
+    return f"{float(value):.12g}" if plain else f"{near:.12g}"
+
+
 def _arguments(part: CallPart, files: Mapping[int, Path]) -> Iterator[str]:
-    for name, value in part.given.items():
-        shown = text(value, files)
-        plain = isinstance(value, NumberPart | WordPart | ListPart)
-        yield f"{name} = {shown}" if plain else shown
+    known = FUNCTIONS.get(part.function)
+    takes = tuple(part.given) if known is None else known.takes
+    places = takes if known is None else takes[: known.places]
+    for name in (name for name in takes if name in part.given):
+        shown = text(part.given[name], files)
+        yield shown if name in places else f"{name} = {shown}"
 
 
 def _inputs(box: BoxPart) -> str:

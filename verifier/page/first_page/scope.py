@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from leaveout.verifier.amounts import counted, given
+from leaveout.verifier.amounts import counted, given, percent
 from leaveout.verifier.page.model import Page, Run
 from leaveout.verifier.report import BoxRecord, ColumnRecord, ModelRecord
 
@@ -52,10 +52,6 @@ _VOTES = (
     "Of models that vote: their answers to the test rows of the files named, whichever training "
     "records a change is made to."
 )
-_SAMPLED = (
-    "“With 95 % confidence”: of a hundred measurements made so, at most five on average would "
-    "lead to a false sentence."
-)
 
 
 @dataclass(frozen=True)
@@ -92,8 +88,12 @@ def scope(page: Page, topics: Iterable[str]) -> Scope:
             "Confidence is how far the score of an answer lies above the next best one; it is no "
             "probability."
         )
-    if any(each.confidence == 0.95 for each in page.statements):
-        covered.append(_SAMPLED)
+    levels = {each.confidence for each in page.statements if each.confidence is not None}
+    covered += [
+        f"“With {percent(level)} confidence”: a measurement made so leads to a false sentence with "
+        f"a probability of at most {given(round(1 - level, 12), up=True)}."
+        for level in sorted(levels)
+    ]
     missing = [_RIGHT] if about else []
     missing += [_MORE] if _TOGETHER & {*about} else []
     missing += ["Inputs outside the ranges named."] if page.boxes else []

@@ -89,10 +89,11 @@ def _line(line: Line) -> Html:
     name = tag("a", code(statement.name), href=f"#{statement.anchor}")
     rests = [tag("a", str(each), href=f"#rests-on-{each}") for each in line.rests_on]
     refers = joined("; rests on ", _with_commas(rests)) if rests else None
+    file = f" ({line.file})" if line.file else ""
     return tag(
         "li",
         verdict(statement.verdict, statement.confidence),
-        tag("p", _kept(line.words), " ", tag("small", "Details: ", name, refers, ".")),
+        tag("p", _kept(line.words), " ", tag("small", "Details: ", name, file, refers, ".")),
     )
 
 

@@ -23,11 +23,14 @@ class Line:
         One sentence, or few.
     rests_on : tuple of int
         Numbers of assumptions.
+    file : str
+        Its results, where there are several files; else empty.
     """
 
     statement: Statement
     words: str
     rests_on: tuple[int, ...]
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ def summary(page: Page) -> Summary:
         for statement in run.statements:
             said = of_statement(page, run, statement)
             topics += said.topics
-            lines.append(Line(statement, said.words, refers(rests, statement)))
+            file = run.name if page.several else ""
+            lines.append(Line(statement, said.words, refers(rests, statement), file))
     answers = tuple(of_answers(each) for run in page.runs for each in run.report.answers)
     return Summary(answers, tuple(lines), scope(page, topics), rests)

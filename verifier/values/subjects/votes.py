@@ -288,7 +288,7 @@ def _prove_spread(
     if found.missing:
         points = "1 point" if found.missing == 1 else f"{found.missing:,} points"
         given.unproved = f"no proof was found of what {points} survive"
-    given.prove(lambda: found.arrays(vote.ballots.parts))
+    given.prove(found.arrays)
 
 
 def _against(given: Arguments, vote: Vote) -> Threat:

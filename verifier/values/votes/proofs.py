@@ -68,21 +68,19 @@ class SpreadProof:
     _logs: list[tuple[int, int, int, FiniteLog]] = field(default_factory=list)
     _attacks: list[tuple[int, NDArray[np.int32]]] = field(default_factory=list)
 
-    def arrays(self, members: int) -> Arrays:
-        """Return them as arrays."""
-        logs = [(p, c, e, len(log.rows), len(log.weights)) for p, c, e, log in self._logs]
-        rows = [np.zeros(0, np.int32), *(log.rows for *_, log in self._logs)]
-        weights = [np.zeros((0, members), np.uint16), *(log.weights for *_, log in self._logs)]
-        values = [np.zeros(0, np.int32), *(buckets for _, buckets in self._attacks)]
-        return {
-            "logs": np.array(logs, np.int64).reshape(len(logs), 5),
-            "rows": np.concatenate(rows),
-            "weights": np.concatenate(weights),
-            "attacks": np.array(
-                [(point, len(buckets)) for point, buckets in self._attacks], np.int64
-            ).reshape(len(self._attacks), 2),
-            "values": np.concatenate(values),
-        }
+    def arrays(self) -> Arrays:
+        """Return them as arrays; none where there is nothing to show."""
+        found: dict[str, NDArray[Any]] = {}
+        if self._logs:
+            logs = [(p, c, e, len(log.rows), len(log.weights)) for p, c, e, log in self._logs]
+            found["logs"] = np.array(logs, np.int64)
+            found["rows"] = np.concatenate([log.rows for *_, log in self._logs])
+            found["weights"] = np.concatenate([log.weights for *_, log in self._logs])
+        if self._attacks:
+            attacks = [(point, len(buckets)) for point, buckets in self._attacks]
+            found["attacks"] = np.array(attacks, np.int64)
+            found["values"] = np.concatenate([buckets for _, buckets in self._attacks])
+        return found
 
     def survives(self, vote: FiniteVote, point: int, edits: int) -> None:
         """Add why so many edits do not change an answer."""

@@ -1,0 +1,233 @@
+"""Expressions that no specification has: nothing false, and no crash, comes of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from leaveout.models.votes import Ballots, Origin, write_ballots
+from leaveout.verifier.checker import RejectedError, check
+from leaveout.verifier.checker.expressions.functions import FUNCTIONS
+from leaveout.verifier.checker.expressions.words import decimal
+
+SERVICE = """shards = 3
+mechanism = "majority"
+rows = 1000
+"""
+
+
+def number(value):
+    return {"type": "number", "value": str(value)}
+
+
+def name(text):
+    return {"type": "name", "name": text}
+
+
+def word(text):
+    return {"type": "word", "value": text}
+
+
+def call(function, at=0, **given):
+    return {"type": "call", "function": function, "given": given, "number": at}
+
+
+def two(operator, left, right):
+    return {"type": "binary", "operator": operator, "left": left, "right": right}
+
+
+def items(*found):
+    return {"type": "list", "items": list(found)}
+
+
+def over(binders, body):
+    binders = [{"name": key, "domain": domain} for key, domain in binders]
+    return {"type": "forall", "binders": binders, "body": body}
+
+
+TRUE = two("==", number(1), number(1))
+
+
+def ballots(at=0, place=0):
+    return call("ballots", at, path={"type": "file", "file": place})
+
+
+def dpa(at=0):
+    return call("dpa", at, ballots=ballots(at))
+
+
+def share(edits=None):
+    return call("certified_accuracy", votes=dpa(), edits=edits or number(1))
+
+
+def service(at, alpha):
+    held = call("sharded", at, path={"type": "file", "file": 1})
+    numbers = {"alpha": number(alpha), "beta": number(0), "gamma": number(0)}
+    return call("unlearns", at, service=held, updates=word("adaptive"), **numbers)
+
+
+@pytest.fixture
+def checked(tmp_path):
+    """Return what checks a claim about four points that all of five members answer right."""
+    found = Ballots(np.zeros((4, 5), np.int32), np.zeros(4, np.int32), 2, origin=Origin())
+    write_ballots(found, tmp_path / "b.npz")
+    (tmp_path / "s.toml").write_text(SERVICE)
+    files = [
+        {
+            "path": each,
+            "sha256": hashlib.sha256((tmp_path / each).read_bytes()).hexdigest(),
+            "kind": "file",
+        }
+        for each in ("b.npz", "s.toml")
+    ]
+
+    def run(claim, verdict="proved", lets=None, **more):
+        statement = {"name": "s", "claim": claim, "verdict": verdict, **more}
+        values = {"files": files, "lets": lets or {}, "statements": [statement], "proofs": {}}
+        manifest = {
+            "format": 3, "leaveout": "1", "spec": "x", "text": "", "questions": [], "results": [],
+            "values": values,
+        }  # fmt: skip
+        raw = np.frombuffer(json.dumps(manifest).encode(), np.uint8)
+        np.savez(tmp_path / "a.npz", manifest=raw)
+        (found,) = check(tmp_path / "a.npz")
+        return list(found.subject.lines())
+
+    return run
+
+
+@pytest.mark.parametrize("verdict", ["proved", "refuted"])
+@pytest.mark.parametrize("operator", ["==", "!="])
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        # Neither is known; one of them is true, the other false.
+        (service(0, 0), service(1, 0)),
+        (items(share()), items(share())),
+        # The same files, counted twice.
+        (dpa(0), dpa(1)),
+        (ballots(0), ballots(1)),
+        (word("edits"), word("edits")),
+        (TRUE, TRUE),
+    ],
+)
+def test_only_numbers_and_forests_are_held_against_each_other(
+    checked, left, right, operator, verdict
+):
+    with pytest.raises(RejectedError, match="compares what is neither"):
+        checked(two(operator, left, right), verdict)
+
+
+def find(direction, lower, upper):
+    return {"direction": direction, "variable": "r", "lower": lower, "upper": upper}
+
+
+@pytest.mark.parametrize(
+    ("claim", "asked"),
+    [
+        # 2 is the greatest.
+        (two(">=", share(name("r")), number("1/2")), find("greatest", "2", "-5")),
+        (two(">=", share(name("r")), number("1/2")), find("greatest", None, "-2")),
+        # 0 is the least.
+        (two("<", share(name("r")), number(2)), find("least", "1/2", None)),
+        (two("<", share(name("r")), number(2)), find("least", None, "-3")),
+        (two("<", share(name("r")), number(2)), find("least", "-3", "-1")),
+    ],
+)
+def test_no_number_below_0_or_between_two_is_sought(checked, claim, asked):
+    with pytest.raises(RejectedError, match="is a whole number from 0"):
+        checked(claim, find=asked)
+
+
+def test_a_find_claims_something(checked):
+    claim = two(">=", share(name("r")), number("1/2"))
+    assert checked(claim, find=find("greatest", "2", "2"))
+    with pytest.raises(RejectedError, match="nothing is claimed"):
+        checked(claim, find=find("greatest", None, None))
+    with pytest.raises(RejectedError, match="nothing is claimed"):
+        checked(two("<=", name("r"), share()), find=find("greatest", None, None))
+
+
+@pytest.mark.parametrize(
+    ("claim", "lets"),
+    [
+        (name("share(b, edits = 9) >= 1"), {"share(b, edits = 9) >= 1": TRUE}),
+        (two(">=", share() | {"given": share()["given"] | {"relabels = 9, x": number(1)}},
+             number(0)), {}),
+        (two(">=", share() | {"given": share()["given"] | {"per": number(1)}}, number(0)), {}),
+        (over([("x", items(number(1)))], TRUE), {"x": number(2)}),
+        (over([("x", items(number(1))), ("x", items(number(2)))], TRUE), {}),
+        (over([], TRUE), {}),
+        (two("or", TRUE, two("==", call("other"), number(1))), {}),
+        (two("or", TRUE, two("==", number("x"), number(1))), {}),
+        (two("or", TRUE, call("same_function", inputs={
+            "type": "inputs", "box": {"lower": [0.0], "upper": []}})), {}),
+    ],
+)  # fmt: skip
+def test_what_would_be_read_as_another_claim_is_refused(checked, claim, lets):
+    with pytest.raises(RejectedError):
+        checked(claim, lets=lets)
+
+
+def test_numbers_are_printed_under_the_names_that_the_language_asks_for(checked):
+    lets = {"k": number(1)}
+    (line,) = checked(two(">=", share(name("k")), number(1)), lets=lets)
+    assert line.endswith(", edits = k) >= 1")
+    # However the certificate orders them.
+    given = dict(reversed(service(0, 5)["given"].items()))
+    held = call("unlearns", **given | {"updates": word("oblivious"), "gamma": name("k")})
+    (line,) = checked(held, lets=lets)
+    assert "), updates = oblivious, alpha = 5, beta = 0, gamma = k)" in line
+
+
+@pytest.mark.parametrize("function", [*FUNCTIONS, "abs"])
+@pytest.mark.parametrize(
+    "value", [None, number(1), word("x"), items(), items(word("x")), TRUE, ballots()]
+)
+def test_arguments_of_other_kinds_are_refused_in_a_line(checked, function, value):
+    takes = FUNCTIONS[function].takes if function in FUNCTIONS else ("number",)
+    given = {} if value is None else dict.fromkeys(takes, value)
+    for claim in (
+        two("==", call(function, **given), number(10**9)),
+        over([("z", call(function, **given))], two("==", number(1), number(2))),
+    ):
+        with pytest.raises(RejectedError) as caught:
+            checked(claim)
+        assert "\n" not in str(caught.value)
+
+
+def nested(depth):
+    part = number(1)
+    for _ in range(depth):
+        part = {"type": "unary", "operator": "-", "operand": part}
+    return two("==", part, number(1))
+
+
+@pytest.mark.parametrize(
+    ("claim", "lets"),
+    [
+        (nested(400), {}),
+        (two("==", name("x0"), number(0)),
+         {f"x{i}": two("+", name(f"x{i + 1}"), number(1)) for i in range(399)}
+         | {"x399": number(1)}),
+        (two("==", name("x0"), number(0)),
+         {f"x{i}": two("*", name(f"x{i + 1}"), name(f"x{i + 1}")) for i in range(60)}
+         | {"x60": number(3)}),
+        (over([(f"z{i}", items(*[number(1)] * 100)) for i in range(9)], TRUE), {}),
+    ],
+)  # fmt: skip
+def test_what_would_not_end_is_refused(checked, claim, lets):
+    with pytest.raises(RejectedError) as caught:
+        checked(claim, lets=lets)
+    assert "\n" not in str(caught.value)
+
+
+def test_long_numbers_are_printed(checked):
+    (line,) = checked(two("<", number(0), number(f"{10**1990}/7")))
+    assert line == "s: 0 < about 1.42857142857e+1989"
+    assert decimal(Fraction(1, 3**900)) == "about 3.89825955719e-430"
+    assert decimal(Fraction(1, 3**40)) == "about 8.22526333997e-20"
