@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -380,13 +381,16 @@ def test_bad_input_is_one_line(attested, capsys, arguments, named):
     assert said.count("\n") == 1
 
 
-SEVERAL = """\
+ABOVE = (
+    "guarantee above: forall x in X, M in F: confidence(N, x) > 50 => label(M, x) == label(N, x)"
+)
+SEVERAL = f"""\
 let N = network("full.onnx")
 let F = family("family.npz")
 let X = box(0, 1)
 find bound: least b per label such that
     forall x in X, M in F: confidence(N, x) > b => label(M, x) == label(N, x)
-guarantee above: forall x in X, M in F: confidence(N, x) > 50 => label(M, x) == label(N, x)
+{ABOVE}
 guarantee one:
     forall x in X, M in F: confidence(N, x, label = 0) >= 60 => label(M, x) == label(N, x)
 """
@@ -415,20 +419,65 @@ def test_guarantees_beside_a_find_are_proved_again(several, capsys):
         "confidence(N, x) > 0.001 => label(M, x) == label(N, x)",
         "guarantee above: forall x in X: confidence(N, x) > 50 => label(N, x) == 0",
         "guarantee above: 1 == 1",
-        "guarantee other: forall x in X, M in F: confidence(N, x) > 50 => "
-        "label(M, x) == label(N, x)",
     ],
 )
 def test_more_than_the_certificate_proves_is_not_called_proved_again(several, capsys, text):
-    def change(record):
-        record["text"] = text
-
-    several.reresult(lambda r: change(next(s for s in r["statements"] if s["name"] == "above")))
-    several.restate(
-        lambda s: change(next(p for p in s["predicate"]["statements"] if p["name"] == "above"))
-    )
+    _restate(several, text)
     capsys.readouterr()
+    assert several.check() == 1
+    said = capsys.readouterr().err
+    assert "several.spec: does not have the statement 'above' as the results have it" in said
+
+    path = several.folder / "several.spec"
+    path.write_text(SEVERAL.replace(ABOVE, text))
+    digest = sha256(path.read_bytes()).hexdigest()
+
+    def rename(result):
+        result["spec_sha256"] = result["files"][0]["sha256"] = digest
+
+    several.reresult(rename)
+    several.redigest("several.spec", path)
     several.check()
     said = capsys.readouterr().out
     assert "above: proved; of this the certificate proves only: " in said
     assert "3 of 4 results are proved again" in said
+
+
+def _restate(evidence, text, field="text") -> None:
+    def change(record):
+        record[field] = text
+
+    evidence.reresult(lambda r: change(next(s for s in r["statements"] if s["name"] == "above")))
+    evidence.restate(
+        lambda s: change(next(p for p in s["predicate"]["statements"] if p["name"] == "above"))
+    )
+
+
+def test_definitions_that_the_specification_does_not_have_are_rejected(several, capsys):
+    lets = ['let N = network("full.onnx")', 'let F = family("family.npz")']
+    _restate(several, [*lets, "let X = box(0, 2)"], "definitions")
+    assert "several.spec: has no 'let X = box(0, 2)', of which" in refused(several, capsys)
+
+
+@pytest.mark.parametrize("given", [(), ("--set", "T=0.95")])
+def test_params_are_as_they_were_set(several, capsys, given):
+    text = SEVERAL.partition("find")[0] + (
+        "param T = 0.9\nguarantee set: forall x in X, M in F: "
+        "confidence(N, x) > T => label(M, x) == label(N, x)\n"
+    )
+    (several.folder / "several.spec").write_text(text)
+    command = ["verify", "several.spec", "--workers", "1", "--evidence", "proof", *given]
+    assert run([*command, "--key", "me.key"]) == 0
+    capsys.readouterr()
+    assert several.check() == 0
+    assert "1 of 1 results are proved again" in capsys.readouterr().out
+
+
+def test_what_looks_like_evidence_and_is_not_attested_is_named(attested, capsys):
+    assert attested.check() == 0
+    assert "not attested" not in capsys.readouterr().out
+    attested.restate(
+        lambda s: s.update(subject=[e for e in s["subject"] if e["name"] != "summary.md"])
+    )
+    assert attested.check() == 0
+    assert "not attested: summary.md: the attestation does not name" in capsys.readouterr().out

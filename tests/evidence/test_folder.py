@@ -56,6 +56,24 @@ def test_no_file_names_a_place_of_this_machine(asked, tmp_path, monkeypatch):
     assert (result["spec"], result["folder"]) == ("asked/test.spec", "asked")
 
 
+@pytest.mark.parametrize("family", ["family.npz", "../others/family.npz"])
+def test_no_file_names_a_place_where_the_specification_is_given_relatively(
+    asked, tmp_path, monkeypatch, family
+):
+    monkeypatch.chdir(tmp_path)
+    where = asked / family
+    where.parent.mkdir(exist_ok=True)
+    (asked / "family.npz").rename(where)
+    spec = asked / "test.spec"
+    spec.write_text(spec.read_text().replace("family.npz", family))
+    command = ["verify", "asked/test.spec", "--workers", "1", "--evidence", "proof"]
+    assert run(command) == 0
+    for each in (tmp_path / "proof").iterdir():
+        assert str(tmp_path).encode() not in each.read_bytes(), each
+    assert run(["check", "proof"]) == 0
+    assert run(["rows", "proof/result.json"]) == 0
+
+
 def test_evidence_is_replaced_by_later_evidence(asked):
     assert run(VERIFY) == 0
     before = json.loads((asked / "proof" / "result.json").read_text())

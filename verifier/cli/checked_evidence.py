@@ -37,6 +37,11 @@ def _head(found: CheckedEvidence) -> Iterator[str]:
     else:
         yield "signature: none; who made this is not known"
     yield f"digests: all {found.digests} are those of the files"
+    if found.unnamed:
+        yield (
+            f"not attested: {', '.join(found.unnamed)}: the attestation does not name what lies "
+            "beside it there; believe nothing that stands in it"
+        )
     yield "results: what the attestation says is what the results say"
     again = sum(each.proved for each in found.standings)
     total = len(found.standings)

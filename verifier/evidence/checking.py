@@ -8,26 +8,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import structs
 
 from leaveout.files import RESULTS, open_file
 from leaveout.verifier.checker import Checked, check
 from leaveout.verifier.checker.check import Progress
+from leaveout.verifier.evidence.agreeing import OWN_FILES, hold_against_results
 from leaveout.verifier.evidence.certified import Standing, standings
 from leaveout.verifier.evidence.dsse import Envelope, opened
 from leaveout.verifier.evidence.errors import EvidenceError, TamperedError
 from leaveout.verifier.evidence.keys import read_public
+from leaveout.verifier.evidence.parts import ATTESTATION, NAMES
 from leaveout.verifier.evidence.places import Places, folders
 from leaveout.verifier.evidence.reading import read_bytes, read_report
+from leaveout.verifier.evidence.same_text import hold_against_text
 from leaveout.verifier.evidence.statement import (
     PREDICATE_TYPE,
     STATEMENT_TYPE,
-    Predicate,
-    Proved,
     Statement,
     Subject,
-    predicate_of,
-    subjects_of,
 )
 from leaveout.verifier.origin.digests import sha256_of
 from leaveout.verifier.report import Report
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckedEvidence", "check_evidence", "is_attestation"]
 
-_OWN = ("result", "certificate", "evidence")
-"""Kinds of files whose names are seen from the attestation."""
 _NETWORKS = ("network", "member")
 _LOOKED_AT = 256
 
@@ -62,6 +58,8 @@ class CheckedEvidence:
         What the certificate proves, proved again; empty where there is none.
     standings : tuple of Standing
         How each result stands to the certificate.
+    unnamed : tuple of str
+        Files beside the attestation that are called as evidence is, and that it does not name.
     """
 
     attestation: Path
@@ -71,6 +69,7 @@ class CheckedEvidence:
     report: Report
     checked: tuple[Checked, ...]
     standings: tuple[Standing, ...]
+    unnamed: tuple[str, ...] = ()
 
 
 def is_attestation(path: Path) -> bool:
@@ -131,7 +130,7 @@ def check_evidence(
     _same(result, path)
     content = read_bytes(path, "what verify --json wrote")
     report = read_report(content, path)
-    _agree(statement, report, attestation)
+    hold_against_results(statement, report, attestation)
     places = Places(path.parent, report.folder, near)
     found = _digests(statement, beside, places)
     certificate = next((s for s in statement.subject if s.annotations.kind == "certificate"), None)
@@ -145,6 +144,10 @@ def check_evidence(
             exact=exact,
             progress=progress,
         )
+    stand = standings(report, checked, attestation)
+    for spec in _several(found, ("specification",), ()):
+        included = _several(found, ("included specification",), ())
+        hold_against_text(report, spec, [each.parent for each in included])
     return CheckedEvidence(
         attestation=attestation,
         signers=envelope.keyids,
@@ -152,7 +155,8 @@ def check_evidence(
         digests=len(statement.subject),
         report=report,
         checked=tuple(checked),
-        standings=standings(report, checked, attestation),
+        standings=stand,
+        unnamed=_unnamed(statement, attestation),
     )
 
 
@@ -195,6 +199,12 @@ def _statement(envelope: Envelope) -> Statement:
     return statement
 
 
+def _unnamed(statement: Statement, attestation: Path) -> tuple[str, ...]:
+    named = {each.name for each in statement.subject if each.annotations.kind in OWN_FILES}
+    looked_for = sorted(NAMES - named - {ATTESTATION})
+    return tuple(each for each in looked_for if attestation.with_name(each).exists())
+
+
 def _one(statement: Statement, kind: str, attestation: Path) -> Subject:
     found = [each for each in statement.subject if each.annotations.kind == kind]
     if len(found) != 1:
@@ -235,56 +245,11 @@ def _digests(statement: Statement, beside: Places, places: Places) -> list[tuple
     found = []
     for subject in statement.subject:
         kind = subject.annotations.kind
-        path = (beside if kind in _OWN else places).find(subject.name)
+        path = (beside if kind in OWN_FILES else places).find(subject.name)
         _same(subject, path)
-        if kind not in _OWN:
+        if kind not in OWN_FILES:
             found.append((kind, path))
     return found
-
-
-def _agree(statement: Statement, report: Report, attestation: Path) -> None:
-    """Hold what an attestation says against the results.
-
-    Raises
-    ------
-    TamperedError
-        If they differ; the first difference is named.
-    """
-    said = statement.predicate
-    _same_files(statement, report, attestation)
-    expected = predicate_of(report, said.without_digest)
-    if said == expected:
-        return
-    for own, other in zip(said.statements, expected.statements, strict=False):
-        if own != other:
-            raise TamperedError(f"{attestation}: {_difference(own, other)}")
-    for field in Predicate.__struct_fields__:
-        if getattr(said, field) != getattr(expected, field):
-            raise TamperedError(f"{attestation}: its {field} are not those of the results")
-
-
-def _difference(own: Proved, other: Proved) -> str:
-    """Say in what a statement of the attestation is another than that of the results."""
-    names = structs.fields(Proved)
-    field = next(f for f in names if getattr(own, f.name) != getattr(other, f.name))
-    where = own.name if own.label is None else f"{own.name}, label {own.label}"
-    said, found = getattr(own, field.name), getattr(other, field.name)
-    return f"statement {where!r}: {field.encode_name} is {said!r}, in the results {found!r}"
-
-
-def _same_files(statement: Statement, report: Report, attestation: Path) -> None:
-    if not report.files:
-        # Results of earlier versions do not say what they read.
-        return
-    named = {each.name: each for each in statement.subject if each.annotations.kind not in _OWN}
-    expected = {each.name: each for each in subjects_of(report.files)}
-    for name in {**expected, **named}:
-        if named.get(name) != expected.get(name):
-            what = (
-                "is not as in the results" if name in named else "is missing, the results name it"
-            )
-            what = what if name in expected else "is in no record of the results"
-            raise TamperedError(f"{attestation}: subject {name!r} {what}")
 
 
 def _several(

@@ -42,12 +42,32 @@ def placed(report: Report, folder: Path) -> Report:
     if not report.folder:
         return report
     own = Path(report.folder)
-    if own.is_absolute():
-        report = _relative(report, f"{own}{os.sep}")
+    # Some files are called by where they lie in the end, however the specification was given.
+    for prefix in dict.fromkeys([own, own.resolve()]):
+        if prefix.is_absolute():
+            report = _relative(report, f"{prefix}{os.sep}")
+    models = tuple(
+        structs.replace(each, file=_from(own, each.file), family=_from(own, each.family))
+        for each in report.models
+    )
+    answers = tuple(
+        structs.replace(each, network=_from(own, each.network), family=_from(own, each.family))
+        for each in report.answers
+    )
+    by_row = tuple(
+        structs.replace(each, network=_from(own, each.network), family=_from(own, each.family))
+        for each in report.by_row
+    )
+    report = structs.replace(report, models=models, answers=answers, by_row=by_row)
     spec = report.spec
     if "\n" not in spec and Path(spec).is_absolute():
         spec = seen_from(folder, Path(spec))
     return structs.replace(report, folder=seen_from(folder, own), spec=spec)
+
+
+def _from(own: Path, file: str) -> str:
+    """Return a file that lies elsewhere seen from the specification's folder, as links lead."""
+    return seen_from(own.resolve(), Path(file)) if Path(file).is_absolute() else file
 
 
 def _relative(report: Report, prefix: str) -> Report:
