@@ -249,7 +249,7 @@ VALUES = [
         "Asked only through its guard, the model in hospital/family gives no answer that is more "
         "than 1.22141 times as likely with any one of 569 training records as without it, or the "
         "other way round. Answers that a record can change are drawn at random; over several of "
-        "them the factors multiply.",
+        "them the factors multiply: over ten to 7.38906.",
     ),
     (
         'guarantee s: idp(access("family"), epsilon = 0)',
@@ -309,7 +309,8 @@ VALUES = [
     (
         AUDIT,
         {"lower": 0.0, "upper": 0.29692282, "confidence": 0.95},
-        f"Measured on samples, with 95 % confidence: {ATTACKS.format(29.7)} Asked for: at most 50.",
+        f"Measured on samples, with 95 % confidence: {ATTACKS.format(29.7)} Asked for: at most 50; "
+        "0 would mean that no attack tells the two apart.",
     ),
     (
         AUDIT,
@@ -515,7 +516,7 @@ def test_what_every_reader_must_know_is_said_once(made):
     found = told(made, spec, *results).scope
     for words in (
         *("it is no probability", "A record is one row"),
-        *("Two or more records left out together", "whether the model is fit for that use"),
+        *("two or more left out together", "whether the model is fit for that use"),
         "Inputs outside the ranges named.",
     ):
         assert sum(words in each for each in (*found.covered, *found.not_covered)) == 1, words

@@ -255,7 +255,8 @@ def _standing(
     if not claims:
         return Standing(result, "", False)
     if any(isinstance(each.subject, ValueSubject) for each in claims):
-        return Standing(result, result.verdict, True)
+        # Whose text is not kept may say something else.
+        return Standing(result, result.verdict, said is not None)
     if any(isinstance(each.subject, PointsSubject) for each in claims):
         return _over_points(result, claims, direction)
     return _over_leaks(result, claims, said)
@@ -274,8 +275,9 @@ def _over_leaks(
         own = [each for each in claims if each.label in (None, asked.label)]
         claims, whole = own or claims, bool(own)
     upper = max(each.upper for each in claims if each.upper is not None)
-    told = f"leaks are at most {bound(upper, up=True)}"
-    if said is not None and asked is None:
+    told = "no answer changes" if upper < 0 else f"leaks are at most {bound(upper, up=True)}"
+    # Of a guarantee whose text is not kept it is not known what it asks.
+    if asked is None and (said is not None or result.kind == "guarantee"):
         return Standing(result, told, False)
     told = told.removeprefix("leaks are ")
     labels = {each.label for each in claims}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,7 +14,7 @@ from leaveout.verifier.checker import Checked, check
 from leaveout.verifier.checker.check import Progress
 from leaveout.verifier.evidence.agreeing import OWN_FILES, hold_against_results
 from leaveout.verifier.evidence.certified import Standing, standings
-from leaveout.verifier.evidence.dsse import Envelope, opened
+from leaveout.verifier.evidence.dsse import Envelope, decoded, opened
 from leaveout.verifier.evidence.errors import EvidenceError, TamperedError
 from leaveout.verifier.evidence.keys import read_public
 from leaveout.verifier.evidence.parts import ATTESTATION, NAMES
@@ -177,10 +177,7 @@ def _statement(envelope: Envelope) -> Statement:
         If it is none, or of another type.
     """
     name = envelope.name
-    try:
-        raw: Any = msgspec.json.decode(envelope.payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise TamperedError(f"{name}: its payload is no JSON: {error}") from None
+    raw = decoded(envelope.payload, f"{name}: its payload")
     for field, expected in (("_type", STATEMENT_TYPE), ("predicateType", PREDICATE_TYPE)):
         said = raw.get(field) if isinstance(raw, dict) else None
         if said != expected:

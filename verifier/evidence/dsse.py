@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,7 +16,7 @@ from leaveout.verifier.evidence.errors import TamperedError
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner, SSlibKey
 
-__all__ = ["PAYLOAD_TYPE", "Envelope", "opened", "sealed"]
+__all__ = ["PAYLOAD_TYPE", "Envelope", "decoded", "opened", "sealed"]
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 
@@ -97,6 +98,30 @@ def sealed(payload: bytes, signer: CryptoSigner) -> bytes:
     return msgspec.json.format(msgspec.json.encode(envelope.to_dict()), indent=2) + b"\n"
 
 
+def decoded(content: bytes, name: str) -> Any:
+    """Return what JSON holds.
+
+    Raises
+    ------
+    TamperedError
+        If it is none, or an object of it has two values of one name.
+    """
+    try:
+        json.loads(content, object_pairs_hook=_once)
+        return msgspec.json.decode(content)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise TamperedError(f"{name} is no JSON: {error}") from None
+
+
+def _once(pairs: list[tuple[str, object]]) -> None:
+    """Refuse a name that stands twice in an object: of two readers each may take another."""
+    known: set[str] = set()
+    for name, _ in pairs:
+        if name in known:
+            raise ValueError(f"{name!r} stands in it more than once")
+        known.add(name)
+
+
 def opened(content: bytes, name: str) -> Envelope:
     """Read an envelope, or a bare statement; nothing in it is believed.
 
@@ -105,10 +130,7 @@ def opened(content: bytes, name: str) -> Envelope:
     TamperedError
         If it is neither.
     """
-    try:
-        raw = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise TamperedError(f"{name}: is no JSON: {error}") from None
+    raw = decoded(content, f"{name}:")
     if isinstance(raw, dict) and "_type" in raw:
         return Envelope(name, content, ())
     try:

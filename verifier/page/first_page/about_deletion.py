@@ -32,7 +32,7 @@ def guarded(asked: Asked) -> Claimed | None:
     )
     more = (
         "Answers that a record can change are drawn at random; over several of them the factors "
-        "multiply."
+        f"multiply: over ten to {_factor(10 * epsilon)}."
     )
     return Claimed(that, more=(more,), topics=("guard",))
 
@@ -134,7 +134,10 @@ def advantage(asked: Asked) -> Claimed | None:
     more = []
     if asked.statement.verdict == "proved" and result.upper is not None:
         shown = clause(points(result.upper))
-        more.append(f"Asked for: at most {given(100 * compared[1], up=True)}.")
+        more.append(
+            f"Asked for: at most {given(100 * compared[1], up=True)}; 0 would mean that no attack "
+            "tells the two apart."
+        )
     elif result.lower is not None and result.lower > 0:
         more.append(f"An attack finds it {share(result.lower).removesuffix(' %')} points apart.")
     return Claimed(claimed, shown=shown, more=tuple(more), topics=("audit",))

@@ -32,7 +32,8 @@ _WORDS = 6
 
 _RIGHT = "Whether the answers given in use are right, and whether the model is fit for that use."
 _MORE = (
-    "Two or more records left out together, such as all records of a person who has more than one."
+    "Where one record is left out: two or more left out together, such as all records of a person "
+    "who has more than one."
 )
 _SCORES = "Scores or probabilities shown beside an answer."
 _OTHERS = "Training records that were never left out, if there are any."
