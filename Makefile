@@ -13,7 +13,7 @@ CHECK := test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_i
 	|| { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 ..."; exit 1; }
 EXAMPLE := examples/breast_cancer
 DEMO := build/demo
-EXTRAS := train,gurobi,pulp,ortools,scip,export,docs,serve
+EXTRAS := train,gurobi,pulp,ortools,scip,export,docs,serve,attest
 
 .PHONY: demo test docs check lint types imports wheel clean
 

@@ -116,8 +116,8 @@ def put_array(
     """
     info = zipfile.ZipInfo(f"{name}.npy")
     info.compress_type = zipfile.ZIP_DEFLATED if packed else archive.compression
-    # The size of the whole is not known before, and may be large.
-    with archive.open(info, "w", force_zip64=array.nbytes >= _LARGE) as stream:
+    # The size is not known before, and may be large, as numpy takes it to be.
+    with archive.open(info, "w", force_zip64=not packed or array.nbytes >= _LARGE) as stream:
         npy.write_array(stream, array, allow_pickle=False)
 
 

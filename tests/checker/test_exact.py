@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -110,8 +111,10 @@ def test_forms_are_above_what_they_bound_without_any_tolerance(seed):
     rng = np.random.default_rng(seed)
     instance = question(seed, spread=0.2)
     stack, family = instance.network.stack, instance.family
-    for layer in stack.layers:
-        layer.bias[:] *= rng.choice([1.0, 1e-12, 1e9])
+    layers = [
+        replace(layer, bias=layer.bias * rng.choice([1.0, 1e-12, 1e9])) for layer in stack.layers
+    ]
+    stack = replace(stack, layers=tuple(layers))
     inputs = Inputs(np.full(stack.inputs, -0.3), np.ones(stack.inputs))
     net = make_net(stack, inputs, EXACT)
     members = Members(instance.network.graph, family)
