@@ -99,6 +99,8 @@ class Progress:
         Since the start of this label.
     remaining : float or None
         Seconds left of the time given, where there is a limit.
+    words : str
+        How far it is, where it is no search over points: these numbers then say nothing.
     """
 
     label: int
@@ -108,6 +110,7 @@ class Progress:
     solved: int
     seconds: float
     remaining: float | None
+    words: str = ""
 
 
 ProgressCallback = Callable[[Progress], None]

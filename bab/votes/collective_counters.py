@@ -62,7 +62,7 @@ class Counters:
 
 
 def counters_of(stakes: Stakes, order: NDArray[np.int64]) -> Counters | None:
-    """Return the counters of an attack, None where units share members.
+    """Return the counters of an attack, None where units share members or are of families.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def counters_of(stakes: Stakes, order: NDArray[np.int64]) -> Counters | None:
     order : ndarray of int64, shape (units,)
         In which units are taken.
     """
-    if stakes.reach.shape[1] != 1:
+    if stakes.reach.shape[1] != 1 or len(stakes.sizes) > 1:
         return None
     gains = stakes.gains[stakes.reach[order, 0]]
     bits = (2 * stakes.budget).bit_length()

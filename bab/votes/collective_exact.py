@@ -1,28 +1,45 @@
-"""The worst collective attack: a search, and a MILP for what it leaves open."""
+"""The worst collective attack: a search, and what bounds it where that does not end.
+
+That is shares of the units in every point, a MILP, and searches over batches of points.
+"""
 
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from leaveout.bab.votes.collective_search import search
+from leaveout.bab.votes.collective import (
+    COUNTED,
+    Batch,
+    CollectiveProblem,
+    SearchResult,
+    Shared,
+    Summed,
+)
+from leaveout.bab.votes.collective_batches import Told, in_batches
 from leaveout.deadline import NEVER, Deadline
-from leaveout.encoders.votes.collective import CollectiveAttack, Stakes
-from leaveout.encoders.votes.collective_problem import collective_problem
+from leaveout.encoders.votes.collective import CollectiveAttack
 from leaveout.solvers import CanSolve, Settings, Status
 
 __all__ = ["CollectiveBounds", "worst_attack"]
 
 _SEARCHED = "a search of all attacks"
+_SINGLE = "what single points survive"
+_SHARES = "shares of the units in every point"
+_SOLVED = "the dual bound of a MILP"
+_BATCHES = "an attack of its own on each of {count:,} batches of points"
+_BOTH = "shares of the units in every point, and an attack of its own on each of {count:,} batches"
 
 _SEARCH_SHARE = 0.5
 _SEARCH_SECONDS = 30.0
+_BATCH_SECONDS = 60.0
+"""For batches of points where there is no limit, and no MILP that will end."""
 _TOLERANCE = 1e-4
 """Of a bound on a count, beyond the solver's own tolerances."""
-_LARGEST = 2**20
-"""Gains that are not 0 beyond which the search alone has to do."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +56,19 @@ class CollectiveBounds:
         Why they differ: starts with ``time`` or ``solver``.
     proof : str
         What the upper bound comes from.
+    points : ndarray of int64
+        At stake.
+    summed : Summed or None
+        The sum that the upper bound is; None where it is that of a search of all attacks, of a
+        MILP, or how many points are at stake.
     """
 
     attack: CollectiveAttack
     upper: int
     reason: str
     proof: str
+    points: NDArray[np.int64]
+    summed: Summed | None = None
 
     @property
     def lower(self) -> int:
@@ -57,58 +81,120 @@ class CollectiveBounds:
         return self.proof == _SEARCHED
 
 
-def worst_attack(stakes: Stakes, solver: CanSolve, deadline: Deadline = NEVER) -> CollectiveBounds:
+def worst_attack(
+    problem: CollectiveProblem,
+    solver: CanSolve,
+    deadline: Deadline = NEVER,
+    tell: Told = lambda words: None,
+) -> CollectiveBounds:
     """Return bounds of the loss from one attack on all points; exact if there is time.
 
     Parameters
     ----------
-    stakes : Stakes
+    problem : CollectiveProblem
     solver : CanSolve
         With dual bounds. It is asked only where the search does not end in half the time.
     deadline : Deadline
+    tell : callable
+        Is told in words how far it is.
     """
+    tell(f"at most {len(problem.points):,} points, searching all attacks")
     left = deadline.limit
     spell = _SEARCH_SECONDS if left is None else _SEARCH_SHARE * left
-    found = search(stakes, Deadline.after(spell))
-    if found.upper == found.lost:
-        return _bounds(stakes, found.units, found.upper, "", _SEARCHED)
-    reason, proof = "time: the search of all attacks did not end", "what single points survive"
-    if np.count_nonzero(stakes.gains) > _LARGEST:
-        reason += ", and the MILP is too large"
-        return _bounds(stakes, found.units, found.upper, reason, proof)
-    try:
-        problem = collective_problem(stakes, found.lost)
-    except MemoryError:
-        reason += ", and the MILP does not fit into memory"
-        return _bounds(stakes, found.units, found.upper, reason, proof)
-    left = deadline.limit
-    if left == 0.0:
-        return _bounds(stakes, found.units, found.upper, reason, proof)
-    outcome = solver.solve(problem, Settings(time_limit=left))
-    units, upper = found.units, found.upper
-    if outcome.status is Status.FAILED:
-        reason = f"solver: {outcome.message or 'it failed'}"
-    elif math.isfinite(outcome.dual_bound):
-        dual = math.floor(outcome.dual_bound + _TOLERANCE)
-        if dual < upper:
-            upper, proof = dual, "the dual bound of a MILP"
-    if outcome.solution is not None:
-        x = outcome.solution.point[1 : 1 + stakes.units]
-        better = tuple(np.flatnonzero(x > 0.5).tolist())
-        if len(better) <= stakes.budget and len(_lost(stakes, better)) > found.lost:
-            units = better
-    return _bounds(stakes, units, upper, reason, proof)
+    found = problem.search(Deadline.after(spell))
+    known = _Known(problem, found)
+    if not known.is_exact:
+        known.add_up(())
+    if not known.is_exact:
+        known.solve(solver, deadline, tell)
+    if not known.is_exact and not deadline.over:
+        left = deadline.limit
+        known.divide(_BATCH_SECONDS if left is None else left, tell)
+    return known.bounds
 
 
-def _bounds(
-    stakes: Stakes, units: tuple[int, ...], upper: int, reason: str, proof: str
-) -> CollectiveBounds:
-    attack = CollectiveAttack(units, _lost(stakes, units))
-    upper = max(upper, len(attack.lost))
-    return CollectiveBounds(attack, upper, reason if upper > len(attack.lost) else "", proof)
+class _Known:
+    """The best that is known of an attack, from below and from above."""
 
+    def __init__(self, problem: CollectiveProblem, found: SearchResult) -> None:
+        self._problem = problem
+        self._units, self._lost, self._upper = found.units, found.lost, found.upper
+        self._summed: Summed | None = None
+        self._proof = _SEARCHED if self.is_exact else _SINGLE
+        self._reason = "time: the search of all attacks did not end"
+        self._summing = 0.0
 
-def _lost(stakes: Stakes, units: tuple[int, ...]) -> tuple[int, ...]:
-    freed = np.unique(stakes.reach[list(units)])
-    enough = stakes.gains[freed].sum(axis=0) >= stakes.needs
-    return tuple(np.unique(stakes.points[enough]).tolist())
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing is left open."""
+        return self._upper <= self._lost
+
+    @property
+    def bounds(self) -> CollectiveBounds:
+        """What is known."""
+        attack = CollectiveAttack(self._units, self._problem.lost_to(self._units))
+        upper = max(self._upper, len(attack.lost))
+        reason = self._reason if upper > len(attack.lost) else ""
+        return CollectiveBounds(
+            attack, upper, reason, self._proof, self._problem.points, self._summed
+        )
+
+    def add_up(self, batches: tuple[Batch, ...]) -> None:
+        """Bound what is lost by a sum over batches, and over shares where these are known."""
+        points = self._problem.points
+        saved, proof = sum(batch.saved for batch in batches), _BATCHES
+        taken, counted = np.full(len(batches), COUNTED), np.zeros(len(points))
+        found: Summed | None = Summed(
+            len(points) - saved, batches, taken.astype(np.uint16), counted.astype(np.uint16)
+        )
+        if isinstance(self._problem, Shared):
+            started = time.perf_counter()
+            found, proof = self._problem.summed(batches) or found, _BOTH if batches else _SHARES
+            self._summing = time.perf_counter() - started
+        if found is not None and found.upper < self._upper:
+            self._upper, self._summed = found.upper, found
+            self._proof = proof.format(count=len(batches))
+
+    def solve(self, solver: CanSolve, deadline: Deadline, tell: Told) -> None:
+        """Ask a solver, for half of what is left where that is limited."""
+        left = deadline.limit
+        try:
+            programme = self._problem.programme(self._lost)
+        except MemoryError:
+            self._reason += ", and the MILP does not fit into memory"
+            return
+        if programme is None:
+            self._reason += ", and the MILP is too large"
+            return
+        if left == 0.0:
+            return
+        tell(f"at most {self._upper:,} points, solving a MILP")
+        limit = None if left is None else _SEARCH_SHARE * left
+        outcome = solver.solve(programme, Settings(time_limit=limit))
+        if outcome.status is Status.FAILED:
+            self._reason = f"solver: {outcome.message or 'it failed'}"
+        elif math.isfinite(outcome.dual_bound):
+            dual = math.floor(outcome.dual_bound + _TOLERANCE)
+            if dual < self._upper:
+                self._upper, self._proof, self._summed = dual, _SOLVED, None
+        if outcome.solution is not None:
+            units = self._problem.attack_in(outcome.solution.point)
+            if units is not None:
+                self._try(units)
+
+    def divide(self, seconds: float, tell: Told) -> None:
+        """Search batches of points instead."""
+        # What they are added up with takes a while, too, and more so with batches.
+        batches = in_batches(
+            self._problem, Deadline.after(max(0.0, seconds - 2 * self._summing)), tell
+        )
+        if batches:
+            self.add_up(batches)
+        for batch in batches:
+            self._try(batch.units)
+
+    def _try(self, units: tuple[int, ...]) -> None:
+        """Keep an attack if it loses more than the best one."""
+        lost = len(self._problem.lost_to(units))
+        if lost > self._lost:
+            self._units, self._lost = units, lost

@@ -12,6 +12,9 @@ __all__ = ["add", "bound", "bound_from", "explore", "heaviest", "losses", "open_
 _SLACK = 1e-6
 """Added to sums of quotients before they are rounded down."""
 
+_EASY = (np.inf, 1.0, 0.7)
+"""What units must take of a point on the average for it to be counted as lost; each is tried."""
+
 
 @kept()
 def add(
@@ -96,51 +99,86 @@ def losses(
 @kept()
 def bound(
     position: int,
-    left: int,
     reach: NDArray[np.int64],
+    family: NDArray[np.int64],
     gains: NDArray[np.int32],
     needs: NDArray[np.int32],
     owner: NDArray[np.int64],
     covered: NDArray[np.int64],
     sums: NDArray[np.int32],
+    free: NDArray[np.int64],
     active: NDArray[np.int64],
     count: int,
 ) -> int:
-    """Bound the further points that ``left`` units from a position on lose."""
-    open_points, last = 0, -1
-    for at in range(count):
-        if owner[active[at]] != last:
-            open_points += 1
-            last = owner[active[at]]
-    top = np.zeros(left)
-    for unit in range(position, len(reach)):
-        weight, share, last = 0.0, 0.0, -1
-        for at in range(count):
-            pair = active[at]
-            if owner[pair] != last:
-                weight += share
-                share = 0.0
-                last = owner[pair]
-            gain = 0
-            for member in reach[unit]:
-                if covered[member] == 0:
-                    gain += gains[member, pair]
-            share = max(share, min(1.0, gain / (needs[pair] - sums[pair])))
-        weight += share
-        low = top.argmin()
-        if weight > top[low]:
-            top[low] = weight
-    return min(open_points, int(np.floor(top.sum() + _SLACK)))
+    """Bound the further points that units from a position on lose, ``free`` of each family.
+
+    A point that is lost takes shares ``gain / need`` of units that are at least 1 together, so
+    that the heaviest units by their shares lose no more than they weigh. Where units take more
+    than a point on the average, it weighs less to count it as lost and leave its shares out.
+    """
+    units, left = len(reach), free.sum()
+    open_points = 0
+    weights, easy = np.zeros((len(_EASY), units)), np.zeros(len(_EASY))
+    shares = np.zeros(units)
+    average = left / max(1, units - position)
+    start = 0
+    while start < count:
+        end, total = start, 0.0
+        while end < count and owner[active[end]] == owner[active[start]]:
+            end += 1
+        for unit in range(position, units):
+            shares[unit] = 0.0
+            if free[family[unit]] == 0:
+                continue
+            for at in range(start, end):
+                pair, gain = active[at], 0
+                for member in reach[unit]:
+                    if covered[member] == 0:
+                        gain += gains[member, pair]
+                shares[unit] = max(shares[unit], min(1.0, gain / (needs[pair] - sums[pair])))
+            total += shares[unit]
+        for kind in range(len(_EASY)):
+            if total * average >= _EASY[kind]:
+                easy[kind] += 1.0
+            else:
+                weights[kind, position:] += shares[position:]
+        open_points += 1
+        start = end
+    least = float(open_points)
+    for kind in range(len(_EASY)):
+        least = min(least, easy[kind] + _top(position, weights[kind], family, free))
+    return int(np.floor(least + _SLACK))
+
+
+@kept()
+def _top(
+    position: int, weights: NDArray[np.float64], family: NDArray[np.int64], free: NDArray[np.int64]
+) -> float:
+    """Sum the greatest weights of units from a position on, as many as are free of each family."""
+    total = 0.0
+    for own in range(len(free)):
+        if free[own] == 0:
+            continue
+        top = np.zeros(free[own])
+        for unit in range(position, len(weights)):
+            if family[unit] == own:
+                low = top.argmin()
+                if weights[unit] > top[low]:
+                    top[low] = weights[unit]
+        total += top.sum()
+    return total
 
 
 @kept()
 def explore(
     reach: NDArray[np.int64],
+    family: NDArray[np.int64],
     gains: NDArray[np.int32],
     needs: NDArray[np.int32],
     owner: NDArray[np.int64],
     covered: NDArray[np.int64],
     sums: NDArray[np.int32],
+    free: NDArray[np.int64],
     chosen: NDArray[np.int64],
     following: NDArray[np.int64],
     kept: NDArray[np.int64],
@@ -151,8 +189,9 @@ def explore(
 ) -> tuple[int, bool, int]:
     """Go on with a search for some steps; return the depth (0 at its end), freshness and best.
 
-    ``chosen[:depth]`` is poisoned; at each depth the units from ``following[depth]`` on are still
-    to be tried. A node is fresh until its own loss was counted. ``kept`` is the best attack.
+    ``chosen[:depth]`` is poisoned, ``free`` of each family may be yet; at each depth the units
+    from ``following[depth]`` on are still to be tried. A node is fresh until its own loss was
+    counted. ``kept`` is the best attack.
     """
     units, width, budget = len(reach), reach.shape[1], len(chosen)
     active = np.empty(len(needs), np.int64)
@@ -170,6 +209,8 @@ def explore(
                 following[depth] = units
             elif left == 1:
                 for unit in range(following[depth], units):
+                    if free[family[unit]] == 0:
+                        continue
                     more = losses(unit, reach, gains, needs, owner, covered, sums, active, count)
                     if lost + more > best:
                         best = lost + more
@@ -178,15 +219,18 @@ def explore(
                 following[depth] = units
             else:
                 more = bound(
-                    following[depth], left, reach, gains, needs, owner, covered, sums, active,
-                    count,
+                    following[depth], reach, family, gains, needs, owner, covered, sums, free,
+                    active, count,
                 )  # fmt: skip
                 if lost + more <= best:
                     following[depth] = units
+        while following[depth] < units and free[family[following[depth]]] == 0:
+            following[depth] += 1
         if following[depth] < units:
             unit = following[depth]
             following[depth] += 1
             chosen[depth] = unit
+            free[family[unit]] -= 1
             add(unit, 1, reach, gains, covered, sums)
             depth += 1
             if depth < budget:
@@ -195,6 +239,7 @@ def explore(
             continue
         depth -= 1
         add(chosen[depth], -1, reach, gains, covered, sums)
+        free[family[chosen[depth]]] += 1
         chosen[depth] = -1
     return depth, fresh, best
 
@@ -202,19 +247,24 @@ def explore(
 @kept()
 def heaviest(
     reach: NDArray[np.int64],
+    family: NDArray[np.int64],
     gains: NDArray[np.int32],
     needs: NDArray[np.int32],
     owner: NDArray[np.int64],
     covered: NDArray[np.int64],
     sums: NDArray[np.int32],
+    free: NDArray[np.int64],
     taken: NDArray[np.bool_],
 ) -> int:
-    """Return the unit, of those not taken, that brings the points left closest to being lost."""
+    """Return the unit that brings the points left closest to being lost.
+
+    It is none that is taken, nor of a family of which no more may be.
+    """
     active = np.empty(len(needs), np.int64)
     _, count = open_pairs(sums, needs, owner, 1 << 30, active)
     top, top_value = -1, -1.0
     for unit in range(len(reach)):
-        if taken[unit]:
+        if taken[unit] or free[family[unit]] == 0:
             continue
         value = 0.0
         for at in range(count):
@@ -232,14 +282,17 @@ def heaviest(
 @kept()
 def bound_from(
     reach: NDArray[np.int64],
+    family: NDArray[np.int64],
     gains: NDArray[np.int32],
     needs: NDArray[np.int32],
     owner: NDArray[np.int64],
-    budget: int,
+    quotas: NDArray[np.int64],
     first: int,
 ) -> int:
     """Bound the points that units from ``first`` on lose."""
     covered = np.zeros(gains.shape[0], np.int64)
     sums = np.zeros(len(needs), np.int32)
     active = np.arange(len(needs))
-    return bound(first, budget, reach, gains, needs, owner, covered, sums, active, len(needs))
+    return bound(
+        first, reach, family, gains, needs, owner, covered, sums, quotas, active, len(needs)
+    )

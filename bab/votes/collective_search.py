@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.bab.votes.collective import SearchResult
 from leaveout.bab.votes.collective_counters import counters_of
 from leaveout.bab.votes.collective_kernels import (
     add,
@@ -19,7 +19,7 @@ from leaveout.bab.votes.collective_kernels import (
 from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders.votes.collective import Stakes
 
-__all__ = ["SearchResult", "search"]
+__all__ = ["search"]
 
 _STEPS = 200
 """Nodes between two looks at the clock."""
@@ -31,28 +31,9 @@ _MOST_WORDS = 2e10
 """Of trying every attack."""
 
 _Facts: TypeAlias = tuple[
-    NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]
+    NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]
 ]
-"""Reach, gains, needs, and the owner of each pair: its point, counted from 0."""
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    """What a search found.
-
-    Attributes
-    ----------
-    units : tuple of int
-        The best attack.
-    lost : int
-        Points it loses.
-    upper : int
-        No attack loses more.
-    """
-
-    units: tuple[int, ...]
-    lost: int
-    upper: int
+"""Reach and family of units, gains, needs, owner of each pair: its point, counted from 0."""
 
 
 def search(stakes: Stakes, deadline: Deadline = NEVER) -> SearchResult:
@@ -74,8 +55,9 @@ def search(stakes: Stakes, deadline: Deadline = NEVER) -> SearchResult:
     owner = owner.astype(np.int64)
     weight = (stakes.unit_gains() / stakes.needs).sum(axis=1)
     order = np.argsort(-weight, kind="stable")
-    facts = np.ascontiguousarray(stakes.reach[order]), stakes.gains, stakes.needs, owner
-    kept, best = _greedy(facts, stakes.budget, deadline)
+    reach, family = np.ascontiguousarray(stakes.reach[order]), stakes.family[order]
+    facts, quotas = (reach, family, stakes.gains, stakes.needs, owner), stakes.quotas
+    kept, best = _greedy(facts, quotas, deadline)
     counters = counters_of(stakes, order)
     if counters is not None and counters.work(stakes.budget) > _MOST_WORDS:
         counters = None
@@ -86,28 +68,32 @@ def search(stakes: Stakes, deadline: Deadline = NEVER) -> SearchResult:
     upper = 0
     for first in range(stakes.units):
         if not brief.over:
-            best, finished = _task(facts, first, kept, int(best), brief)
+            best, finished = _task(facts, quotas, first, kept, int(best), brief)
             if finished:
                 continue
         if counters is None or deadline.over:
-            upper = int(bound_from(*facts, stakes.budget, first))
+            upper = int(bound_from(*facts, quotas, first))
             break
         best = counters.task(first, kept, int(best))
     units = tuple(sorted(int(order[unit]) for unit in kept if unit >= 0))
     return SearchResult(units, int(best), max(int(best), upper))
 
 
-def _greedy(facts: _Facts, budget: int, deadline: Deadline) -> tuple[NDArray[np.int64], int]:
+def _greedy(
+    facts: _Facts, quotas: NDArray[np.int64], deadline: Deadline
+) -> tuple[NDArray[np.int64], int]:
     """Poison, again and again, the unit that counts most; -1 stands for none."""
-    reach, gains, needs, owner = facts
+    reach, family, gains, needs, owner = facts
+    free, budget = quotas.copy(), int(quotas.sum())
     covered, sums = np.zeros(len(gains), np.int64), np.zeros(len(needs), np.int32)
     taken = np.zeros(len(reach), dtype=np.bool_)
     chosen = np.full(budget, -1, np.int64)
     for step in range(budget):
         if deadline.over:
             break
-        unit = heaviest(*facts, covered, sums, taken)
+        unit = heaviest(*facts, covered, sums, free, taken)
         chosen[step], taken[unit] = unit, True
+        free[family[unit]] -= 1
         add(unit, 1, reach, gains, covered, sums)
     lost, _ = open_pairs(sums, needs, owner, 0, np.empty(len(needs), np.int64))
     return chosen, int(lost)
@@ -115,13 +101,16 @@ def _greedy(facts: _Facts, budget: int, deadline: Deadline) -> tuple[NDArray[np.
 
 def _task(
     facts: _Facts,
+    quotas: NDArray[np.int64],
     first: int,
     kept: NDArray[np.int64],
     best: int,
     deadline: Deadline,
 ) -> tuple[int, bool]:
     """Search the subsets that begin with a unit; return the best loss, and whether all were."""
-    reach, gains, needs, _ = facts
+    reach, family, gains, needs, _ = facts
+    free = quotas.copy()
+    free[family[first]] -= 1
     covered = np.zeros(len(gains), np.int64)
     sums = np.zeros(len(needs), np.int32)
     chosen = np.full(len(kept), -1, np.int64)
@@ -133,6 +122,6 @@ def _task(
         if deadline.over:
             return best, False
         depth, fresh, best = explore(
-            *facts, covered, sums, chosen, following, kept, depth, fresh, best, _STEPS
+            *facts, covered, sums, free, chosen, following, kept, depth, fresh, best, _STEPS
         )
     return best, True

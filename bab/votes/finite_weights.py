@@ -10,9 +10,72 @@ from leaveout.compiling import kept
 __all__ = ["UNIT", "best_weights", "weighted"]
 
 Counts = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 UNIT = 256
 """Weights are whole multiples of one over this, so that what they prove is free of rounding."""
+
+
+@kept(nogil=True)
+def _bounded(
+    weight: Floats, gain: Counts, offsets: Counts, left: int, fit: NDArray[np.bool_],
+    whole: Counts, sums: Counts, tally: Counts,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Bound what some buckets that fit gain together; fill in weights and their sums as wholes.
+
+    Returns the bound, the sum of the last buckets that count, -1 if all do, and how many do of it.
+    """
+    members = len(gain)
+    bound = np.int64(0)
+    sums[:] = 0
+    for i in range(members):
+        whole[i] = round(weight[i] * UNIT)
+        bound += gain[i] * UNIT - whole[i]
+        for offset in offsets:
+            h = i - offset
+            sums[h if h >= 0 else h + members] += whole[i]
+    tally[:] = 0
+    for h in range(members):
+        if fit[h]:
+            tally[sums[h]] += 1
+    cut, rest = len(tally) - 1, left
+    while cut >= 0 and rest > tally[cut]:
+        bound += tally[cut] * cut
+        rest -= tally[cut]
+        cut -= 1
+    bound += rest * max(cut, 0)
+    return int(bound), cut, rest
+
+
+@kept(nogil=True)
+def _moved(
+    weight: Floats, gain: Counts, offsets: Counts, fit: NDArray[np.bool_], sums: Counts,
+    slope: Floats, cut: int, share: float, stride: float,
+) -> bool:  # fmt: skip
+    """Move weights along the slope of the bound; False where it has none.
+
+    Buckets at the threshold ``cut`` count by a share each: of them some will do.
+    """
+    members = len(gain)
+    slope[:] = -1.0
+    for h in range(members):
+        if fit[h] and sums[h] >= cut:
+            part = 1.0 if sums[h] > cut else share
+            for offset in offsets:
+                i = h + offset
+                slope[i if i < members else i - members] += part
+    norm = 0.0
+    for i in range(members):
+        is_held = weight[i] <= 0.0 if slope[i] > 0.0 else weight[i] >= gain[i]
+        if is_held:
+            slope[i] = 0.0
+        norm += slope[i] ** 2
+    if norm < 1e-12:
+        return False
+    step = stride / norm
+    for i in range(members):
+        weight[i] = min(max(weight[i] - step * slope[i], 0.0), float(gain[i]))
+    return True
 
 
 @kept(nogil=True)
@@ -57,24 +120,7 @@ def weighted(
     while least < most:
         proved = False
         for _ in range(steps):
-            bound = 0
-            sums[:] = 0
-            for i in range(members):
-                whole[i] = round(weight[i] * UNIT)
-                bound += gain[i] * UNIT - whole[i]
-                for offset in offsets:
-                    h = i - offset
-                    sums[h if h >= 0 else h + members] += whole[i]
-            tally[:] = 0
-            for h in range(members):
-                if fit[h]:
-                    tally[sums[h]] += 1
-            cut, left = len(tally) - 1, least
-            while cut >= 0 and left > tally[cut]:
-                bound += tally[cut] * cut
-                left -= tally[cut]
-                cut -= 1
-            bound += left * max(cut, 0)
+            bound, cut, rest = _bounded(weight, gain, offsets, least, fit, whole, sums, tally)
             if bound <= goal:
                 proved = True
                 break
@@ -82,26 +128,9 @@ def weighted(
                 break
             for h in range(members):
                 fit[h] = fit[h] and bound - cut + min(cut, sums[h]) > goal
-            # Buckets at the threshold share what is left of the r.
-            share = left / tally[cut]
-            slope[:] = -1.0
-            for h in range(members):
-                if fit[h] and sums[h] >= cut:
-                    part = 1.0 if sums[h] > cut else share
-                    for offset in offsets:
-                        i = h + offset
-                        slope[i if i < members else i - members] += part
-            norm = 0.0
-            for i in range(members):
-                is_held = weight[i] <= 0.0 if slope[i] > 0.0 else weight[i] >= gain[i]
-                if is_held:
-                    slope[i] = 0.0
-                norm += slope[i] ** 2
-            if norm < 1e-12:
+            stride = (bound - goal + 0.5 * UNIT) / UNIT
+            if not _moved(weight, gain, offsets, fit, sums, slope, cut, rest / tally[cut], stride):
                 break
-            stride = (bound - goal + 0.5 * UNIT) / UNIT / norm
-            for i in range(members):
-                weight[i] = min(max(weight[i] - stride * slope[i], 0.0), float(gain[i]))
         if not proved:
             break
         least += 1
@@ -146,48 +175,16 @@ def best_weights(
     weight, slope = gain.astype(np.float64), np.zeros(members)
     whole, sums = np.zeros(members, np.int64), np.zeros(members, np.int64)
     tally = np.zeros(2 * spread * UNIT + 1, np.int64)
-    least = np.int64(2**62)
+    least = 2**62
     for _ in range(steps):
-        bound = np.int64(0)
-        sums[:] = 0
-        for i in range(members):
-            whole[i] = round(weight[i] * UNIT)
-            bound += gain[i] * UNIT - whole[i]
-            for offset in offsets:
-                h = i - offset
-                sums[h if h >= 0 else h + members] += whole[i]
-        tally[:] = 0
-        for h in range(members):
-            if fit[h]:
-                tally[sums[h]] += 1
-        cut, rest = len(tally) - 1, left
-        while cut >= 0 and rest > tally[cut]:
-            bound += tally[cut] * cut
-            rest -= tally[cut]
-            cut -= 1
-        bound += rest * max(cut, 0)
+        bound, cut, rest = _bounded(weight, gain, offsets, left, fit, whole, sums, tally)
         if bound < least:
             least = bound
             found[:] = whole
         if bound <= goal or cut < 0:
             break
         share = rest / tally[cut] if tally[cut] else 0.0
-        slope[:] = -1.0
-        for h in range(members):
-            if fit[h] and sums[h] >= cut:
-                part = 1.0 if sums[h] > cut else share
-                for offset in offsets:
-                    i = h + offset
-                    slope[i if i < members else i - members] += part
-        norm = 0.0
-        for i in range(members):
-            is_held = weight[i] <= 0.0 if slope[i] > 0.0 else weight[i] >= gain[i]
-            if is_held:
-                slope[i] = 0.0
-            norm += slope[i] ** 2
-        if norm < 1e-12:
+        stride = (bound - goal + 0.5 * UNIT) / UNIT
+        if not _moved(weight, gain, offsets, fit, sums, slope, cut, share, stride):
             break
-        stride = (bound - goal + 0.5 * UNIT) / UNIT / norm
-        for i in range(members):
-            weight[i] = min(max(weight[i] - stride * slope[i], 0.0), float(gain[i]))
-    return int(least)
+    return least

@@ -27,7 +27,7 @@ class Stakes:
     Attributes
     ----------
     budget : int
-        Units that may be poisoned.
+        Units that may be poisoned, of each family.
     reach : ndarray of int64, shape (units, members a unit reaches)
     gains : ndarray of int32, shape (members, pairs)
         ``1 + [v = c] - [v = c']`` of a member that votes v where c is answered.
@@ -37,6 +37,9 @@ class Stakes:
         Ascending; a test point may have several pairs.
     labels : ndarray of int32, shape (pairs,)
         The label c' of each pair.
+    sizes : tuple of int
+        Units of each family, one family after another, where an edit poisons one of each (hash
+        bagging); empty where there is one family.
     """
 
     budget: int
@@ -45,6 +48,18 @@ class Stakes:
     needs: NDArray[np.int32]
     points: NDArray[np.int64]
     labels: NDArray[np.int32]
+    sizes: tuple[int, ...] = ()
+
+    @property
+    def family(self) -> NDArray[np.int64]:
+        """Family of each unit, shape (units,)."""
+        sizes = self.sizes or (self.units,)
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    @property
+    def quotas(self) -> NDArray[np.int64]:
+        """Units that may be poisoned of each family, shape (families,)."""
+        return np.minimum(self.budget, np.array(self.sizes or (self.units,), np.int64))
 
     @property
     def units(self) -> int:
@@ -83,6 +98,7 @@ def stakes_of(
     tallied: Tally,
     budget: int,
     offsets: tuple[int, ...] = (),
+    sizes: tuple[int, ...] = (),
 ) -> Stakes:
     """Return what an attack can reach; points that no attack of this size takes are left out.
 
@@ -98,14 +114,18 @@ def stakes_of(
     budget : int
     offsets : tuple of int
         Of Finite Aggregation; empty for a plain partition.
+    sizes : tuple of int
+        Members of each family of hash bagging; empty for one family.
     """
     parts = votes.shape[1]
     shifts = np.array(offsets or (0,), dtype=np.int64)
     reach = (np.arange(parts)[:, None] + shifts) % parts
-    budget = min(budget, parts)
+    budget = min(budget, max(sizes, default=parts))
+    widths = sizes or (parts,)
+    ends = np.cumsum(widths)
     right = tallied.predictions == truth
     # No unit gains more than 2 a member it reaches.
-    near = right[:, None] & (tallied.gaps < 2 * len(shifts) * budget)
+    near = right[:, None] & (tallied.gaps < 2 * len(shifts) * np.minimum(widths, budget).sum())
     points, targets = np.nonzero(near)
     needs = tallied.gaps[points, targets] + np.int32(1)
     kept, gains = [np.zeros(0, np.int64)], [np.zeros((0, parts), np.int32)]
@@ -115,7 +135,10 @@ def stakes_of(
         answers, rivals = tallied.predictions[points[at], None], targets[at, None]
         gain = 1 + (ballots == answers).astype(np.int32) - (ballots == rivals)
         units = gain[:, reach].sum(axis=2)
-        most = np.partition(units, parts - budget, axis=1)[:, parts - budget :].sum(axis=1)
+        most = np.zeros(len(units), np.int64)
+        for end, width in zip(ends, widths, strict=True):
+            own, out = units[:, end - width : end], max(0, width - budget)
+            most += np.partition(own, out, axis=1)[:, out:].sum(axis=1) if budget else 0
         reached = np.flatnonzero(most >= needs[at]) if budget else np.zeros(0, np.int64)
         kept.append(reached + start)
         gains.append(gain[reached])
@@ -127,6 +150,7 @@ def stakes_of(
         needs[pairs],
         points[pairs],
         targets[pairs].astype(np.int32),
+        sizes,
     )
 
 

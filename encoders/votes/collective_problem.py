@@ -16,7 +16,8 @@ def collective_problem(stakes: Stakes, at_least: int = 0) -> Problem:
 
     Maximise ``sum z`` where the z of a point is at most the sum of the y of its pairs, the y of a
     pair needs ``sum of gains * x >= need``, a member is free (x) only if a unit that reaches it is
-    poisoned (p), and at most ``budget`` units are. Variables in order: the total, p, x, y, z.
+    poisoned (p), and at most ``budget`` units of a family are. Variables in order: the total, p,
+    x, y, z.
 
     Three rows follow from these for whole numbers and tighten the relaxation: no member gains more
     than 2 and a budget of B units frees at most ``B * reach`` members, so a lost pair needs at
@@ -31,6 +32,7 @@ def collective_problem(stakes: Stakes, at_least: int = 0) -> Problem:
     pairs, members, units = len(stakes.needs), len(stakes.gains), stakes.units
     owners, owner = np.unique(stakes.points, return_inverse=True)
     widths = 1, units, members, pairs, len(owners)
+    quotas = stakes.quotas
     reached = csr_array(
         (
             np.ones(stakes.reach.size),
@@ -39,11 +41,14 @@ def collective_problem(stakes: Stakes, at_least: int = 0) -> Problem:
         shape=(members, units),
     )
     shares = csr_array((np.ones(pairs), (owner, np.arange(pairs))), shape=(len(owners), pairs))
+    families = csr_array(
+        (np.ones(units), (stakes.family, np.arange(units))), shape=(len(quotas), units)
+    )
     blocks: list[list[csr_array | None]] = [
-        [None, csr_array(np.ones((1, units))), None, None, None],
+        [None, families, None, None, None],
         [None, reached, -eye_array(members, format="csr"), None, None],
     ]
-    most = stakes.budget * stakes.reach.shape[1]
+    most = int(quotas.sum()) * stakes.reach.shape[1]
     gains = stakes.gains.T
     for coefficients, needed in (
         (gains, stakes.needs),
@@ -62,7 +67,7 @@ def collective_problem(stakes: Stakes, at_least: int = 0) -> Problem:
     ]
     matrix = csr_array(block_array(_filled(blocks, widths), format="csr"))
     row_lower, row_upper = np.zeros(matrix.shape[0]), np.full(matrix.shape[0], np.inf)
-    row_lower[0], row_upper[0], row_upper[-1] = -np.inf, stakes.budget, 0.0
+    row_lower[: len(quotas)], row_upper[: len(quotas)], row_upper[-1] = -np.inf, quotas, 0.0
     columns = sum(widths)
     objective, lower, upper = np.zeros(columns), np.zeros(columns), np.ones(columns)
     objective[0], lower[0], upper[0] = 1.0, at_least, len(owners)

@@ -8,12 +8,10 @@ from numpy.typing import NDArray
 from leaveout.compiling import kept
 from leaveout.encoders.votes.attack import Attack
 from leaveout.encoders.votes.tally import Tally
+from leaveout.encoders.votes.threat import UNBOUNDED
 from leaveout.models.votes.ballots import NEVER
 
-__all__ = ["UNBOUNDED", "knapsack_attack", "knapsack_radius"]
-
-UNBOUNDED = np.iinfo(np.int64).max
-"""The radius of a prediction that no number of edits changes."""
+__all__ = ["knapsack_attack", "knapsack_radius"]
 
 
 def knapsack_radius(
@@ -90,7 +88,7 @@ def knapsack_attack(
     )
 
 
-_FAR = np.int64(2**60)
+_FAR = np.int64(UNBOUNDED)
 """A cost that stands for "never", and stays apart from any sum of real ones."""
 
 

@@ -94,7 +94,9 @@ def run_off_exact(votes: ArrayLike, scores: ArrayLike, labels: int) -> NDArray[n
     return (run_off_plans(votes, scores, labels)[:, 0] - 1).astype(np.int32)
 
 
-def run_off_plans(votes: ArrayLike, scores: ArrayLike, labels: int) -> NDArray[np.int64]:
+def run_off_plans(
+    votes: ArrayLike, scores: ArrayLike, labels: int, target: int | None = None
+) -> NDArray[np.int64]:
     """Return the cheapest attack on each test point, in numbers.
 
     For every pair of a new winner t and another finalist s the votes that t and s gain fix what
@@ -108,6 +110,8 @@ def run_off_plans(votes: ArrayLike, scores: ArrayLike, labels: int) -> NDArray[n
     votes : array of int, shape (points, parts)
     scores : array of float, shape (points, parts, labels)
     labels : int
+    target : int, optional
+        Who is to win; anyone else than now by default.
 
     Returns
     -------
@@ -122,5 +126,5 @@ def run_off_plans(votes: ArrayLike, scores: ArrayLike, labels: int) -> NDArray[n
     """
     votes, scores = checked(votes, scores, labels)
     plans = np.empty((len(votes), 5), np.int64)
-    refuse(kernels.least_edits(votes, scores, labels, plans))
+    refuse(kernels.least_edits(votes, scores, labels, -1 if target is None else target, plans))
     return plans

@@ -12,7 +12,7 @@ __all__ = ["run_off_attack"]
 
 
 def run_off_attack(
-    votes: ArrayLike, scores: ArrayLike, labels: int
+    votes: ArrayLike, scores: ArrayLike, labels: int, target: int | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], Scores]:
     """Return an attack on one test point with one edit more than it survives.
 
@@ -21,6 +21,8 @@ def run_off_attack(
     votes : array of int, shape (parts,)
     scores : array of float, shape (parts, labels)
     labels : int
+    target : int, optional
+        Who is to win; anyone else than now by default.
 
     Returns
     -------
@@ -37,7 +39,7 @@ def run_off_attack(
         As `leaveout.encoders.votes.run_off.run_off_predictions`.
     """
     ballots, numbers, prefer = checked_row(votes, scores, labels)
-    plan = run_off_plans(ballots[None], numbers[None], labels)[0]
+    plan = run_off_plans(ballots[None], numbers[None], labels, target)[0]
     _, t, s, gain, other = (int(number) for number in plan)
     recast = [
         i

@@ -230,13 +230,15 @@ def _pair_bound(prefer: Ints, counts: Counts, parts: int, t: int, s: int) -> int
 
 
 @kept(nogil=True)
-def _least(prefer: Ints, counts: Counts, parts: int, winner: int, known: int, plan: Counts) -> None:
-    """Find the cheapest attack: (edits, t, s, gain of t, gain of s)."""
+def _least(
+    prefer: Ints, counts: Counts, parts: int, winner: int, target: int, known: int, plan: Counts
+) -> None:
+    """Find the cheapest attack: (edits, t, s, gain of t, gain of s), t any or a target from 0."""
     labels = len(counts)
     bounds = np.full((labels, labels), parts + 1)
     for t in range(labels):
         for s in range(labels):
-            if t not in (winner, s):
+            if t not in (winner, s) and target in (-1, t):
                 bounds[t, s] = max(known, _pair_bound(prefer, counts, parts, t, s))
     width = labels - 2
     to_t, to_s = np.zeros(width, np.int64), np.zeros(width, np.int64)
@@ -302,11 +304,15 @@ def published(votes: Ints, scores: Any, labels: int, found: Ints) -> tuple[int, 
 
 
 @kept(nogil=True)
-def least_edits(votes: Ints, scores: Any, labels: int, plans: Counts) -> tuple[int, int, int]:
+def least_edits(
+    votes: Ints, scores: Any, labels: int, target: int, plans: Counts
+) -> tuple[int, int, int]:
     """Fill in the cheapest attack on each point; return as `predictions` does.
 
     Parameters
     ----------
+    target : int
+        Who is to win, -1 for anyone else; where it wins already there are no edits.
     plans : ndarray of int64, shape (points, 5)
         Edits, the new winner t, the other finalist s, and the votes t and s gain.
     """
@@ -317,6 +323,10 @@ def least_edits(votes: Ints, scores: Any, labels: int, plans: Counts) -> tuple[i
         if fault != 0:
             return fault, j, part
         winner, other = _elected(prefer, counts, parts)
+        if winner == target:
+            plans[j, 0], plans[j, 1], plans[j, 2] = 0, winner, other
+            plans[j, 3], plans[j, 4] = 0, 0
+            continue
         known = _published(prefer, counts, parts, winner, other)
-        _least(prefer, counts, parts, winner, known, plans[j])
+        _least(prefer, counts, parts, winner, target, known, plans[j])
     return 0, 0, 0

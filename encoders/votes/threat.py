@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Cost", "Threat", "cost_of"]
+__all__ = ["UNBOUNDED", "Cost", "Threat", "cost_of"]
+
+UNBOUNDED = 2**60
+"""The radius of what no number of edits changes; more than any number of edits that does."""
 
 
 class Threat(StrEnum):
@@ -31,6 +34,13 @@ class Cost:
 
     parts: int
     why: str
+
+    def edits(self, changes: int) -> int:
+        """Return how many edits so many changes count as.
+
+        At most `UNBOUNDED`: what that many do not change, no more of them do.
+        """
+        return min(self.parts * changes, UNBOUNDED)
 
 
 def cost_of(threat: Threat, *, hash_reads_label: bool | None) -> Cost | None:

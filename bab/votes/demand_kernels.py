@@ -1,0 +1,267 @@
+"""The inner loops of the search for the attack that loses the most run-offs.
+
+One file, because what is compiled is kept on disk until the file changes that it is called from.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.compiling import kept
+
+__all__ = ["Facts", "State", "add", "bound_from", "explore", "heaviest", "lost_now"]
+
+_SLACK = 1e-6
+"""Added to sums of quotients before they are rounded down."""
+
+
+class Facts(NamedTuple):
+    """What stays as it is; see `leaveout.encoders.votes.run_off_stakes.RunOffStakes`.
+
+    Attributes
+    ----------
+    reach : ndarray of int64, shape (units, members a unit reaches)
+        In the order in which units are taken.
+    gains : ndarray of int8, shape (members, demands)
+    needs : ndarray of int32, shape (demands,)
+    tops : ndarray of int32, shape (demands,)
+        The most that one unit gains.
+    starts : ndarray of int64, shape (pairs + 1,)
+    owner : ndarray of int64, shape (pairs,)
+        Ascending; the test point of each pair.
+    """
+
+    reach: NDArray[np.int64]
+    gains: NDArray[np.int8]
+    needs: NDArray[np.int32]
+    tops: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    owner: NDArray[np.int64]
+
+
+class State(NamedTuple):
+    """What changes from one attack to the next.
+
+    Attributes
+    ----------
+    covered : ndarray of int64, shape (members,)
+        How many poisoned units reach each member.
+    sums : ndarray of int32, shape (demands,)
+        What the freed members gain.
+    active, keys : ndarray of int64, shape (pairs,)
+        Pairs that are open, and of each the demand that is furthest from met.
+    """
+
+    covered: NDArray[np.int64]
+    sums: NDArray[np.int32]
+    active: NDArray[np.int64]
+    keys: NDArray[np.int64]
+
+
+@kept(nogil=True)
+def add(facts: Facts, state: State, unit: int, sign: int) -> None:
+    """Poison a unit, or undo it."""
+    sums = state.sums
+    for member in facts.reach[unit]:
+        before = state.covered[member]
+        state.covered[member] = before + sign
+        if min(before, before + sign) == 0:
+            own = facts.gains[member]
+            if sign > 0:
+                for row in range(len(sums)):
+                    sums[row] += own[row]
+            else:
+                for row in range(len(sums)):
+                    sums[row] -= own[row]
+
+
+@kept(nogil=True)
+def _open(facts: Facts, state: State, left: int) -> tuple[int, int]:
+    """Count lost points; list the pairs of the others that ``left`` more units could decide."""
+    sums, needs, tops = state.sums, facts.needs, facts.tops
+    lost, count, pair = 0, 0, 0
+    pairs = len(facts.owner)
+    while pair < pairs:
+        done, mark, point = False, count, facts.owner[pair]
+        while pair < pairs and facts.owner[pair] == point:
+            key, worst, fits = -1, 0.0, not done
+            if fits:
+                for row in range(facts.starts[pair], facts.starts[pair + 1]):
+                    short = needs[row] - sums[row]
+                    if short > 0:
+                        if short > tops[row] * left:
+                            fits = False
+                            break
+                        ratio = short / tops[row]
+                        if ratio > worst:
+                            key, worst = row, ratio
+            if fits:
+                if key < 0:
+                    done = True
+                else:
+                    state.active[count], state.keys[count] = pair, key
+                    count += 1
+            pair += 1
+        if done:
+            lost += 1
+            count = mark
+    return lost, count
+
+
+@kept(nogil=True)
+def lost_now(facts: Facts, state: State) -> int:
+    """Count the points that are lost."""
+    return int(_open(facts, state, 0)[0])
+
+
+@kept(nogil=True)
+def _gained(facts: Facts, state: State, unit: int, row: int) -> int:
+    """Return what a unit more gains of a demand."""
+    total = 0
+    for member in facts.reach[unit]:
+        if state.covered[member] == 0:
+            total += facts.gains[member, row]
+    return total
+
+
+@kept(nogil=True)
+def _losses(facts: Facts, state: State, unit: int, count: int) -> int:
+    """Count the further points that one unit loses."""
+    lost, last = 0, -1
+    for at in range(count):
+        pair = state.active[at]
+        if facts.owner[pair] == last:
+            continue
+        met = True
+        for row in range(facts.starts[pair], facts.starts[pair + 1]):
+            short = facts.needs[row] - state.sums[row]
+            if short > 0 and _gained(facts, state, unit, row) < short:
+                met = False
+                break
+        if met:
+            lost += 1
+            last = facts.owner[pair]
+    return lost
+
+
+@kept(nogil=True)
+def _bound(facts: Facts, state: State, position: int, left: int, count: int) -> int:
+    """Bound the further points that ``left`` units from a position on lose.
+
+    A point that is lost to a pair meets the pair's key, so that shares of it, gains divided by what
+    is short and cut at 1, add up to 1 at least.
+    """
+    points, last = 0, -1
+    for at in range(count):
+        owner = facts.owner[state.active[at]]
+        if owner != last:
+            points += 1
+            last = owner
+    top = np.zeros(left)
+    for unit in range(position, len(facts.reach)):
+        weight, share, last = 0.0, 0.0, -1
+        for at in range(count):
+            owner, key = facts.owner[state.active[at]], state.keys[at]
+            if owner != last:
+                weight += share
+                share = 0.0
+                last = owner
+            short = facts.needs[key] - state.sums[key]
+            share = max(share, min(1.0, _gained(facts, state, unit, key) / short))
+        weight += share
+        low = top.argmin()
+        if weight > top[low]:
+            top[low] = weight
+    return min(points, int(np.floor(top.sum() + _SLACK)))
+
+
+@kept(nogil=True)
+def explore(
+    facts: Facts,
+    state: State,
+    chosen: NDArray[np.int64],
+    following: NDArray[np.int64],
+    best_units: NDArray[np.int64],
+    depth: int,
+    fresh: bool,
+    best: int,
+    steps: int,
+) -> tuple[int, bool, int]:
+    """Go on with a search for some steps; return the depth (0 at its end), freshness and best.
+
+    ``chosen[:depth]`` is poisoned; at each depth the units from ``following[depth]`` on are still
+    to be tried. A node is fresh until its own loss was counted. ``best_units`` is the best attack.
+    """
+    units, budget = len(facts.reach), len(chosen)
+    while depth >= 1 and steps > 0:
+        steps -= 1
+        left = budget - depth
+        if fresh:
+            fresh = False
+            lost, count = _open(facts, state, left)
+            if lost > best:
+                best = lost
+                best_units[:] = -1
+                best_units[:depth] = chosen[:depth]
+            if left == 0:
+                following[depth] = units
+            elif left == 1:
+                for unit in range(following[depth], units):
+                    more = _losses(facts, state, unit, count)
+                    if lost + more > best:
+                        best = lost + more
+                        best_units[:depth] = chosen[:depth]
+                        best_units[depth] = unit
+                following[depth] = units
+            elif lost + _bound(facts, state, following[depth], left, count) <= best:
+                following[depth] = units
+        if following[depth] < units:
+            unit = following[depth]
+            following[depth] += 1
+            chosen[depth] = unit
+            add(facts, state, unit, 1)
+            depth += 1
+            if depth < budget:
+                following[depth] = unit + 1
+            fresh = True
+            continue
+        depth -= 1
+        add(facts, state, chosen[depth], -1)
+        chosen[depth] = -1
+    return depth, fresh, best
+
+
+@kept(nogil=True)
+def heaviest(facts: Facts, state: State, taken: NDArray[np.bool_]) -> int:
+    """Return the unit, of those not taken, that brings the points left closest to being lost."""
+    _, count = _open(facts, state, len(facts.reach))
+    top, top_value = -1, -1.0
+    for unit in range(len(facts.reach)):
+        if taken[unit]:
+            continue
+        value, nearest, last = 0.0, 0.0, -1
+        for at in range(count):
+            pair = state.active[at]
+            if facts.owner[pair] != last:
+                value += nearest * nearest
+                nearest = 0.0
+                last = facts.owner[pair]
+            near = 1.0
+            for row in range(facts.starts[pair], facts.starts[pair + 1]):
+                held = state.sums[row] + _gained(facts, state, unit, row)
+                near = min(near, held / facts.needs[row])
+            nearest = max(nearest, near)
+        value += nearest * nearest
+        if value > top_value:
+            top, top_value = unit, value
+    return top
+
+
+@kept(nogil=True)
+def bound_from(facts: Facts, state: State, budget: int, first: int) -> int:
+    """Bound the points that units from ``first`` on lose; nothing may be poisoned."""
+    lost, count = _open(facts, state, budget)
+    return int(lost + _bound(facts, state, first, budget, count))

@@ -1,0 +1,267 @@
+"""Run-offs of members among which samples are spread: how many poisoned units each survives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.votes.finite_solving import least_whole
+from leaveout.deadline import Deadline
+from leaveout.encoders.votes import run_off_demand_kernels as kernels
+from leaveout.encoders.votes.run_off import run_off_predictions
+from leaveout.encoders.votes.run_off_ballots import Scores, checked
+from leaveout.encoders.votes.run_off_problem import run_off_pair_problem
+from leaveout.encoders.votes.run_off_stakes import RunOffStakes, run_off_stakes
+from leaveout.solvers import CanSolve
+
+__all__ = ["SpreadRunOff", "spread_run_off_published"]
+
+Ints = NDArray[np.int32]
+Wide = NDArray[np.int64]
+
+_EXCHANGES = 12
+"""Exchanges tried for each number of units that an attack is to make do with."""
+
+
+def spread_run_off_published(
+    votes: Ints, scores: Scores, labels: int, offsets: tuple[int, ...]
+) -> Wide:
+    """Return how many poisoned units each run-off survives by the published argument.
+
+    One less than the least of two numbers of units (Rezaei et al., ICML 2023, their certificate of
+    Finite Aggregation with run-offs): those after which two labels may stand before the winner, and
+    those after which another may have entered the run-off and may have won it against the winner.
+    Each of these gaps is closed by the units that gain most, as if no two shared a member and as
+    if an edit served that gap alone.
+
+    Parameters
+    ----------
+    votes : ndarray of int32, shape (points, members)
+    scores : ndarray of float, shape (points, members, labels)
+    labels : int
+    offsets : tuple of int
+        Unit h reaches the members ``(h + offset) mod members``.
+
+    Returns
+    -------
+    ndarray of int64, shape (points,)
+    """
+    ballots, numbers = checked(votes, scores, labels)
+    found = np.empty(len(ballots), np.int64)
+    spots = np.array(offsets, np.int64)
+    kernels.published_units(ballots, numbers, spots, labels, found)
+    return found - 1
+
+
+@dataclass(eq=False)
+class SpreadRunOff:
+    """What is known of one test point; it only ever narrows.
+
+    Parameters
+    ----------
+    votes : ndarray of int32, shape (members,)
+    scores : ndarray of float, shape (members, labels)
+    offsets : tuple of int
+        Unit h reaches the members ``(h + offset) mod members``.
+    lower : int
+        Units that the winner survives for sure.
+
+    Attributes
+    ----------
+    winner : int
+    least : ndarray of int64, shape (labels, labels)
+        Units it takes to let t win against s, at least; more than there are where t is the winner,
+        or s.
+    units : ndarray of int32
+        The smallest attack found, ascending.
+    finalists : tuple of int
+        t and s of that attack.
+    """
+
+    votes: Ints
+    scores: Scores
+    offsets: tuple[int, ...]
+    lower: int = 0
+    winner: int = field(init=False)
+    least: Wide = field(init=False)
+    units: Ints = field(init=False)
+    finalists: tuple[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        members, labels = self.scores.shape
+        self.winner = int(run_off_predictions(self.votes[None], self.scores[None], labels)[0])
+        # Poisoning everything lets any label win.
+        self.units = np.arange(members, dtype=np.int32)
+        self.finalists = (1, 0) if self.winner == 0 else (0, 1)
+        own = 1 + 3 * labels + labels * labels
+        self.least = np.empty((labels, labels), np.int64)
+        kernels.units_for_pairs(
+            self.votes, self.scores, np.array(self.offsets, np.int64), self.winner, members,
+            np.empty((own, members), np.int8), np.empty(own, np.int64), self.least,
+        )  # fmt: skip
+        np.maximum(self.least, self.lower + 1, out=self.least)
+
+    @property
+    def lowest(self) -> int:
+        """Units that the winner survives, at least."""
+        return min(int(self.least.min()), len(self.units)) - 1
+
+    @property
+    def highest(self) -> int:
+        """Units that the winner survives, at most."""
+        return len(self.units) - 1
+
+    def is_settled(self, need: int | None) -> bool:
+        """Whether the radius, or whether it is at least ``need``, is known."""
+        if need is not None and (self.lowest >= need or self.highest < need):
+            return True
+        return self.lowest >= self.highest
+
+    def search(self, need: int | None) -> None:
+        """Look for attacks, greedily and by exchanges.
+
+        Parameters
+        ----------
+        need : int or None
+            Stop once it is known whether the winner survives so many units.
+        """
+        for t, s in self._open():
+            if self.is_settled(need):
+                return
+            if self.least[t, s] < len(self.units):
+                self._search_pair(t, s)
+
+    def solve(self, need: int | None, solver: CanSolve, seconds: float | None) -> None:
+        """Narrow by one programme for each pair that a smaller attack may help.
+
+        Parameters
+        ----------
+        need : int or None
+            Stop once it is known whether the winner survives so many units.
+        solver : CanSolve
+        seconds : float or None
+            Time limit, of which each pair gets its share.
+
+        Raises
+        ------
+        SolverError
+            If the solver is not installed, or its licence is too small.
+        """
+        deadline = Deadline.after(seconds)
+        pairs = self._open()
+        for order, (t, s) in enumerate(pairs):
+            most = len(self.units) - 1 if need is None else min(len(self.units) - 1, need)
+            known = int(self.least[t, s])
+            if self.is_settled(need) or known > most or deadline.over:
+                continue
+            left = deadline.limit
+            stake = self._stake(t, s, most)
+            if stake is None:
+                self.least[t, s] = most + 1
+                continue
+            problem = run_off_pair_problem(
+                stake.gains.T, stake.needs.astype(np.int64), stake.reach, known, most
+            )
+            share = None if left is None else left / (len(pairs) - order)
+            least, point = least_whole(problem, solver, share)
+            if point is not None:
+                self._try(np.flatnonzero(point[: stake.units] > 0.5), t, s)
+            self.least[t, s] = max(known, int(min(max(least, known), most + 1)))
+
+    def turned(self) -> tuple[Ints, Ints, Scores]:
+        """Return the members that the smallest attack makes vote, what, and what they then score.
+
+        They score 1 for what they vote and 0 for all else.
+        """
+        found = self._turned(self.units, *self.finalists)
+        assert found is not None
+        return found
+
+    def _open(self) -> list[tuple[int, int]]:
+        """Return the pairs that a smaller attack may help, the most promising first."""
+        labels = len(self.least)
+        order = np.argsort(self.least, axis=None, kind="stable").tolist()
+        pairs = [(each // labels, each % labels) for each in order]
+        return [(t, s) for t, s in pairs if self.least[t, s] < len(self.units)]
+
+    def _stake(self, t: int, s: int, budget: int) -> RunOffStakes | None:
+        """Return what t demands to win against s; None if so many units do not suffice."""
+        labels = len(self.least)
+        found = run_off_stakes(
+            self.votes[None], self.scores[None], labels, np.array([self.winner], np.int32),
+            np.zeros(1, np.int64), budget, self.offsets, only=(t, s),
+        )  # fmt: skip
+        return found if len(found.points) else None
+
+    def _search_pair(self, t: int, s: int) -> None:
+        rng = np.random.default_rng(0)
+        stake = self._stake(t, s, len(self.units) - 1)
+        if stake is None:
+            return
+        found = _greedy(stake, np.zeros(0, np.int64), stake.budget)
+        while found is not None:
+            self._try(found, t, s)
+            most = len(found) - 1
+            if most < self.least[t, s]:
+                return
+            for _ in range(_EXCHANGES):
+                kept = rng.permutation(found)[: max(0, most - int(rng.integers(1, 4)))]
+                found_fewer = _greedy(stake, kept, most)
+                if found_fewer is not None:
+                    break
+            found = found_fewer
+
+    def _try(self, units: NDArray[np.integer[Any]], t: int, s: int) -> None:
+        """Carry an attack out, hold the run-off again, and keep it if it is the smallest yet."""
+        if len(units) < len(self.units) and self._turned(units, t, s) is not None:
+            self.units = np.sort(units).astype(np.int32)
+            self.finalists = (t, s)
+
+    def _turned(
+        self, units: NDArray[np.integer[Any]], t: int, s: int
+    ) -> tuple[Ints, Ints, Scores] | None:
+        """Return who votes what, and scores what, so that t wins against s; None if none do."""
+        members, labels = self.scores.shape
+        freed = np.unique(np.add.outer(units, np.array(self.offsets, np.int64)) % members)
+        for votes_for_t in range(len(freed), -1, -1):
+            votes, scores = self.votes.copy(), self.scores.copy()
+            cast = np.where(np.arange(len(freed)) < votes_for_t, t, s).astype(np.int32)
+            votes[freed] = cast
+            scores[freed] = np.eye(labels, dtype=scores.dtype)[cast]
+            if run_off_predictions(votes[None], scores[None], labels)[0] != self.winner:
+                return freed.astype(np.int32), cast, scores[freed]
+        return None
+
+
+def _greedy(stake: RunOffStakes, kept: Wide, most: int) -> Wide | None:
+    """Add units to those kept until all demands of the one pair are met; None if ``most`` are not.
+
+    Parameters
+    ----------
+    stake : RunOffStakes
+        Of one pair.
+    kept : ndarray of int64
+    most : int
+    """
+    gains = stake.gains.astype(np.int64)
+    short = stake.needs.astype(np.int64)
+    chosen = kept.tolist()
+    reached = np.unique(stake.reach[kept])
+    short = short - gains[reached].sum(axis=0)
+    gains[reached] = 0
+    while (short > 0).any():
+        if len(chosen) >= most:
+            return None
+        units = gains[stake.reach].sum(axis=1)
+        open_ones = np.flatnonzero(short > 0)
+        shares = np.minimum(units[:, open_ones], short[open_ones]) / short[open_ones]
+        unit = int(shares.sum(axis=1).argmax())
+        if not shares[unit].any():
+            return None
+        chosen.append(unit)
+        short = short - units[unit]
+        gains[stake.reach[unit]] = 0
+    return np.unique(np.array(chosen, np.int64))

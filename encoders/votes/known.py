@@ -1,0 +1,113 @@
+"""What members with thresholds withstand, counted in changes of the kind that is asked about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.encoders.votes.threat import Cost, Threat
+from leaveout.models.votes.ballots import NEVER
+from leaveout.models.votes.origin import Against
+
+__all__ = ["Known", "known_of", "reach_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Thresholds from below and from above, in the units in which an attack is counted.
+
+    Attributes
+    ----------
+    at_least : ndarray of int32, shape (points, parts, labels)
+        Fewer changes within its part never make a member vote a label; `NEVER` where none do.
+    enough : ndarray of int32, shape (points, parts, labels)
+        So many do; `NEVER` where that is not known of any number. The same array as ``at_least``
+        where thresholds are exact and count just such changes.
+    gap : str
+        Why the two differ; empty where they do not.
+    """
+
+    at_least: NDArray[np.int32]
+    enough: NDArray[np.int32]
+    gap: str = ""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the fewest changes are known of every vote."""
+        return not self.gap
+
+
+def reach_of(
+    against: Against, threat: Threat, *, hash_reads_label: bool | None, alone: bool
+) -> Cost | None:
+    """Return how many units one change counts as, None where thresholds do not bound it.
+
+    Thresholds that count edits bound every kind of change: an insertion or a removal is an edit,
+    and what is modified or relabelled is removed and inserted. Where both edits are of the same
+    part, of one part alone or of a relabel that leaves its sample where it is, a change is a unit
+    and a member that needs b edits needs half as many, rounded up. Thresholds that count another
+    kind bound that kind alone, and relabels only where these stay in their part.
+
+    Parameters
+    ----------
+    against : {"edits", "insertions", "removals", "relabels"}
+        What thresholds count.
+    threat : Threat
+    hash_reads_label : bool or None
+        Whether a sample's label has a say in its part; None where that is not known.
+    alone : bool
+        Whether there is one part only.
+    """
+    stays = alone or hash_reads_label is False
+    if against != "edits":
+        if threat.value != against or (threat is Threat.RELABELS and not stays):
+            return None
+        return Cost(1, f"thresholds of members count {against}")
+    if threat is Threat.RELABELS and stays:
+        where = "there is no other part" if alone else "the hash does not read the label"
+        return Cost(1, f"{where}; thresholds count edits, and it is 2 edits of its part")
+    if threat is Threat.MODIFICATIONS and alone:
+        return Cost(1, "there is no other part; thresholds count edits, and it is 2 edits of it")
+    if threat in (Threat.RELABELS, Threat.MODIFICATIONS):
+        return Cost(2, "thresholds of members count edits, and it is a removal and an insertion")
+    return Cost(1, "the one that the hash of the sample names")
+
+
+def known_of(
+    thresholds: NDArray[np.int32],
+    against: Against,
+    exact_to: int | None,
+    threat: Threat,
+    cost: Cost,
+) -> Known:
+    """Return what thresholds say of changes of one kind.
+
+    Parameters
+    ----------
+    thresholds : ndarray of int32, shape (points, parts, labels)
+    against : {"edits", "insertions", "removals", "relabels"}
+        What they count.
+    exact_to : int or None
+        One more than it stands for at least so many; None: all are exact.
+    threat : Threat
+    cost : Cost
+        What one change counts as, by `reach_of`.
+    """
+    if threat.value != against:
+        at_least = thresholds
+        if threat in (Threat.RELABELS, Threat.MODIFICATIONS) and cost.parts == 1:
+            at_least = np.where(thresholds == NEVER, NEVER, (thresholds + 1) // 2).astype(np.int32)
+        own = np.where(thresholds == 0, np.int32(0), np.int32(NEVER))
+        gap = (
+            f"thresholds count {against}, which bound {threat.value} from one side only; give "
+            f"thresholds against {threat.value}"
+            if threat.value in ("insertions", "removals", "relabels")
+            else f"thresholds count {against}, which bound {threat.value} from one side only"
+        )
+        return Known(at_least, own, gap)
+    if exact_to is None or not (thresholds > exact_to).any():
+        return Known(thresholds, thresholds)
+    enough = np.where(thresholds > exact_to, np.int32(NEVER), thresholds)
+    return Known(thresholds, enough, f"thresholds are exact to {exact_to} only")

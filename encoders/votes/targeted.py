@@ -1,0 +1,69 @@
+"""How many parts must be poisoned to make a plurality answer one label: a closed form."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["plurality_edits_to", "plurality_votes_to"]
+
+
+def plurality_edits_to(counts: NDArray[np.int32], target: int) -> NDArray[np.int64]:
+    """Return the fewest poisoned parts that make a label win, whatever their members then vote.
+
+    They may as well all vote for it, and none of them did so before. With r of them the label has
+    ``n + r`` votes, so that each other label must lose what it has beyond that (or beyond one less,
+    if a tie goes to it), and r suffice exactly where these losses add up to no more than r. The
+    losses fall as r grows, so a search by halves finds the least one.
+
+    Parameters
+    ----------
+    counts : ndarray of int32, shape (points, labels)
+        Votes for each label.
+    target : int
+
+    Returns
+    -------
+    ndarray of int64, shape (points,)
+        0 where the label wins already.
+    """
+    beyond = _beyond(counts, target)
+    low = np.zeros(len(counts), np.int64)
+    high: NDArray[np.int64] = (counts.sum(axis=1) - counts[:, target]).astype(np.int64)
+    while (low < high).any():
+        middle = (low + high) // 2
+        enough = np.maximum(beyond - middle[:, None], 0).sum(axis=1) <= middle
+        low = np.where(enough, low, np.minimum(middle + 1, high))
+        high = np.where(enough, middle, high)
+    return high
+
+
+def plurality_votes_to(ballot: NDArray[np.int32], labels: int, target: int) -> NDArray[np.int64]:
+    """Return the fewest members, ascending, that make a label win at one point by voting for it.
+
+    Parameters
+    ----------
+    ballot : ndarray of int32, shape (parts,)
+        The votes at the point.
+    labels : int
+    target : int
+    """
+    counts = np.bincount(ballot, minlength=labels)[None].astype(np.int32)
+    edits = int(plurality_edits_to(counts, target)[0])
+    losses = np.maximum(_beyond(counts, target)[0] - edits, 0)
+    # What each label must lose comes first, then whoever else votes for another one.
+    order = np.zeros(len(ballot), np.int64)
+    for label in np.unique(ballot).tolist():
+        members = np.flatnonzero(ballot == label)
+        order[members] = np.arange(len(members)) >= losses[label]
+    order[ballot == target] = 2
+    found: NDArray[np.int64] = np.sort(np.argsort(order, kind="stable")[:edits])
+    return found
+
+
+def _beyond(counts: NDArray[np.int32], target: int) -> NDArray[np.int64]:
+    """Return what each label has beyond what loses to the target as it is; of itself far less."""
+    wide = counts.astype(np.int64)
+    beyond = wide - wide[:, [target]] + (np.arange(wide.shape[1]) < target)
+    beyond[:, target] = np.iinfo(np.int64).min // 2
+    return beyond
