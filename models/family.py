@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import FamilyError
 
-__all__ = ["DataFacts", "Family", "Manifest"]
+__all__ = ["DataFacts", "Family", "Manifest", "Sample"]
 
 
 class DataFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +44,24 @@ class DataFacts(msgspec.Struct, frozen=True, kw_only=True):
     units: dict[str, str] = msgspec.field(default_factory=dict)
 
 
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """Which rows were left out, where not all were: some drawn uniformly, without replacement.
+
+    Attributes
+    ----------
+    size : int
+        Rows that were drawn, and members.
+    rows : int
+        Of so many.
+    seed : int
+        Of the draw, and of nothing else.
+    """
+
+    size: int
+    rows: int
+    seed: int
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Where a family comes from.
 
@@ -55,12 +73,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     seed : int or None
     recipe : dict
         How the members were trained, in JSON types.
+    sample : Sample or None
+        How the members' rows were drawn; None where they were not.
     """
 
     architecture: str = ""
     data: DataFacts | None = None
     seed: int | None = None
     recipe: dict[str, object] = msgspec.field(default_factory=dict)
+    sample: Sample | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from leaveout.errors import TrainingError
 from leaveout.files import TABLE, opened_text, why_unread
 from leaveout.names import hint
 
-__all__ = ["Table", "number", "read_table"]
+__all__ = ["Table", "check_header", "number", "read_table"]
 
 _SHOWN = 8
 _MOST_FRACTIONAL_LABELS = 20
@@ -124,7 +124,8 @@ class Table:
         if fractional and len(distinct) > _MOST_FRACTIONAL_LABELS:
             raise TrainingError(
                 f"{self.path}, column {column!r}: {len(distinct)} different labels, "
-                f"{fractional[0]!r} among them, look like measurements; expected a few classes"
+                f"{fractional[0]!r} among them, look like measurements; expected a few classes: "
+                "cut the column into ranges"
             )
         return distinct
 
@@ -156,7 +157,7 @@ def read_table(path: Path) -> Table:
         with opened_text(path, TABLE) as stream:
             reader = csv.reader(stream, skipinitialspace=True, strict=True)
             header = [name.strip() for name in next(reader, [])]
-            _check_header(path, header)
+            check_header(path, header)
             for row in reader:
                 if not row or (len(row) == 1 and not row[0].strip() and len(header) > 1):
                     continue
@@ -178,7 +179,8 @@ def read_table(path: Path) -> Table:
     return Table(path, header, rows, lines)
 
 
-def _check_header(path: Path, header: list[str]) -> None:
+def check_header(path: Path, header: list[str]) -> None:
+    """Refuse a header without names, or with one twice; raises TrainingError."""
     if not header or header == [""]:
         raise TrainingError(f"{path}: is empty; expected a header line with the column names")
     for position, name in enumerate(header):

@@ -6,6 +6,7 @@ from leaveout.models.sharded.accounting import (
     Guarantee,
     Unlearning,
     guarantee,
+    largest_epsilon,
     safe_predictions,
 )
 from leaveout.models.sharded.classifier import ShardedClassifier
@@ -24,6 +25,7 @@ __all__ = [
     "Shards",
     "Unlearning",
     "guarantee",
+    "largest_epsilon",
     "published_retrained",
     "read_settings",
     "retrained_at_most",

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from msgspec.structs import replace
+
 from leaveout.errors import ShardedError
 from leaveout.models.sharded.information import (
     composed_information,
@@ -13,7 +15,7 @@ from leaveout.models.sharded.information import (
     max_information,
     rounded_up,
 )
-from leaveout.models.sharded.settings import ServiceSettings
+from leaveout.models.sharded.settings import SHARPEST, ServiceSettings
 
 __all__ = [
     "EXACT",
@@ -21,6 +23,7 @@ __all__ = [
     "Unlearning",
     "adaptively",
     "guarantee",
+    "largest_epsilon",
     "published_guarantee",
     "safe_predictions",
 ]
@@ -179,6 +182,55 @@ def safe_predictions(settings: ServiceSettings, alpha: float, beta: float, gamma
         middle = (low + high) // 2
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low
+
+
+def largest_epsilon(
+    settings: ServiceSettings, predictions: int, alpha: float, beta: float, gamma: float
+) -> float | None:
+    """Return an epsilon, of four digits, with which so many predictions are shown to be safe.
+
+    The next larger one of four digits is not, or is more than answers are drawn with.
+
+    Parameters
+    ----------
+    settings : ServiceSettings
+        With a private mechanism; its own epsilon and predictions do not matter.
+    predictions : int
+        At least 1.
+    alpha, beta, gamma : float
+        Of the claim.
+
+    Returns
+    -------
+    float or None
+        None if there is none from 1e-12 on, as with alpha = beta = 0.
+
+    Raises
+    ------
+    ShardedError
+        If the mechanism is not private, or a number is out of range.
+    """
+    _check(settings, predictions, beta, gamma)
+
+    def at(step: int) -> float:
+        """Return a float of four digits, by its number."""
+        power, digits = divmod(step, 9000)
+        return float(f"{1000 + digits}e{power - 15}")
+
+    def holds(step: int) -> bool:
+        epsilon = at(step)
+        if epsilon * settings.shards > SHARPEST:
+            return False
+        tried = replace(settings, epsilon=epsilon, predictions=predictions)
+        return guarantee(tried, predictions, beta, gamma).alpha <= alpha
+
+    low, high = 0, 9000 * 17
+    if not predictions or not holds(low):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return at(low)
 
 
 def _check(settings: ServiceSettings, predictions: int, beta: float, gamma: float) -> None:

@@ -10,6 +10,9 @@ from functools import lru_cache
 from itertools import product
 from typing import TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from leaveout.models.sharded.settings import Mechanism
 
 __all__ = [
@@ -18,6 +21,7 @@ __all__ = [
     "draw_exponential",
     "draw_noisy_max",
     "drawing",
+    "expected_chances",
     "majority",
     "operating_system",
 ]
@@ -122,6 +126,45 @@ def chances(votes: Sequence[int], mechanism: Mechanism, epsilon: float) -> tuple
             if flips[label] and likely:
                 found[label] += likely / sum(flips)
     return tuple(found)
+
+
+def expected_chances(
+    votes: NDArray[np.int64], mechanism: Mechanism, epsilon: float
+) -> NDArray[np.float64]:
+    """Return the chance of each label at many points, as `chances` does of one, in float64.
+
+    To judge settings by; nothing that must be private is drawn with them.
+
+    Parameters
+    ----------
+    votes : ndarray of int64, shape (points, labels)
+    mechanism : {"exponential", "noisy_max", "majority"}
+    epsilon : float
+        Nats.
+
+    Returns
+    -------
+    ndarray of float64, shape (points, labels)
+    """
+    labels = votes.shape[1]
+    if mechanism == "majority":
+        return np.asarray(np.eye(labels)[votes.argmax(axis=1)], dtype=np.float64)
+    weights: NDArray[np.float64] = np.exp(-epsilon / 2 * (votes.max(axis=1, keepdims=True) - votes))
+    if mechanism == "exponential":
+        shares: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
+        return shares
+    found = np.empty(votes.shape)
+    for label in range(labels):
+        # How many of the others exceed the threshold: a sum of independent bits.
+        many = np.zeros((len(votes), labels))
+        many[:, 0] = 1.0
+        for other in range(labels):
+            if other != label:
+                weight = weights[:, [other]]
+                many[:, 1:] = many[:, 1:] * (1 - weight) + many[:, :-1] * weight
+                many[:, :1] *= 1 - weight
+        found[:, label] = weights[:, label] * (many / np.arange(1, labels + 1)).sum(axis=1)
+    return found
 
 
 @lru_cache(maxsize=1024)

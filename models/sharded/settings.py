@@ -13,11 +13,12 @@ from leaveout.errors import ShardedError
 from leaveout.files import SETTINGS, read_whole
 from leaveout.names import hint
 
-__all__ = ["Mechanism", "ServiceSettings", "read_settings"]
+__all__ = ["SHARPEST", "Mechanism", "ServiceSettings", "read_settings"]
 
 Mechanism: TypeAlias = Literal["exponential", "noisy_max", "majority"]
 _MOST_SHARDS = 100_000
-_SHARPEST = 4096.0
+SHARPEST = 4096.0
+"""Most of epsilon times shards; above, answers are a majority's in all but name."""
 _MOST = 2**53
 
 
@@ -78,11 +79,11 @@ class ServiceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
                 f"a number above 0, since {self.mechanism} answers are drawn with it; 'majority' "
                 "takes none",
             )
-        if self.epsilon * self.shards > _SHARPEST:
+        if self.epsilon * self.shards > SHARPEST:
             _refuse(
                 "epsilon",
                 self.epsilon,
-                f"at most {_SHARPEST / self.shards:g} with {self.shards:,} shards; above, answers "
+                f"at most {SHARPEST / self.shards:g} with {self.shards:,} shards; above, answers "
                 "are a majority's in all but name",
             )
         if self.predictions is None or not 1 <= self.predictions <= _MOST:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,9 +53,23 @@ class Shards:
 
     @classmethod
     def trained(
-        cls, estimator: Any, key: bytes, shards: int, inclusion: float, rows: Rows
+        cls,
+        estimator: Any,
+        key: bytes,
+        shards: int,
+        inclusion: float,
+        rows: Rows,
+        on_model: Callable[[], None] | None = None,
     ) -> Shards:
         """Draw shards and train all of them.
+
+        Parameters
+        ----------
+        estimator, key, inclusion, rows
+            As of the class.
+        shards : int
+        on_model : callable or None
+            Called once a shard is trained.
 
         Raises
         ------
@@ -63,7 +78,7 @@ class Shards:
         """
         held = memberships(key, rows.ids, shards, inclusion)
         blank = cls(estimator, key, inclusion, rows, held, (0,) * shards, ())
-        return blank._fitted(np.arange(shards))
+        return blank._fitted(np.arange(shards), on_model)
 
     def add(self, features: NDArray[np.float64], codes: NDArray[np.int64]) -> Shards:
         """Draw which shards hold new points, and train those again."""
@@ -125,10 +140,22 @@ class Shards:
         found.update(b"" if codes is None else codes.tobytes())
         return found.hexdigest()
 
-    def _fitted(self, which: NDArray[np.integer[Any]]) -> Shards:
+    def repeats(self, features: NDArray[np.float64]) -> bool:
+        """Whether one shard, trained once more after all others, answers points as it did."""
+        first = next((at for at, each in enumerate(self.models) if not isinstance(each, int)), None)
+        if first is None:
+            return True
+        again = self._model(first).predict(features)
+        return bool(np.array_equal(again, self.models[first].predict(features)))
+
+    def _fitted(
+        self, which: NDArray[np.integer[Any]], on_model: Callable[[], None] | None = None
+    ) -> Shards:
         models = list(self.models)
         for shard in which.tolist():
             models[shard] = self._model(shard)
+            if on_model is not None:
+                on_model()
         return replace(self, models=tuple(models), retrained=tuple(which.tolist()))
 
     def _model(self, shard: int) -> Any:

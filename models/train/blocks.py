@@ -1,7 +1,7 @@
 """Finished blocks on disk: what lets a stopped run go on where it was.
 
-Networks are numbered 0 (the one trained on all rows) to ``members`` (member ``i - 1`` lacks
-row ``i - 1``). A block is a range of them in a file of its own, whole or absent, so that
+Networks are numbered 0 (the one trained on all rows) to ``members`` (network ``i`` is member
+``i - 1``). A block is a range of them in a file of its own, whole or absent, so that
 a later run may cut the rest into other blocks.
 """
 
@@ -34,6 +34,7 @@ _SAID = {
     "data": "the data differ",
     "encoding": "the encoding differs",
     "names": "the names or units of rows, features or labels differ",
+    "sample": "the sample of rows differs (a sample is drawn once, before anything is known of it)",
     "trained": "the training differs: on all rows it gives another network",
 }
 """What is said of settings whose values say nothing to people."""

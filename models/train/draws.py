@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from leaveout.models.train.architecture import Layer
 
-__all__ = ["dropout_mask", "epoch_generator", "initial_weights", "shuffle"]
+__all__ = ["drawn_rows", "dropout_mask", "epoch_generator", "initial_weights", "shuffle"]
 
-_INITIAL, _SHUFFLE, _DROPOUT = range(3)
+_INITIAL, _SHUFFLE, _DROPOUT, _SAMPLE = range(4)
 
 
 def _generator(seed: int, *key: int) -> np.random.Generator:
@@ -40,6 +40,19 @@ def initial_weights(layers: tuple[Layer, ...], seed: int) -> list[NDArray[np.flo
 def shuffle(seed: int, epoch: int, rows: int) -> NDArray[np.int64]:
     """Return the order in which an epoch visits the rows."""
     return _generator(seed, _SHUFFLE, epoch).permutation(rows)
+
+
+def drawn_rows(seed: int, rows: int, size: int) -> NDArray[np.int64]:
+    """Draw some of the rows, every set of them as likely as any other; ascending.
+
+    Parameters
+    ----------
+    seed : int
+    rows, size : int
+        How many there are, and are drawn.
+    """
+    drawn = _generator(seed, _SAMPLE).permutation(rows)[:size]
+    return np.sort(drawn.astype(np.int64))
 
 
 def epoch_generator(seed: int, epoch: int) -> np.random.Generator:

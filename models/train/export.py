@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.family import DataFacts, Family, Manifest
+from leaveout.models.family import DataFacts, Family, Manifest, Sample
 from leaveout.models.family_file import FAMILY, save_family_file
 from leaveout.models.train.architecture import Conv, Layer, parameter_shapes
 from leaveout.models.train.blocks import Blocks
@@ -38,6 +39,8 @@ SPEC = "idp.spec"
 _OPSET = 17
 _IR_VERSION = 8
 _CHUNK = 4096
+_CONFIDENCE = 0.95
+_SHARES = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
 def unflatten(
@@ -114,20 +117,22 @@ def write_family(
     path: Path,
     shapes: Mapping[str, tuple[int, ...]],
     blocks: Blocks,
-    members: int,
+    removed: NDArray[np.int64],
     manifest: Manifest,
 ) -> None:
     """Gather the members from the finished blocks into a family file.
 
-    Blocks are read one at a time, so that memory holds the family once.
+    Blocks are read one at a time, so that memory holds the family once. ``removed`` has the row
+    that each member lacks.
     """
+    members = len(removed)
     stacks = {name: np.empty((members, *shape), dtype=np.float32) for name, shape in shapes.items()}
     for block in blocks.finished():
         # Network 0 lacks no row: it is not a member.
         skipped = 1 if block.start == 0 else 0
         for name, values in unflattened(shapes, blocks.read(block)).items():
             stacks[name][block.start - 1 + skipped : block.stop - 1] = values[skipped:]
-    save_family_file(path, Family(stacks, np.arange(members, dtype=np.int64), manifest))
+    save_family_file(path, Family(stacks, removed, manifest))
 
 
 def inputs_text(facts: DataFacts, inside: bool, encoding: Encoding | None) -> str:
@@ -144,7 +149,13 @@ def inputs_text(facts: DataFacts, inside: bool, encoding: Encoding | None) -> st
     )
 
 
-def spec_text(facts: DataFacts, source: str, inside: bool, encoding: Encoding | None = None) -> str:
+def spec_text(
+    facts: DataFacts,
+    source: str,
+    inside: bool,
+    encoding: Encoding | None = None,
+    sample: Sample | None = None,
+) -> str:
     """Return a specification of what one record can change.
 
     Of a table the set of inputs is what its records can be: categories, whole numbers and ranges
@@ -159,9 +170,15 @@ def spec_text(facts: DataFacts, source: str, inside: bool, encoding: Encoding | 
         Whether all rows, test rows too, lie in [0, 1].
     encoding : Encoding or None
         Of a table.
+    sample : Sample or None
+        Of the rows; what is said is then said of all, but a share that it is large enough for.
     """
     about = " ".join(source.split())
     box = inputs_text(facts, inside, encoding)
+    but, sure = "", ""
+    if sample is not None:
+        but = f" but {_share(sample.size, len(facts.labels))}"
+        sure = f"\n    with confidence {_CONFIDENCE}"
     return (
         f"# what any one record of {about} can change\n"
         f'let N = network("{NETWORK}")\n'
@@ -169,5 +186,12 @@ def spec_text(facts: DataFacts, source: str, inside: bool, encoding: Encoding | 
         f"{box}\n"
         "\n"
         "find bound: least b per label such that\n"
-        "    forall x in X, M in F: confidence(N, x) > b => label(M, x) == label(N, x)\n"
+        f"    forall x in X, M in F{but}: confidence(N, x) > b => label(M, x) == label(N, x)"
+        f"{sure}\n"
     )
+
+
+def _share(size: int, labels: int) -> float:
+    """Return a round share of the rows, such that a sample most likely has one of so many."""
+    least = math.log(max(labels, 1) / (1 - _CONFIDENCE)) / size
+    return next((each for each in _SHARES if each >= least), _SHARES[-1])

@@ -116,7 +116,7 @@ def _put_together(job: Job, blocks: Blocks) -> None:
     model = job.model(unflattened(shapes, first))
     write_whole(folder / NETWORK, model.SerializeToString(deterministic=True))
     write_whole(folder / SPEC, job.spec.encode())
-    write_family(folder / FAMILY, shapes, blocks, job.members, job.manifest)
+    write_family(folder / FAMILY, shapes, blocks, job.removed, job.manifest)
     # The family comes last: where it is, all is.
     for name in (NETWORK, SPEC, FAMILY):
         (folder / name).replace(job.directory / name)

@@ -34,7 +34,8 @@ class Job:
     directory : Path
         Where the family goes.
     data : TrainingData
-    members : int
+    removed : ndarray of int64, shape (members,)
+        The row each member lacks, ascending.
     manifest : Manifest
     signature : Signature
         Of every network.
@@ -48,12 +49,17 @@ class Job:
 
     directory: Path
     data: TrainingData
-    members: int
+    removed: NDArray[np.int64]
     manifest: Manifest
     signature: Signature
     model: Callable[[Mapping[str, NDArray[np.float32]]], onnx.ModelProto]
     spec: str
     first: NDArray[np.float32] | None = None
+
+    @property
+    def members(self) -> int:
+        """How many there are to be."""
+        return len(self.removed)
 
     @property
     def networks(self) -> int:
@@ -83,6 +89,7 @@ def settings_of(manifest: Manifest, members: int) -> Settings:
         "data": manifest.data.sha256 if manifest.data else "",
         "names": _names(manifest.data),
         "seed": manifest.seed,
+        "sample": manifest.sample,
         MEMBERS: members,
     }
     return msgspec.json.decode(msgspec.json.encode(settings), type=dict[str, object])

@@ -29,6 +29,8 @@ class StackedTask(Task):
     y : ndarray of int64, shape (rows,)
     labels : int
         How many there are.
+    removed : ndarray of int64, shape (members,)
+        The row each member lacks.
     """
 
     recipe: Recipe
@@ -37,6 +39,7 @@ class StackedTask(Task):
     X: NDArray[np.float32]
     y: NDArray[np.int64]
     labels: int
+    removed: NDArray[np.int64]
 
     def prepare(self) -> None:
         """Fix the order of summation: with one thread it depends on shapes alone."""
@@ -49,17 +52,18 @@ class StackedTask(Task):
 
     def do(self, order: Order, say: Callable[[Step], None]) -> Event:
         """See `Task.do`."""
-        from leaveout.models.train.stacked import Stack
+        from leaveout.models.train.stacked import NOTHING, Stack
 
         assert isinstance(order, Block)
         networks, epochs = order.networks, self.recipe.epochs
         layers = layers_of(self.recipe, self.X.shape[1], self.labels)
-        removed = np.arange(networks.start, networks.stop) - 1
+        # Network 0 lacks no row.
+        removed = np.append(NOTHING, self.removed)[networks.start : networks.stop]
         stack = Stack(layers, self.recipe, self.X, self.y, removed, self.device)
         stack.train(lambda epoch: say(Step(epoch / epochs)))
         parameters = stack.parameters()
         finite = np.isfinite(parameters).all(axis=1)
         if not finite.all():
-            name = name_of(networks.start + int(np.argmin(finite)))
+            name = name_of(networks.start + int(np.argmin(finite)), self.removed)
             return Failed(f"training diverged: {name} has weights that are not finite; lower --lr")
         return self.kept(networks, parameters)

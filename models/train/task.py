@@ -104,6 +104,8 @@ class Task(ABC):
         return Done()
 
 
-def name_of(network: int) -> str:
-    """Return what messages call a network by its number."""
-    return f"the member without row {network - 1}" if network else "the network on all rows"
+def name_of(network: int, removed: NDArray[np.int64]) -> str:
+    """Return what messages call a network by its number; members lack ``removed``."""
+    return (
+        f"the member without row {removed[network - 1]}" if network else "the network on all rows"
+    )

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.cores import cores
 from leaveout.errors import TrainingError
-from leaveout.models.family import Manifest
+from leaveout.models.family import Manifest, Sample
 from leaveout.models.train.architecture import Layer, layers_of, parameter_shapes
 from leaveout.models.train.data import TrainingData
 from leaveout.models.train.device import device_facts, resolve_device
@@ -19,6 +20,7 @@ from leaveout.models.train.directory import PARTIAL, is_complete
 from leaveout.models.train.export import network_model, spec_text
 from leaveout.models.train.family_run import OnProgress, farewell, report_of, train_family
 from leaveout.models.train.job import Job
+from leaveout.models.train.left_out import left_out
 from leaveout.models.train.pool import processes
 from leaveout.models.train.recipe import Recipe
 from leaveout.models.train.report import TrainingInterruptedError, TrainingReport
@@ -41,6 +43,7 @@ def run(
     units: Mapping[str, str] | None = None,
     recipe: Recipe | None = None,
     members: int | None = None,
+    sample: int | None = None,
     block: int | None = None,
     workers: int | None = None,
     device: str = "auto",
@@ -69,6 +72,9 @@ def run(
         None: LUCID's, a 2x50 network.
     members : int or None
         Leave out each of the first so many rows; None: all.
+    sample : int or None
+        Leave out each of so many rows drawn uniformly without replacement, by the recipe's seed:
+        enough to speak of all rows, statistically. Such a family is not extended.
     block : int or None
         Networks trained together by one process; None: what suits the device.
     workers : int or None
@@ -88,20 +94,18 @@ def run(
     started = time.monotonic()
     job: Job | None = None
     try:
-        for flag, count in (("--members", members), ("--block", block), ("--workers", workers)):
+        for flag, count in (("--block", block), ("--workers", workers)):
             if count is not None and count < 1:
                 raise TrainingError(f"{flag} {count}: expected a whole number of at least 1")
         recipe = recipe or Recipe()
         data = read_data(Path(source), label, identity, units)
-        if members is not None and members > len(data.X):
-            raise TrainingError(
-                f"--members {members}: {source} has {len(data.X)} rows, at most that many can be "
-                "left out"
-            )
+        removed, drawn = left_out(
+            len(data.X), recipe.seed, members=members, sample=sample, said="--{} "
+        )
         _check_class_weights(recipe, data)
         layers = layers_of(recipe, data.X.shape[1], len(data.labels))
         resolved = resolve_device(device)
-        job = _job(Path(source), Path(directory), data, recipe, layers, members, resolved)
+        job = _job(Path(source), Path(directory), data, recipe, layers, (removed, drawn), resolved)
         complete = is_complete(job)
         if not complete:
             task = StackedTask(
@@ -111,6 +115,7 @@ def run(
                 X=np.ascontiguousarray(data.X, dtype=np.float32),
                 y=np.ascontiguousarray(data.y, dtype=np.int64),
                 labels=len(data.labels),
+                removed=removed,
             )
             train_family(
                 job,
@@ -134,7 +139,7 @@ def _job(
     data: TrainingData,
     recipe: Recipe,
     layers: tuple[Layer, ...],
-    members: int | None,
+    rows: tuple[NDArray[np.int64], Sample | None],
     device: str,
 ) -> Job:
     shapes = parameter_shapes(layers)
@@ -147,16 +152,17 @@ def _job(
     return Job(
         directory=directory,
         data=data,
-        members=members or len(data.X),
+        removed=rows[0],
         manifest=Manifest(
             architecture=signature.architecture,
             data=facts,
             seed=recipe.seed,
             recipe=settings,
+            sample=rows[1],
         ),
         signature=signature,
         model=lambda parameters: network_model(layers, parameters),
-        spec=spec_text(facts, source.name, _inside(data), data.encoding),
+        spec=spec_text(facts, source.name, _inside(data), data.encoding, rows[1]),
     )
 
 

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from leaveout.models.unlearning.classifier import Classifier, posteriors
 from leaveout.models.unlearning.fitting import retrain
-from leaveout.models.unlearning.forget import draw_rows, labels_lost, read_forget, third_party
+from leaveout.models.unlearning.forget import (
+    draw_rows,
+    labels_lost,
+    read_forget,
+    rows_of_label,
+    third_party,
+)
 from leaveout.models.unlearning.game import Curves, Deletion, Played, play
 from leaveout.models.unlearning.graph_network import GraphNetwork
 from leaveout.models.unlearning.record import Accuracies, Record
@@ -38,6 +44,7 @@ __all__ = [
     "posteriors",
     "read_forget",
     "retrain",
+    "rows_of_label",
     "run",
     "third_party",
 ]

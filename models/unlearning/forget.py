@@ -13,7 +13,9 @@ from leaveout.files import TABLE, opened_text
 from leaveout.models.train.data import TrainingData
 from leaveout.models.unlearning.draws import Purpose, generator
 
-__all__ = ["draw_rows", "labels_lost", "read_forget", "third_party"]
+__all__ = ["draw_rows", "labels_lost", "read_forget", "rows_of_label", "third_party"]
+
+_SHOWN = 12
 
 
 def read_forget(text: str, rows: int, seed: int) -> NDArray[np.int64]:
@@ -64,6 +66,39 @@ def draw_rows(rows: int, count: int, seed: int) -> NDArray[np.int64]:
     if not 0 < count < rows:
         raise TrainingError(f"{count:,} of {rows:,} rows cannot be forgotten; some must be left")
     return np.sort(generator(seed, Purpose.FORGET).permutation(rows)[:count]).astype(np.int64)
+
+
+def rows_of_label(data: TrainingData, name: str) -> NDArray[np.int64]:
+    """Return all rows of a label: what ``--forget-class`` says.
+
+    Parameters
+    ----------
+    data : TrainingData
+    name : str
+        Of the label; an NPZ's are its numbers.
+
+    Returns
+    -------
+    ndarray of int64, ascending
+
+    Raises
+    ------
+    TrainingError
+        If there is no such label, no row has it, or all rows do.
+    """
+    if name not in data.labels:
+        raise TrainingError(
+            f"--forget-class {name}: there is no such label; the labels are "
+            f"{', '.join(data.labels[:_SHOWN])}{', ...' * (len(data.labels) > _SHOWN)}"
+        )
+    rows = np.flatnonzero(data.y == data.labels.index(name)).astype(np.int64)
+    if not len(rows):
+        raise TrainingError(f"--forget-class {name}: no training row has this label")
+    if len(rows) == len(data.y):
+        raise TrainingError(
+            f"--forget-class {name}: all {len(rows)} rows have this label; some must be left"
+        )
+    return rows
 
 
 def labels_lost(data: TrainingData, forgotten: NDArray[np.int64]) -> tuple[str, ...]:

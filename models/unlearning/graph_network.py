@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -90,13 +91,37 @@ class GraphNetwork:
         """Return the values of the parameters by name."""
         return {name: value.detach().numpy().copy() for name, value in self._values.items()}
 
+    def undrawn(self) -> tuple[str, ...]:
+        """Return the trainable initialisers that `redraw` leaves as they are, in the file's order.
+
+        What training made of them is in a network that starts from them.
+        """
+        drawn = {name for name, _ in self._drawn()}
+        return tuple(name for name in self._values if name not in drawn)
+
     def redraw(self, generator: np.random.Generator) -> None:
         """Draw all parameters anew, uniform in [-1/sqrt(fan_in), 1/sqrt(fan_in)] of their layer.
 
-        An initialiser that belongs to no dense or convolutional layer keeps its value.
+        An initialiser that belongs to no dense or convolutional layer keeps its value; `undrawn`
+        names them.
         """
         import torch
 
+        for name, limit in self._drawn():
+            value = self._values[name]
+            drawn = generator.uniform(-limit, limit, tuple(value.shape)).astype(np.float32)
+            with torch.no_grad():
+                value.copy_(torch.from_numpy(drawn))
+        for value in self._values.values():
+            if not torch.isfinite(value).all():
+                raise ModelError(f"{self.network.source}: a redrawn parameter is not finite")
+
+    def to_network(self, source: str) -> Network:
+        """Return the network with the parameters as they are now; the graph stays as it was."""
+        return network_from(with_parameters(self.network.model, self.arrays()), source)
+
+    def _drawn(self) -> Iterator[tuple[str, float]]:
+        """Yield what `redraw` draws, in order, and how far from 0."""
         for node in self.network.graph.needed():
             operator = node.operator
             if not isinstance(operator, _TRAINABLE):
@@ -106,44 +131,26 @@ class GraphNetwork:
                 fan_in = math.prod(weight.shape[1:])
             else:
                 fan_in = weight.shape[0]
-            names = (
-                [operator.weight]
-                if isinstance(operator, MatMul)
-                else [
-                    operator.weight,
-                    operator.bias,
-                ]
-            )
-            for name in filter(None, names):
-                self._draw(name, 1 / math.sqrt(fan_in), generator)
             if isinstance(operator, MatMul):
-                self._draw_shift(node, 1 / math.sqrt(fan_in), generator)
-        for value in self._values.values():
-            if not torch.isfinite(value).all():
-                raise ModelError(f"{self.network.source}: a redrawn parameter is not finite")
+                names = [operator.weight, *self._shifts(node)]
+            else:
+                names = [operator.weight, *filter(None, [operator.bias])]
+            for stored in map(self._stored, names):
+                if stored in self._values:
+                    yield stored, 1 / math.sqrt(fan_in)
 
-    def to_network(self, source: str) -> Network:
-        """Return the network with the parameters as they are now; the graph stays as it was."""
-        return network_from(with_parameters(self.network.model, self.arrays()), source)
+    def _shifts(self, node: Node) -> list[str]:
+        """Return the biases that a MatMul has in an Add of its own."""
+        return [
+            after.operator.constant
+            for after in self.network.graph.needed()
+            if isinstance(after.operator, Shift) and after.inputs == (node.output,)
+        ]
 
-    def _draw(self, name: str, limit: float, generator: np.random.Generator) -> None:
-        import torch
-
-        stored = name
-        while stored in self.network.graph.moved:
-            stored = self.network.graph.moved[stored][0]
-        if stored not in self._values:
-            return
-        value = self._values[stored]
-        drawn = generator.uniform(-limit, limit, tuple(value.shape)).astype(np.float32)
-        with torch.no_grad():
-            value.copy_(torch.from_numpy(drawn))
-
-    def _draw_shift(self, node: Node, limit: float, generator: np.random.Generator) -> None:
-        """Draw the bias that a MatMul has in an Add of its own."""
-        for after in self.network.graph.needed():
-            if isinstance(after.operator, Shift) and after.inputs == (node.output,):
-                self._draw(after.operator.constant, limit, generator)
+    def _stored(self, name: str) -> str:
+        while name in self.network.graph.moved:
+            name = self.network.graph.moved[name][0]
+        return name
 
     def _value(self, name: str) -> Tensor:
         graph = self.network.graph

@@ -18,11 +18,16 @@ class Accuracies(msgspec.Struct, frozen=True):
     forgotten, retained : float
     test : float
         Of test rows that the unlearner did not see.
+    lost_labels, other_labels : float or None
+        The same of those whose label no retained row has, and of the others; None where no label
+        is lost or there is no such row.
     """
 
     forgotten: float
     retained: float
     test: float
+    lost_labels: float | None = None
+    other_labels: float | None = None
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,11 +45,15 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         Share of the test rows that the unlearner saw.
     seed : int
         Of the game; ``retrained`` names those of the retrained networks.
+    undrawn : tuple of str
+        Initialisers of no layer: networks trained anew start from their values in the original.
     game, schedule
     curves : Curves
     seconds, retrain_seconds : float
         The second is the mean of the retrained networks, 0 where there is none.
     original, unlearned : Accuracies
+    retrained_accuracies : tuple of Accuracies
+        Of each retrained network.
     """
 
     network: str
@@ -55,6 +64,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     third: float
     seed: int
     retrained: tuple[int, ...]
+    undrawn: tuple[str, ...]
     game: Game
     schedule: Schedule
     curves: Curves
@@ -62,3 +72,4 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     retrain_seconds: float
     original: Accuracies
     unlearned: Accuracies
+    retrained_accuracies: tuple[Accuracies, ...]

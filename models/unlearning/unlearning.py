@@ -19,7 +19,12 @@ from leaveout.models.train.data import TrainingData
 from leaveout.models.train.source import read_data
 from leaveout.models.unlearning.classifier import Classifier, posteriors, require_torch
 from leaveout.models.unlearning.fitting import retrain
-from leaveout.models.unlearning.forget import labels_lost, read_forget, third_party
+from leaveout.models.unlearning.forget import (
+    labels_lost,
+    read_forget,
+    rows_of_label,
+    third_party,
+)
 from leaveout.models.unlearning.game import Deletion, play
 from leaveout.models.unlearning.graph_network import GraphNetwork
 from leaveout.models.unlearning.record import Accuracies, Record
@@ -88,7 +93,8 @@ def run(
     source: Path | str,
     directory: Path | str,
     *,
-    forget: str,
+    forget: str | None = None,
+    forget_class: str | None = None,
     label: str | None = None,
     game: Game | None = None,
     schedule: Schedule | None = None,
@@ -107,8 +113,10 @@ def run(
         What the network was trained on, with test rows.
     directory : Path or str
         Where ``unlearned.onnx``, ``unlearning.json`` and ``retrained_SEED.onnx`` go.
-    forget : str
+    forget : str or None
         As `read_forget` takes it.
+    forget_class : str or None
+        Instead of that, a label, all rows of which are forgotten.
     label : str or None
         The CSV's column to predict.
     game : Game or None
@@ -133,6 +141,10 @@ def run(
     require_torch("leaveout unlearn")
     if not 0 <= seed < 2**63:
         raise TrainingError(f"--seed {seed}: expected a whole number from 0 to 2**63 - 1")
+    if (forget is None) == (forget_class is None):
+        raise TrainingError(
+            "give --forget ROWS or --forget-class LABEL, one of the two: what is to be forgotten"
+        )
     if retrained < 0:
         raise TrainingError(f"--retrain {retrained}: expected a whole number of at least 0")
     target = Path(directory)
@@ -144,6 +156,7 @@ def run(
             Path(model),
             Path(source),
             forget,
+            forget_class,
             label,
             game or Game(),
             schedule or Schedule(),
@@ -187,7 +200,8 @@ def _refuse_existing(target: Path, files: list[Path]) -> None:
 def _unlearn(
     model: Path,
     source: Path,
-    forget: str,
+    forget: str | None,
+    forget_class: str | None,
     label: str | None,
     game: Game,
     schedule: Schedule,
@@ -199,19 +213,19 @@ def _unlearn(
     network, data = load_network(model), read_data(source, label)
     original = matching(network, data, source)
     assert data.X_test is not None and data.y_test is not None
-    rows = read_forget(forget, len(data.X), seed)
+    rows = _rows(data, forget, forget_class, seed)
     shown = third_party(len(data.X_test), third, seed)
     forgotten = np.zeros(len(data.X), dtype=np.bool_)
     forgotten[rows] = True
     deletion = Deletion(data.X, data.y, forgotten, data.X_test[shown])
     played = play(original, deletion, game, schedule, seed, on_round)
     seconds = []
-    others = []
+    others: list[GraphNetwork] = []
     for own in range(seed, seed + retrained):
         started = time.perf_counter()
         new = retrain(original, data.X[~forgotten], data.y[~forgotten], schedule, own)
         seconds.append(time.perf_counter() - started)
-        others.append(_content(new))
+        others.append(new)
     judges = (data.X_test[~shown], data.y_test[~shown])
     record = Record(
         network=model.name,
@@ -222,6 +236,7 @@ def _unlearn(
         third=third,
         seed=seed,
         retrained=tuple(range(seed, seed + retrained)),
+        undrawn=original.undrawn(),
         game=game,
         schedule=schedule,
         curves=played.curves,
@@ -229,9 +244,19 @@ def _unlearn(
         retrain_seconds=float(np.mean(seconds)) if seconds else 0.0,
         original=_accuracies(original, deletion, judges),
         unlearned=_accuracies(played.model, deletion, judges),
+        retrained_accuracies=tuple(_accuracies(one, deletion, judges) for one in others),
     )
     text = msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
-    return record, [text, *others, _content(played.model)]
+    return record, [text, *map(_content, others), _content(played.model)]
+
+
+def _rows(
+    data: TrainingData, forget: str | None, forget_class: str | None, seed: int
+) -> NDArray[np.int64]:
+    if forget_class is not None:
+        return rows_of_label(data, forget_class)
+    assert forget is not None
+    return read_forget(forget, len(data.X), seed)
 
 
 def _content(model: GraphNetwork) -> bytes:
@@ -242,12 +267,18 @@ def _content(model: GraphNetwork) -> bytes:
 def _accuracies(
     model: Classifier, deletion: Deletion, judges: tuple[NDArray[np.float32], NDArray[np.int64]]
 ) -> Accuracies:
-    def share(X: NDArray[np.float32], y: NDArray[np.int64]) -> float:
-        return float(np.mean(posteriors(model, X).argmax(axis=1) == y))
+    def right(X: NDArray[np.float32], y: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return np.asarray(posteriors(model, X).argmax(axis=1) == y)
 
     gone = deletion.forgotten
+    known = right(deletion.X, deletion.y)
+    new = right(*judges)
+    lost = ~np.isin(judges[1], deletion.y[~gone])
+    whole = bool(np.isin(deletion.y[gone], deletion.y[~gone]).all())
     return Accuracies(
-        forgotten=share(deletion.X[gone], deletion.y[gone]),
-        retained=share(deletion.X[~gone], deletion.y[~gone]),
-        test=share(*judges),
+        forgotten=float(known[gone].mean()),
+        retained=float(known[~gone].mean()),
+        test=float(new.mean()),
+        lost_labels=None if whole or not lost.any() else float(new[lost].mean()),
+        other_labels=None if whole or lost.all() else float(new[~lost].mean()),
     )

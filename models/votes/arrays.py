@@ -13,9 +13,20 @@ from leaveout.models.votes.ballots import MOST_LABELS
 from leaveout.models.votes.features import ArrayFeatures
 from leaveout.models.votes.hashing import array_keys, held_out
 from leaveout.models.votes.origin import Assumption
-from leaveout.models.votes.samples import Samples, checked_names, checked_truth, number_labels
+from leaveout.models.votes.samples import (
+    BadRows,
+    Samples,
+    answered,
+    bad_row_assumption,
+    checked_names,
+    checked_truth,
+    number_labels,
+    refuse_measurements,
+)
 
 __all__ = ["samples_from_arrays", "samples_from_share"]
+
+_LARGEST = np.finfo(np.float32).max
 
 _PLAIN = Assumption(
     text="what was done to the features before the file was written did not look at any of "
@@ -32,6 +43,7 @@ def samples_from_arrays(
     *,
     labels: Sequence[str] | None = None,
     source: str = "arrays",
+    bad_rows: BadRows = "refuse",
 ) -> Samples:
     """Take rows of numbers as they are.
 
@@ -42,6 +54,9 @@ def samples_from_arrays(
     y, y_test : ndarray of integers, shape (rows,)
     labels : sequence of str or None
         All labels there are, as numbers in text; None: 0 to the largest of ``y``.
+    bad_rows : {"refuse", "skip"}
+        What becomes of training rows whose values are not finite float32 numbers, or whose label
+        is no whole number.
 
     Raises
     ------
@@ -49,10 +64,10 @@ def samples_from_arrays(
         If a value is not a finite float32 number, shapes differ, or a test row's label is none of
         the labels.
     """
-    train, words = _rows(source, ("X_train", "y_train"), X, y)
+    train, words, places, left_aside = _training(source, ("X_train", "y_train"), X, y, bad_rows)
     test, answers = _rows(source, ("X_test", "y_test"), X_test, y_test)
     same_features(source, train, test)
-    names, assumption = _names(source, "y_train", words, range(len(words)), labels)
+    names, assumption = _names(source, "y_train", words, places, labels)
     truth = checked_truth(answers, names, lambda row: f"{source}: 'y_test' row {row}")
     return Samples(
         keys=array_keys(train),
@@ -62,7 +77,8 @@ def samples_from_arrays(
         labels=names,
         features=ArrayFeatures(np.vstack([train, test])),
         source=source,
-        assumptions=(_PLAIN, assumption),
+        assumptions=(_PLAIN, bad_row_assumption(bad_rows, "row"), assumption),
+        left_aside=left_aside,
     )
 
 
@@ -75,6 +91,7 @@ def samples_from_share(
     labels: Sequence[str] | None = None,
     hash_key: str = "",
     source: str = "arrays",
+    bad_rows: BadRows = "refuse",
 ) -> Samples:
     """Take rows of numbers, and hold a share of them out to test on: a row's hash says which.
 
@@ -89,13 +106,15 @@ def samples_from_share(
     labels : sequence of str or None
         As of `samples_from_arrays`.
     hash_key : str
+    bad_rows : {"refuse", "skip"}
+        As of `samples_from_arrays`; a row that is held out may be the attacker's as well.
 
     Raises
     ------
     TrainingError
         As of `samples_from_arrays`, or if no row is left to train or to test on.
     """
-    values, words = _rows(source, names, X, y)
+    values, words, places, left_aside = _training(source, names, X, y, bad_rows)
     keys = array_keys(values)
     out = held_out(keys, share, hash_key)
     kept = np.flatnonzero(~out).tolist()
@@ -104,10 +123,16 @@ def samples_from_share(
     if not kept or not tests:
         raise TrainingError(f"{source}: no row is left to train or to test on; add rows")
     given = tuple(words[row] for row in kept)
-    known, assumption = _names(source, names[1], given, kept, labels)
-    answers = [words[row] for row in tests]
+    known, assumption = _names(source, names[1], given, [places[row] for row in kept], labels)
+    if bad_rows == "skip":
+        right, lost = answered([words[row] for row in tests], known)
+        tests, left_aside = [tests[place] for place in right], (*left_aside, *lost)
+        if not tests:
+            raise TrainingError(f"{source}: no row is left to test on; add rows")
     truth = checked_truth(
-        answers, known, lambda row: f"{source}: {names[1]!r} row {tests[row]}, held out to test on"
+        [words[row] for row in tests],
+        known,
+        lambda row: f"{source}: {names[1]!r} row {places[tests[row]]}, held out to test on",
     )
     return Samples(
         keys=[keys[row] for row in kept],
@@ -117,8 +142,39 @@ def samples_from_share(
         labels=known,
         features=ArrayFeatures(values[[*kept, *tests]]),
         source=source,
-        assumptions=(_PLAIN, assumption),
+        assumptions=(_PLAIN, bad_row_assumption(bad_rows, "row"), assumption),
+        left_aside=left_aside,
     )
+
+
+def _training(
+    source: str,
+    names: tuple[str, str],
+    X: NDArray[np.generic],
+    y: NDArray[np.generic],
+    bad_rows: BadRows,
+) -> tuple[NDArray[np.float64], tuple[str, ...], Sequence[int], tuple[str, ...]]:
+    """Return rows and labels, their places in the arrays, and what was left aside.
+
+    A label that is none is an empty word: the row stays a sample, or a relabel would move others.
+    """
+    numbers = X.ndim == 2 and X.dtype.kind in "fiub" and y.dtype.kind in "fiub"
+    if bad_rows == "refuse" or not numbers or y.shape != X.shape[:1]:
+        return *_rows(source, names, X, y), range(len(X)), ()
+    with np.errstate(invalid="ignore"):
+        fine = (np.abs(X.astype(np.float64)) <= _LARGEST).all(axis=1)
+        labels = y.astype(np.float64)
+        known = (labels >= 0) & (labels < 2**31) & (np.floor(labels) == labels)
+    kept = np.flatnonzero(fine)
+    values, words = _rows(source, names, X[kept], np.where(known, y, 0)[kept])
+    words = tuple(word if known[row] else "" for word, row in zip(words, kept, strict=True))
+    left_aside: tuple[str, ...] = ()
+    if lost := int((~fine).sum()):
+        left_aside = (
+            f"{lost} row{'s' * (lost != 1)} of {names[0]!r} left aside: not all finite numbers in "
+            f"the range of float32 (the first is row {int(np.argmin(fine))})",
+        )
+    return values, words, kept.tolist(), left_aside
 
 
 def _rows(
@@ -146,7 +202,7 @@ def _names(
 ) -> tuple[tuple[str, ...], Assumption]:
     """Return the labels; ``rows`` are the places of ``words`` in the array, for the message."""
     if labels is None:
-        numbers = [int(word) for word in words]
+        numbers = [int(word) if word else -1 for word in words]
         largest = max(numbers)
         # Before there is a name for each up to the largest.
         if largest >= MOST_LABELS:
@@ -155,6 +211,7 @@ def _names(
                 f"label 0 to {MOST_LABELS - 1}; number the labels from 0, or say which there are "
                 "with --labels"
             )
+        refuse_measurements(f"{source}: {name!r}", words, sorted(set(words) - {""}))
         names = tuple(map(str, range(largest + 1)))
     else:
         names = tuple(label.strip() for label in labels)

@@ -30,10 +30,11 @@ class Ballots:
     labels : int
         How many labels there are; votes and truth are 0 to ``labels - 1``.
     scores : ndarray of float, shape (points, parts, labels), or None
-        Of each member; its vote is their argmax, the smaller label on a tie.
+        Of each member, as they were read; `scores_of` checks them where they are compared.
     thresholds : ndarray of int32, shape (points, parts, labels), or None
         How many edits within its part a member needs to vote a label: 0 for the one it votes,
-        `NEVER` where none suffice.
+        `NEVER` where none suffice. Which changes are counted, and up to where they are exact, is
+        in ``origin``.
     origin : Origin
     source : str
         File, for messages.
@@ -60,10 +61,11 @@ class Ballots:
             )
         if not len(self.votes):
             raise BallotError(f"{self.source}: there is no test point; add a row a test point")
-        if self.parts < 2:
+        if self.parts < (2 if self.thresholds is None else 1):
             raise BallotError(
                 f"{self.source}: {self.parts} part{'s' * (self.parts != 1)}: one edit could change "
-                "every answer, so nothing can be certified; train on at least 2 parts"
+                "every answer, so nothing can be certified; train on at least 2 parts, or add what "
+                "the one member withstands, an array 'thresholds' (points, parts, labels)"
             )
         if not 2 <= self.labels <= MOST_LABELS:
             raise BallotError(
@@ -72,9 +74,10 @@ class Ballots:
             )
         self._in_range(self.votes, "ballots")
         self._in_range(self.truth, "truth")
-        self._check_scores()
-        self._check_thresholds()
+        if self.scores is not None:
+            self._shaped(self.scores.shape, "scores")
         self._check_origin()
+        self._check_thresholds()
 
     @property
     def points(self) -> int:
@@ -99,25 +102,44 @@ class Ballots:
             f"0 to {self.labels - 1}; {cure}"
         )
 
-    def _check_scores(self) -> None:
+    def scores_of(self, purpose: str) -> NDArray[np.floating]:
+        """Return the scores, for what compares them; a plurality of the votes needs none.
+
+        Parameters
+        ----------
+        purpose : str
+            What needs them, for messages.
+
+        Raises
+        ------
+        BallotError
+            If there are none, one is no finite number, or a vote is not the label of its member's
+            highest score, the smaller one on a tie.
+        """
         if self.scores is None:
-            return
-        self._shaped(self.scores.shape, "scores")
-        # Summed row by row: a boolean array of all scores could be large.
-        for point in range(self.points):
-            row = self.scores[point]
-            if not np.isfinite(row).all():
+            raise BallotError(
+                f"{self.source}: there are no scores; {purpose} needs an array 'scores' (points, "
+                "parts, labels)"
+            )
+        # Point by point: a boolean array of all scores could be large.
+        for point, (row, votes) in enumerate(zip(self.scores, self.votes, strict=True)):
+            wrong = ~np.isfinite(row)
+            if wrong.any():
+                part, label = (int(i) for i in np.argwhere(wrong)[0])
                 raise BallotError(
-                    f"{self.source}: 'scores' of test point {point} are not all finite numbers"
+                    f"{self.source}: 'scores' of test point {point}, part {part}, label {label} is "
+                    f"{row[part, label]}, but {purpose} compares them; train that member again, or "
+                    "ask dpa, which reads votes alone"
                 )
             best = row.argmax(axis=1)
-            if not np.array_equal(best, self.votes[point]):
-                part = int(np.argmax(best != self.votes[point]))
+            if not np.array_equal(best, votes):
+                part = int(np.argmax(best != votes))
                 raise BallotError(
-                    f"{self.source}: test point {point}, part {part} votes "
-                    f"{self.votes[point, part]}, but its scores are highest for {best[part]}; a "
-                    "vote is the label of the highest score, the smaller one on a tie"
+                    f"{self.source}: test point {point}, part {part} votes {votes[part]}, but its "
+                    f"scores are highest for {best[part]}; in {purpose} a vote is the label of the "
+                    "highest score, the smaller one on a tie"
                 )
+        return self.scores
 
     def _check_thresholds(self) -> None:
         if self.thresholds is None:
@@ -134,6 +156,14 @@ class Ballots:
                 f"{self.votes[point, part]}, and for any other label the edits it takes, at least "
                 f"1, or {NEVER} where none suffice"
             )
+        most = self.origin.thresholds_exact_to
+        if most is not None and (self.thresholds > most + 1).any():
+            point, part, label = (int(i) for i in np.argwhere(self.thresholds > most + 1)[0])
+            raise BallotError(
+                f"{self.source}: 'thresholds' of test point {point}, part {part}, label {label} is "
+                f"{self.thresholds[point, part, label]}, but the manifest says that they are exact "
+                f"to {most}; expected at most {most + 1}, which stands for at least so many"
+            )
 
     def _shaped(self, shape: tuple[int, ...], name: str) -> None:
         if shape != (self.points, self.parts, self.labels):
@@ -149,6 +179,17 @@ class Ballots:
                 f"{self.source}: the offsets {list(offsets)} of Finite Aggregation are not "
                 f"different whole numbers from 0 to {self.parts - 1}"
             )
+        families = self.origin.families
+        if families and (min(families) < 1 or sum(families) != self.parts):
+            raise BallotError(
+                f"{self.source}: families of {list(families)} members are given, expected at least "
+                f"1 in each and {self.parts} together"
+            )
+        if families and offsets:
+            raise BallotError(
+                f"{self.source}: both offsets of Finite Aggregation and families of hash bagging "
+                "are given; drop one"
+            )
         sizes = self.origin.sizes
         if sizes and len(sizes) != self.parts:
             raise BallotError(
@@ -160,4 +201,15 @@ class Ballots:
             raise BallotError(
                 f"{self.source}: {len(names)} names of {self.labels} labels are given; expected "
                 "one a label, or none"
+            )
+        right = self.origin.undefended_right
+        if right is not None and not 0 <= right <= self.points:
+            raise BallotError(
+                f"{self.source}: the undefended model is said to answer {right} of {self.points} "
+                "test points right"
+            )
+        if (self.origin.thresholds_exact_to or 0) < 0:
+            raise BallotError(
+                f"{self.source}: thresholds are said to be exact to "
+                f"{self.origin.thresholds_exact_to}; expected a whole number from 0"
             )

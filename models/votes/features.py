@@ -35,6 +35,10 @@ class Encoder(Protocol):
 class Features(Protocol):
     """All rows, those to train on first and those to test on after them."""
 
+    @property
+    def fixed(self) -> bool:
+        """Whether the features of a row are the same whichever rows an encoding is made from."""
+
     def fitted(self, rows: NDArray[np.int64]) -> Encoder:
         """Decide an encoding; nothing but the values of ``rows`` is looked at."""
 
@@ -44,6 +48,11 @@ class ArrayFeatures:
     """Numbers, taken as they are; float64 of shape (rows, features)."""
 
     values: NDArray[np.float64]
+
+    @property
+    def fixed(self) -> bool:
+        """Return True."""
+        return True
 
     def fitted(self, rows: NDArray[np.int64]) -> Encoder:
         """Return the identity: there is nothing to decide."""
@@ -87,13 +96,26 @@ class TableFeatures:
     The numbers of a column give one feature, scaled by their range; each word that is no number
     gives one more, 1 where the row has it. A column may have both, so that a single odd cell does
     not turn a column of numbers into one of words.
+
+    Attributes
+    ----------
+    table : tuple of Column
+    basis : ndarray of int64, or None
+        Rows that decide ranges and categories for every part; None: those of the part do.
     """
 
     table: tuple[Column, ...]
+    basis: NDArray[np.int64] | None = None
+
+    @property
+    def fixed(self) -> bool:
+        """Whether there is a basis."""
+        return self.basis is not None
 
     def fitted(self, rows: NDArray[np.int64]) -> Encoder:
-        """Decide ranges and categories from the cells of ``rows``."""
-        return _Table(tuple(_fit(column, rows) for column in self.table))
+        """Decide ranges and categories from the cells of ``rows``, or of the basis."""
+        known = rows if self.basis is None else self.basis
+        return _Table(tuple(_fit(column, known) for column in self.table))
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ __all__ = [
 ]
 
 _PART = b"leaveout part"
+_FAMILY = b"leaveout f"
 _TEST = b"leaveout test"
 _SPREAD = b"leaveout spread"
 _SIGN = np.uint64(1 << 63)
@@ -46,7 +47,7 @@ def cell_keys(rows: Iterable[Sequence[str]]) -> list[bytes]:
 
 
 def hash_samples(
-    keys: Sequence[bytes], key: str = "", labels: Sequence[str] | None = None
+    keys: Sequence[bytes], key: str = "", labels: Sequence[str] | None = None, family: int = 0
 ) -> NDArray[np.uint64]:
     """Hash each sample: 64 bits of BLAKE2b.
 
@@ -57,6 +58,8 @@ def hash_samples(
         Of the hash; public, at most 64 bytes in UTF-8.
     labels : sequence of str or None
         A label a sample, if the hash is to read it.
+    family : int
+        Of hash bagging; each has a hash function of its own.
 
     Returns
     -------
@@ -65,15 +68,19 @@ def hash_samples(
     secret = key.encode()
     if labels is not None:
         keys = [content + _prefixed(label) for content, label in zip(keys, labels, strict=True)]
-    return np.array([_digest(content, secret, _PART) for content in keys], dtype=np.uint64)
+    person = b"%s%d" % (_FAMILY, family) if family else _PART
+    return np.array([_digest(content, secret, person) for content in keys], dtype=np.uint64)
 
 
-def hash_text(key: str, reads_label: bool) -> str:
+def hash_text(key: str, reads_label: bool, families: int = 1) -> str:
     """Say how `hash_samples` computes, for a manifest."""
+    several = ""
+    if families > 1:
+        several = f" of a family; in family f from 1 on the person is {_FAMILY.decode()!r} and f"
     label = " and its label" if reads_label else ", its label not"
     return (
         f"BLAKE2b (8 bytes, little-endian; person {_PART.decode()!r}, key {key!r}) of the sample's "
-        f"values{label}, modulo the number of members"
+        f"values{label}, modulo the number of members{several}"
     )
 
 

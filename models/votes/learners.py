@@ -1,4 +1,4 @@
-"""What trains a member: a classifier of scikit-learn by name, or a small network by torch."""
+"""What trains a member: a classifier of scikit-learn by name, a small network, or one of ours."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 
 from leaveout.errors import TrainingError
 from leaveout.models.train.recipe import Recipe, parse_layers
+from leaveout.models.votes.survival.learner import SurvivingLearner
+from leaveout.models.votes.survival.making import SURVIVING, make_surviving
 from leaveout.names import hint
 
 __all__ = ["TORCH", "Learner", "default_learner", "make_learner", "make_transformer", "parse_value"]
@@ -30,19 +32,22 @@ class Learner:
     Attributes
     ----------
     name : str
-        A classifier of scikit-learn, or ``torch``.
+        A classifier of scikit-learn, ``torch``, or one of `SURVIVING`.
     settings : tuple of (str, object)
         Parameters that are not at their default.
     semi_supervised : bool
         Whether it is trained on all samples, labels outside the part being hidden.
     prototype : object
         The unfitted classifier of scikit-learn that members are copies of.
+    surviving : SurvivingLearner or None
+        One that says how many changes its members survive.
     """
 
     name: str
     settings: tuple[tuple[str, object], ...] = ()
     semi_supervised: bool = False
     prototype: Any = field(default=None, repr=False, compare=False)
+    surviving: SurvivingLearner | None = None
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in self.settings)})"
@@ -89,6 +94,9 @@ def make_learner(name: str | None = None, settings: Mapping[str, object] | None 
         name, given = _DEFAULT, {"n_estimators": _DEFAULT_TREES, **given}
     if name == TORCH:
         return _torch_learner(given)
+    if name in SURVIVING:
+        surviving, whole = make_surviving(name, given)
+        return Learner(name, whole, surviving=surviving)
     kind = _found(name, "classifier", "--learner")
     required = [
         parameter.name
@@ -143,7 +151,7 @@ def _found(name: str, kind: str, flag: str) -> type[Any]:
         warnings.simplefilter("ignore")
         known: dict[str, type[Any]] = dict(all_estimators(type_filter=kind))
     if name not in known:
-        options = [*known, TORCH] if kind == "classifier" else list(known)
+        options = [*known, TORCH, *SURVIVING] if kind == "classifier" else list(known)
         raise TrainingError(
             f"{flag} {name}: scikit-learn has no {kind} of that name{hint(name, options)}"
         )

@@ -3,48 +3,20 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from leaveout.models.votes.cautions import part_cautions
 from leaveout.models.votes.features import TableFeatures
+from leaveout.models.votes.findings import Findings
 from leaveout.models.votes.hashing import hash_text
 from leaveout.models.votes.learners import TORCH
 from leaveout.models.votes.origin import Assumption, Origin
 from leaveout.models.votes.parts import ABSENT, Partition
 from leaveout.models.votes.recipe import PartRecipe
 from leaveout.models.votes.samples import Samples
+from leaveout.models.votes.survival.statements import survival_assumptions
 
-__all__ = ["Findings", "origin_of"]
-
-
-@dataclass(frozen=True)
-class Findings:
-    """What came to light in training.
-
-    Attributes
-    ----------
-    sizes : tuple of int
-        Rows a member.
-    empty, single : int
-        Members without rows, and with rows of one label only.
-    warned : tuple of (str, int)
-        Kinds of warnings, and how many members gave them.
-    exported : int
-        Members written as ONNX.
-    reasons : tuple of (str, int)
-        Why others were not, and how many.
-    differing, differing_members : int
-        Votes that replayed models cast otherwise, and of how many models.
-    """
-
-    sizes: tuple[int, ...]
-    empty: int = 0
-    single: int = 0
-    warned: tuple[tuple[str, int], ...] = ()
-    exported: int = 0
-    reasons: tuple[tuple[str, int], ...] = ()
-    differing: int = 0
-    differing_members: int = 0
+__all__ = ["origin_of"]
 
 
 def origin_of(
@@ -60,20 +32,33 @@ def origin_of(
         learner = f"{learned} on all samples, {learner}"
     spread = recipe.method == "finite_aggregation"
     distinct = not partition.repeated or recipe.merge_duplicates
+    if recipe.copies > 1:
+        learner = (
+            f"the sum of the scores of {recipe.copies} of {learner}, of which the j-th of member i "
+            f"has the seed plus {recipe.copies} i + j"
+        )
     return Origin(
-        method=recipe.method,
+        method=recipe.vote,
         hash_reads_label=recipe.hash_reads_label,
         distinct_samples=distinct if semi else not partition.repeated,
         offsets=partition.offsets if spread else (),
+        families=(recipe.parts,) * recipe.families if recipe.method == "hash_bagging" else (),
         sizes=findings.sizes,
         learner=learner,
         seed=recipe.seed,
         data_sha256=samples.sha256(),
         label_names=samples.labels,
         hash=_hash(recipe),
+        undefended_right=findings.undefended_right,
         versions=_versions(recipe),
         notes=tuple(_notes(samples, recipe, partition, findings)),
-        assumptions=(*samples.assumptions, *_assumptions(recipe, partition)),
+        assumptions=(
+            *samples.assumptions,
+            *_assumptions(recipe, partition),
+            *survival_assumptions(recipe),
+        ),
+        thresholds_against=recipe.survive,
+        thresholds_exact_to=recipe.searched_to,
     )
 
 
@@ -85,13 +70,15 @@ def _transformer(recipe: PartRecipe, name: str) -> str:
 def _hash(recipe: PartRecipe) -> str:
     if recipe.method == "ss_dpa":
         return "rank of the sample among the distinct samples in sorted order"
-    return hash_text(recipe.hash_key, recipe.hash_reads_label)
+    return hash_text(recipe.hash_key, recipe.hash_reads_label, recipe.families)
 
 
 def _versions(recipe: PartRecipe) -> tuple[str, ...]:
     names = ["leaveout", "numpy", "scikit-learn", "scipy"]
     if recipe.learner.name == TORCH:
         names.append("torch")
+    if recipe.learner.surviving is not None:
+        names.append("numba")
     found = [f"python {platform.python_version()}"]
     for name in names:
         try:
@@ -104,7 +91,7 @@ def _versions(recipe: PartRecipe) -> tuple[str, ...]:
 def _notes(
     samples: Samples, recipe: PartRecipe, partition: Partition, findings: Findings
 ) -> list[str]:
-    notes = []
+    notes = list(samples.left_aside)
     absent = int((partition.base == ABSENT).sum())
     if absent:
         notes.append(
@@ -113,11 +100,12 @@ def _notes(
         )
     if partition.repeated:
         notes.append(f"{partition.repeated} training rows share their values with another row")
-    if findings.empty:
-        notes.append(f"{findings.empty} members have no rows; they vote label 0")
-    if findings.single:
-        notes.append(f"{findings.single} members have rows of one label only; they vote it")
+    notes += part_cautions(samples, findings)
     notes += [f"{count} members were trained with a {kind}" for kind, count in findings.warned]
+    if recipe.copies > 1:
+        notes.append(
+            f"a member is {recipe.copies} classifiers of one part; none is written as ONNX"
+        )
     if findings.exported:
         notes.append(
             f"{findings.exported} members are written as ONNX; {findings.differing_members} of "
@@ -147,9 +135,10 @@ def _assumptions(recipe: PartRecipe, partition: Partition) -> list[Assumption]:
         ),
         trusted(
             "training again runs the same versions on the same kind of processor, and is asked "
-            "about the same test rows; where a member cannot be trained there is no answer at all, "
-            "rather than another one"
+            "about the same test rows; where no member at all can be trained, or a process ends, "
+            "there is no answer, rather than another one"
         ),
+        known("a member that cannot be trained votes label 0, and stops no other"),
     ]
     if recipe.method == "ss_dpa":
         distinct = (
@@ -159,7 +148,10 @@ def _assumptions(recipe: PartRecipe, partition: Partition) -> list[Assumption]:
         )
         return [
             *shared,
-            trusted("samples are not the attacker's to add, remove or change: labels alone are"),
+            trusted(
+                "samples are not the attacker's to add, remove or change: labels alone are, and no "
+                "label makes a row one that cannot be read"
+            ),
             known(distinct),
             known("the part of a sample is its rank among the samples, and reads no label"),
             known(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,10 @@ from leaveout.errors import TrainingError
 from leaveout.models.votes.features import Encoder, Features
 from leaveout.models.votes.learners import TORCH, Learner
 from leaveout.models.votes.onnx_models import Exported, export_constant, export_model
+from leaveout.models.votes.origin import Against
 from leaveout.models.votes.samples import NO_LABEL
 from leaveout.models.votes.scoring import constant_scores, label_scores
+from leaveout.models.votes.survival.learner import Part, SurvivingLearner
 
 __all__ = ["CHUNK", "Member", "Task", "train_member"]
 
@@ -26,6 +28,7 @@ _FAILURES = (
     AttributeError,
     LookupError,
     RuntimeError,
+    TrainingError,
     TypeError,
     ValueError,
     np.linalg.LinAlgError,
@@ -52,6 +55,12 @@ class Task:
     seed : int
     scale, onnx, scores : bool
         Standardise within the part; write models; keep scores.
+    copies : int
+        Classifiers of a member, which differ by their seed; their scores are added up.
+    survive : str or None
+        The kind of change that thresholds are to count.
+    exact_to : int or None
+        Where a search for thresholds ends.
     """
 
     features: Features
@@ -66,6 +75,9 @@ class Task:
     scale: bool
     onnx: bool
     scores: bool
+    copies: int = 1
+    survive: Against | None = None
+    exact_to: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +90,15 @@ class Member:
     scores : ndarray of float32, shape (points, labels), or None
     constant : str
         Why it votes one label always; empty where it was trained.
+    failed : str
+        Of how many rows it could not be trained or asked, and why, so that it votes label 0 always;
+        empty otherwise.
     warned : tuple of str
         Kinds of warnings the learner gave.
     exported : Exported or None
         None where no export was asked for.
+    thresholds : ndarray of int32, shape (points, labels), or None
+        Changes it takes to each vote, as `Ballots` has them.
     """
 
     votes: NDArray[np.int32]
@@ -89,47 +106,54 @@ class Member:
     constant: str
     warned: tuple[str, ...]
     exported: Exported | None
+    failed: str = ""
+    thresholds: NDArray[np.int32] | None = None
 
 
 def train_member(task: Task, index: int) -> Member:
     """Train member ``index``: a function of the rows of its part, their order set aside, and seed.
 
-    Raises
-    ------
-    TrainingError
-        If the learner fails on this part.
+    So is a failure: it leaves a vote for label 0, and no other member untrained.
     """
     rows = task.rows[index]
     present = np.unique(task.y[rows])
     encoder = task.features.fitted(rows)
+    if task.learner.surviving is not None:
+        return _surviving(task, task.learner.surviving, rows, encoder)
     if len(present) < 2:
         label = int(present[0]) if len(present) else 0
-        scores = constant_scores(label, len(task.tests), task.labels)
-        constant = "one label" if len(present) else "no rows"
-        exported = None
-        if task.onnx:
-            exported = export_constant(max(encoder.width, 1), encoder, label, task.labels)
-        return _member(task, scores, constant, (), exported)
+        return _constant(task, encoder, label, "one label" if len(present) else "no rows")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            if task.learner.name == TORCH:
-                scores, exported = _network(task, index, rows, encoder)
-            else:
-                scores, exported = _classifier(task, index, rows, encoder)
+            train = _network if task.learner.name == TORCH else _classifier
+            seed = task.seed + index * task.copies
+            scores, exported = train(task, seed, rows, encoder)
+            for copy in range(1, task.copies):
+                # One after the other, so that sums are rounded the same way every time.
+                scores = scores + train(task, seed + copy, rows, encoder)[0]
         except _FAILURES as error:
-            raise TrainingError(
-                f"part {index} ({len(rows)} rows, {len(present)} labels): {task.learner.name} "
-                f"cannot be trained or asked: {' '.join(str(error).split())}; use fewer --parts, "
-                "or another --learner"
-            ) from None
+            why = f"cannot be trained or asked: {' '.join(str(error).split())}"
+            return _failed(task, index, encoder, why)
     if not np.isfinite(scores).all():
-        raise TrainingError(
-            f"part {index} ({len(rows)} rows): {task.learner.name} gives scores that are not "
-            "finite numbers; change its settings, or take another --learner"
-        )
+        return _failed(task, index, encoder, "gives scores that are not finite numbers")
     kinds = sorted({each.category.__name__ for each in caught})
     return _member(task, scores, "", tuple(kinds), exported)
+
+
+def _failed(task: Task, index: int, encoder: Encoder, why: str) -> Member:
+    rows = task.rows[index]
+    size = f"({len(rows)} rows, {len(np.unique(task.y[rows]))} labels)"
+    failed = f"{size}: {task.learner.name} {why}"
+    return replace(_constant(task, encoder, 0, "failed"), failed=failed)
+
+
+def _constant(task: Task, encoder: Encoder, label: int, why: str) -> Member:
+    scores = constant_scores(label, len(task.tests), task.labels)
+    exported = None
+    if task.onnx:
+        exported = export_constant(max(encoder.width, 1), encoder, label, task.labels)
+    return _member(task, scores, why, (), exported)
 
 
 def _member(
@@ -143,10 +167,25 @@ def _member(
     return Member(votes, scores if task.scores else None, constant, warned, exported)
 
 
+def _surviving(
+    task: Task, learner: SurvivingLearner, rows: NDArray[np.int64], encoder: Encoder
+) -> Member:
+    part = Part(encoder(rows), task.y[rows], encoder(task.tests), task.labels)
+    labels = len(np.unique(part.y))
+    constant = "" if labels > 1 else "one label" if labels else "no rows"
+    exported = None
+    if task.onnx:
+        exported = Exported(b"", f"the learner {learner.name} has no such form here")
+    member = _member(task, learner.scores(part), constant, (), exported)
+    if task.survive is None:
+        return member
+    return replace(member, thresholds=learner.thresholds(part, task.survive, task.exact_to))
+
+
 def _classifier(
-    task: Task, index: int, rows: NDArray[np.int64], encoder: Encoder
+    task: Task, seed: int, rows: NDArray[np.int64], encoder: Encoder
 ) -> tuple[NDArray[np.float32], Exported | None]:
-    model: Any = task.learner.estimator(task.seed + index)
+    model: Any = task.learner.estimator(seed)
     if task.scale:
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
@@ -166,13 +205,13 @@ def _classifier(
 
 
 def _network(
-    task: Task, index: int, rows: NDArray[np.int64], encoder: Encoder
+    task: Task, seed: int, rows: NDArray[np.int64], encoder: Encoder
 ) -> tuple[NDArray[np.float32], Exported | None]:
     from leaveout.models.train.export import scores as run
     from leaveout.models.votes.network import train_network
 
     model = train_network(
-        task.learner.recipe(task.seed + index),
+        task.learner.recipe(seed),
         encoder(rows),
         task.y[rows].astype(np.int64),
         task.labels,

@@ -6,9 +6,12 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["Assumption", "Method", "Origin"]
+__all__ = ["Against", "Assumption", "Method", "Origin"]
 
-Method = Literal["dpa", "ss_dpa", "finite_aggregation"]
+Method = Literal["dpa", "ss_dpa", "finite_aggregation", "hash_bagging"]
+
+Against = Literal["edits", "insertions", "removals", "relabels"]
+"""A kind of change that thresholds count; edits are insertions and removals in any mixture."""
 
 
 class Assumption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,9 +34,9 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     Attributes
     ----------
-    method : {"dpa", "ss_dpa", "finite_aggregation"} or None
-        DPA and Finite Aggregation train on parts of the samples, SS-DPA on all samples with the
-        labels of a part.
+    method : {"dpa", "ss_dpa", "finite_aggregation", "hash_bagging"} or None
+        DPA, Finite Aggregation and hash bagging train on parts of the samples, SS-DPA on all
+        samples with the labels of a part.
     hash_reads_label : bool or None
         Whether the label of a sample has a say in which part it belongs to.
     distinct_samples : bool or None
@@ -42,6 +45,9 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     offsets : tuple of int
         Finite Aggregation: a sample with hash h reaches the members (h + offset) mod parts.
         Empty for a plain partition.
+    families : tuple of int
+        Hash bagging: members of each family, one family after another; a sample reaches at most one
+        of each. Empty for a plain partition.
     sizes : tuple of int
         Rows a member was trained on; empty where unknown.
     learner : str
@@ -54,23 +60,35 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         A name a label; empty where unknown.
     hash : str
         What gives a sample its part, with everything that is needed to compute it again.
+    undefended_right : int or None
+        How many of the test points the undefended model answers right: the same learner, trained
+        on all the rows as one model. Nothing is certified of it; None: it was not trained.
     versions : tuple of str
         Of the programs that trained the members, as in ``numpy 2.4.0``.
     notes : tuple of str
         What else was done or left undone, a sentence each.
     assumptions : tuple of Assumption
+    thresholds_against : {"edits", "insertions", "removals", "relabels"} or None
+        The one kind of change that the members' thresholds count; None: edits.
+    thresholds_exact_to : int or None
+        Thresholds up to this one are exact, and one more than it says "at least so many"; None:
+        all are exact.
     """
 
     method: Method | None = None
     hash_reads_label: bool | None = None
     distinct_samples: bool | None = None
     offsets: tuple[int, ...] = ()
+    families: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
     learner: str = ""
     seed: int | None = None
     data_sha256: str = ""
     label_names: tuple[str, ...] = ()
     hash: str = ""
+    undefended_right: int | None = None
     versions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
+    thresholds_against: Against | None = None
+    thresholds_exact_to: int | None = None

@@ -152,17 +152,18 @@ def _unwritable(directory: Path, error: OSError) -> TrainingError:
 
 def spec_text(recipe: PartRecipe, source: str) -> str:
     """Return a specification of what a poisoned training set can change."""
-    change = "relabels" if recipe.method == "ss_dpa" else "edits"
+    change = "relabels" if recipe.method == "ss_dpa" else recipe.survive or "edits"
+    vote = f"{recipe.vote}(V)" if recipe.survive is None else "dpa(V, members = certified)"
     count = max(1, recipe.parts // _SHARE_CHANGED)
     about = " ".join(source.split())
     return (
         f"# what {change} of the training rows of {about} can change\n"
         f'let V = ballots("{BALLOTS}")\n'
         "\n"
-        f"guarantee half: certified_accuracy({recipe.method}(V), {change} = {count}) >= 0.5\n"
+        f"guarantee half: certified_accuracy({vote}, {change} = {count}) >= 0.5\n"
         "\n"
         "find radius: greatest r such that "
-        f"certified_accuracy({recipe.method}(V), {change} = r) >= 0.5\n"
+        f"certified_accuracy({vote}, {change} = r) >= 0.5\n"
     )
 
 

@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from leaveout.cores import cores
 from leaveout.errors import TrainingError
 from leaveout.exit_codes import ExitCode
+from leaveout.models.votes.accuracy import Accuracy, accuracy_of
 from leaveout.models.votes.ballots import Ballots
-from leaveout.models.votes.election import hold_election
+from leaveout.models.votes.cautions import label_cautions, part_cautions, vote_cautions
+from leaveout.models.votes.election import Election, hold_election
 from leaveout.models.votes.naming import file_name
 from leaveout.models.votes.output import refuse_occupied, write_directory
 from leaveout.models.votes.recipe import PartRecipe
+from leaveout.models.votes.samples import BadRows, Samples
 from leaveout.models.votes.source import read_samples
 
 __all__ = ["PartitionInterruptedError", "PartitionReport", "partition"]
@@ -40,12 +40,14 @@ class PartitionReport:
         Training rows, test rows, labels, members.
     sizes : tuple of int
         Rows a member.
-    base_accuracy : float
-        Mean over members of the share of test rows they label right, in [0, 1].
-    ensemble_accuracy : float
-        Of the plurality of members, the smaller label on a tie.
+    accuracy : Accuracy
+        Of the members and their plurality, label by label.
+    ballots : Ballots
+        As they were written.
     seconds : float
     files : tuple of Path
+    warnings : tuple of str
+        What a reader of the numbers should know first.
     notes : tuple of str
         What else was done or left undone.
     """
@@ -56,10 +58,11 @@ class PartitionReport:
     labels: int
     members: int
     sizes: tuple[int, ...]
-    base_accuracy: float
-    ensemble_accuracy: float
+    accuracy: Accuracy
+    ballots: Ballots
     seconds: float
     files: tuple[Path, ...]
+    warnings: tuple[str, ...]
     notes: tuple[str, ...]
 
 
@@ -71,9 +74,12 @@ def partition(
     test: Path | str | None = None,
     test_share: float | None = None,
     labels: Sequence[str] | None = None,
+    encoding: Path | str | None = None,
     recipe: PartRecipe | None = None,
     workers: int | None = None,
     onnx: bool = True,
+    undefended: bool = True,
+    bad_rows: BadRows = "refuse",
     on_progress: Callable[[int, int], None] | None = None,
 ) -> PartitionReport:
     """Train a member on each part of the training rows and write how all label the test rows.
@@ -87,7 +93,7 @@ def partition(
     directory : Path or str
         Absent or empty; gets ``ballots.npz``, ``parts.csv`` and ``poisoning.spec``, and ``models``
         if a member was written as ONNX.
-    label, test, test_share, labels
+    label, test, test_share, labels, encoding, bad_rows
         As of `read_samples`.
     recipe : PartRecipe or None
         None: DPA with 50 parts and a small forest.
@@ -95,14 +101,16 @@ def partition(
         Processes; None: one a core.
     onnx : bool
         Write members as ONNX where it can be done.
+    undefended : bool
+        Train one more model, on all rows, whose accuracy is shown beside the ensemble's.
     on_progress : callable or None
-        Told members trained, and members there will be.
+        Told models trained, and models there will be.
 
     Raises
     ------
     TrainingError
-        If data or settings cannot be used, a member cannot be trained, or the directory is not
-        empty or cannot be written.
+        If data or settings cannot be used, no member can be trained, or the directory is not empty
+        or cannot be written.
     PartitionInterruptedError
         On Ctrl-C.
     """
@@ -118,19 +126,20 @@ def partition(
             test_share=test_share,
             labels=labels,
             hash_key=recipe.hash_key,
+            encoding=encoding,
+            bad_rows=bad_rows,
         )
-        members = recipe.members
-        tell(0, members)
+        models = recipe.members + undefended
+        tell(0, models)
         election = hold_election(
             samples,
             recipe,
             workers=cores() if workers is None else workers,
             onnx=onnx,
-            on_done=lambda done: tell(done, members),
+            undefended=undefended,
+            on_done=lambda done: tell(done, models),
         )
-        ballots = election.ballots
-        base = float(np.mean(ballots.votes == ballots.truth[:, None]))
-        ensemble = float(np.mean(_plurality(ballots) == ballots.truth))
+        ballots, accuracy = election.ballots, accuracy_of(election.ballots)
         # Last: an interrupt up to here leaves nothing.
         files = write_directory(target, election, recipe, file_name(source))
     except KeyboardInterrupt:
@@ -138,6 +147,7 @@ def partition(
     except OSError as error:
         place = error.filename or "training"
         raise TrainingError(f"{place}: {error.strerror or error}; nothing was written") from None
+    warnings = _warnings(samples, election, accuracy, given=labels is not None)
     return PartitionReport(
         directory=target,
         rows=samples.rows,
@@ -145,18 +155,21 @@ def partition(
         labels=ballots.labels,
         members=ballots.parts,
         sizes=ballots.origin.sizes,
-        base_accuracy=base,
-        ensemble_accuracy=ensemble,
+        accuracy=accuracy,
+        ballots=ballots,
         seconds=time.monotonic() - started,
         files=files,
-        notes=ballots.origin.notes,
+        warnings=warnings,
+        notes=tuple(note for note in ballots.origin.notes if note not in warnings),
     )
 
 
-def _plurality(ballots: Ballots) -> NDArray[np.int32]:
-    """Return the label most members vote, the smaller one on a tie, shape (points,)."""
-    rows = np.arange(ballots.points)[:, None] * ballots.labels
-    cells = np.bincount((rows + ballots.votes).ravel(), minlength=ballots.points * ballots.labels)
-    votes = cells.reshape(ballots.points, ballots.labels)
-    answers: NDArray[np.int32] = votes.argmax(axis=1).astype(np.int32)
-    return answers
+def _warnings(
+    samples: Samples, election: Election, accuracy: Accuracy, given: bool
+) -> tuple[str, ...]:
+    said = label_cautions(samples, given)
+    said += part_cautions(samples, election.findings)
+    said += vote_cautions(samples, accuracy)
+    if election.undefended_failed:
+        said.append(f"the undefended model failed: {election.undefended_failed}")
+    return tuple(said)

@@ -30,6 +30,8 @@ class Partition:
     offsets : tuple of int
         A row reaches the members (base + offset) mod members; ``(0,)`` of a plain partition.
     members : int
+    further : ndarray of int64, shape (rows, families - 1)
+        Hash bagging: the member of each further family that a row reaches, too.
     ranks : ndarray of int64, shape (rows,)
         Of the row's sample among the distinct ones in sorted order.
     repeated : int
@@ -39,6 +41,7 @@ class Partition:
     base: NDArray[np.int64]
     offsets: tuple[int, ...]
     members: int
+    further: NDArray[np.int64]
     ranks: NDArray[np.int64]
     repeated: int
 
@@ -46,18 +49,25 @@ class Partition:
         """Return the members a row reaches, in ascending order."""
         if self.base[row] == ABSENT:
             return ()
-        return tuple(sorted((int(self.base[row]) + o) % self.members for o in self.offsets))
+        spread = [(int(self.base[row]) + o) % self.members for o in self.offsets]
+        return tuple(sorted([*spread, *self.further[row].tolist()]))
+
+    def order(self, y: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the rows that any member has, sorted by values, then by label."""
+        order = np.lexsort((y, self.ranks))
+        kept: NDArray[np.int64] = order[self.base[order] != ABSENT]
+        return kept
 
     def rows(self, y: NDArray[np.int32]) -> tuple[NDArray[np.int64], ...]:
         """Return each member's rows, sorted by values, then by label."""
-        order = np.lexsort((y, self.ranks))
-        order = order[self.base[order] != ABSENT]
+        order = self.order(y)
         shares: list[NDArray[np.int64]] = []
         chosen = np.zeros(self.members, dtype=bool)
         for member in range(self.members):
             chosen[:] = False
             chosen[[(member - offset) % self.members for offset in self.offsets]] = True
-            shares.append(order[chosen[self.base[order]]])
+            among = chosen[self.base[order]] | (self.further[order] == member).any(axis=1)
+            shares.append(order[among])
         return tuple(shares)
 
 
@@ -65,8 +75,9 @@ def divide(samples: Samples, recipe: PartRecipe) -> Partition:
     """Assign rows to members.
 
     DPA: a hash of the sample modulo the number of parts (Levine and Feizi, equation 1). Finite
-    Aggregation: the same over more members, each row reaching several of them. SS-DPA: the rank of
-    the sample among the distinct samples, modulo the number of parts (equation 7); there a row
+    Aggregation: the same over more members, each row reaching several of them. Hash bagging: the
+    same several times over, each by a hash function of its own (Chen et al. 2022). SS-DPA: the rank
+    of the sample among the distinct samples, modulo the number of parts (equation 7); there a row
     whose label is none of the labels still counts as a sample, or a relabel would shift the ranks
     of others.
 
@@ -77,6 +88,7 @@ def divide(samples: Samples, recipe: PartRecipe) -> Partition:
     """
     ranks = samples.ranks()
     times = np.bincount(ranks)
+    further = np.zeros((samples.rows, recipe.families - 1), np.int64)
     repeated = int((times[ranks] > 1).sum())
     if recipe.method == "ss_dpa":
         if repeated and not recipe.merge_duplicates:
@@ -91,9 +103,14 @@ def divide(samples: Samples, recipe: PartRecipe) -> Partition:
     else:
         words = samples.words if recipe.hash_reads_label else None
         hashes = hash_samples(samples.keys, recipe.hash_key, words)
-        base = (hashes % np.uint64(recipe.members)).astype(np.int64)
+        width = recipe.parts if recipe.method == "hash_bagging" else recipe.members
+        base = (hashes % np.uint64(width)).astype(np.int64)
+        for family in range(1, recipe.families):
+            hashes = hash_samples(samples.keys, recipe.hash_key, words, family)
+            own = (hashes % np.uint64(width)).astype(np.int64)
+            further[:, family - 1] = family * width + own
     base = np.where(samples.y == NO_LABEL, ABSENT, base)
     offsets: tuple[int, ...] = (0,)
     if recipe.method == "finite_aggregation":
         offsets = spread_offsets(recipe.members, recipe.spread, recipe.seed)
-    return Partition(base, offsets, recipe.members, ranks, repeated)
+    return Partition(base, offsets, recipe.members, further, ranks, repeated)

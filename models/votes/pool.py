@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -41,7 +40,7 @@ def train_members(task: Task, workers: int, on_done: Callable[[int], None]) -> l
     Raises
     ------
     TrainingError
-        If a member cannot be trained or a worker dies; of several, the first member's.
+        If a worker dies.
     """
     if workers == 1 and task.learner.name != TORCH:
         members = []
@@ -59,22 +58,14 @@ def train_members(task: Task, workers: int, on_done: Callable[[int], None]) -> l
 def _in_children(task: Task, workers: int, on_done: Callable[[int], None]) -> list[Member]:
     count = len(task.rows)
     members: dict[int, Member] = {}
-    failed: dict[int, TrainingError] = {}
-    # Members before one that failed may fail too; the message is of the first.
-    orders = itertools.takewhile(lambda _: not failed, range(count))
     try:
         with ChildPool(_WORKER, min(workers, count), task, _SETTINGS) as pool:
-            for index, answer in pool.work(orders):
-                if isinstance(answer, TrainingError):
-                    failed[index] = answer
-                else:
-                    members[index] = answer
-                    on_done(len(members))
+            for index, member in pool.work(range(count)):
+                members[index] = member
+                on_done(len(members))
     except ChildLostError as error:
         raise TrainingError(
             f"a worker process ended before its work was done ({error}); nothing is written: run "
             "the command again, with fewer --workers if memory ran out"
         ) from None
-    if failed:
-        raise failed[min(failed)]
     return [members[index] for index in range(count)]

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, get_args
 
 from leaveout.errors import TrainingError
 from leaveout.models.votes.learners import Learner, default_learner
 from leaveout.models.votes.naming import is_text
-from leaveout.models.votes.origin import Method
+from leaveout.models.votes.origin import Against, Method
+from leaveout.models.votes.survival.making import SURVIVING
 
-__all__ = ["METHODS", "PartRecipe"]
+__all__ = ["METHODS", "PartRecipe", "Way"]
 
-METHODS: tuple[Method, ...] = ("dpa", "ss_dpa", "finite_aggregation")
+Way: TypeAlias = Method | Literal["boosted"]
+
+METHODS: tuple[Way, ...] = ("dpa", "boosted", "ss_dpa", "finite_aggregation", "hash_bagging")
 _MOST_MEMBERS = 100_000
 _MOST_SEED = 2**32 - 1
 _LONGEST_KEY = 64
+_EXACT_TO = 2
+_MOST_EXACT_TO = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,9 +31,13 @@ class PartRecipe:
     ----------
     parts : int
         A member is trained on about 1/parts of the rows (with SS-DPA: of the labels).
-    method : {"dpa", "ss_dpa", "finite_aggregation"}
+    method : {"dpa", "boosted", "ss_dpa", "finite_aggregation", "hash_bagging"}
+        Boosted: DPA whose members are several classifiers of the same part each.
     spread : int
-        Finite Aggregation: members a sample reaches; there are ``parts * spread`` members.
+        Finite Aggregation: members a sample reaches; there are ``parts * spread`` members. Boosted:
+        classifiers of a member, which differ by their seed; their scores are added up.
+    families : int
+        Hash bagging: times all rows are divided into ``parts`` parts, each by a hash of its own.
     learner : Learner
     features : tuple of str
         SS-DPA: unsupervised transformers of scikit-learn, fitted one after the other on all
@@ -42,12 +52,17 @@ class PartRecipe:
     scores : bool
         Keep the members' scores, for run-offs.
     seed : int
-        Of member 0; member i has ``seed + i``.
+        Of member 0; member i has ``seed + i``. Boosted: classifier j of member i has ``seed +
+        spread * i + j``.
     hash_key : str
         Of the hash that assigns parts.
     hash_reads_label : bool
         Let the label have a say in the part of a sample; then a relabel reaches two parts. For
         comparison only.
+    survive : {"edits", "insertions", "removals", "relabels"} or None
+        Write thresholds: how many of these changes each member survives.
+    exact_to : int or None
+        Changes up to which thresholds are searched for, where the learner searches; None: 2.
 
     Raises
     ------
@@ -56,8 +71,9 @@ class PartRecipe:
     """
 
     parts: int = 50
-    method: Method = "dpa"
+    method: Way = "dpa"
     spread: int = 1
+    families: int = 1
     learner: Learner = field(default_factory=default_learner)
     features: tuple[str, ...] = ()
     feature_settings: tuple[tuple[str, str, object], ...] = ()
@@ -67,30 +83,41 @@ class PartRecipe:
     seed: int = 0
     hash_key: str = ""
     hash_reads_label: bool = False
+    survive: Against | None = None
+    exact_to: int | None = None
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise TrainingError(f"--method {self.method}: expected one of {', '.join(METHODS)}")
-        if self.parts < 2:
+        if self.parts < (2 if self.survive is None else 1):
             raise TrainingError(
                 f"--parts {self.parts}: expected at least 2; with one, a single edit could change "
-                "every answer"
+                "every answer, unless the member itself survives some: --survive"
             )
         if self.spread < 1:
             raise TrainingError(f"--spread {self.spread}: expected a whole number of at least 1")
-        if self.spread > 1 and self.method != "finite_aggregation":
+        if self.spread > 1 and self.method not in ("finite_aggregation", "boosted"):
             raise TrainingError(
-                f"--spread {self.spread} is of --method finite_aggregation; drop one, or name both"
+                f"--spread {self.spread} is of --method finite_aggregation or boosted; drop one, "
+                "or name both"
             )
-        if self.members > _MOST_MEMBERS:
+        if self.families < 1:
             raise TrainingError(
-                f"--parts {self.parts}: {self.members:,} members, expected at most "
+                f"--families {self.families}: expected a whole number of at least 1"
+            )
+        if self.families > 1 and self.method != "hash_bagging":
+            raise TrainingError(
+                f"--families {self.families} is of --method hash_bagging; drop one, or name both"
+            )
+        if self.classifiers > _MOST_MEMBERS:
+            raise TrainingError(
+                f"--parts {self.parts}: {self.classifiers:,} classifiers, expected at most "
                 f"{_MOST_MEMBERS:,}"
             )
-        if not 0 <= self.seed <= _MOST_SEED - self.members:
+        if not 0 <= self.seed <= _MOST_SEED - self.classifiers:
             raise TrainingError(
                 f"--seed {self.seed}: expected a whole number from 0 to "
-                f"{_MOST_SEED - self.members}; member i has the seed plus i"
+                f"{_MOST_SEED - self.classifiers}; classifier i has the seed plus i"
             )
         if not is_text(self.hash_key):
             raise TrainingError(f"--hash-key {self.hash_key!r}: is not UTF-8 text; choose another")
@@ -100,11 +127,90 @@ class PartRecipe:
             self._refuse_what_sees_all()
         elif self.hash_reads_label:
             raise TrainingError("SS-DPA assigns parts by rank; its partition reads no label")
+        if self.scale and self.learner.surviving is not None:
+            raise TrainingError(
+                f"--scale: the learner {self.learner.name} takes features as they are, so that "
+                "what it says of a change of rows holds; scale the data file instead"
+            )
+        if self.copies > 1 and self.learner.surviving is not None:
+            raise TrainingError(
+                f"--method {self.method}: the classifiers of a member differ by their seed, and "
+                f"the learner {self.learner.name} draws nothing; take --method dpa"
+            )
+        if self.survive is not None:
+            self._check_survive(self.survive)
+        elif self.exact_to is not None:
+            raise TrainingError(
+                f"--exact-to {self.exact_to} is of --survive, which says against what; drop it, or "
+                "add for instance --survive removals"
+            )
 
     @property
     def members(self) -> int:
         """How many members there are."""
-        return self.parts * (self.spread if self.method == "finite_aggregation" else 1)
+        spread = self.spread if self.method == "finite_aggregation" else 1
+        return self.parts * spread * self.families
+
+    @property
+    def copies(self) -> int:
+        """Classifiers of a member."""
+        return self.spread if self.method == "boosted" else 1
+
+    @property
+    def classifiers(self) -> int:
+        """How many are trained."""
+        return self.members * self.copies
+
+    @property
+    def vote(self) -> Method:
+        """How the ballots are counted."""
+        return "dpa" if self.method == "boosted" else self.method
+
+    @property
+    def searched_to(self) -> int | None:
+        """Up to how many changes thresholds are searched for; None where they are counted."""
+        surviving = self.learner.surviving
+        if self.survive is None or surviving is None or not surviving.searched:
+            return None
+        return _EXACT_TO if self.exact_to is None else self.exact_to
+
+    def _check_survive(self, against: Against) -> None:
+        flag, learner = f"--survive {against}", self.learner.surviving
+        if against not in get_args(Against):
+            raise TrainingError(f"{flag}: expected one of {', '.join(get_args(Against))}")
+        if self.method == "ss_dpa":
+            raise TrainingError(
+                f"{flag}: members of --method ss_dpa read the samples of all parts, of which "
+                "thresholds say nothing; take --method dpa"
+            )
+        if self.method != "dpa":
+            raise TrainingError(
+                f"{flag}: with --method {self.method} a change reaches several members at once, "
+                "whose thresholds are not counted together; take --method dpa"
+            )
+        if learner is None:
+            raise TrainingError(
+                f"{flag}: nothing is known of how many changes {self.learner.name} survives; take "
+                f"--learner {' or --learner '.join(SURVIVING)}"
+            )
+        if against not in learner.survives:
+            raise TrainingError(
+                f"{flag}: the learner {learner.name} is searched for every set of changed rows, "
+                f"and rows to insert are without end; take --survive "
+                f"{' or '.join(learner.survives)}, or --learner nearest"
+            )
+        if against == "relabels" and self.hash_reads_label:
+            raise TrainingError(
+                f"{flag}: the hash reads labels, so that a relabelled row moves to another part"
+            )
+        if self.exact_to is not None and not learner.searched:
+            raise TrainingError(
+                f"--exact-to {self.exact_to}: all thresholds of {learner.name} are exact; drop it"
+            )
+        if self.exact_to is not None and not 1 <= self.exact_to <= _MOST_EXACT_TO:
+            raise TrainingError(
+                f"--exact-to {self.exact_to}: expected a whole number from 1 to {_MOST_EXACT_TO:,}"
+            )
 
     def _refuse_what_sees_all(self) -> None:
         if self.features or self.feature_settings:

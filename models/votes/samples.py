@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +19,25 @@ from leaveout.names import hint
 
 __all__ = [
     "NO_LABEL",
+    "BadRows",
     "Samples",
+    "answered",
+    "bad_row_assumption",
     "checked_names",
     "checked_truth",
     "number_labels",
+    "refuse_measurements",
 ]
 
 NO_LABEL = -1
 """Of a row whose label is none of those there are."""
+
+_FEW_LABELS = 50
+_ROWS_A_LABEL = 5
+"""More labels than a few are refused if they have fewer rows than these each."""
+
+BadRows = Literal["refuse", "skip"]
+"""What becomes of rows that cannot be read: all is refused, or they alone are left aside."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +63,8 @@ class Samples:
         For messages.
     assumptions : tuple of Assumption
         What a certificate rests on that lies before the samples.
+    left_aside : tuple of str
+        A sentence each about rows that were read and are not among these.
     """
 
     keys: list[bytes]
@@ -61,6 +75,7 @@ class Samples:
     features: Features
     source: str = "samples"
     assumptions: tuple[Assumption, ...] = ()
+    left_aside: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -120,6 +135,56 @@ def checked_names(
         "removes none: training again is told the same ones with --labels"
     )
     return tuple(names), Assumption(text=text, checked=False)
+
+
+def refuse_measurements(source: str, words: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse labels that hardly any two rows share, as measurements or names of rows.
+
+    Raises
+    ------
+    TrainingError
+    """
+    if len(names) > _FEW_LABELS and len(words) < _ROWS_A_LABEL * len(names):
+        raise TrainingError(
+            f"{source}: {len(names):,} different labels of {len(words):,} rows look like "
+            "measurements, or names of the rows; predict a few classes (cut numbers into ranges), "
+            "or name all labels with --labels"
+        )
+
+
+def bad_row_assumption(bad_rows: BadRows, unit: str) -> Assumption:
+    """Return what a certificate rests on where rows may be inserted that cannot be read.
+
+    Parameters
+    ----------
+    bad_rows : {"refuse", "skip"}
+    unit : str
+        What of the file is a row.
+    """
+    if bad_rows == "skip":
+        return Assumption(
+            text=f"a row is a {unit} of the file; one that cannot be read, or whose label is none, "
+            "is left aside by itself",
+            checked=True,
+        )
+    return Assumption(
+        text="a change of the training set adds no row that cannot be read: one such row stops "
+        "training, unless --bad-rows skip leaves it aside by itself",
+        checked=False,
+    )
+
+
+def answered(words: Sequence[str], names: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:
+    """Return the held out rows whose label is one of the labels, and a sentence about others."""
+    known = set(names)
+    kept = [row for row, word in enumerate(words) if word in known]
+    lost = len(words) - len(kept)
+    if not lost:
+        return kept, ()
+    return kept, (
+        f"{lost} row{'s' * (lost != 1)} held out to test on left aside: the label is none of the "
+        "labels",
+    )
 
 
 def checked_truth(

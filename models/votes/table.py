@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,9 +12,19 @@ from leaveout.errors import TrainingError
 from leaveout.models.table import Table, read_table
 from leaveout.models.votes.features import TableFeatures, column_of
 from leaveout.models.votes.hashing import cell_keys, held_out
+from leaveout.models.votes.lines import read_lines
 from leaveout.models.votes.naming import file_name
 from leaveout.models.votes.origin import Assumption
-from leaveout.models.votes.samples import Samples, checked_names, checked_truth, number_labels
+from leaveout.models.votes.samples import (
+    BadRows,
+    Samples,
+    answered,
+    bad_row_assumption,
+    checked_names,
+    checked_truth,
+    number_labels,
+    refuse_measurements,
+)
 
 __all__ = ["table_samples"]
 
@@ -25,21 +36,28 @@ def table_samples(
     test_share: float | None,
     labels: Sequence[str] | None,
     hash_key: str,
+    bad_rows: BadRows,
+    encoding: Path | None = None,
 ) -> Samples:
     """Read training rows, and test rows from another table or held out by their hash.
 
     A sample is the text of its cells, blanks around them taken off; its label is no part of it.
-    An empty cell is a word like any other.
+    An empty cell is a word like any other. With ``bad_rows="skip"`` each line is a row of its own,
+    and is left aside by itself if it cannot be read; the table to test on is none to be poisoned,
+    and is read as a whole in any case.
 
     Raises
     ------
     TrainingError
         With file, line and column of what cannot be used.
     """
-    table = _read(path)
+    skip = bad_rows == "skip"
+    table, left_aside = read_lines(path) if skip else (_whole(path), ())
+    if not table.rows:
+        raise TrainingError(f"{path}: there is no row below the header{_of(left_aside)}")
     label, features = table.label_and_features(label)
     keys = cell_keys(zip(*(table.column(name) for name in features), strict=True))
-    names, assumption = _names(table, label, labels)
+    names, assumption = _names(table, label, labels, skip)
     train, tests = table, None
     if test is not None:
         tests = _read(test)
@@ -50,6 +68,9 @@ def table_samples(
         # Sorted, so that the order of the file has no say in theirs either.
         cells = table.column(label)
         held = sorted((keys[row], cells[row], int(row)) for row in np.flatnonzero(out))
+        if skip:
+            kept, lost = answered([word for _, word, _ in held], names)
+            held, left_aside = [held[place] for place in kept], (*left_aside, *lost)
         tests = table.chosen([row for _, _, row in held])
         train = table.chosen([row for row in range(len(keys)) if not out[row]])
         keys = [key for key, kept in zip(keys, ~out, strict=True) if kept]
@@ -61,9 +82,11 @@ def table_samples(
     for each in (train, tests):
         if not each.rows:
             raise TrainingError(f"{each.path}: no row is left to train or to test on; add rows")
+    basis = None if encoding is None else _basis(encoding, features)
     words, answers = train.column(label), tests.column(label)
     header = Assumption(
-        text=f"a change of the training set adds or removes rows of {file_name(path)}, not columns",
+        text=f"a change of the training set adds or removes rows of {file_name(path)}, and leaves "
+        "its header as it is",
         checked=False,
     )
     return Samples(
@@ -72,15 +95,63 @@ def table_samples(
         words=tuple(words),
         truth=checked_truth(answers, names, lambda row: tests.at(row, label)),
         labels=names,
-        features=TableFeatures(
-            tuple(column_of(name, train.column(name) + tests.column(name)) for name in features)
-        ),
+        features=_features(features, [train, tests], basis),
         source=str(path),
-        assumptions=(header, assumption),
+        assumptions=(header, bad_row_assumption(bad_rows, "line"), assumption, *_fixed(basis)),
+        left_aside=left_aside,
     )
 
 
+def _whole(path: Path) -> Table:
+    """Read a table, or refuse it; where lines alone are at fault, say that they can be skipped."""
+    try:
+        return read_table(path)
+    except TrainingError as error:
+        refused = error
+    with contextlib.suppress(TrainingError):
+        found, left_aside = read_lines(path)
+        if found.rows and left_aside:
+            refused = TrainingError(
+                f"{refused}, or leave such lines aside by themselves with --bad-rows skip"
+            )
+    raise refused
+
+
+def _of(left_aside: tuple[str, ...]) -> str:
+    return "".join(f"; {each}" for each in left_aside)
+
+
+def _basis(path: Path, features: Sequence[str]) -> Table:
+    table = _read(path)
+    for name in features:
+        table.require(name, "the table of --encoding needs every column but the label")
+    return table
+
+
+def _features(names: Sequence[str], tables: Sequence[Table], basis: Table | None) -> TableFeatures:
+    """Return the rows of tables, one after the other, and after them those that decide features."""
+    every = [*tables, *([] if basis is None else [basis])]
+    columns = tuple(
+        column_of(name, [cell for table in every for cell in table.column(name)]) for name in names
+    )
+    if basis is None:
+        return TableFeatures(columns)
+    count = sum(len(table.rows) for table in tables)
+    return TableFeatures(columns, np.arange(count, count + len(basis.rows)))
+
+
+def _fixed(basis: Table | None) -> tuple[Assumption, ...]:
+    if basis is None:
+        return ()
+    text = (
+        f"ranges and categories of columns stay those of {file_name(basis.path)}, which a change "
+        "of the training set does not reach"
+    )
+    return (Assumption(text=text, checked=False),)
+
+
 def _read(path: Path) -> Table:
+    """Read a table that is none to be poisoned: all of it, or none."""
     table = read_table(path)
     if not table.rows:
         raise TrainingError(f"{path}: there is no row below the header")
@@ -88,13 +159,17 @@ def _read(path: Path) -> Table:
 
 
 def _names(
-    table: Table, label: str, given: Sequence[str] | None
+    table: Table, label: str, given: Sequence[str] | None, skip: bool
 ) -> tuple[tuple[str, ...], Assumption]:
     if given is not None:
         return checked_names(str(table.path), [name.strip() for name in given], given=True)
     cells = table.column(label)
-    if "" in cells:
+    if "" in cells and not skip:
         raise TrainingError(
-            f"{table.at(cells.index(''), label)}: the label is missing; drop the row"
+            f"{table.at(cells.index(''), label)}: the label is missing; drop the row, or leave "
+            "such rows aside with --bad-rows skip"
         )
-    return checked_names(str(table.path), table.labels(label), given=False)
+    named = table.chosen([row for row, cell in enumerate(cells) if cell])
+    checked = checked_names(str(table.path), named.labels(label), given=False)
+    refuse_measurements(f"{table.path}, column {label!r}", named.column(label), checked[0])
+    return checked

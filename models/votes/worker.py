@@ -1,14 +1,12 @@
 """A worker process: trains the members it is told to, one at a time.
 
-It reads a `Task`, then the number of a member; it answers each with a `Member` or the
-`TrainingError` that stopped it.
+It reads a `Task`, then the number of a member; it answers each with a `Member`.
 """
 
 from __future__ import annotations
 
 import queue
 
-from leaveout.errors import TrainingError
 from leaveout.frames import follow, own_channel, read_frame, write_frame
 from leaveout.models.votes.learners import TORCH
 from leaveout.models.votes.member import Task, train_member
@@ -30,11 +28,7 @@ def main() -> None:
         torch.set_float32_matmul_precision("highest")
     with one_thread():
         while True:
-            try:
-                answer: object = train_member(task, orders.get())
-            except TrainingError as error:
-                answer = error
-            write_frame(answers, answer)
+            write_frame(answers, train_member(task, orders.get()))
 
 
 if __name__ == "__main__":

@@ -32,11 +32,11 @@ class TrainingWarning(UserWarning):
     """Members may differ from the network on all rows by more than a row explains."""
 
 
-def refuse_lone_labels(data: TrainingData, members: int) -> None:
-    """Refuse a label that a member would not know; raises TrainingError."""
+def refuse_lone_labels(data: TrainingData, removed: NDArray[np.int64]) -> None:
+    """Refuse a label that a member, which lacks its row, would not know; raises TrainingError."""
     for label, count in enumerate(np.bincount(data.y, minlength=len(data.labels))):
         row = int(np.argmax(data.y == label))
-        if count == 1 and row < members:
+        if count == 1 and row in removed:
             raise TrainingError(
                 f"label {data.labels[label]!r} has one row, {row}: without it no network can "
                 "learn the label; drop the row, or give it a label that others have"

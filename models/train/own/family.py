@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from leaveout.children import importable
 from leaveout.cores import cores
 from leaveout.errors import LeaveoutError, TrainingError
-from leaveout.models.family import Manifest
+from leaveout.models.family import Manifest, Sample
 from leaveout.models.onnx_file import Network, network_from_bytes
 from leaveout.models.onnx_values import read_parameters
 from leaveout.models.replay import with_parameters
@@ -32,6 +32,7 @@ from leaveout.models.train.directory import PARTIAL, is_complete
 from leaveout.models.train.export import spec_text
 from leaveout.models.train.family_run import OnProgress, farewell, report_of, train_family
 from leaveout.models.train.job import OWN, Job
+from leaveout.models.train.left_out import left_out
 from leaveout.models.train.own.call import Fit, check_fit, packed_fit
 from leaveout.models.train.own.check import (
     TrainingWarning,
@@ -67,6 +68,7 @@ def leave_one_out(
     out: Path | str,
     seed: int = 0,
     members: int | None = None,
+    sample: int | None = None,
     features: Sequence[str] | None = None,
     units: Mapping[str, str] | None = None,
     ids: Sequence[Any] | str | None = None,
@@ -106,6 +108,9 @@ def leave_one_out(
         Shared by all networks, from 0 to 2**32 - 2.
     members : int or None
         Leave out each of the first so many rows; None: all.
+    sample : int or None
+        Leave out each of so many rows drawn uniformly without replacement, by ``seed``: enough to
+        speak of all rows, statistically. Such a family is not extended.
     features : sequence of str or None
         Names of an array's columns.
     units : mapping of str to str or None
@@ -141,16 +146,18 @@ def leave_one_out(
     try:
         packed = packed_fit(fit, check_fit(fit))
         data = training_data(X, y, features=features, units=units, ids=ids, one_hot=one_hot)
-        members = _checked(data, seed, members, workers, target)
-        task = FitTask(packed, data.X, data.y, len(data.labels), int(seed))
-        opened, size = _opener(backend), min(int(workers or cores()), members + 1)
+        _check(seed, workers, target)
+        removed, drawn = left_out(len(data.X), int(seed), members=members, sample=sample)
+        refuse_lone_labels(data, removed)
+        task = FitTask(packed, data.X, data.y, len(data.labels), removed, int(seed))
+        opened, size = _opener(backend), min(int(workers or cores()), len(removed) + 1)
         with progress_bar(on_progress) as told:
             tell = told or (lambda progress: None)
             if not (target / PARTIAL).exists():
-                tell(TrainingProgress(0, members + 1, 0))
+                tell(TrainingProgress(0, len(removed) + 1, 0))
             # In one process, one after the other: what a training leaves there the next may find.
             with opened(task, 1) as pool:
-                job, retrained = _tried(pool, task, data, target, members)
+                job, retrained = _tried(pool, task, data, target, drawn)
             known.append(job)
             complete = is_complete(job)
             task = _with_folder(task, target, backend)
@@ -194,23 +201,15 @@ def _with_folder(task: FitTask, target: Path, backend: str) -> FitTask:
     return replace(task, folder=folder)
 
 
-def _checked(
-    data: TrainingData, seed: int, members: int | None, workers: int | None, target: Path
-) -> int:
-    """Refuse settings out of range; return how many members there are to be."""
-    rows = len(data.X)
-    for name, count in (("members", members), ("workers", workers)):
-        whole = isinstance(count, Integral) and not isinstance(count, bool)
-        if count is not None and not (whole and count >= 1):
-            raise TrainingError(f"{name}={count!r}: expected a whole number of at least 1, or None")
-    if members is not None and members > rows:
-        raise TrainingError(f"members={members}: the data has {rows} rows; leave out at most all")
+def _check(seed: int, workers: int | None, target: Path) -> None:
+    """Refuse settings out of range."""
+    whole = isinstance(workers, Integral) and not isinstance(workers, bool)
+    if workers is not None and not (whole and workers >= 1):
+        raise TrainingError(f"workers={workers!r}: expected a whole number of at least 1, or None")
     if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= seed < 2**32 - 1:
         raise TrainingError(f"seed={seed!r}: expected a whole number from 0 to 2**32 - 2")
     if target.exists() and not target.is_dir():
         raise TrainingError(f"{target}: is a file; choose another folder")
-    refuse_lone_labels(data, members or rows)
-    return rows if members is None else int(members)
 
 
 def _opener(backend: str) -> Opened:
@@ -224,7 +223,7 @@ def _opener(backend: str) -> Opened:
 
 
 def _tried(
-    pool: Pool, task: FitTask, data: TrainingData, target: Path, members: int
+    pool: Pool, task: FitTask, data: TrainingData, target: Path, drawn: Sample | None
 ) -> tuple[Job, NDArray[np.float32]]:
     """Train on all rows, with another seed, and as at first, which must give the same again.
 
@@ -241,7 +240,7 @@ def _tried(
             raise TrainingError(said.message)
         if isinstance(said, Trained):
             models[order] = said.model
-    job = _job(data, target, task.seed, members, models[orders[0]])
+    job = _job(data, target, task, drawn, models[orders[0]])
     whole, shapes = job.first, job.signature.shapes
     assert whole is not None
     retrained, again = (
@@ -264,7 +263,9 @@ def _flat(signature: Signature, model: bytes, name: str) -> NDArray[np.float32]:
     return flattened(signature.shapes, read_parameters(read))
 
 
-def _job(data: TrainingData, target: Path, seed: int, members: int, model: bytes) -> Job:
+def _job(
+    data: TrainingData, target: Path, task: FitTask, drawn: Sample | None, model: bytes
+) -> Job:
     network = _network(model, data)
     signature = Signature.of(network.model)
     facts = data.facts()
@@ -277,13 +278,17 @@ def _job(data: TrainingData, target: Path, seed: int, members: int, model: bytes
     return Job(
         directory=target,
         data=data,
-        members=members,
+        removed=task.removed,
         manifest=Manifest(
-            architecture=signature.architecture, data=facts, seed=seed, recipe=recipe
+            architecture=signature.architecture,
+            data=facts,
+            seed=task.seed,
+            recipe=recipe,
+            sample=drawn,
         ),
         signature=signature,
         model=lambda parameters: with_parameters(network.model, parameters),
-        spec=spec_text(facts, "the data", True, data.encoding),
+        spec=spec_text(facts, "the data", True, data.encoding, drawn),
         first=whole,
     )
 

@@ -39,6 +39,8 @@ class FitTask(Task):
     X : ndarray of float32, shape (rows, features)
     y : ndarray of int64, shape (rows,)
     labels : int
+    removed : ndarray of int64, shape (members,)
+        The row each member lacks.
     seed : int
     folder : str
     """
@@ -47,6 +49,7 @@ class FitTask(Task):
     X: NDArray[np.float32]
     y: NDArray[np.int64]
     labels: int
+    removed: NDArray[np.int64]
     seed: int
     folder: str = ""
 
@@ -76,16 +79,17 @@ class FitTask(Task):
             wrong = block.expected.difference(Signature.of(model))
             if wrong is not None:
                 raise TrainingError(
-                    f"{name_of(network)} has not the architecture of the network on all rows: "
-                    f"{wrong}; fit must build the same network from any data, with a score for "
-                    f"each of the {self.labels} labels"
+                    f"{name_of(network, self.removed)} has not the architecture of the network on "
+                    f"all rows: {wrong}; fit must build the same network from any data, with a "
+                    f"score for each of the {self.labels} labels"
                 )
             parameters[place] = flattened(block.expected.shapes, read_parameters(model))
             say(Step((place + 1) / len(block.networks)))
         return parameters
 
     def _network(self, network: int, seed: int) -> bytes:
-        rows = Rows(len(self.X), network - 1 if network else None)
-        name = name_of(network)
+        lacks = int(self.removed[network - 1]) if network else None
+        rows = Rows(len(self.X), lacks)
+        name = name_of(network, self.removed)
         trained = call(self.fit, self.X, self.y, seed, rows, name)
         return model_of(trained, self.X, self.labels, name)

@@ -1,0 +1,284 @@
+"""Which settings a table allows: how right private answers are, and how many a guarantee leaves."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from leaveout.errors import ShardedError
+from leaveout.models.sharded.accounting import (
+    Unlearning,
+    guarantee,
+    largest_epsilon,
+    safe_predictions,
+)
+from leaveout.models.sharded.aggregation import expected_chances
+from leaveout.models.sharded.rows import Rows
+from leaveout.models.sharded.runtime import retrained_at_most
+from leaveout.models.sharded.settings import SHARPEST, Mechanism, ServiceSettings
+from leaveout.models.sharded.shards import Shards
+
+__all__ = ["RISK", "HeldOut", "Offer", "Plan", "Trained", "plan", "votes_held_out"]
+
+RISK = 1e-6
+"""That an update trains more shards again than is said."""
+
+_PRIVATE: tuple[Mechanism, ...] = ("exponential", "noisy_max")
+_GROWTH = 2
+"""A service may come to hold so many times the rows of the table."""
+_ERRORS = 2.0
+"""Standard errors by which answers must be more often right than the most frequent label is."""
+_STEPS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """How models on shards vote on points that none of them saw.
+
+    Attributes
+    ----------
+    shards : int
+    votes : ndarray of int64, shape (points, labels)
+    truth : ndarray of int64, shape (points,)
+    """
+
+    shards: int
+    votes: NDArray[np.int64]
+    truth: NDArray[np.int64]
+
+    def accuracy(self, mechanism: Mechanism, epsilon: float = 0.0) -> float:
+        """Return the expected share of right answers, over what the mechanism draws."""
+        found = expected_chances(self.votes, mechanism, epsilon)
+        return float(found[np.arange(len(self.truth)), self.truth].mean())
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Settings that are shown to keep the guarantee, and how right their answers are.
+
+    Attributes
+    ----------
+    settings : ServiceSettings
+        As many predictions as are safe, no fewer than were asked for.
+    asked : int
+        The number of predictions asked for.
+    accuracy : float
+        Expected, on the points held out.
+    """
+
+    settings: ServiceSettings
+    asked: int
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What one number of shards gives.
+
+    Attributes
+    ----------
+    shards : int
+    majority : float
+        Accuracy of the majority, which guarantees nothing.
+    retrained : int
+        Shards that an update trains again at most, except with probability `RISK`.
+    offers : tuple of Offer
+        For each number of predictions the better of both mechanisms; none where no epsilon is safe.
+    """
+
+    shards: int
+    majority: float
+    retrained: int
+    offers: tuple[Offer, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a table allows.
+
+    Attributes
+    ----------
+    claim : Unlearning
+        That every offer keeps.
+    rows, points, labels : int
+        Rows trained on, points held out, labels.
+    frequent : float
+        Accuracy of always answering the label that is most frequent among the rows.
+    useful : float
+        From this expected accuracy on answers are called useful: half of what the best majority
+        adds to `frequent`, and more than chance in which points were held out explains; above 1 if
+        no majority is better than that.
+    trained : tuple of Trained
+    recommended : Offer or None
+        Of useful offers the one with most predictions asked for, of those the most accurate.
+    needed : tuple of (int, int, float) or None
+        Shards, predictions and the least alpha with which fewest predictions become useful; None
+        if there is none up to the largest epsilon.
+    """
+
+    claim: Unlearning
+    rows: int
+    points: int
+    labels: int
+    frequent: float
+    useful: float
+    trained: tuple[Trained, ...]
+    recommended: Offer | None
+    needed: tuple[int, int, float] | None
+
+
+def votes_held_out(
+    estimator: Any,
+    rows: tuple[NDArray[np.float64], NDArray[np.int64]],
+    held_out: tuple[NDArray[np.float64], NDArray[np.int64]],
+    shards: int,
+    *,
+    seed: int = 0,
+    on_model: Callable[[], None] | None = None,
+) -> HeldOut:
+    """Train shards once, as a service does, and let them vote on points held out.
+
+    Parameters
+    ----------
+    estimator : object
+        An unfitted scikit-learn classifier.
+    rows, held_out : tuple of ndarray
+        Features, shape (points, features), and labels from 0, shape (points,).
+    shards : int
+        Each holds a row with probability 1 / shards.
+    seed : int
+        Of the shards; a service draws its own.
+    on_model : callable or None
+        Called once a shard is trained.
+
+    Raises
+    ------
+    ShardedError
+        If a model cannot be trained.
+    """
+    key = hashlib.sha256(b"plan %d %d" % (seed, shards)).digest()
+    made = Shards.trained(estimator, key, shards, 1 / shards, Rows.first(*rows), on_model)
+    labels = 1 + max(int(codes.max()) for _, codes in (rows, held_out))
+    return HeldOut(shards, made.votes(held_out[0], labels), held_out[1])
+
+
+def plan(
+    found: Sequence[HeldOut],
+    codes: NDArray[np.int64],
+    predictions: Sequence[int],
+    claim: Unlearning,
+) -> Plan:
+    """Say which settings keep a claim, and how right their answers are.
+
+    For each number of shards, each number of predictions and each mechanism the largest epsilon
+    with which `guarantee` shows the claim; then accuracy is an exact expectation over the draw of
+    answers, given the votes.
+
+    Parameters
+    ----------
+    found : sequence of HeldOut
+        Of the same points, by several numbers of shards.
+    codes : ndarray of int64
+        Labels of the rows trained on.
+    predictions : sequence of int
+        Between two full retrainings, each at least 1.
+    claim : Unlearning
+
+    Raises
+    ------
+    ShardedError
+        If a number is out of range, or the claim leaves no room for any answer.
+    """
+    if not found or not predictions or min(predictions) < 1:
+        raise ShardedError("expected a number of shards, and of predictions from 1 on")
+    labels = max(2, found[0].votes.shape[1])
+    rows = _GROWTH * (len(codes) + len(found[0].truth))
+    truth = found[0].truth
+    frequent = float((truth == np.bincount(codes).argmax()).mean())
+    trained = tuple(
+        Trained(
+            each.shards,
+            each.accuracy("majority"),
+            retrained_at_most(each.shards, 1 / each.shards, RISK, rows),
+            _offers(each, sorted(set(predictions)), rows, labels, claim),
+        )
+        for each in found
+    )
+    if not any(each.offers for each in trained):
+        raise ShardedError(
+            f"alpha = {claim.alpha:g}, beta = {claim.beta:g}, gamma = {claim.gamma:g} leave no "
+            "room for any answer; take a larger alpha"
+        )
+    useful = _useful(frequent, max(each.majority for each in trained), len(truth))
+    offers = [offer for each in trained for offer in each.offers if offer.accuracy >= useful]
+    best = max(offers, key=lambda offer: (offer.asked, offer.accuracy), default=None)
+    needed = None
+    if best is None:
+        needed = _needed(found, min(predictions), rows, labels, claim, useful)
+    return Plan(claim, len(codes), len(truth), labels, frequent, useful, trained, best, needed)
+
+
+def _useful(frequent: float, majority: float, points: int) -> float:
+    error = _ERRORS * (frequent * (1 - frequent) / points) ** 0.5
+    gain = max((majority - frequent) / 2, error)
+    return frequent + gain if majority > frequent + error else 2.0
+
+
+def _blank(shards: int, mechanism: Mechanism, rows: int, labels: int) -> ServiceSettings:
+    """Return settings whose epsilon is still to be chosen."""
+    return ServiceSettings(
+        shards=shards,
+        mechanism=mechanism,
+        rows=rows,
+        epsilon=SHARPEST / shards / 2,
+        predictions=1,
+        labels=labels,
+        on_exhausted="retrain",
+    )
+
+
+def _offers(
+    held: HeldOut, predictions: Sequence[int], rows: int, labels: int, claim: Unlearning
+) -> tuple[Offer, ...]:
+    asked = (claim.alpha, claim.beta, claim.gamma)
+    offers = []
+    for count in predictions:
+        best: Offer | None = None
+        for mechanism in _PRIVATE:
+            blank = _blank(held.shards, mechanism, rows, labels)
+            epsilon = largest_epsilon(blank, count, *asked)
+            if epsilon is None:
+                continue
+            accuracy = held.accuracy(mechanism, epsilon)
+            if best is None or accuracy > best.accuracy:
+                chosen = replace(blank, epsilon=epsilon)
+                safe = max(count, safe_predictions(chosen, *asked))
+                best = Offer(replace(chosen, predictions=safe), count, accuracy)
+        if best is not None:
+            offers.append(best)
+    return tuple(offers)
+
+
+def _needed(
+    found: Sequence[HeldOut], count: int, rows: int, labels: int, claim: Unlearning, useful: float
+) -> tuple[int, int, float] | None:
+    """Return what would make answers useful: shards, predictions and the least alpha."""
+    best: tuple[int, int, float] | None = None
+    for held in found:
+        for mechanism in _PRIVATE:
+            blank = _blank(held.shards, mechanism, rows, labels)
+            for epsilon in np.geomspace(1e-3, SHARPEST / 2, _STEPS) / held.shards:
+                if held.accuracy(mechanism, float(epsilon)) < useful:
+                    continue
+                chosen = replace(blank, epsilon=float(epsilon), predictions=count)
+                alpha = guarantee(chosen, count, claim.beta, claim.gamma).alpha
+                if best is None or alpha < best[2]:
+                    best = (held.shards, count, alpha)
+                break
+    return best

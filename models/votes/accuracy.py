@@ -1,0 +1,61 @@
+"""How right an ensemble is, label by label, beside an answer that is always the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models.votes.ballots import Ballots
+
+__all__ = ["Accuracy", "accuracy_of"]
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Accuracy:
+    """Counts of test points.
+
+    Attributes
+    ----------
+    base : float
+        Mean over members of the share of test points they label right, in [0, 1].
+    points, right, answers : ndarray of int64, shape (labels,)
+        Test points whose true label this is, those of them that the plurality of the members
+        answers right, and points for which it answers this, whatever is true. The smaller label
+        wins a tie.
+    """
+
+    base: float
+    points: Counts
+    right: Counts
+    answers: Counts
+
+    @property
+    def ensemble(self) -> float:
+        """Share of the test points that the plurality answers right."""
+        return int(self.right.sum()) / int(self.points.sum())
+
+    @property
+    def most(self) -> int:
+        """The most frequent true label, the smaller one on a tie."""
+        return int(self.points.argmax())
+
+    @property
+    def majority(self) -> float:
+        """Share of the test points that always answering the most frequent label gets right."""
+        return int(self.points.max()) / int(self.points.sum())
+
+
+def accuracy_of(ballots: Ballots) -> Accuracy:
+    """Count how right the plurality of the members is."""
+    rows = np.arange(ballots.points)[:, None] * ballots.labels
+    cells = np.bincount((rows + ballots.votes).ravel(), minlength=ballots.points * ballots.labels)
+    answers = cells.reshape(ballots.points, ballots.labels).argmax(axis=1)
+    counts = (
+        np.bincount(labels, minlength=ballots.labels)
+        for labels in (ballots.truth, ballots.truth[answers == ballots.truth], answers)
+    )
+    return Accuracy(float(np.mean(ballots.votes == ballots.truth[:, None])), *counts)

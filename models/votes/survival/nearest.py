@@ -1,0 +1,79 @@
+"""Nearest neighbours, and exactly how many changes of the rows turn their vote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models.votes.origin import Against
+from leaveout.models.votes.survival.learner import Part
+
+__all__ = ["Nearest"]
+
+_CHUNK = 2**21
+"""Distances held at a time."""
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """All rows that are as near as the k-th nearest vote; the smaller label wins a tie.
+
+    Where there are fewer than k rows, all of them vote, and where there is none the vote is 0.
+    Nearness is Euclidean: squared differences are added feature by feature, from the first to the
+    last, each step rounded to float64, so that the distance of two rows depends on them alone.
+
+    Parameters
+    ----------
+    k : int
+    """
+
+    k: int
+
+    name: ClassVar[str] = "nearest"
+    survives: ClassVar[tuple[Against, ...]] = ("edits", "insertions", "removals", "relabels")
+    searched: ClassVar[bool] = False
+
+    def scores(self, part: Part) -> NDArray[np.float32]:
+        """Return how many neighbours have each label, shape (points, labels)."""
+        from leaveout.models.votes.survival.nearest_kernels import neighbour_counts
+
+        counts = [
+            neighbour_counts(squares, part.y, part.labels, self.k) for squares in _squares(part)
+        ]
+        return np.concatenate(counts).astype(np.float32)
+
+    def thresholds(self, part: Part, against: Against, exact_to: int | None) -> NDArray[np.int32]:
+        """Return the fewest changes to each vote, shape (points, labels); all are exact."""
+        from leaveout.models.votes.survival import nearest_kernels
+
+        kind = {
+            "edits": nearest_kernels.EDITS,
+            "insertions": nearest_kernels.INSERTIONS,
+            "removals": nearest_kernels.REMOVALS,
+            "relabels": nearest_kernels.RELABELS,
+        }[against]
+        find = nearest_kernels.neighbour_thresholds
+        return np.concatenate(
+            [find(squares, part.y, part.labels, self.k, kind) for squares in _squares(part)]
+        )
+
+    def work(self, times: Sequence[int], labels: int, against: Against, exact_to: int) -> int:
+        """Return 0: thresholds are counted, not searched for."""
+        return 0
+
+
+def _squares(part: Part) -> Iterator[NDArray[np.float64]]:
+    """Yield squared distances of some points at a time, shape (points, rows)."""
+    step = max(1, _CHUNK // max(1, len(part.X)))
+    for first in range(0, len(part.tests), step):
+        tests = part.tests[first : first + step]
+        found = np.zeros((len(tests), len(part.X)))
+        for feature in range(part.X.shape[1]):
+            difference = tests[:, feature, None] - part.X[None, :, feature]
+            difference *= difference
+            found += difference
+        yield found

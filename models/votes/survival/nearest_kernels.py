@@ -1,0 +1,222 @@
+"""How many changes of its rows make a vote of nearest neighbours come out for a label: counted.
+
+Rows are taken in groups of one distance, the nearest first. ``counts[j, v]`` is how many of the
+first j groups have label v. The neighbourhood is the first groups that hold k rows or more, so all
+rows that are as near as the k-th vote; where there are fewer than k rows, all of them do. What is
+computed is derived in docs/poisoning.md, section "Nearest neighbours".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.compiling import kept
+
+__all__ = [
+    "EDITS",
+    "INSERTIONS",
+    "RELABELS",
+    "REMOVALS",
+    "neighbour_counts",
+    "neighbour_thresholds",
+]
+
+EDITS, INSERTIONS, REMOVALS, RELABELS = range(4)
+
+_NEVER = -1
+_FAR = 2**62
+
+
+@kept()
+def _groups(
+    distances: NDArray[np.float64], y: NDArray[np.int32], labels: int
+) -> tuple[NDArray[np.int64], bool]:
+    """Return counts by groups, (groups + 1, labels), and whether the nearest group is at 0."""
+    order = np.argsort(distances)
+    counts = np.zeros((len(y) + 1, labels), np.int64)
+    group, last = 0, -1.0
+    for row in order:
+        if group == 0 or distances[row] != last:
+            group += 1
+            counts[group] = counts[group - 1]
+            last = distances[row]
+        counts[group, y[row]] += 1
+    return counts[: group + 1], group > 0 and distances[order[0]] == 0.0
+
+
+@kept()
+def _neighbourhood(sizes: NDArray[np.int64], k: int) -> int:
+    """Return how many groups vote: the fewest that hold k rows, or all."""
+    for group in range(1, len(sizes)):
+        if sizes[group] >= k:
+            return group
+    return len(sizes) - 1
+
+
+@kept()
+def _excess(counts: NDArray[np.int64], label: int, more: int, other: int) -> int:
+    """Return by how many votes another label is too strong for one that has ``more`` votes."""
+    return max(0, int(counts[other]) - int(counts[label]) - more + (1 if other < label else 0))
+
+
+@kept()
+def _relabels(
+    counts: NDArray[np.int64], sizes: NDArray[np.int64], k: int, first: int, label: int
+) -> int:
+    if len(sizes) == 1:
+        return _NEVER
+    best = _FAR
+    for group in range(first, len(sizes)):
+        inner = counts[group - 1]
+        out = max(0, int(sizes[group - 1]) - (k - 1))
+        if out >= best or out > sizes[group - 1] - inner[label]:
+            break
+        for turned in range(best - out):
+            excess = taken = 0
+            for other in range(counts.shape[1]):
+                if other != label:
+                    over = _excess(counts[group], label, turned, other)
+                    excess += over
+                    taken += min(over, int(inner[other]))
+            if excess - min(out, taken) <= turned:
+                best = out + turned
+                break
+    return best
+
+
+@kept()
+def _cleared(
+    counts: NDArray[np.int64], sizes: NDArray[np.int64], k: int, group: int, label: int, more: int
+) -> int:
+    """Return the fewest removals so that a label wins with the first groups; -1 if none do.
+
+    ``more`` rows of the label were inserted into the last of these groups.
+    """
+    inner = counts[group - 1]
+    out = max(0, int(sizes[group - 1]) - (k - 1))
+    if out > sizes[group - 1] - inner[label]:
+        return _NEVER
+    removed = nearer = 0
+    for other in range(counts.shape[1]):
+        if other != label:
+            over = _excess(counts[group], label, more, other)
+            if over > counts[group, other]:
+                return _NEVER
+            removed += over
+            nearer += min(over, int(inner[other]))
+    removed += max(0, out - nearer)
+    if group < len(sizes) - 1 and sizes[group] - removed + more < k:
+        return _NEVER
+    return removed
+
+
+@kept()
+def _removals(
+    counts: NDArray[np.int64], sizes: NDArray[np.int64], k: int, first: int, label: int
+) -> int:
+    best = _NEVER
+    for group in range(max(first, 1), len(sizes)):
+        cost = _cleared(counts, sizes, k, group, label, 0)
+        if cost >= 0 and (best < 0 or cost < best):
+            best = cost
+    return best
+
+
+@kept()
+def _insertions(
+    counts: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    k: int,
+    first: int,
+    label: int,
+    at_zero: bool,
+) -> int:
+    best = _FAR
+    for group in range(1 if at_zero else 0, first + 1):
+        need = 0
+        for other in range(counts.shape[1]):
+            if other != label:
+                need = max(need, _excess(counts[group], label, 0, other))
+        if group < first:
+            need = max(need, k - int(sizes[group]))
+        best = min(best, need)
+    return best
+
+
+@kept()
+def _edits(
+    counts: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    k: int,
+    first: int,
+    label: int,
+    at_zero: bool,
+) -> int:
+    best = _insertions(counts, sizes, k, first, label, at_zero)
+    for group in range(1, len(sizes)):
+        more = 0
+        while more < best:
+            cost = _cleared(counts, sizes, k, group, label, more)
+            if cost >= 0:
+                best = min(best, cost + more)
+            more += 1
+    return best
+
+
+@kept()
+def neighbour_counts(
+    distances: NDArray[np.float64], y: NDArray[np.int32], labels: int, k: int
+) -> NDArray[np.int64]:
+    """Return how many neighbours have each label, shape (points, labels).
+
+    Parameters
+    ----------
+    distances : ndarray of float64, shape (points, rows)
+    y : ndarray of int32, shape (rows,)
+    labels, k : int
+    """
+    found = np.zeros((len(distances), labels), np.int64)
+    for point in range(len(distances)):
+        counts, _ = _groups(distances[point], y, labels)
+        found[point] = counts[_neighbourhood(counts.sum(axis=1), k)]
+    return found
+
+
+@kept()
+def neighbour_thresholds(
+    distances: NDArray[np.float64], y: NDArray[np.int32], labels: int, k: int, against: int
+) -> NDArray[np.int32]:
+    """Return the fewest changes that make the neighbours vote each label, shape (points, labels).
+
+    Parameters
+    ----------
+    distances, y, labels, k
+        As of `neighbour_counts`.
+    against : int
+        `EDITS`, `INSERTIONS`, `REMOVALS` or `RELABELS`.
+
+    Returns
+    -------
+    ndarray of int32
+        0 for the label that is voted, -1 where no changes suffice.
+    """
+    found = np.zeros((len(distances), labels), np.int32)
+    for point in range(len(distances)):
+        counts, at_zero = _groups(distances[point], y, labels)
+        sizes = counts.sum(axis=1)
+        first = _neighbourhood(sizes, k)
+        vote = np.argmax(counts[first])
+        for label in range(labels):
+            if label == vote:
+                continue
+            if against == EDITS:
+                cost = _edits(counts, sizes, k, first, label, at_zero)
+            elif against == INSERTIONS:
+                cost = _insertions(counts, sizes, k, first, label, at_zero)
+            elif against == REMOVALS:
+                cost = _removals(counts, sizes, k, first, label)
+            else:
+                cost = _relabels(counts, sizes, k, first, label)
+            found[point, label] = cost
+    return found

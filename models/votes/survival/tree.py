@@ -1,0 +1,157 @@
+"""A tree of few levels, and a search for how many changes of the rows turn its vote."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.models.votes.ballots import NEVER
+from leaveout.models.votes.origin import Against
+from leaveout.models.votes.survival.learner import Part
+
+__all__ = ["Tree"]
+
+_SETS = 8192
+_VALUES = 2**24
+"""Sets of changes tried at a time, and values looked at: well below a second, as Ctrl-C waits."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Splits by Gini's index, computed in whole numbers; a leaf votes as most of its rows do.
+
+    A node is split where that gains most, and more than nothing: of equal gains by the smaller
+    feature, then by the smaller threshold, half-way between two values. The smaller label wins a
+    tie, and where there is no row the vote is 0.
+
+    Parameters
+    ----------
+    depth : int
+    leaf : int
+        Fewest rows on a side of a split.
+    """
+
+    depth: int
+    leaf: int
+
+    name: ClassVar[str] = "tree"
+    survives: ClassVar[tuple[Against, ...]] = ("removals", "relabels")
+    searched: ClassVar[bool] = True
+
+    def scores(self, part: Part) -> NDArray[np.float32]:
+        """Return how many rows of each label the leaf has, shape (points, labels)."""
+        from leaveout.models.votes.survival.tree_kernels import grow, leaves_of
+
+        values, order = _columns(part)
+        feature, threshold = np.zeros(self._nodes, np.int32), np.zeros(self._nodes)
+        counts = np.zeros((self._nodes + 1, part.labels), np.int64)
+        grow(values, order, part.y, self.leaf, feature, threshold, counts)
+        found: NDArray[np.float32] = counts[leaves_of(feature, threshold, part.tests)].astype(
+            np.float32
+        )
+        return found
+
+    def thresholds(self, part: Part, against: Against, exact_to: int | None) -> NDArray[np.int32]:
+        """Return the fewest changes to each vote, shape (points, labels), as far as they are tried.
+
+        The tree is grown again after every set of ``exact_to`` changes or fewer. A relabelled row
+        may also get a label that is none of the labels, and so leave the part.
+        """
+        assert exact_to is not None
+        votes = self.scores(part).argmax(axis=1)
+        found = np.full((len(part.tests), part.labels), exact_to + 1, np.int32)
+        found[np.arange(len(votes)), votes] = 0
+        self._search(part, against, exact_to, found)
+        # No removal brings a label; the vote 0 of no row at all takes the removal of them all.
+        kept = np.zeros(part.labels, bool)
+        kept[part.y] = True
+        kept[0] = kept[0] or bool(len(part.y))
+        if against == "relabels":
+            kept[:] = bool(len(part.y))
+        found[(found > 0) & ~kept] = NEVER
+        return found
+
+    def work(self, times: Sequence[int], labels: int, against: Against, exact_to: int) -> int:
+        """Return how many sets of changes are tried; rows that are alike stand in for each other.
+
+        See `SurvivingLearner.work`.
+        """
+        ways = _ways(labels, against)
+        sets = 0
+        for changes in range(1, min(sum(times), exact_to) + 1):
+            slots = sum(min(each, changes) for each in times)
+            sets += math.comb(slots, changes) * int(ways**changes)
+        return sets
+
+    @property
+    def _nodes(self) -> int:
+        return (1 << self.depth) - 1
+
+    def _search(
+        self, part: Part, against: Against, exact_to: int, found: NDArray[np.int32]
+    ) -> None:
+        from leaveout.models.votes.survival.tree_kernels import mark_votes, try_changes
+
+        values, order = _columns(part)
+        sets = min(_SETS, max(1, _VALUES // max(1, values.size * self.depth)))
+        feature = np.zeros((sets, self._nodes), np.int32)
+        threshold = np.zeros((sets, self._nodes))
+        votes = np.zeros((sets, self._nodes + 1), np.int32)
+        ways, seen = _ways(part.labels, against), set[bytes]()
+        for changes in range(1, min(exact_to, len(part.y)) + 1):
+            chosen, way = np.arange(changes), np.zeros(changes, np.int64)
+            slots = _slots(part, changes)
+            while chosen[0] >= 0:
+                done = try_changes(
+                    values, order, part.y, part.labels, self.leaf, ways, slots, chosen, way,
+                    feature, threshold, votes,
+                )  # fmt: skip
+                # Many sets give one tree; each is asked once, after the fewest changes.
+                rows = [each[:done].view(np.uint8).reshape(done, -1) for each in (feature, votes)]
+                rows.append(threshold[:done].view(np.uint8).reshape(done, -1))
+                keys = np.ascontiguousarray(np.hstack(rows))
+                whole = keys.view(np.dtype((np.void, keys.shape[1])))[:, 0]
+                distinct, first = np.unique(whole, return_index=True)
+                fresh = [at for key, at in zip(distinct, first, strict=True) if _new(key, seen)]
+                mark_votes(
+                    feature[fresh], threshold[fresh], votes[fresh], part.tests, changes, found
+                )
+
+
+def _new(key: np.void, seen: set[bytes]) -> bool:
+    """Return whether a tree was not seen before; from now on it was."""
+    content = key.tobytes()
+    if content in seen:
+        return False
+    seen.add(content)
+    return True
+
+
+def _slots(part: Part, changes: int) -> NDArray[np.int64]:
+    """Return rows such that each set of so many changes is one of theirs, or alike to one.
+
+    Of rows with the same features and label as many as may change.
+    """
+    whole = np.column_stack([part.X, part.y])
+    _, kind = np.unique(whole, axis=0, return_inverse=True)
+    order = np.argsort(kind, kind="stable")
+    starts = np.flatnonzero(np.diff(kind[order], prepend=-1))
+    sizes = np.diff(starts, append=len(order))
+    place = np.arange(len(order)) - np.repeat(starts, sizes)
+    return np.sort(order[place < changes]).astype(np.int64)
+
+
+def _ways(labels: int, against: Against) -> int:
+    """Return how many things may happen to a row that changes."""
+    return labels if against == "relabels" else 1
+
+
+def _columns(part: Part) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    """Return values by feature, and rows in the order of each, both (features, rows)."""
+    values = np.ascontiguousarray(part.X.T)
+    return values, np.argsort(values, axis=1, kind="stable").astype(np.int32)

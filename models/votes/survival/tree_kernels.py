@@ -1,0 +1,226 @@
+"""A small tree grown in whole numbers, and grown again after every set of few changes.
+
+A tree of some depth is three arrays: the feature and the threshold of node i, whose children are
+nodes 2 i + 1 (at most the threshold) and 2 i + 2, and how many rows of each label a leaf has.
+A node that is not split has feature -1, and hands everything to its left.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.compiling import kept
+
+__all__ = ["ABSENT", "grow", "leaves_of", "mark_votes", "try_changes"]
+
+ABSENT = -1
+"""The label of a row that is not there."""
+
+
+@kept()
+def _splits(
+    values: NDArray[np.float64],
+    order: NDArray[np.int32],
+    y: NDArray[np.int32],
+    places: NDArray[np.int32],
+    first: int,
+    leaf: int,
+    totals: NDArray[np.int64],
+    feature: NDArray[np.int32],
+    threshold: NDArray[np.float64],
+) -> None:
+    """Choose the splits of one level's nodes: the largest gain of Gini's index, above 0.
+
+    Of equal gains the smaller feature, then the smaller threshold. A gain is a fraction of whole
+    numbers, and two are compared by their products across.
+    """
+    width, labels = totals.shape
+    whole, squared = totals.sum(axis=1), (totals * totals).sum(axis=1)
+    # Of the best split so far, at first the node itself: the sum over both sides of squares of
+    # counts by size, as a fraction. The larger it is, the purer are the sides.
+    top, bottom = squared.copy(), np.maximum(whole, 1)
+    left = np.zeros((width, labels), np.int64)
+    size = np.zeros(width, np.int64)
+    left_squares, right_squares = size.copy(), size.copy()
+    last = np.zeros(width)
+    for column in range(len(values)):
+        left[:] = 0
+        size[:] = 0
+        left_squares[:] = 0
+        right_squares[:] = squared
+        for row in order[column]:
+            if y[row] == ABSENT:
+                continue
+            node = places[row] - first
+            value, other = values[column, row], whole[node] - size[node]
+            if size[node] >= leaf and other >= leaf and value > last[node]:
+                above = left_squares[node] * other + right_squares[node] * size[node]
+                below = size[node] * other
+                if above * bottom[node] > top[node] * below:
+                    top[node], bottom[node] = above, below
+                    feature[first + node] = column
+                    middle = last[node] + (value - last[node]) / 2
+                    threshold[first + node] = middle if middle < value else last[node]
+            label = y[row]
+            left_squares[node] += 2 * left[node, label] + 1
+            right_squares[node] -= 2 * (totals[node, label] - left[node, label]) - 1
+            left[node, label] += 1
+            size[node] += 1
+            last[node] = value
+
+
+@kept()
+def grow(
+    values: NDArray[np.float64],
+    order: NDArray[np.int32],
+    y: NDArray[np.int32],
+    leaf: int,
+    feature: NDArray[np.int32],
+    threshold: NDArray[np.float64],
+    counts: NDArray[np.int64],
+) -> None:
+    """Grow a tree.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (features, rows)
+    order : ndarray of int32, shape (features, rows)
+        Rows by the value of each feature; which of equal ones is first has no say.
+    y : ndarray of int32, shape (rows,)
+        `ABSENT` where there is no such row.
+    leaf : int
+        Fewest rows on either side of a split, at least 1.
+    feature, threshold : ndarray, shape (nodes,)
+        To be written: of all nodes above the leaves.
+    counts : ndarray of int64, shape (leaves, labels)
+        To be written.
+    """
+    feature[:] = -1
+    threshold[:] = 0.0
+    places = np.zeros(len(y), np.int32)
+    first, width = 0, 1
+    while first < len(feature):
+        totals = np.zeros((width, counts.shape[1]), np.int64)
+        for row in range(len(y)):
+            if y[row] != ABSENT:
+                totals[places[row] - first, y[row]] += 1
+        _splits(values, order, y, places, first, leaf, totals, feature, threshold)
+        for row in range(len(y)):
+            node = places[row]
+            right = feature[node] >= 0 and values[feature[node], row] > threshold[node]
+            places[row] = 2 * node + (2 if right else 1)
+        first, width = 2 * first + 1, 2 * width
+    counts[:] = 0
+    for row in range(len(y)):
+        if y[row] != ABSENT:
+            counts[places[row] - first, y[row]] += 1
+
+
+@kept()
+def leaves_of(
+    feature: NDArray[np.int32], threshold: NDArray[np.float64], tests: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Return the leaf of each test point, shape (points,)."""
+    found = np.zeros(len(tests), np.int64)
+    for point in range(len(tests)):
+        node = 0
+        while node < len(feature):
+            right = feature[node] >= 0 and tests[point, feature[node]] > threshold[node]
+            node = 2 * node + (2 if right else 1)
+        found[point] = node - len(feature)
+    return found
+
+
+@kept()
+def try_changes(
+    values: NDArray[np.float64],
+    order: NDArray[np.int32],
+    y: NDArray[np.int32],
+    labels: int,
+    leaf: int,
+    ways: int,
+    slots: NDArray[np.int64],
+    chosen: NDArray[np.int64],
+    way: NDArray[np.int64],
+    feature: NDArray[np.int32],
+    threshold: NDArray[np.float64],
+    votes: NDArray[np.int32],
+) -> int:
+    """Grow the tree after each of the next sets of changes, and return how many there were.
+
+    Parameters
+    ----------
+    values, order, y, labels, leaf
+        As of `grow`.
+    ways : int
+        1: a chosen row is removed. ``labels``: it gets each other label, or none of the labels,
+        which removes it.
+    slots : ndarray of int64
+        Rows that may change.
+    chosen, way : ndarray of int64, shape (changes,)
+        The next set: places in ``slots``, increasing, and which way each row changes; moved on.
+        ``chosen[0]`` is -1 where no set is left.
+    feature, threshold : ndarray, shape (sets, nodes)
+        To be written.
+    votes : ndarray of int32, shape (sets, leaves)
+        To be written.
+    """
+    counts = np.zeros((votes.shape[1], labels), np.int64)
+    now = y.copy()
+    rows, changes = len(slots), len(chosen)
+    done = 0
+    while done < len(votes) and chosen[0] >= 0:
+        for at in range(changes):
+            row = slots[chosen[at]]
+            now[row] = ABSENT if ways == 1 or way[at] == y[row] else way[at]
+        grow(values, order, now, leaf, feature[done], threshold[done], counts)
+        for at in range(len(counts)):
+            votes[done, at] = np.argmax(counts[at])
+        done += 1
+        for at in range(changes):
+            now[slots[chosen[at]]] = y[slots[chosen[at]]]
+        place = changes - 1
+        while place >= 0 and way[place] == ways - 1:
+            way[place] = 0
+            place -= 1
+        if place >= 0:
+            way[place] += 1
+            continue
+        place = changes - 1
+        while place >= 0 and chosen[place] == rows - changes + place:
+            place -= 1
+        if place < 0:
+            chosen[0] = -1
+            break
+        chosen[place] += 1
+        for at in range(place + 1, changes):
+            chosen[at] = chosen[at - 1] + 1
+    return done
+
+
+@kept()
+def mark_votes(
+    feature: NDArray[np.int32],
+    threshold: NDArray[np.float64],
+    votes: NDArray[np.int32],
+    tests: NDArray[np.float64],
+    changes: int,
+    found: NDArray[np.int32],
+) -> None:
+    """Lower the thresholds of what each of some trees votes to a number of changes.
+
+    Parameters
+    ----------
+    feature, threshold : ndarray, shape (trees, nodes)
+    votes : ndarray of int32, shape (trees, leaves)
+    tests : ndarray of float64, shape (points, features)
+    changes : int
+    found : ndarray of int32, shape (points, labels)
+    """
+    for tree in range(len(votes)):
+        leaves = leaves_of(feature[tree], threshold[tree], tests)
+        for point in range(len(tests)):
+            vote = votes[tree, leaves[point]]
+            if found[point, vote] > changes:
+                found[point, vote] = changes
