@@ -10,6 +10,7 @@ from leaveout.specs.printing.format import formatted
 from leaveout.specs.python import builder
 from leaveout.specs.python.builder import (
     Term,
+    but,
     find,
     forall,
     greatest,
@@ -90,6 +91,7 @@ __all__ = [
     "Term",
     "Text",
     "Type",
+    "but",
     "check",
     "expand",
     "find",

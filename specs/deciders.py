@@ -17,7 +17,20 @@ from typing import Any, Literal, TypeAlias
 
 from numpy.typing import NDArray
 
-__all__ = ["Arguments", "Bounds", "Curve", "Decided", "Decider", "Evidence", "Facts", "Proof"]
+__all__ = [
+    "Accuracy",
+    "Arguments",
+    "Bounds",
+    "Curve",
+    "Decided",
+    "Decider",
+    "Evidence",
+    "Facts",
+    "LabelAccuracy",
+    "Proof",
+    "Say",
+    "nothing_said",
+]
 
 Facts: TypeAlias = Mapping[str, int | float | str | tuple[int, ...]]
 """What shows something, for programs to read."""
@@ -25,6 +38,14 @@ Facts: TypeAlias = Mapping[str, int | float | str | tuple[int, ...]]
 
 Proof: TypeAlias = Callable[[], Mapping[str, NDArray[Any]]]
 """Returns what proves the answer to a call, for a certificate: arrays of numbers by name."""
+
+
+Say: TypeAlias = Callable[[str], None]
+"""Is told, in words, how far something is."""
+
+
+def nothing_said(words: str) -> None:
+    """Tell nobody."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +89,77 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class LabelAccuracy:
+    """How right the answers to the test points of one true label are.
+
+    Attributes
+    ----------
+    label : int
+    name : str
+        What the label is called; empty where it has no name.
+    points, right : int
+        Test points of this true label, and how many of them are answered right.
+    lower, upper : int
+        Of these, how many stay so whatever changes: at least, and at most.
+    """
+
+    label: int
+    name: str
+    points: int
+    right: int
+    lower: int
+    upper: int
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How right answers to test points are, label by label, for a report to show beside a share.
+
+    Attributes
+    ----------
+    votes, file : str
+        What answers, such as ``dpa``, and the file it is read from.
+    unit : str
+        What changes, such as ``edits``.
+    count : int
+        How many of them.
+    together : bool
+        Whether one attack is on all test points, rather than on each by itself. Then the ends of a
+        label's number are of other attacks: the lower one of those on each point by itself, the
+        upper one of the worst attack known.
+    points, right : int
+        Test points, and how many of them are answered right where nothing changes.
+    common : int
+        The label that is most often true; the smaller one on a tie.
+    common_name : str
+    common_points : int
+        Test points of that label: whoever answers nothing else is right as often.
+    undefended_right : int or None
+        Test points that one model trained on all rows answers right, where that is known.
+    lower, upper : int or None
+        Of the test points that count, those of `labels`, how many are answered right whatever
+        changes: at least, and at most; None where something else is asked.
+    labels : tuple of LabelAccuracy
+        Those that were asked about and have test points.
+    """
+
+    votes: str
+    file: str
+    unit: str
+    count: int
+    together: bool
+    points: int
+    right: int
+    common: int
+    common_name: str
+    common_points: int
+    undefended_right: int | None
+    lower: int | None
+    upper: int | None
+    labels: tuple[LabelAccuracy, ...]
+
+
+@dataclass(frozen=True)
 class Bounds:
     """A number, or all that is known of it.
 
@@ -84,6 +176,7 @@ class Bounds:
     evidence : callable
         Returns what shows that the number is no better; called once a claim is refuted.
     curve : Curve or None
+    accuracy : Accuracy or None
     """
 
     lower: float | Fraction
@@ -92,6 +185,7 @@ class Bounds:
     note: str = ""
     evidence: Callable[[], Evidence] = Evidence
     curve: Curve | None = None
+    accuracy: Accuracy | None = None
 
     @classmethod
     def exactly(cls, value: float | Fraction, note: str = "") -> Bounds:
@@ -154,6 +248,8 @@ class Arguments(Mapping[str, object]):
         What was left for a certificate, see `prove`.
     proving : bool
         Whether a certificate is written, so that a proof is wanted.
+    say : callable
+        Is told, in words, how far a decider that takes long is.
     unproved : str
         Why ``leaveout check`` could not prove the answer again; empty if it can. A statement that
         rests on such a call is not in the certificate, and a note says this.
@@ -168,6 +264,7 @@ class Arguments(Mapping[str, object]):
         seed: int = 0,
         solver: str = "highs",
         proving: bool = False,
+        say: Say = nothing_said,
     ) -> None:
         self._values = dict(values)
         self.folder = folder
@@ -177,6 +274,7 @@ class Arguments(Mapping[str, object]):
         self.solver = solver
         self.told: list[Facts] = []
         self.proving = proving
+        self.say = say
         self.proof: Proof | None = None
         self.unproved = ""
 

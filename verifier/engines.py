@@ -15,6 +15,7 @@ from leaveout.verifier.points.idp import Decider, Job
 from leaveout.verifier.points.job import Asked, FormulaJob, load_formula, why_no_formula
 from leaveout.verifier.points.leak_statements import FORESTS as FOREST_LEAKS
 from leaveout.verifier.points.leak_statements import IdpStatement, recognise
+from leaveout.verifier.points.sampled_leaks import SampledJob, SampledLeaks, share_of
 from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Context, Engine, Statement
 from leaveout.verifier.time_sharing import Clock
@@ -26,7 +27,7 @@ from leaveout.verifier.warm_up import kernels_of_values
 if TYPE_CHECKING:
     from leaveout.verifier.points.forest_leaks import ForestDecider, ForestJob
 
-__all__ = ["ForestTask", "FormulaTask", "LeakTask", "ValueTask", "engines"]
+__all__ = ["ForestTask", "FormulaTask", "LeakTask", "SampledTask", "ValueTask", "engines"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +128,63 @@ class ForestLeaks:
         leak = recognise(statement, self._context.resolver, FOREST_LEAKS)
         assert isinstance(leak, IdpStatement)
         return ForestTask(self._decider.load(leak), self._decider)
+
+
+@dataclass(frozen=True, eq=False)
+class SampledTask:
+    """A statement about leaks of all rows, of which a sample has members."""
+
+    job: SampledJob
+    kind: Kind
+    decider: SampledLeaks
+
+    @property
+    def statement(self) -> Statement:
+        """See `Task.statement`."""
+        return self.job.statement
+
+    @property
+    def searches(self) -> int:
+        """See `Task.searches`: all members, and those left without the worst."""
+        return 2 * len(self.job.job.labels)
+
+    @property
+    def kernels(self) -> Sequence[str]:
+        """See `Task.kernels`."""
+        return ("points",) if self.decider.decider.explores(self.job.job) else ()
+
+    def resume(self, store: Checkpoints) -> list[Checkpoint]:
+        """See `Task.resume`: no search is saved."""
+        return []
+
+    def decide(self, clock: Clock) -> list[Result]:
+        """See `Task.decide`."""
+        return self.decider.decide(self.job, clock)
+
+
+class Samples:
+    """Leaks of all rows, of which a sample has members."""
+
+    def __init__(self, context: Context) -> None:
+        self._resolver = context.resolver
+        self._kind = f"leaks of samples, {context.options.engine}"
+        decider = Decider(context.resolver, context.options, context.progress)
+        self._sampled = SampledLeaks(decider, context.resolver, context.options.gap)
+
+    @property
+    def notes(self) -> list[str]:
+        """See `Engine.notes`."""
+        return self._sampled.notes
+
+    def accepts(self, statement: Statement) -> LeaveoutError | None:
+        """See `Engine.accepts`."""
+        if share_of(statement) is not None:
+            return None
+        return self._resolver.fail(statement.claim, "this claim leaves out no share of the rows")
+
+    def load(self, statement: Statement) -> SampledTask:
+        """See `Engine.load`."""
+        return SampledTask(self._sampled.load(statement), self._kind, self._sampled)
 
 
 class LucidLeaks:
@@ -265,6 +323,7 @@ class Values:
             seed=context.options.seed,
             solver=context.options.solver,
             certificate=context.certificate,
+            progress=context.progress,
         )
 
     @property
@@ -302,8 +361,8 @@ class _Maker(Protocol):
 
 
 _ENGINES: Mapping[str, tuple[_Maker, ...]] = {
-    "native": (Values, ForestLeaks, NativeLeaks, Formulas),
-    "lucid": (Values, ForestLeaks, LucidLeaks),
+    "native": (Samples, Values, ForestLeaks, NativeLeaks, Formulas),
+    "lucid": (Samples, Values, ForestLeaks, LucidLeaks),
 }
 """By the option ``engine``; where none accepts a statement the last one says why."""
 

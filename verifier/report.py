@@ -12,6 +12,7 @@ from leaveout.exit_codes import ExitCode
 from leaveout.files import write_whole
 from leaveout.names import hint
 from leaveout.references import find_reference
+from leaveout.verifier.by_label import AccuracyRecord, LabelAccuracyRecord
 from leaveout.verifier.by_row import ByRowRecord, LabelByRowRecord, RowLeakRecord
 from leaveout.verifier.origin.records import FileRecord, StatementRecord, TrainingRecord
 from leaveout.verifier.records import (
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from leaveout.verifier.row_records import RowRecord
 
 __all__ = [
+    "SAMPLE",
+    "AccuracyRecord",
     "AnswerState",
     "AnswersRecord",
     "BoxRecord",
@@ -51,6 +54,7 @@ __all__ = [
     "FileRecord",
     "GroupRecord",
     "GroupsRecord",
+    "LabelAccuracyRecord",
     "LabelAnswersRecord",
     "LabelByRowRecord",
     "ModelRecord",
@@ -67,6 +71,9 @@ __all__ = [
 ]
 
 Verdict = Literal["proved", "refuted", "unknown"]
+
+SAMPLE = "sample"
+"""The facts of a result about all rows, of which a sample was left out."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,6 +118,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         One a label that was searched; none where the bounds were known already.
     groups : tuple of GroupsRecord
         Of a find over a family by the native engine, one a label that was searched.
+    accuracies : tuple of AccuracyRecord
+        Of a statement about votes, one a share or median of them that it is about.
     """
 
     name: str
@@ -134,10 +143,21 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[GroupsRecord, ...] = ()
     label_name: str = ""
     advice: tuple[str, ...] = ()
+    accuracies: tuple[AccuracyRecord, ...] = ()
 
     def called(self, label: int) -> str:
         """Return what a label of one of its searches is called, by number and name."""
         return self.label_text if label == self.label else str(label)
+
+    @property
+    def claimed(self) -> tuple[float | None, float | None]:
+        """The bounds that are claimed: a sample says nothing of the lower end of all rows."""
+        return None if self.sampled else self.lower, self.upper
+
+    @property
+    def sampled(self) -> bool:
+        """Whether it is about all rows, of which a sample was left out."""
+        return any(each.name == SAMPLE for each in self.facts)
 
     @property
     def label_text(self) -> str:

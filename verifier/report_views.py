@@ -25,8 +25,9 @@ def lines(report: Report) -> str:
 
 def _line(result: Result) -> str:
     known = result.lower is not None or result.upper is not None
-    amount = f", {span(result.lower, result.upper)}" if known else ""
-    return f"{_head(result)}: {result.verdict}{amount}"
+    amount = f", {span(*result.claimed)}" if known else ""
+    sure = "" if result.confidence is None else f" at {result.confidence:g}"
+    return f"{_head(result)}: {result.verdict}{sure}{amount}"
 
 
 def _head(result: Result) -> str:
@@ -41,7 +42,17 @@ def frame(report: Report) -> Any:
     LeaveoutError
         If pandas is not installed.
     """
-    columns = ("name", "kind", "label", "label_name", "verdict", "lower", "upper", "seconds")
+    columns = (
+        "name",
+        "kind",
+        "label",
+        "label_name",
+        "verdict",
+        "lower",
+        "upper",
+        "confidence",
+        "seconds",
+    )
     rows = [
         {**{name: getattr(each, name) for name in columns}, "reason": each.reason}
         for each in report.results

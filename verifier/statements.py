@@ -10,7 +10,14 @@ from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
 from leaveout.errors import SpecError
 from leaveout.specs import Find, Guarantee
 from leaveout.verifier.by_row import ByRowRecord
-from leaveout.verifier.engines import ForestTask, FormulaTask, LeakTask, ValueTask, engines
+from leaveout.verifier.engines import (
+    ForestTask,
+    FormulaTask,
+    LeakTask,
+    SampledTask,
+    ValueTask,
+    engines,
+)
 from leaveout.verifier.points.advice import Case, advice
 from leaveout.verifier.points.asked_models import forest_record, gathered, network_record
 from leaveout.verifier.points.idp import Job
@@ -99,6 +106,8 @@ class Statements:
         for task in self.tasks:
             if isinstance(task, LeakTask):
                 found.append(network_record(task.job))
+            elif isinstance(task, SampledTask):
+                found.append(network_record(task.job.job))
             elif isinstance(task, ForestTask):
                 file = resolver.forest_file(task.job.statement.network)
                 found.append(forest_record(task.job, str(file)))

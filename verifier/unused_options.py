@@ -17,6 +17,12 @@ USED: Mapping[Kind, frozenset[str]] = {
         {"engine", "time", "workers", "executor", "kernel", "seed", "certificate", "resume"}
     ),
     "leaks, lucid": frozenset({"engine", "time", "solver", "variant", "workers", "seed"}),
+    "leaks of samples, native": frozenset(
+        {"engine", "time", "workers", "executor", "kernel", "seed"}
+    ),
+    "leaks of samples, lucid": frozenset(
+        {"engine", "time", "solver", "variant", "workers", "seed"}
+    ),
     "leaks, forests": frozenset({"time", "workers", "certificate"}),
     "formula": frozenset(
         {"time", "workers", "executor", "kernel", "seed", "certificate", "resume"}

@@ -87,7 +87,10 @@ def _forest_guard() -> None:
     test.ask_all(x)
 
 
-_VOTES = 'let V = ballots("v.npz") let U = ballots("v.npz", offsets = [0, 1]) guarantee g: '
+_VOTES = (
+    'let V = ballots("v.npz") let U = ballots("v.npz", offsets = [0, 1]) '
+    'let F = ballots("v.npz", families = [3, 2]) guarantee g: '
+)
 
 
 def _votes(claim: str) -> Callable[[], None]:
@@ -105,6 +108,19 @@ def _votes(claim: str) -> Callable[[], None]:
             _decide(_VOTES + claim, Path(name))
 
     return rehearse
+
+
+def _survival() -> None:
+    """Ask both learners of members that survive changes, on four rows."""
+    from leaveout.models.votes.survival.learner import Part
+    from leaveout.models.votes.survival.nearest import Nearest
+    from leaveout.models.votes.survival.tree import Tree
+
+    X = np.arange(8.0).reshape(4, 2)
+    part = Part(X, np.array([0, 1, 1, 0], np.int32), X[:2], 2)
+    for learner in (Nearest(1), Tree(1, 1)):
+        learner.scores(part)
+        learner.thresholds(part, "removals", 1)
 
 
 def _trees() -> DareForestClassifier:
@@ -195,8 +211,15 @@ KERNELS: Mapping[str, Callable[[], object]] = {
     ),
     "ss_dpa": _votes("certified_accuracy(ss_dpa(V), relabels = 1) >= 0.1"),
     "finite_aggregation": _votes("certified_accuracy(finite_aggregation(U), edits = 1) >= 0.1"),
-    "run_off": _votes("certified_accuracy(run_off(V), edits = 1) >= 0.1"),
-    "collective_accuracy": _votes("collective_accuracy(dpa(V), edits = 1) >= 0.1"),
+    "hash_bagging": _votes("certified_accuracy(hash_bagging(F), edits = 1) >= 0.1"),
+    "run_off": _votes(
+        "certified_accuracy(run_off(V), edits = 1) >= certified_accuracy(run_off(U), edits = 1)"
+    ),
+    "collective_accuracy": _votes(
+        "collective_accuracy(dpa(V), edits = 1) >= collective_accuracy(dpa(V, members = "
+        "certified), edits = 3) + collective_accuracy(run_off(V), edits = 1)"
+    ),
+    "survival": _survival,
     "trees": _trees,
     "additions": _additions,
     "forest": _forest,

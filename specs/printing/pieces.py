@@ -99,7 +99,11 @@ class _Pieces:
                 return Group((left, Word(" "), arrow, Break(), self.inside(node.right, 1)))
             case Binder():
                 head = [*self.words(f"{node.name} in"), Word(" ")]
-                return Group((*head, self.inside(node.domain, 6)))
+                domain = self.inside(node.domain, 6)
+                if node.but is None:
+                    return Group((*head, domain))
+                rest = [Word(" "), self.word("but"), Word(" "), self.node(node.but)]
+                return Group((*head, domain, *rest))
             case ForAll():
                 return self.for_all(node)
             case Confident():

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from leaveout.specs.python.terms import Claim, Term, Value, applied, claim_of, name, names, term
 from leaveout.specs.table.functions import functions
@@ -47,6 +47,7 @@ from leaveout.specs.text.tree import (
 __all__ = [
     "Goal",
     "Term",
+    "but",
     "find",
     "forall",
     "greatest",
@@ -165,12 +166,38 @@ def find(
     return Find(str(name(name_)), goal.direction, goal.variable, goal.per_label, node)
 
 
-def forall(over: Mapping[str, Value], body: Claim | Callable[..., Claim]) -> Term:
+class But(NamedTuple):
+    """What `but` returns."""
+
+    family: Value
+    share: float
+
+
+def but(family: Value, share: float) -> But:
+    """Return what a variable of `forall` goes over where a share of all rows is left out.
+
+    Parameters
+    ----------
+    family : Term
+        Its members lack rows drawn uniformly.
+    share : float
+        In [0, 1): so many of all rows may be exceptions.
+    """
+    return But(family, float(share))
+
+
+def _binder(variable: str, over: Value | But) -> Binder:
+    if isinstance(over, But):
+        return Binder(variable, term(over.family).node, Number(over.share))
+    return Binder(variable, term(over).node)
+
+
+def forall(over: Mapping[str, Value | But], body: Claim | Callable[..., Claim]) -> Term:
     """Return a claim for every value of some variables.
 
     Parameters
     ----------
-    over : mapping of str to Term
+    over : mapping of str to Term, or to what `but` returns
         What each variable goes over; a later one may use an earlier one.
     body : Term or callable
         A callable is given the variables, in order.
@@ -178,7 +205,7 @@ def forall(over: Mapping[str, Value], body: Claim | Callable[..., Claim]) -> Ter
     if not over:
         raise TypeError("forall needs a variable, as in forall({'x': box(0, 1)}, ...)")
     bound = [name(each) for each in over]
-    binders = tuple(Binder(str(v), term(over[str(v)]).node) for v in bound)
+    binders = tuple(_binder(str(each), over[str(each)]) for each in bound)
     claim = body if isinstance(body, Term) or not callable(body) else body(*bound)
     return Term(ForAll(binders, claim_of(claim, "the body of forall")))
 

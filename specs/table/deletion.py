@@ -39,7 +39,7 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "unlearns",
         (
-            Parameter("service", (SHARDED,)),
+            Parameter("service", (SHARDED, AUDIT)),
             Parameter("updates", named=True, words=("adaptive", "oblivious")),
             _amount("alpha"),
             _amount("beta", 1),
@@ -47,7 +47,8 @@ FUNCTIONS: tuple[Function, ...] = (
         ),
         BOOLEAN,
         "Whether, with probability 1 - gamma, what is left of a deleted point is (alpha, "
-        "beta)-close to retraining.",
+        "beta)-close to retraining; of a service, or of one that counted events of an audit are "
+        "about, which can refute it alone.",
         "unlearns(S, updates = adaptive, alpha = 1, beta = 1e-3, gamma = 1e-3)",
         threat="a stream of points is deleted, if adaptive chosen by someone who sees the answers",
         decider="leaveout.verifier.values.subjects.sharded:unlearns",

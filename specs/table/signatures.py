@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from leaveout.specs.deciders import Decider, Facts
 from leaveout.specs.table.listed import Lists
 from leaveout.specs.text.expressions import Expression
-from leaveout.specs.types import Type
+from leaveout.specs.types import NUMBER, TEXT, Type
 
 __all__ = ["Bound", "Function", "Parameter", "Rule", "Types", "Words"]
 
@@ -62,6 +62,11 @@ class Parameter:
     def __str__(self) -> str:
         kinds = (*self.words, *(kind.name for kind in self.types))
         return f"{self.name}{' = ' if self.named else ': '}{' | '.join(kinds)}"
+
+    @property
+    def is_path(self) -> bool:
+        """Whether a text given to it is a path; of what may be a number too it is a name."""
+        return TEXT in self.types and NUMBER not in self.types
 
     @property
     def range(self) -> str:
@@ -121,7 +126,7 @@ class Function:
         names: a phrase for a value, a clause for a claim. A template says calls that give all
         of its parameters; a callable returns None for calls it cannot say. Those stay as written.
     share : bool
-        Whether its number is a share, from 0 to 1.
+        Whether its number is a share, from 0 to 1; comparing it with any other number is an error.
     facts : callable, str or None
         Shows on a page what its decider told of all calls of a statement; a text names one. They
         are listed where there is none.

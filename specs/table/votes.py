@@ -72,7 +72,10 @@ def _against(given: Bound, types: Types) -> str | None:
 
 
 def _what_survives(template: str) -> Words:
-    """Return words in which ``{changes}`` is how much changes, such as 8 edits."""
+    """Return words in which ``{changes}`` is how much changes, such as 8 edits.
+
+    ``{points}`` are the test points that count, all of them or those of one true label.
+    """
 
     def words(given: Mapping[str, str]) -> str | None:
         threats = [threat for threat in THREATS if threat in given]
@@ -80,18 +83,30 @@ def _what_survives(template: str) -> Words:
             return None
         (threat,) = threats
         unit = threat[:-1] if given[threat] == "1" else threat
-        return template.format(changes=f"{given[threat]} {unit}", **given)
+        changes = f"{given[threat]} {unit}"
+        return template.format(changes=changes, points=_points(given), **given)
 
     return words
 
 
+def _points(given: Mapping[str, str]) -> str:
+    return f"test points of true label {given['label']}" if "label" in given else "test points"
+
+
 def _median_in_words(given: Mapping[str, str]) -> str:
     counted = given.get("against", "changes")
-    return f"the number of {counted} that half of all test points survive under {given['votes']}"
+    return (
+        f"the number of {counted} that half of all {_points(given)} survive under {given['votes']}"
+    )
 
 
 def _radius_in_words(given: Mapping[str, str]) -> str:
     unit = f", counted in {given['against']}," if "against" in given else ""
+    if "to" in given:
+        return (
+            f"the number of changes{unit} after which {given['votes']} still does not answer "
+            f"{given['to']} at {given['point']}"
+        )
     return f"the radius of what {given['votes']} answers at {given['point']}{unit}"
 
 
@@ -101,9 +116,14 @@ def _changes(name: str) -> Parameter:
     )
 
 
+def _label(name: str, optional: bool = True) -> Parameter:
+    """Return a parameter that is a label: its number, or its name in quotes."""
+    return Parameter(name, (NUMBER, TEXT), optional=optional, named=True, whole=True, least=0)
+
+
 _BALLOTS = Parameter("ballots", (BALLOTS,))
 _WHICH = (EDIT_VOTES, RELABEL_VOTES)
-_VOTES = (Parameter("votes", _WHICH), *map(_changes, THREATS))
+_VOTES = (Parameter("votes", _WHICH), *map(_changes, THREATS), _label("label"))
 _UNIT = Parameter("against", optional=True, named=True, words=THREATS)
 _EXACT = Parameter("certificate", optional=True, named=True, words=("exact", "published"))
 _EITHER = (
@@ -120,11 +140,12 @@ FUNCTIONS: tuple[Function, ...] = (
                 "hash", optional=True, named=True, words=("label_independent", "reads_label")
             ),
             Parameter("offsets", (LIST,), optional=True, named=True),
+            Parameter("families", (LIST,), optional=True, named=True),
         ),
         BALLOTS,
         "The labels that base classifiers give test points, and the true labels; where the file "
-        "does not say it, whether the hash that divided the training set reads labels, and the "
-        "offsets of a spread hash.",
+        "does not say it, whether the hash that divided the training set reads labels, the "
+        "offsets of a spread hash, and how many members each family of hash bagging has.",
         'let V = ballots("ballots.npz")',
         reads=True,
         decider="leaveout.verifier.values.subjects.votes:ballots",
@@ -166,11 +187,22 @@ FUNCTIONS: tuple[Function, ...] = (
         kernels=("finite_aggregation",),
     ),
     Function(
+        "hash_bagging",
+        (_BALLOTS,),
+        EDIT_VOTES,
+        "The majority of base classifiers of several families, each trained on parts of the whole "
+        "training set, so that an edit reaches one of each family.",
+        'let W = hash_bagging(ballots("ballots.npz"))',
+        threat=_EDITS,
+        decider="leaveout.verifier.values.subjects.votes:hash_bagging",
+        kernels=("hash_bagging",),
+    ),
+    Function(
         "run_off",
         (_BALLOTS, _EXACT),
         EDIT_VOTES,
-        "A run-off between the two labels with the most votes, by the members' scores; certified "
-        "exactly, or by the bound that was published.",
+        "A run-off between the two labels with the most votes, by the members' scores, over parts "
+        "or spread parts; certified exactly, or by the bound that was published.",
         'let W = run_off(ballots("ballots.npz"))',
         threat=_EDITS,
         decider="leaveout.verifier.values.subjects.votes:run_off",
@@ -180,13 +212,14 @@ FUNCTIONS: tuple[Function, ...] = (
         "certified_accuracy",
         _VOTES,
         NUMBER,
-        "The share of test points answered right whatever changes, each attacked by itself.",
+        "The share of test points answered right whatever changes, each attacked by itself; with "
+        "'label' the share of those with that true label.",
         "certified_accuracy(dpa(V), edits = 8) >= 0.5",
         _one_threat,
         threat=_EITHER,
         decider="leaveout.verifier.values.subjects.votes:certified_accuracy",
         words=_what_survives(
-            "the share of test points that {votes} answers right whatever {changes} of the "
+            "the share of {points} that {votes} answers right whatever {changes} of the "
             "training set do, each point attacked by itself,"
         ),
         share=True,
@@ -196,7 +229,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "collective_accuracy",
         _VOTES,
         NUMBER,
-        "The share of test points answered right whatever one attack on all of them changes.",
+        "The share of test points answered right whatever one attack on all of them changes; with "
+        "'label' of those with that true label, by the attack that is worst for them.",
         "collective_accuracy(dpa(V), edits = 8) >= 0.55",
         _one_threat,
         threat=_EITHER,
@@ -204,18 +238,35 @@ FUNCTIONS: tuple[Function, ...] = (
         solver=True,
         kernels=("collective_accuracy",),
         words=_what_survives(
-            "the share of test points that {votes} answers right whatever one attack of "
+            "the share of {points} that {votes} answers right whatever one attack of "
             "{changes} on all of them together does"
         ),
         share=True,
         plain="leaveout.verifier.page.first_page.about_votes:collective",
     ),
     Function(
-        "median_radius",
-        (Parameter("votes", _WHICH), _UNIT),
+        "targeted_robustness",
+        (Parameter("votes", _WHICH), _label("to", optional=False), *_VOTES[1:]),
         NUMBER,
-        "How many changes half of all test points survive, answered right; -1 where fewer than "
-        "half are answered right with no change at all.",
+        "The share of the test points answered otherwise that no changes turn into the label "
+        "'to', each attacked by itself; with 'label' of those with that true label.",
+        'targeted_robustness(dpa(V), to = "approve", edits = 8) >= 0.9',
+        _one_threat,
+        threat=_EITHER,
+        decider="leaveout.verifier.values.subjects.votes:targeted_robustness",
+        words=_what_survives(
+            "the share of the {points} not answered {to} by {votes} that {changes} of the training "
+            "set cannot turn into {to}, each point attacked by itself,"
+        ),
+        share=True,
+        plain="leaveout.verifier.page.first_page.about_votes:targeted",
+    ),
+    Function(
+        "median_radius",
+        (Parameter("votes", _WHICH), _UNIT, _label("label")),
+        NUMBER,
+        "How many changes half of all test points (with 'label' of those with that true label) "
+        "survive, answered right; -1 where fewer than half are answered right with no change.",
         "median_radius(dpa(V)) >= 8",
         _against,
         threat=_EITHER,
@@ -233,9 +284,10 @@ FUNCTIONS: tuple[Function, ...] = (
     ),
     Function(
         "radius",
-        (Parameter("votes", _WHICH), Parameter("point", (TEST_POINT,)), _UNIT),
+        (Parameter("votes", _WHICH), Parameter("point", (TEST_POINT,)), _UNIT, _label("to")),
         NUMBER,
-        "How many changes leave what is answered at a test point as it is, right or wrong.",
+        "How many changes leave what is answered at a test point as it is, right or wrong; with "
+        "'to' how many leave it other than that label, -1 where it is that label already.",
         "forall p in test_points(V): answered_right(dpa(V), p) => radius(dpa(V), p) >= 1",
         _against,
         threat=_EITHER,

@@ -151,8 +151,9 @@ class _Builder:
         return ForAll(binders, _bare(parts[-1]), at=_span(parts))
 
     def binder(self, parts: Parts) -> Binder:
-        name, _, domain = parts
-        return Binder(str(name), _bare(domain), at=_span(parts))
+        name, _, domain, *rest = [part for part in parts if part is not None]
+        but = _bare(rest[-1]) if rest else None
+        return Binder(str(name), _bare(domain), but, at=_span([name, domain, *rest]))
 
     def compare(self, parts: Parts) -> Compare:
         left, operator, right = parts

@@ -260,13 +260,18 @@ class Implies(Node):
 
 @dataclass(frozen=True)
 class Binder(Node):
-    """``name in domain`` of a ``forall``."""
+    """``name in domain`` of a ``forall``, or ``name in domain but share``.
+
+    ``but`` leaves out a share of all that the domain was drawn from, whichever they are.
+    """
 
     name: str
     domain: Expression
+    but: Number | None = None
 
     def __str__(self) -> str:
-        return f"{self.name} in {_inside(self.domain, 6)}"
+        rest = "" if self.but is None else f" but {self.but}"
+        return f"{self.name} in {_inside(self.domain, 6)}{rest}"
 
 
 @dataclass(frozen=True)

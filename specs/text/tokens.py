@@ -10,6 +10,7 @@ STATEMENTS = frozenset({"LET", "PARAM", "INCLUDE", "GUARANTEE", "FIND"})
 
 KEYWORDS = STATEMENTS | {
     "AND",
+    "BUT",
     "FORALL",
     "GREATEST",
     "IN",

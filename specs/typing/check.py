@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from leaveout.errors import SpecError
@@ -157,6 +157,8 @@ def _check_claim(statement: Guarantee | Find, scope: Scope, inference: Inference
             raise Slip(level.at, f"a confidence lies between 0 and 1, {level} does not", cure)
         inference.types[id(level)] = NUMBER
     inner = claim.claim if isinstance(claim, Confident) else claim
+    if isinstance(claim, Confident):
+        inference = replace(inference, sampled=inner)
     kind = inference.claim(inner, scope, f"what '{statement.name}' states")
     inference.types[id(claim)] = kind
 

@@ -9,6 +9,7 @@ from typing import assert_never
 from leaveout.errors import cause
 from leaveout.specs.table.functions import is_built_in
 from leaveout.specs.table.signatures import Bound, Function, Types
+from leaveout.specs.text.constants import constant
 from leaveout.specs.text.errors import Slip, nearest
 from leaveout.specs.text.place import place
 from leaveout.specs.text.source import Position, Source
@@ -31,7 +32,7 @@ from leaveout.specs.text.tree import (
     Or,
     Text,
 )
-from leaveout.specs.types import BOOLEAN, LABEL, LIST, NUMBER, TABLE, TEXT, WORD, Type
+from leaveout.specs.types import BOOLEAN, FAMILY, LABEL, LIST, NUMBER, TABLE, TEXT, WORD, Type
 from leaveout.specs.typing.arguments import bind, starting
 
 __all__ = ["Entry", "Inference", "Scope", "brief"]
@@ -83,6 +84,8 @@ class Inference:
         What messages name other places in.
     types : dict of int to Type
         Filled while typing, by ``id`` of the node.
+    sampled : Expression or None
+        What a statement claims with a confidence: there a share of the rows may be left out.
     """
 
     functions: Mapping[str, Function]
@@ -90,6 +93,7 @@ class Inference:
     results: frozenset[str]
     source: Source
     types: dict[int, Type] = field(default_factory=dict)
+    sampled: Expression | None = None
 
     def infer(self, node: Expression, scope: Scope) -> Type:
         """Return the type of an expression; raises `Slip` if it has none."""
@@ -296,6 +300,7 @@ class Inference:
         left, right = (self.infer(side, scope) for side in sides)
         unequal = node.operator in ("==", "!=")
         if left == right and (left.equates if unequal else left.ordered):
+            self._refuse_no_share(node, scope)
             return BOOLEAN
         if {left, right} == {LABEL, NUMBER} and unequal:
             side = literal(node.left if left == NUMBER else node.right, scope)
@@ -315,10 +320,28 @@ class Inference:
             cure = "what compares is numbers and labels, as in label(M, x) == label(N, x)"
         raise Slip(node.at, f"'{node.operator}' cannot compare these: {facts}", cure)
 
+    def _refuse_no_share(self, node: Compare, scope: Scope) -> None:
+        """Refuse a share compared with a number that no share is, such as one in per cent."""
+        for side, other in ((node.left, node.right), (node.right, node.left)):
+            call = literal(side, scope)
+            function = self.functions.get(call.function) if isinstance(call, Call) else None
+            if function is None or not function.share:
+                continue
+            try:
+                value = constant(other, lambda each: literal(each, scope))
+            except Slip:
+                continue
+            if value is not None and not 0 <= value <= 1:
+                wrong = f"{function.name} is a share, from 0 to 1, never {value:.15g}"
+                cure = f"write {value / 100:.15g} for {value:.15g} %" if 1 < value <= 100 else ""
+                raise Slip(other.at, wrong, cure or f"as in: {function.example}")
+
     def _for_all(self, node: ForAll, scope: Scope) -> Type:
         inner = dict(scope)
         for binder in node.binders:
             inner[binder.name] = self._bound(binder, inner)
+            if binder.but is not None:
+                self._sampled(node, binder, binder.but)
         return self.claim(node.body, inner, "the body of 'forall'")
 
     def _bound(self, binder: Binder, scope: Scope) -> Entry:
@@ -333,6 +356,24 @@ class Inference:
             ]
             raise Slip(binder.domain.at, wrong, f"it goes over {listed(ways)}")
         return Entry(domain.each, at)
+
+    def _sampled(self, node: ForAll, binder: Binder, share: Number) -> None:
+        """Refuse to leave out a share of what is no sample, or of a claim that is to be certain."""
+        domain = self.types[id(binder.domain)]
+        if domain != FAMILY:
+            wrong = (
+                f"'but' leaves out a share of the rows; {brief(binder.domain)} is {domain.human}"
+            )
+            raise Slip(share.at, wrong, "write: forall x in X, M in F but 0.001: ...")
+        if not 0 <= share.value < 1:
+            percent = 1 <= share.value < 100
+            cure = f"write {share.value / 100:g} for {share} %" if percent else "as in 0.001"
+            raise Slip(share.at, f"a share of the rows lies in [0, 1), {share} does not", cure)
+        if node is not self.sampled:
+            wrong = "'but' speaks of rows that have no member, so the claim holds with a confidence"
+            cure = "put 'forall' first, and at the end: with confidence 0.95"
+            raise Slip(share.at, wrong, cure)
+        self.types[id(share)] = NUMBER
 
     def twice(self, name: str, at: Position, first: Position) -> Slip:
         """Return the slip for a name that is defined already."""

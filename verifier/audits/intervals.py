@@ -15,6 +15,8 @@ _TOO_SMALL = 1e-200
 _STEP = 2.0**-50
 _ROOM = 1e-9
 """Relative; far more than what special functions may err."""
+_KNOWN = 0.9
+"""Of what may fail, the unlearned arm's part where the other one's chance is bounded anyway."""
 
 
 def clopper_pearson(count: int, trials: int, confidence: float) -> tuple[float, float]:
@@ -49,10 +51,13 @@ def alpha_lower_bound(
     retrained_trials: int,
     beta: float,
     confidence: float,
+    retrained_at_most: float = 1.0,
 ) -> float:
     """Return an alpha that is not enough: Pr[unlearned] > e^alpha Pr[retrained] + beta.
 
-    Each arm has half of what may fail; the arms need not be independent of each other.
+    Each arm has half of what may fail; the arms need not be independent of each other. Where the
+    retrained arm's chance is bounded without trials, the unlearned arm has 9/10 of it, whatever
+    the trials gave: a share chosen after them would fail more often.
 
     Parameters
     ----------
@@ -64,6 +69,8 @@ def alpha_lower_bound(
         Of the claim; add its gamma where the update sequence differs from trial to trial.
     confidence : float
         With which every smaller alpha is refuted.
+    retrained_at_most : float
+        A proven bound of the event's chance after retraining, above 0; 1 where there is none.
 
     Returns
     -------
@@ -77,7 +84,8 @@ def alpha_lower_bound(
     """
     _check(unlearned, unlearned_trials)
     _check(retrained, retrained_trials)
-    return _alpha_at(unlearned, unlearned_trials, retrained, retrained_trials, beta, 1 - confidence)
+    counts = (unlearned, unlearned_trials, retrained, retrained_trials)
+    return _alpha_at(*counts, beta, 1 - confidence, retrained_at_most)
 
 
 def refutation_level(
@@ -87,6 +95,7 @@ def refutation_level(
     retrained_trials: int,
     alpha: float,
     beta: float,
+    retrained_at_most: float = 1.0,
 ) -> float:
     """Return the p-value of a claim: the least level at which its alpha is refuted.
 
@@ -96,6 +105,8 @@ def refutation_level(
         As of `alpha_lower_bound`.
     alpha, beta : float
         Of the claim.
+    retrained_at_most : float
+        As of `alpha_lower_bound`.
 
     Returns
     -------
@@ -107,7 +118,7 @@ def refutation_level(
 
     def refuted(level: float) -> bool:
         counts = (unlearned, unlearned_trials, retrained, retrained_trials)
-        return _alpha_at(*counts, beta, level) > alpha
+        return _alpha_at(*counts, beta, level, retrained_at_most) > alpha
 
     low, high = math.log(_LEAST_LEVEL), 0.0
     if not refuted(1.0):
@@ -146,9 +157,11 @@ def _alpha_at(
     retrained_trials: int,
     beta: float,
     level: float,
+    at_most: float,
 ) -> float:
-    least = _lower(unlearned, unlearned_trials, level / 2) - beta
-    most = _upper(retrained, retrained_trials, level / 2)
+    share = 0.5 if at_most >= 1 else _KNOWN
+    least = _lower(unlearned, unlearned_trials, level * share) - beta
+    most = min(at_most, _upper(retrained, retrained_trials, level * (1 - share)))
     return math.log(least / most) if least > 0 else -math.inf
 
 

@@ -18,6 +18,7 @@ from leaveout.verifier.cli.partition import partition
 from leaveout.verifier.cli.report import report
 from leaveout.verifier.cli.rows import rows
 from leaveout.verifier.cli.running import run_application
+from leaveout.verifier.cli.service import service
 from leaveout.verifier.cli.solvers import solvers
 from leaveout.verifier.cli.train import train
 from leaveout.verifier.cli.unlearn import unlearn
@@ -66,6 +67,7 @@ app.command()(fmt)
 app.command()(train)
 app.command()(partition)
 app.add_typer(forest, name="forest")
+app.command()(service)
 app.command()(guard)
 app.command()(report)
 app.command()(rows)

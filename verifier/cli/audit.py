@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaveout.errors import AuditError
+from leaveout.verifier.cli.audit_counts import judge_counts
 from leaveout.verifier.cli.bar import progress
+from leaveout.verifier.cli.unlearn import undrawn_note
 
 if TYPE_CHECKING:
     from leaveout.verifier.audits.membership import Row, Views
@@ -47,6 +49,14 @@ def audit(
             show_default="0.05",
         ),
     ] = None,
+    forget_class: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LABEL",
+            help="Instead of a share: forget all rows of this label in every trial.",
+            show_default=False,
+        ),
+    ] = None,
     trials: Annotated[
         int, typer.Option(help="Each trains an original and a retrained network.")
     ] = 20,
@@ -67,6 +77,25 @@ def audit(
             show_default=False,
         ),
     ] = None,
+    counts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV|JSON",
+            help="Instead of MODEL and data: how often events happened in trials made elsewhere, "
+            "of any method or service, with columns event, unlearned_hits, unlearned_trials, "
+            "retrained_hits and retrained_trials, a row an event.",
+            show_default=False,
+        ),
+    ] = None,
+    alpha: Annotated[
+        float | None,
+        typer.Option(
+            help="With --counts: of the claim of unlearning that is judged.",
+            show_default="whichever the counts refute",
+        ),
+    ] = None,
+    beta: Annotated[float, typer.Option(help="With --counts: of the same claim.")] = 0.0,
+    gamma: Annotated[float, typer.Option(help="With --counts: of the same claim.")] = 0.0,
     rows: Annotated[int, typer.Option(help="Recorded of each kind in a trial, at most.")] = 500,
     seconds: Annotated[
         float | None,
@@ -96,23 +125,36 @@ def audit(
 ) -> None:
     """Record what an attacker sees of models that unlearned, beside retrained ones.
 
-    In each trial rows are drawn; one network is trained with them and unlearns them by the game of
-    "leaveout unlearn", another is trained without them. What membership attacks make of the two
-    is compared: not with a coin toss, for retraining itself may leave more or less than that.
+    In each trial rows are drawn, or all of one label are taken (--forget-class). One network is
+    trained with them and unlearns them by the game of "leaveout unlearn", another is trained
+    without them. What membership attacks make of the two is compared: not with a coin toss, for
+    retraining itself may leave more or less than that.
 
     Trials, not rows, are independent, so that few trials tell little: take 20 or more. The file is
     for specifications: membership_advantage(audit("AUDIT.npz")) <= 0.1 with confidence 0.95.
+
+    Trials made elsewhere, such as attacks on a service, are judged by their --counts alone.
     """
     if not 0 < confidence < 1:
         raise AuditError(f"--confidence {confidence}: expected a number in (0, 1), as in 0.95")
     if output.exists():
         raise AuditError(f"{output} is there already; choose another -o, or delete it")
     ready = unlearned is not None or retrained is not None
-    if ready and (model is not None or forget is not None):
+    if ready and (model is not None or forget is not None or forget_class is not None):
         raise AuditError(
-            "--unlearned and --retrained are answers that are there already: drop MODEL, the data "
-            "and --forget, or drop them"
+            "--unlearned and --retrained are answers that are there already: drop MODEL, the data, "
+            "--forget and --forget-class, or drop them"
         )
+    if counts is not None:
+        if ready or model is not None or forget is not None:
+            raise AuditError(
+                "--counts are of trials that were made already: drop MODEL, the data, --forget, "
+                "--unlearned and --retrained, or drop --counts"
+            )
+        judge_counts(counts, output, (alpha, beta, gamma), confidence)
+        return
+    if alpha is not None or beta or gamma:
+        raise AuditError("--alpha, --beta and --gamma are of --counts; drop them, or give counts")
     from leaveout.verifier.audits.membership import join_arms, write_audit
 
     made: dict[str, object]
@@ -146,7 +188,8 @@ def audit(
             found, made = record(
                 model,
                 data,
-                share=0.05 if forget is None else forget,
+                share=forget,
+                forget_class=forget_class,
                 trials=trials,
                 rows=rows,
                 seconds=seconds,
@@ -156,6 +199,9 @@ def audit(
                 seed=seed,
                 on_trial=on_trial,
             )
+    if undrawn := made.get("undrawn"):
+        assert isinstance(undrawn, list)
+        typer.echo(undrawn_note(undrawn), err=True)
     write_audit(found, output, made)
     typer.echo(_shown(found, confidence, seed, output))
 

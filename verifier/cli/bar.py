@@ -1,4 +1,4 @@
-"""A bar of how much is done, where somebody sees it."""
+"""A bar of how much is done, where somebody sees it, and one line where it is cut short."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["counting", "progress"]
+from leaveout.errors import TrainingError
+from leaveout.exit_codes import ExitCode
+
+__all__ = ["counting", "interruptible", "progress"]
 
 
 @contextmanager
@@ -59,3 +62,15 @@ def progress(what: str, unit: str, total: int) -> Iterator[Callable[[int], None]
     """
     with counting(what, unit) as show:
         yield None if show is None else lambda done: show(done, total)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Say in one line that Ctrl-C came, however early: imports alone take seconds."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        # What names this error may be what was being imported.
+        error = TrainingError("interrupted; nothing was written")
+        error.exit_code = ExitCode.INTERRUPTED
+        raise error from None

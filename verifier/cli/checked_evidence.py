@@ -55,7 +55,8 @@ def _head(found: CheckedEvidence) -> Iterator[str]:
 def _said(standing: Standing) -> str:
     result = standing.result
     head = result.name if result.label is None else f"{result.name}, label {result.label_text}"
-    told = f"{head}: {result.verdict}"
+    sure = "" if result.confidence is None else f" at {result.confidence:g}"
+    told = f"{head}: {result.verdict}{sure}"
     if not standing.words:
         return f"{told}; not in the certificate"
     if standing.words == result.verdict:

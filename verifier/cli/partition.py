@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from leaveout.errors import TrainingError
-from leaveout.exit_codes import ExitCode
-from leaveout.verifier.cli.bar import counting
-
-if TYPE_CHECKING:
-    from leaveout.models.votes import PartitionReport
+from leaveout.verifier.cli.bar import counting, interruptible
 
 __all__ = ["partition"]
 
 _SPREAD = 4
+_FAMILIES = 4
 
 
 def partition(
@@ -29,7 +23,7 @@ def partition(
             metavar="CSV|NPZ",
             help="A CSV with a header line, or an NPZ with X_train, y_train, X_test, y_test. Each "
             "part encodes its own rows of a CSV: numbers are scaled into [0, 1], words one-hot "
-            "encoded; an NPZ is used as it is.",
+            "encoded (see --encoding); an NPZ is used as it is.",
             show_default=False,
         ),
     ],
@@ -54,17 +48,25 @@ def partition(
     method: Annotated[
         str,
         typer.Option(
-            metavar="dpa|ss_dpa|finite_aggregation",
+            metavar="dpa|boosted|ss_dpa|finite_aggregation|hash_bagging",
             help="dpa: against rows inserted or removed. finite_aggregation: the same with K times "
-            "--spread members, each row reaching --spread of them. ss_dpa: against changed labels "
+            "--spread members, each row reaching --spread of them. hash_bagging: all rows are "
+            "divided among K members --families times, each time by another hash. boosted: dpa "
+            "whose members are --spread classifiers of one part. ss_dpa: against changed labels "
             "alone; members may learn from all samples without labels.",
         ),
     ] = "dpa",
     spread: Annotated[
         int | None,
         typer.Option(
-            metavar="D", help="Members a row reaches in finite_aggregation.", show_default="4"
+            metavar="D",
+            help="Members a row reaches in finite_aggregation; classifiers of a part in boosted.",
+            show_default="4",
         ),
+    ] = None,
+    families: Annotated[
+        int | None,
+        typer.Option(metavar="F", help="Times hash_bagging divides all rows.", show_default="4"),
     ] = None,
     label: Annotated[
         str | None,
@@ -94,12 +96,23 @@ def partition(
             show_default=False,
         ),
     ] = None,
+    bad_rows: Annotated[
+        str,
+        typer.Option(
+            "--bad-rows",
+            metavar="refuse|skip",
+            help="Rows that cannot be read: too many or too few cells, an open quote, bytes that "
+            "are no text, no label; of an NPZ, what is not finite. skip: each line is a row, and "
+            "is left aside by itself. refuse: certificates assume that edits bring none.",
+        ),
+    ] = "refuse",
     learner: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="A classifier of scikit-learn by name, or torch: a small ReLU network; its batch, "
-            "lr, weight_decay and dropout are for --set.",
+            help="A classifier of scikit-learn by name; torch: a small ReLU network, whose batch, "
+            "lr, weight_decay and dropout are for --set; nearest: k nearest neighbours, --set k=5; "
+            "or tree: one of few levels, --set depth=2 and leaf=1.",
             show_default="RandomForestClassifier with n_estimators=10",
         ),
     ] = None,
@@ -124,6 +137,37 @@ def partition(
     epochs: Annotated[
         int | None,
         typer.Option(help="With --learner torch: passes over a part.", show_default="50"),
+    ] = None,
+    survive: Annotated[
+        str | None,
+        typer.Option(
+            metavar="removals|relabels|insertions|edits",
+            help="Say of each member, too, how many changes of this one kind within its part its "
+            "vote survives, so that certificates grow: with --learner nearest (all four; edits are "
+            "insertions and removals mixed) or tree (removals, relabels). For dpa alone; "
+            "poisoning.spec then asks about this kind.",
+            show_default=False,
+        ),
+    ] = None,
+    exact_to: Annotated[
+        int | None,
+        typer.Option(
+            metavar="R",
+            help="With --learner tree and --survive: every set of up to R changed rows is tried, "
+            "which takes about n^R trees of a part with n rows; what no such set changes survives "
+            "R. Members of nearest are counted at any number.",
+            show_default="2",
+        ),
+    ] = None,
+    encoding: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="A table whose rows say, for every part, how columns become features: ranges and "
+            "categories, of no row else. It may be the one of --test. --survive needs it of a CSV, "
+            "since else a changed row moves the others of its part.",
+            show_default=False,
+        ),
     ] = None,
     features: Annotated[
         str | None,
@@ -168,6 +212,14 @@ def partition(
     onnx: Annotated[
         bool, typer.Option("--onnx/--no-onnx", help="Write the members as ONNX where possible.")
     ] = True,
+    undefended: Annotated[
+        bool,
+        typer.Option(
+            "--undefended/--no-undefended",
+            help="Train one model on all rows as well, to see what the partition costs in "
+            "accuracy; it comes last, and may take as long as all members.",
+        ),
+    ] = True,
 ) -> None:
     """Split training rows among members, train each on its own, and write how they vote.
 
@@ -175,13 +227,15 @@ def partition(
     them; leaveout verify DIR/poisoning.spec says how many. The order of the rows, the number of
     workers and that of threads change no ballot.
     """
-    with _interruptible():
+    with interruptible():
         from leaveout.models.votes import PartRecipe, make_learner
         from leaveout.models.votes import partition as run
         from leaveout.models.votes.settings import split_settings, torch_settings
 
         if spread is None:
-            spread = _SPREAD if method == "finite_aggregation" else 1
+            spread = _SPREAD if method in {"finite_aggregation", "boosted"} else 1
+        if families is None:
+            families = _FAMILIES if method == "hash_bagging" else 1
         if duplicates not in {None, "refuse", "merge"}:
             raise TrainingError(f"--duplicates {duplicates}: expected refuse or merge")
         names = () if features is None else tuple(name.strip() for name in features.split(","))
@@ -191,6 +245,7 @@ def partition(
             parts=parts,
             method=method,  # type: ignore[arg-type]
             spread=spread,
+            families=families,
             learner=make_learner(learner, own),
             features=names,
             feature_settings=shared,
@@ -199,8 +254,11 @@ def partition(
             scores=scores,
             seed=seed,
             hash_key=hash_key,
+            survive=survive,  # type: ignore[arg-type]
+            exact_to=exact_to,
         )
-        with counting("training", "members") as on_progress:
+        unit = "models, the last on all rows" if undefended else "members"
+        with counting("training", unit) as on_progress:
             report = run(
                 data,
                 output,
@@ -208,46 +266,15 @@ def partition(
                 test=test,
                 test_share=test_share,
                 labels=None if labels is None else labels.split(","),
+                encoding=encoding,
                 recipe=recipe,
                 workers=workers,
                 onnx=onnx,
+                undefended=undefended,
+                bad_rows=bad_rows,  # type: ignore[arg-type]
                 on_progress=on_progress,
             )
-    typer.echo(_table(report))
+        from leaveout.verifier.cli.partition_table import partition_table
 
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Say in one line that Ctrl-C came, however early: imports alone take seconds."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        # What names this error may be what was being imported.
-        error = TrainingError("interrupted; nothing was written")
-        error.exit_code = ExitCode.INTERRUPTED
-        raise error from None
-
-
-def _table(report: PartitionReport) -> str:
-    from leaveout.models.votes.naming import path_text
-
-    middle = statistics.median(report.sizes)
-    rows = [
-        ("rows", f"{report.rows:,}"),
-        ("test rows", f"{report.points:,}"),
-        ("labels", f"{report.labels:,}"),
-        ("members", f"{report.members:,}"),
-        (
-            "rows a member",
-            f"{min(report.sizes):,} to {max(report.sizes):,}, median {middle:,.10g}",
-        ),
-        ("base accuracy", f"{report.base_accuracy:.2%}"),
-        ("ensemble", f"{report.ensemble_accuracy:.2%}"),
-        ("seconds", f"{report.seconds:.1f}"),
-    ]
-    rows += [("notes" if not index else "", note) for index, note in enumerate(report.notes)]
-    rows += [
-        ("files" if not index else "", path_text(path)) for index, path in enumerate(report.files)
-    ]
-    rows.append(("next", f"leaveout verify {path_text(report.directory / 'poisoning.spec')}"))
-    return "\n".join(f"{name:<16}{value}" for name, value in rows)
+        text = partition_table(report)
+    typer.echo(text)

@@ -46,6 +46,9 @@ class Display:
         if self._status is None:
             return
         left = "" if progress.remaining is None else f", {progress.remaining:.0f} s left"
+        if progress.words:
+            self._status.update(f"{name}: {progress.words}, {progress.seconds:.0f} s{left}")
+            return
         self._status.update(
             f"{name}, label {progress.label}: {progress.lower:.4g} to {progress.upper:.4g}, "
             f"{progress.open_sets} open, {progress.solved} bounded, "

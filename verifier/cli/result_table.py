@@ -12,6 +12,7 @@ from rich.text import Text
 from leaveout.verifier.amounts import bound, ends
 from leaveout.verifier.checker import Checked, ForestSubject, PointsSubject, Subject, ValueSubject
 from leaveout.verifier.checker.inputs import runs
+from leaveout.verifier.cli.accuracy_table import accuracies
 from leaveout.verifier.report import BoxRecord, Report, Result
 
 __all__ = ["render", "render_checked"]
@@ -31,17 +32,24 @@ def render(report: Report, console: Console) -> None:
         table.add_row(
             Text(result.name),
             Text(result.label_text or "all"),
-            Text(result.verdict, style=_STYLE[result.verdict]),
+            Text(_verdict(result), style=_STYLE[result.verdict]),
             *ends(result.lower, result.upper),
             f"{result.seconds:.1f}",
         )
     lines: list[RenderableType] = [table, Text()]
     lines += [Text(line) for line in _scope(report)]
     lines += [Text(line) for result in report.results for line in _sentences(result)]
+    lines += accuracies(report)
     lines += [Text(line) for line in _advice(report)]
     lines += [Text(f"note: {note}") for note in report.notes]
     lines += [Text(line) for line in _answers(report)]
     console.print(Group(*lines), soft_wrap=True)
+
+
+def _verdict(result: Result) -> str:
+    """Return the verdict, with what it holds with where it rests on samples."""
+    sure = result.confidence
+    return result.verdict if sure is None else f"{result.verdict} at {sure:g}"
 
 
 def render_checked(found: list[Checked], console: Console) -> None:

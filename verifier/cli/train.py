@@ -120,6 +120,16 @@ def train(
             show_default="all rows",
         ),
     ] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            help="Leave out each of K rows drawn uniformly by --seed: what a specification then "
+            "says of all rows, M in F but a share of them, holds with a confidence. The draw is "
+            "made once; the family is not extended.",
+            show_default=False,
+        ),
+    ] = None,
     block: Annotated[
         int | None,
         typer.Option(
@@ -174,6 +184,7 @@ def train(
             units=read_units(unit or []),
             recipe=recipe,
             members=members,
+            sample=sample,
             block=block,
             workers=workers,
             device=device,

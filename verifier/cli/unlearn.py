@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,9 +11,12 @@ import typer
 from leaveout.verifier.cli.bar import progress
 
 if TYPE_CHECKING:
-    from leaveout.models.unlearning import UnlearningReport
+    from leaveout.models.unlearning import Record, UnlearningReport
 
-__all__ = ["unlearn"]
+__all__ = ["undrawn_note", "unlearn"]
+
+_FAR = 0.1
+"""Networks trained anew by MODEL's recipe are as right on other rows, to about this."""
 
 
 def unlearn(
@@ -29,15 +33,6 @@ def unlearn(
             show_default=False,
         ),
     ],
-    forget: Annotated[
-        str,
-        typer.Option(
-            metavar="ROWS",
-            help="What to forget: a CSV of row numbers counted from 0, the numbers themselves as "
-            "in 3,17, or a share as in 0.05, drawn by the seed.",
-            show_default=False,
-        ),
-    ],
     output: Annotated[
         Path,
         typer.Option(
@@ -48,6 +43,24 @@ def unlearn(
             show_default=False,
         ),
     ],
+    forget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ROWS",
+            help="What to forget: a CSV of row numbers counted from 0, the numbers themselves as "
+            "in 3,17, or a share as in 0.05, drawn by the seed.",
+            show_default=False,
+        ),
+    ] = None,
+    forget_class: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LABEL",
+            help="Instead of --forget: all rows of this label, as in 3. The network keeps its "
+            "score for it; retrained networks (--retrain) show what that is worth.",
+            show_default=False,
+        ),
+    ] = None,
     rounds: Annotated[int, typer.Option(help="Rounds of the game.")] = 100,
     leader_steps: Annotated[
         int, typer.Option(help="Steps a round towards retraining and accuracy.")
@@ -104,6 +117,7 @@ def unlearn(
             data,
             output,
             forget=forget,
+            forget_class=forget_class,
             game=game,
             schedule=schedule,
             third=third,
@@ -114,24 +128,69 @@ def unlearn(
     if report.record.labels_lost:
         names = ", ".join(report.record.labels_lost)
         typer.echo(f"note: no row is left with the label {names}", err=True)
+    if report.record.undrawn:
+        typer.echo(undrawn_note(report.record.undrawn), err=True)
+    if note := _other_recipe(report.record):
+        typer.echo(note, err=True)
     typer.echo(_table(report))
+
+
+def _other_recipe(record: Record) -> str:
+    """Return a note where networks trained anew are far from what the model was; else nothing."""
+    of = "other_labels" if record.labels_lost else "test"
+    before = getattr(record.original, of)
+    anew = [getattr(one, of) for one in record.retrained_accuracies]
+    if before is None or not anew or sum(anew) / len(anew) >= before - _FAR:
+        return ""
+    return (
+        f"note: networks trained anew are right on {sum(anew) / len(anew):.2%} of the other rows, "
+        f"MODEL on {before:.2%}: they are no yardstick; give --epochs, --batch and --lr as MODEL "
+        "was trained with"
+    )
+
+
+def undrawn_note(names: Sequence[str]) -> str:
+    """Return what to know of networks that are not trained wholly anew."""
+    return (
+        f"note: {', '.join(names)} in MODEL belong to no dense or convolutional layer: networks "
+        "trained anew start from the values that they have there"
+    )
 
 
 def _table(report: UnlearningReport) -> str:
     record = report.record
+    lost = ", ".join(record.labels_lost)
     rows = [
         ("forgotten", f"{len(record.forgotten):,} rows"),
         ("rounds", f"{record.game.rounds:,}"),
         ("leader", _first_and_last(record.curves.leader)),
         ("follower", _first_and_last(record.curves.follower)),
-        ("test accuracy", f"{record.original.test:.2%} -> {record.unlearned.test:.2%}"),
-        ("on forgotten", f"{record.original.forgotten:.2%} -> {record.unlearned.forgotten:.2%}"),
+        ("test accuracy", _accuracies(record, "test")),
+    ]
+    if record.labels_lost:
+        rows.append((f"on label{'s' * (len(record.labels_lost) > 1)} {lost}", _lost(record)))
+        rows.append(("on the others", _accuracies(record, "other_labels")))
+    rows += [
+        ("on forgotten", _accuracies(record, "forgotten")),
         ("seconds", f"{record.seconds:.1f}"),
     ]
     if record.retrained:
         rows.append(("retraining", f"{record.retrain_seconds:.1f} seconds each"))
     rows += [("files" if not index else "", str(path)) for index, path in enumerate(report.files)]
     return "\n".join(f"{name:<16}{value}" for name, value in rows)
+
+
+def _accuracies(record: Record, of: str) -> str:
+    before, after = getattr(record.original, of), getattr(record.unlearned, of)
+    if before is None or after is None:
+        return "no test row to judge by"
+    others = [getattr(one, of) for one in record.retrained_accuracies]
+    beside = f"; retrained {sum(others) / len(others):.2%}" if others else ""
+    return f"{before:.2%} -> {after:.2%}{beside}"
+
+
+def _lost(record: Record) -> str:
+    return f"{_accuracies(record, 'lost_labels')} of the test rows"
 
 
 def _first_and_last(curve: tuple[float, ...]) -> str:

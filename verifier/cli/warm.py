@@ -17,7 +17,7 @@ def warm(
             metavar="[KERNEL]...",
             help="What to compile: points (claims over points), guard, forest_guard, trees "
             "(training forests), forest (claims about them), forest_leaks, forest_check (their "
-            "certificates), dpa, ss_dpa, finite_aggregation, "
+            "certificates), dpa, ss_dpa, finite_aggregation, hash_bagging, "
             "run_off, collective_accuracy.",
             show_default="everything",
         ),

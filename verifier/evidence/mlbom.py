@@ -101,7 +101,7 @@ def _metric(result: Result) -> Json:
     about += [f"{len(result.box.lower)} features"] if result.box.lower else []
     if about:
         found["slice"] = ", ".join(about)
-    if result.confidence is not None and None not in (result.lower, result.upper):
+    if result.confidence is not None and None not in result.claimed:
         found["confidenceInterval"] = {
             "lowerBound": bound(result.lower),
             "upperBound": bound(result.upper, up=True),
@@ -113,10 +113,11 @@ def _value(result: Result) -> str:
     said: str = result.verdict
     if result.confidence is not None:
         said += f" with confidence {result.confidence:g}"
-    if result.lower is not None:
-        said += f", at least {bound(result.lower)}"
-    if result.upper is not None:
-        said += f", at most {bound(result.upper, up=True)}"
+    lower, upper = result.claimed
+    if lower is not None:
+        said += f", at least {bound(lower)}"
+    if upper is not None:
+        said += f", at most {bound(upper, up=True)}"
     return said
 
 

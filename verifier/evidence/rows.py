@@ -148,7 +148,7 @@ def _nothing(report: Report) -> str:
         "the results say nothing of single rows: either an earlier version wrote them, then verify "
         f"again ({again}), or no statement is about leaks of a family, such as 'find bound: least "
         "b per label such that forall x in X, M in F: confidence(N, x) > b => label(M, x) == "
-        "label(N, x)'"
+        "label(N, x)'; one with 'but' is about no single row"
     )
 
 

@@ -43,6 +43,7 @@ from leaveout.verifier.checker.expressions.parts import (
     NamePart,
     NumberPart,
     Part,
+    TextPart,
     UnaryPart,
     WordPart,
 )
@@ -111,6 +112,9 @@ class _Compared:
                 return part.value == node.name
             case FilePlace(), _:
                 return self._same_file(part, node)
+            case TextPart(), _:
+                found = self._followed(node)
+                return isinstance(found, Text) and part.value == found.value
             case InputsPart(), _:
                 return True
             case ListPart(), ListOf():
@@ -157,9 +161,13 @@ class _Compared:
             self.same(part.given[name], value) for name, value in given.items()
         )
 
-    def _same_file(self, part: FilePlace, node: Expression) -> bool:
+    def _followed(self, node: Expression) -> Expression:
         while isinstance(node, Name) and node.name in self.lets:
             node = self.lets[node.name]
+        return node
+
+    def _same_file(self, part: FilePlace, node: Expression) -> bool:
+        node = self._followed(node)
         held = self.subject.files.get(part.file)
         if not isinstance(node, Text) or held is None:
             return False

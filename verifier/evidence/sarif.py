@@ -64,7 +64,9 @@ def _run(report: Report) -> Json:
         "artifacts": [_artifact(report, each.path, each.sha256) for each in report.files],
         "results": found,
         "properties": {
-            "proved": [_called(each) for each in report.results if each.verdict == "proved"]
+            "proved": [
+                _called(each) + _sure(each) for each in report.results if each.verdict == "proved"
+            ]
         },
     }
     if report.date:
@@ -106,6 +108,8 @@ def _result(result: Result, topic: Topic, report: Report) -> Json:
             "upper": result.upper,
         },
     }
+    if result.confidence is not None:
+        found["properties"]["confidence"] = result.confidence
     place = _place(report, said)
     if place is not None:
         found["locations"] = [place]
@@ -116,15 +120,20 @@ def _called(result: Result) -> str:
     return result.name if result.label is None else f"{result.name}, label {result.label_text}"
 
 
+def _sure(result: Result) -> str:
+    """Return what a result that rests on samples holds with."""
+    return "" if result.confidence is None else f" with confidence {result.confidence:g}"
+
+
 def _message(result: Result) -> str:
     """Say what came out, and what shows it."""
-    lines = [f"{_called(result)}: {result.verdict}", *_shown(result)]
+    lines = [f"{_called(result)}: {result.verdict}{_sure(result)}", *_shown(result)]
     return "; ".join(lines)
 
 
 def _shown(result: Result) -> Iterator[str]:
-    if result.lower is not None or result.upper is not None:
-        yield f"what it bounds is {span(result.lower, result.upper)}"
+    if result.claimed != (None, None):
+        yield f"what it bounds is {span(*result.claimed)}"
     if result.witness is not None:
         yield result.witness.words
     if result.example is not None:

@@ -84,6 +84,7 @@ TOPICS: tuple[Topic, ...] = (
                 "dpa",
                 "ss_dpa",
                 "finite_aggregation",
+                "hash_bagging",
                 "run_off",
                 "certified_accuracy",
                 "collective_accuracy",

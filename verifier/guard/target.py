@@ -60,7 +60,8 @@ class BoundsTarget:
             raise SpecError(
                 f"--bounds {self.path}: a guard needs statements about one network, one family and "
                 f"one set of inputs, such as 'forall x in X, M in F: confidence(N, x) > b => "
-                f"label(M, x) == label(N, x)'; the specification has {found}"
+                f"label(M, x) == label(N, x)'; the specification has {found}; a sample of the "
+                "rows ('but') guards nothing"
             )
 
     def write(self, decider: Decider) -> str:

@@ -69,9 +69,11 @@ def _texts(call: Call, spec: CheckedSpec) -> Iterator[str]:
     if function is None:
         return
     with suppress(Slip):
-        for value in bind(call, function).values():
+        for name, value in bind(call, function).items():
             found = _followed(value, spec)
-            if isinstance(found, Text) and found.value and "\0" not in found.value:
+            if not isinstance(found, Text) or not function.parameter(name).is_path:
+                continue
+            if found.value and "\0" not in found.value:
                 yield found.value
 
 

@@ -73,6 +73,11 @@ def _results(page: Page) -> list[Result]:
     return [result for run in page.runs for result in run.report.results]
 
 
+def _verdict(result: Result) -> str:
+    sure = None if result.verdict == "unknown" else result.confidence
+    return result.verdict + surely(sure)
+
+
 def _bounds(page: Page) -> str:
     cells = []
     for run in page.runs:
@@ -81,6 +86,7 @@ def _bounds(page: Page) -> str:
                 continue
             file = [quoted(run.name)] if page.several else []
             shown = ends(result.lower, result.upper, MISSING)
-            cells.append([*file, quoted(result.name), text(label(result)), result.verdict, *shown])
+            said = quoted(result.name), text(label(result)), _verdict(result)
+            cells.append([*file, *said, *shown])
     file = ["File"] if page.several else []
     return rows([*file, "Statement", "Label", "Verdict", "Lower", "Upper"], cells)

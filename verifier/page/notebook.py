@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leaveout.verifier.amounts import MISSING, duration, ends
+from leaveout.verifier.page.icons import surely
 from leaveout.verifier.page.markup import Child, code, joined, tag
 from leaveout.verifier.page.model import label
 from leaveout.verifier.page.tables import Column, table
@@ -19,7 +20,7 @@ def fragment(report: Report) -> str:
         [
             code(result.name),
             label(result),
-            result.verdict,
+            result.verdict + surely(None if result.verdict == "unknown" else result.confidence),
             *ends(result.lower, result.upper, MISSING),
             duration(result.seconds),
         ]

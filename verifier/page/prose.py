@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from leaveout.specs import (
     And,
+    Binder,
     Call,
     Compare,
     Confident,
@@ -78,8 +79,7 @@ class _Prose:
     def claim(self, node: Expression) -> str:
         match node:
             case ForAll(binders, body):
-                names = " and ".join(f"every {each.name} in {each.domain}" for each in binders)
-                return f"for {names}: {self.claim(body)}"
+                return f"for {' and '.join(map(_every, binders))}: {self.claim(body)}"
             case Implies(left, right):
                 return f"if {self._part(left, And, Or)}, then {self._part(right, Implies, And, Or)}"
             case And(left, right):
@@ -110,3 +110,12 @@ class _Prose:
         except Slip:
             return str(node)
         return brought(function, "words", lambda: function.said(given)) or str(node)
+
+
+def _every(binder: Binder) -> str:
+    if binder.but is None:
+        return f"every {binder.name} in {binder.domain}"
+    return (
+        f"every {binder.name} that lacks one training row, but for a share of {binder.but} of the "
+        f"rows ({binder.domain} is a sample of them)"
+    )

@@ -69,8 +69,8 @@ class GivenAnswers:
             raise DataError(
                 f"{given.place}: no statement bounds the confidence of leaks of a family, so there "
                 "is nothing to hold rows against; add 'find bound: least b per label such that "
-                "forall x in X, M in F: confidence(N, x) > b => label(M, x) == label(N, x)', or "
-                "leave the rows out"
+                "forall x in X, M in F: confidence(N, x) > b => label(M, x) == label(N, x)' (a "
+                "sample of the rows, with 'but', says it of no answer), or leave the rows out"
             )
         self._asked = [_ask(own, given) for own in gathered.values()]
 

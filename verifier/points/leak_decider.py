@@ -18,7 +18,15 @@ from leaveout.verifier.report import Result
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.time_sharing import Clock, in_turn
 
-__all__ = ["LeakDecider", "Merged", "StatementProgress", "asked_labels", "finite", "merged"]
+__all__ = [
+    "LeakDecider",
+    "Merged",
+    "StatementProgress",
+    "asked_labels",
+    "finite",
+    "floor_of",
+    "merged",
+]
 
 StatementProgress = Callable[[str, Progress], None]
 
@@ -122,6 +130,14 @@ def asked_labels(
     return (label,)
 
 
+def floor_of(statement: IdpStatement) -> float:
+    """Return the confidence up to which leaks do not count, below 0 where all do."""
+    if isinstance(statement.statement, Find):
+        return 0.0
+    threshold = statement.threshold
+    return _UNCONDITIONAL if threshold is None else max(threshold, _UNCONDITIONAL)
+
+
 class LeakDecider(ABC, Generic[J, W]):
     """Asks label by label, and turns bounds into verdicts.
 
@@ -142,11 +158,11 @@ class LeakDecider(ABC, Generic[J, W]):
             asked = [job.labels]
             if statement.per_label:
                 asked = [(label,) for label in job.labels]
-            every = [self._in_turn(job, labels, clock, 0.0, decide=False) for labels in asked]
+            floor = floor_of(job.statement)
+            every = [self.in_turn(job, labels, clock, floor, decide=False) for labels in asked]
             return [self.result(job, found) for found in every]
-        threshold = job.statement.threshold
-        floor = _UNCONDITIONAL if threshold is None else max(threshold, _UNCONDITIONAL)
-        found = self._in_turn(job, job.labels, clock, floor, decide=True)
+        floor = floor_of(job.statement)
+        found = self.in_turn(job, job.labels, clock, floor, decide=True)
         return [self._guarantee(job, found, floor)]
 
     @abstractmethod
@@ -163,9 +179,21 @@ class LeakDecider(ABC, Generic[J, W]):
     def result(self, job: J, found: Sequence[SearchResult[W]]) -> Result:
         """Return the result of some labels together."""
 
-    def _in_turn(
+    def in_turn(
         self, job: J, labels: tuple[int, ...], clock: Clock, floor: float, *, decide: bool
     ) -> list[SearchResult[W]]:
+        """Search the leaks of some labels, and keep what is learnt of each member.
+
+        Parameters
+        ----------
+        job : LeakJob
+        labels : tuple of int
+        clock : Clock
+        floor : float
+            Leaks up to this confidence do not count.
+        decide : bool
+            Whether a first leak above the floor ends the search.
+        """
         found = in_turn(
             labels,
             lambda label, floor: self.search(job, label, clock, floor, decide=decide),

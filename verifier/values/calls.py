@@ -9,7 +9,7 @@ from typing import cast
 from leaveout.errors import LeaveoutError, cause
 from leaveout.references import find_reference
 from leaveout.specs import Call, Function
-from leaveout.specs.deciders import Arguments, Bounds, Curve, Decided, Decider, Facts
+from leaveout.specs.deciders import Accuracy, Arguments, Bounds, Curve, Decided, Decider, Facts
 from leaveout.specs.table.functions import is_built_in
 from leaveout.specs.types import BOOLEAN, NUMBER
 from leaveout.verifier.report import Fact, FactsRecord
@@ -38,6 +38,8 @@ class DeciderCalls:
         By the text of the call they came from.
     facts : dict of str to list of FactsRecord
         What deciders found on the way, by the text of the call.
+    accuracies : dict of str to dict of int to Accuracy
+        By the text of the call, and by how much changes.
     """
 
     def __init__(self, resolver: Resolver) -> None:
@@ -45,6 +47,7 @@ class DeciderCalls:
         self.notes: list[str] = []
         self.curves: dict[str, Curve] = {}
         self.facts: dict[str, list[FactsRecord]] = {}
+        self.accuracies: dict[str, dict[int, Accuracy]] = {}
 
     def call(self, node: Call, function: Function, given: Arguments) -> object:
         """Return what a call is: a `Range`, a `Decided`, or another object.
@@ -76,6 +79,8 @@ class DeciderCalls:
             raise self._resolver.fail(node, f"{who} failed: {text}") from error
         if isinstance(found, Bounds) and found.curve is not None:
             self.curves[str(node)] = found.curve
+        if isinstance(found, Bounds) and found.accuracy is not None:
+            self.accuracies.setdefault(str(node), {})[found.accuracy.count] = found.accuracy
         told = [*given.told, *([found.facts] if isinstance(found, Decided) else [])]
         try:
             checked = self._checked(function, found)

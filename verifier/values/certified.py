@@ -32,7 +32,7 @@ from leaveout.specs import (
     Or,
     Text,
 )
-from leaveout.specs.types import INPUTS
+from leaveout.specs.types import INPUTS, TEXT
 from leaveout.verifier.checker.basic_parts import BoxPart, FilePart
 from leaveout.verifier.checker.expressions.evaluate import key_of
 from leaveout.verifier.checker.expressions.functions import FUNCTIONS
@@ -49,6 +49,7 @@ from leaveout.verifier.checker.expressions.parts import (
     NumberPart,
     Part,
     StatementPart,
+    TextPart,
     UnaryPart,
     ValuesPart,
     WordPart,
@@ -113,8 +114,8 @@ class ValueBook:
             lets = {
                 name: self._part(self.spec.lets[name].value, frozenset())
                 for name in lets_named(claim, self.spec)
-                # A set of inputs is written where it is used.
-                if self.spec.type_of(self.spec.lets[name].value) != INPUTS
+                # Sets of inputs and texts are written where they are used.
+                if self.spec.type_of(self.spec.lets[name].value) not in (INPUTS, TEXT)
             }
         except Uncertified:
             del self._files[before[0] :]
@@ -217,7 +218,9 @@ class ValueBook:
             if isinstance(argument, Name) and argument.name in function.parameter(name).words:
                 given[name] = WordPart(argument.name)
             elif isinstance(text := self.valuation.resolver.value(argument), Text):
-                given[name] = self._file(self.valuation.resolver.path(text))
+                is_path = function.parameter(name).is_path
+                path = self.valuation.resolver.path(text)
+                given[name] = self._file(path) if is_path else TextPart(text.value)
             elif self.spec.type_of(argument) == INPUTS:
                 box = box_part(self.valuation.inputs(argument, node))
                 given[name] = InputsPart(msgspec.convert(box, BoxPart))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+import msgspec
+
+from leaveout.bab import Progress
 from leaveout.deadline import Deadline
 from leaveout.specs import (
     Call,
@@ -18,12 +23,14 @@ from leaveout.specs import (
     Guarantee,
     Number,
 )
-from leaveout.specs.deciders import Facts
+from leaveout.specs.deciders import Facts, nothing_said
 from leaveout.specs.table.functions import is_built_in
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.types import BOOLEAN, FAMILY, INPUTS, NETWORK, NUMBER, POINT, TEXT
+from leaveout.verifier.points.leak_decider import StatementProgress
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.report import (
+    AccuracyRecord,
     BoxRecord,
     CurveRecord,
     ExampleRecord,
@@ -93,6 +100,8 @@ class ValueDecider:
         Name of the back end for what needs one.
     certificate : CertificateTarget, optional
         What proves each statement is added to it.
+    progress : callable, optional
+        Called with the statement's name and how far a decider that takes long is.
 
     Attributes
     ----------
@@ -110,8 +119,9 @@ class ValueDecider:
         seed: int = 0,
         solver: str = "highs",
         certificate: CertificateTarget | None = None,
+        progress: StatementProgress | None = None,
     ) -> None:
-        self._spec, self._resolver = spec, resolver
+        self._spec, self._resolver, self._progress = spec, resolver, progress
         proving = certificate is not None
         self._valuation = Valuation(spec, resolver, folder, seed, solver, proving=proving)
         self._certificate = certificate
@@ -124,6 +134,12 @@ class ValueDecider:
     def notes(self) -> list[str]:
         """What a reader of the results should know."""
         return [*self._levels, *self._valuation.notes]
+
+    def _say(self, name: str, started: float, deadline: Deadline, words: str) -> None:
+        if self._progress is not None:
+            spent = time.perf_counter() - started
+            none = math.nan
+            self._progress(name, Progress(0, none, none, 0, 0, spent, deadline.limit, words))
 
     def load(self, statement: Guarantee | Find) -> None:
         """Refuse what cannot be decided, and load the networks it names.
@@ -165,6 +181,7 @@ class ValueDecider:
         started = time.perf_counter()
         self._valuation.deadline = Deadline.after(seconds, started)
         self._valuation.confidence = self._confidence(statement.claim)
+        self._valuation.say = partial(self._say, statement.name, started, self._valuation.deadline)
         known = {text: len(facts) for text, facts in self._valuation.calls.facts.items()}
         try:
             self._in_order(statement)
@@ -181,6 +198,8 @@ class ValueDecider:
             wrong = "this is nested too deep to be evaluated"
             cure = "give a part of it a name with 'let'"
             raise self._resolver.fail(statement.claim, wrong, cure) from None
+        finally:
+            self._valuation.say = nothing_said
         surely = None
         if isinstance(statement.claim, Confident):
             level = statement.claim.level
@@ -204,6 +223,7 @@ class ValueDecider:
             curves=self._curves(statement),
             confidence=surely,
             facts=self._facts(statement, known),
+            accuracies=self._accuracies(statement, found),
         )
         if self._certificate is not None:
             self._certify(statement, result, self._certificate)
@@ -225,6 +245,22 @@ class ValueDecider:
         calls = (str(node) for node in reachable(statement.claim, self._spec))
         curves = {call: kept[call] for call in calls if call in kept}
         return tuple(dict.fromkeys(CurveRecord(**vars(curve)) for curve in curves.values()))
+
+    def _accuracies(self, statement: Guarantee | Find, found: _Found) -> tuple[AccuracyRecord, ...]:
+        """Return how right the votes of a statement are; of a find with what it found."""
+        kept = self._valuation.calls.accuracies
+        records: dict[AccuracyRecord, None] = {}
+        for text in dict.fromkeys(str(node) for node in reachable(statement.claim, self._spec)):
+            by_count = kept.get(text, {})
+            counts = list(by_count)
+            if statement.name in self._sought and len(counts) > 1:
+                # What was tried on the way is no part of the answer.
+                counts = [each for each in counts if each == found.bounds[0]]
+            for count in counts:
+                records[msgspec.convert(by_count[count], AccuracyRecord, from_attributes=True)] = (
+                    None
+                )
+        return tuple(records)
 
     def _facts(self, statement: Guarantee | Find, known: dict[str, int]) -> tuple[FactsRecord, ...]:
         """Return what the calls of a statement found on the way.

@@ -33,7 +33,7 @@ from leaveout.specs import (
     Or,
     Text,
 )
-from leaveout.specs.deciders import Arguments, Decided, Proof
+from leaveout.specs.deciders import Arguments, Decided, Proof, Say, nothing_said
 from leaveout.specs.text.expressions import walk
 from leaveout.specs.types import FAMILY, INPUTS, LABEL, NUMBER
 from leaveout.specs.typing.infer import brief
@@ -87,6 +87,8 @@ class Valuation:
         By a call's text and the confidence it was made with: its proof by what names stood for.
     unproved : dict of (str, float or None) to dict
         The same for why a call cannot be proved again.
+    say : callable
+        Is told how far a decider that takes long is.
     """
 
     spec: CheckedSpec
@@ -101,6 +103,7 @@ class Valuation:
     unproved: dict[tuple[str, float | None], dict[Held, str]] = field(
         default_factory=dict, init=False
     )
+    say: Say = field(default=nothing_said, init=False)
     calls: DeciderCalls = field(init=False)
     _kept: dict[tuple[str, float | None], object] = field(default_factory=dict, init=False)
 
@@ -338,6 +341,7 @@ class Valuation:
             self.seed,
             self.solver,
             proving=self.proving,
+            say=self.say,
         )
 
     def inputs(self, argument: Expression, call: Call) -> Box:

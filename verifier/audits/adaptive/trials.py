@@ -8,6 +8,7 @@ from typing import Protocol
 
 from leaveout.deadline import Deadline
 from leaveout.verifier.audits.intervals import alpha_lower_bound, holm, refutation_level
+from leaveout.verifier.audits.membership.events import Events
 
 __all__ = ["Attack", "Audit", "Counts", "Trial", "audit"]
 
@@ -41,6 +42,11 @@ class Attack(Protocol):
         """What is looked for in models."""
         ...
 
+    @property
+    def retrained_at_most(self) -> tuple[float, ...]:
+        """A proven bound of each event's chance after retraining, whatever was deleted; or 1."""
+        ...
+
     def replay(self, seed: int, number: int) -> Trial:
         """Run one trial; the same arguments give the same trial."""
         ...
@@ -55,14 +61,22 @@ class Counts:
     event : str
     unlearned, retrained : int
         In each arm.
-    trials : int
-        Of each arm.
+    unlearned_trials, retrained_trials : int
+    retrained_at_most : float
+        A proven bound of its chance after retraining; 1 where there is none.
     """
 
     event: str
     unlearned: int
     retrained: int
-    trials: int
+    unlearned_trials: int
+    retrained_trials: int
+    retrained_at_most: float = 1.0
+
+    @property
+    def arms(self) -> tuple[int, int, int, int]:
+        """Events and trials of the unlearned arm, and of the retrained one."""
+        return self.unlearned, self.unlearned_trials, self.retrained, self.retrained_trials
 
 
 @dataclass(frozen=True)
@@ -80,6 +94,22 @@ class Audit:
     counts: tuple[Counts, ...]
     shown: tuple[Trial | None, ...]
 
+    @classmethod
+    def of_events(cls, events: Events) -> Audit:
+        """Return what trials gave that were made and counted elsewhere.
+
+        Nothing is taken to be bounded after retraining: that its shards were exchangeable, no file
+        can show.
+        """
+        columns = (
+            events.unlearned_hits,
+            events.retrained_hits,
+            events.unlearned_trials,
+            events.retrained_trials,
+        )
+        counts = zip(events.names, *(column.tolist() for column in columns), strict=True)
+        return cls(tuple(Counts(*one) for one in counts), (None,) * len(events.names))
+
     def alpha_lower_bounds(self, beta: float, gamma: float, confidence: float) -> tuple[float, ...]:
         """Return the alpha that is not enough, by event, all at once with some confidence.
 
@@ -88,9 +118,7 @@ class Audit:
         """
         each = 1 - (1 - confidence) / len(self.counts)
         return tuple(
-            alpha_lower_bound(
-                one.unlearned, one.trials, one.retrained, one.trials, beta + gamma, each
-            )
+            alpha_lower_bound(*one.arms, beta + gamma, each, one.retrained_at_most)
             for one in self.counts
         )
 
@@ -99,9 +127,7 @@ class Audit:
     ) -> tuple[int, ...]:
         """Return which events refute a claim, by Holm's procedure over all of them."""
         levels = [
-            refutation_level(
-                one.unlearned, one.trials, one.retrained, one.trials, alpha, beta + gamma
-            )
+            refutation_level(*one.arms, alpha, beta + gamma, one.retrained_at_most)
             for one in self.counts
         ]
         fallen = holm(levels, 1 - confidence)
@@ -151,5 +177,10 @@ def audit(
             progress(done, trials)
     if not done:
         raise TimeoutError("no trial could be run in the time given")
-    counts = tuple(Counts(*one, done) for one in zip(events, unlearned, retrained, strict=True))
+    counts = tuple(
+        Counts(event, after, anew, done, done, at_most)
+        for event, after, anew, at_most in zip(
+            events, unlearned, retrained, attack.retrained_at_most, strict=True
+        )
+    )
     return Audit(counts, tuple(shown))

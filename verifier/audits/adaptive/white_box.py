@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,9 @@ from leaveout.models.sharded.rows import Rows
 from leaveout.models.sharded.shards import Shards
 from leaveout.verifier.audits.adaptive.trials import Trial
 
-__all__ = ["WhiteBox"]
+__all__ = ["WhiteBox", "halves"]
+
+_HOW = ("less", "more")
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,8 @@ class WhiteBox:
     Models are published. Each point is taken to be in the shard of the model most confident in its
     true label, of a tie in one of them by chance; points of the first half of the shards are
     deleted. The events: on average models of those shards are right less often than the others, as
-    in the paper; or more often, as where a model is surest of points that mislead it.
+    in the paper; or more often, as where a model is surest of points that mislead it. And, rarer
+    after retraining, each of them less often than each of the others, or more often.
 
     Attributes
     ----------
@@ -43,7 +47,8 @@ class WhiteBox:
     Raises
     ------
     ShardedError
-        If the estimator gives no probabilities, or there is one shard only.
+        If the estimator gives no probabilities, or there is one shard only; from `replay` if its
+        models are no function of points and random state, so that shards are not alike.
     """
 
     estimator: Any
@@ -65,7 +70,22 @@ class WhiteBox:
     @property
     def events(self) -> tuple[str, ...]:
         """What is looked for in models."""
-        return tuple(f"models of targeted shards are right {how} often" for how in ("less", "more"))
+        means = tuple(f"models of targeted shards are right {how} often" for how in _HOW)
+        if self.shards == 2:
+            return means
+        return (*means, *(f"each of them {how} often than each of the others" for how in _HOW))
+
+    @property
+    def retrained_at_most(self) -> tuple[float, ...]:
+        """What holds since shards drawn anew are exchangeable: 1/2, and one in all such halves.
+
+        Derived in ``docs/sharded.md``. With an odd number of shards means have no such bound.
+        """
+        means = (0.5 if self.shards % 2 == 0 else 1.0,) * 2
+        if self.shards == 2:
+            return means
+        ways = math.comb(self.shards, self.shards // 2)
+        return (*means, *(math.nextafter(1 / ways, 1.0),) * 2)
 
     def replay(self, seed: int, number: int) -> Trial:
         """Run one trial; the same arguments give the same trial."""
@@ -78,6 +98,12 @@ class WhiteBox:
         places = np.flatnonzero(guessed < self.shards // 2)
         unlearned = shards.delete(places)
         retrained = self._trained(seed, number, b"retrained", rows.without(places))
+        if not retrained.repeats(self.test_features):
+            raise ShardedError(
+                f"{type(self.estimator).__name__}: trained again on the points of a shard with the "
+                "same random_state it answers otherwise, so that shards are not alike; make it a "
+                "function of both"
+            )
         return Trial(
             seed,
             number,
@@ -102,8 +128,32 @@ class WhiteBox:
             found[mine] = scores[mine, column]
         return found
 
-    def _happened(self, shards: Shards) -> tuple[bool, bool]:
-        right = (shards.codes(self.test_features) == self.test_codes[:, None]).mean(axis=0)
-        half = self.shards // 2
-        targeted, others = float(right[:half].mean()), float(right[half:].mean())
-        return targeted < others, targeted > others
+    def _happened(self, shards: Shards) -> tuple[bool, ...]:
+        right = (shards.codes(self.test_features) == self.test_codes[:, None]).sum(axis=0)
+        return halves(right)[: len(self.events)]
+
+
+def halves(right: NDArray[np.int64]) -> tuple[bool, bool, bool, bool]:
+    """Compare how many test points models of the first half of the shards get right.
+
+    Parameters
+    ----------
+    right : ndarray of int64, shape (shards,)
+        With an odd number the first half is the smaller one.
+
+    Returns
+    -------
+    tuple of bool
+        Whether their mean is strictly below that of the others, whether it is above, and whether
+        each of them is below, or above, each of the others. In whole numbers: rounding would tell
+        equal means apart.
+    """
+    half = len(right) // 2
+    first, rest = right[:half], right[half:]
+    targeted, others = int(first.sum()) * len(rest), int(rest.sum()) * half
+    return (
+        targeted < others,
+        targeted > others,
+        bool(first.max() < rest.min()),
+        bool(first.min() > rest.max()),
+    )

@@ -6,6 +6,7 @@ Importing this package needs no torch; running trials does.
 from __future__ import annotations
 
 from leaveout.verifier.audits.membership.advantage import UNITS, Unit, advantage
+from leaveout.verifier.audits.membership.counts_file import read_counts
 from leaveout.verifier.audits.membership.events import Events
 from leaveout.verifier.audits.membership.file import Audit, join_arms, read_audit, write_audit
 from leaveout.verifier.audits.membership.paired_trials import Arm, Plan, Trial, run_trials, views_of
@@ -33,6 +34,7 @@ __all__ = [
     "join_arms",
     "rates",
     "read_audit",
+    "read_counts",
     "run_trials",
     "views_of",
     "write_audit",

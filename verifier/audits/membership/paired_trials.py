@@ -18,6 +18,7 @@ from leaveout.models.unlearning import (
     draw_rows,
     posteriors,
     retrain,
+    rows_of_label,
     third_party,
 )
 from leaveout.models.unlearning.classifier import C
@@ -36,8 +37,11 @@ class Plan:
 
     Attributes
     ----------
-    forget : int
-        Rows forgotten in each trial, drawn anew.
+    forget : int or None
+        How many rows are forgotten in each trial, drawn anew.
+    label : int or None
+        Instead of that, all rows of this label are forgotten, in every trial. Rows that no model
+        saw are then those of this label among the test rows that the unlearner does not use.
     third : float
         Share of the test rows that the unlearner may use; the others are the rows that no model
         saw.
@@ -50,19 +54,38 @@ class Plan:
     seed : int
     """
 
-    forget: int
+    forget: int | None = None
+    label: int | None = None
     third: float = 0.5
     rows: int = 500
     reuse_seed: bool = False
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if (self.forget is None) == (self.label is None):
+            raise AuditError("a plan forgets a number of rows or one label: give one of the two")
+
 
 @dataclass(frozen=True)
 class Arm:
-    """How one model of a trial did: test accuracy in [0, 1], and the seconds it took."""
+    """How one model of a trial did.
+
+    Attributes
+    ----------
+    accuracy : float
+        In [0, 1], on test rows that the unlearner did not see; where a label is forgotten, on
+        those of the other labels.
+    seconds, processor_seconds : float
+        That making it took, on the clock and of this process' own work: on a busy machine only
+        the second compares two arms.
+    forgotten_label : float or None
+        Accuracy on test rows of the forgotten label that the unlearner did not see.
+    """
 
     accuracy: float
     seconds: float
+    processor_seconds: float
+    forgotten_label: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +99,7 @@ class Trial:
     posteriors : dict of str to ndarray of float32, shape (rows, labels)
         By ``original``, ``unlearned``, ``retrained``.
     arms : dict of str to Arm
-        By the same names; accuracy is on test rows that the unlearner did not see.
+        By the same names.
     """
 
     forgotten: NDArray[np.bool_]
@@ -102,8 +125,9 @@ def run_trials(
     unlearner: Unlearner[C],
     plan: Plan,
     trials: int,
+    first: int = 0,
 ) -> Iterator[Trial]:
-    """Run trials, each with models and forgotten rows of its own.
+    """Run trials, each with models of its own, and forgotten rows drawn anew or of one label.
 
     Every trial trains its own original: guarantees of unlearning are about the randomness of
     training too, and models that unlearned from one original would not be independent.
@@ -119,19 +143,25 @@ def run_trials(
     unlearner : callable
     plan : Plan
     trials : int
+    first : int
+        How many of them are there already: a trial is a function of its number and the plan.
 
     Raises
     ------
     TrainingError
         If training diverges, or the numbers do not fit the data.
+    AuditError
+        If the forgotten label has no test row to compare its rows with.
     """
-    assert data.X_test is not None
+    assert data.X_test is not None and data.y_test is not None
     for flag, count in (("--trials", trials), ("--rows", plan.rows)):
         if count < 1:
             raise AuditError(f"{flag} {count}: expected a whole number of at least 1")
     third = third_party(len(data.X_test), plan.third, plan.seed)
+    if plan.label is not None:
+        _refuse_unjudged(data.labels[plan.label], data.y_test[~third] == plan.label)
     setting = _Setting(model, data, schedule, unlearner, plan, third)
-    for number in range(trials):
+    for number in range(first, trials):
         yield _trial(setting, number)
 
 
@@ -156,7 +186,7 @@ def _trial(setting: _Setting[C], number: int) -> Trial:
     assert data.X_test is not None and data.y_test is not None
     rng = generator(plan.seed, Purpose.TRIAL, number)
     seeds = [int(seed) for seed in rng.integers(2**63 - 1, size=4)]
-    rows = draw_rows(len(data.X), plan.forget, seeds[0])
+    rows = _forgotten(data, plan, seeds[0])
     gone = np.zeros(len(data.X), dtype=np.bool_)
     gone[rows] = True
     deletion = Deletion(data.X, data.y, gone, data.X_test[setting.third])
@@ -167,16 +197,14 @@ def _trial(setting: _Setting[C], number: int) -> Trial:
         lambda: retrain(setting.model, data.X[~gone], data.y[~gone], schedule, again)
     )
     unseen = np.flatnonzero(~setting.third)
+    like = unseen if plan.label is None else unseen[data.y_test[unseen] == plan.label]
     asked = np.sort(rng.permutation(rows)[: plan.rows])
-    others = np.sort(rng.permutation(unseen)[: len(asked)])
+    others = np.sort(rng.permutation(like)[: len(asked)])
     X = np.concatenate([data.X[asked], data.X_test[others]])
     models = {"original": original, "unlearned": unlearned, "retrained": retrained}
-    truth = data.y_test[unseen]
     arms = {
-        name: Arm(
-            float(np.mean(posteriors(own, data.X_test[unseen]).argmax(axis=1) == truth)), seconds
-        )
-        for (name, own), seconds in zip(models.items(), (first, second, third), strict=True)
+        name: _judged(own, setting, unseen, took)
+        for (name, own), took in zip(models.items(), (first, second, third), strict=True)
     }
     return Trial(
         forgotten=np.arange(len(X)) < len(asked),
@@ -186,7 +214,35 @@ def _trial(setting: _Setting[C], number: int) -> Trial:
     )
 
 
-def _timed(make: Callable[[], C]) -> tuple[C, float]:
-    started = time.perf_counter()
+def _forgotten(data: TrainingData, plan: Plan, seed: int) -> NDArray[np.int64]:
+    if plan.label is not None:
+        return rows_of_label(data, data.labels[plan.label])
+    assert plan.forget is not None
+    return draw_rows(len(data.X), plan.forget, seed)
+
+
+def _refuse_unjudged(name: str, of_label: NDArray[np.bool_]) -> None:
+    for missing, whose in ((not of_label.any(), "of it"), (bool(of_label.all()), "of others")):
+        if missing:
+            raise AuditError(
+                f"--forget-class {name}: among the test rows that the unlearner leaves alone none "
+                f"is {whose}, to compare with; give more test rows (X_test, y_test)"
+            )
+
+
+def _judged(
+    model: C, setting: _Setting[C], unseen: NDArray[np.int64], took: tuple[float, float]
+) -> Arm:
+    data, label = setting.data, setting.plan.label
+    assert data.X_test is not None and data.y_test is not None
+    truth = data.y_test[unseen]
+    right = posteriors(model, data.X_test[unseen]).argmax(axis=1) == truth
+    if label is None:
+        return Arm(float(right.mean()), *took)
+    return Arm(float(right[truth != label].mean()), *took, float(right[truth == label].mean()))
+
+
+def _timed(make: Callable[[], C]) -> tuple[C, tuple[float, float]]:
+    started, used = time.perf_counter(), time.process_time()
     model = make()
-    return model, time.perf_counter() - started
+    return model, (time.perf_counter() - started, time.process_time() - used)

@@ -11,13 +11,24 @@ from leaveout.deadline import Deadline
 from leaveout.errors import AuditError
 from leaveout.exit_codes import ExitCode
 from leaveout.models.onnx_file import load_network
+from leaveout.models.train.data import TrainingData
 from leaveout.models.train.source import read_data
-from leaveout.models.unlearning import Deletion, Game, GraphNetwork, Schedule, matching, play
+from leaveout.models.unlearning import (
+    Deletion,
+    Game,
+    GraphNetwork,
+    Schedule,
+    matching,
+    play,
+    rows_of_label,
+)
 from leaveout.models.unlearning.classifier import require_torch
 from leaveout.verifier.audits.membership.paired_trials import Plan, run_trials, views_of
 from leaveout.verifier.audits.membership.views import Views
 
 __all__ = ["AuditInterruptedError", "Recorded", "record"]
+
+_SHARE = 0.05
 
 Recorded = tuple[Views, dict[str, object]]
 """What an attacker sees, and how it was made, in JSON types."""
@@ -33,7 +44,8 @@ def record(
     model: Path | str,
     source: Path | str,
     *,
-    share: float,
+    share: float | None = None,
+    forget_class: str | None = None,
     trials: int,
     label: str | None = None,
     rows: int = 500,
@@ -52,8 +64,10 @@ def record(
         ONNX; its architecture is trained anew in every trial.
     source : Path or str
         Data with test rows.
-    share : float
-        Of the training rows, forgotten in each trial.
+    share : float or None
+        Of the training rows, forgotten in each trial; 0.05 where nothing is said.
+    forget_class : str or None
+        Instead of a share, a label, all rows of which are forgotten in every trial.
     trials : int
     label : str or None
         The CSV's column to predict.
@@ -78,16 +92,21 @@ def record(
         On Ctrl-C.
     """
     require_torch("leaveout audit")
+    if share is not None and forget_class is not None:
+        raise AuditError("--forget draws rows and --forget-class names them: give one of the two")
     path, table_path = Path(model), Path(source)
     network, table = load_network(path), read_data(table_path, label)
     architecture = matching(network, table, table_path)
-    if not 0 < share < 1:
-        raise AuditError(f"--forget {share}: expected a share in (0, 1), as in 0.05")
     if not 0 <= seed < 2**63:
         raise AuditError(f"--seed {seed}: expected a whole number from 0 to 2**63 - 1")
     own_game, own_schedule = game or Game(), schedule or Schedule()
-    count = max(1, round(share * len(table.X)))
-    plan = Plan(forget=count, rows=rows, reuse_seed=same_seed, seed=seed)
+    plan = Plan(
+        forget=_count(share, table) if forget_class is None else None,
+        label=_label(forget_class, table) if forget_class is not None else None,
+        rows=rows,
+        reuse_seed=same_seed,
+        seed=seed,
+    )
 
     def unlearner(original: GraphNetwork, deletion: Deletion, own: int) -> GraphNetwork:
         return play(original, deletion, own_game, own_schedule, own).model
@@ -109,8 +128,21 @@ def record(
         "data_sha256": table.facts().sha256,
         "plan": plan,
         "trials": len(done),
+        "undrawn": architecture.undrawn(),
         "game": own_game,
         "schedule": own_schedule,
     }
     plain: dict[str, object] = msgspec.json.decode(msgspec.json.encode(made))
     return views_of(done), plain
+
+
+def _count(share: float | None, table: TrainingData) -> int:
+    own = _SHARE if share is None else share
+    if not 0 < own < 1:
+        raise AuditError(f"--forget {own}: expected a share in (0, 1), as in 0.05")
+    return max(1, round(own * len(table.X)))
+
+
+def _label(name: str, table: TrainingData) -> int:
+    rows = rows_of_label(table, name)
+    return int(table.y[rows[0]])

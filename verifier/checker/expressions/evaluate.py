@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.expressions.functions import FUNCTIONS
-from leaveout.verifier.checker.expressions.given import Compared, Given, HeldFile
+from leaveout.verifier.checker.expressions.given import Compared, Given, HeldFile, Text
 from leaveout.verifier.checker.expressions.parts import (
     BinaryPart,
     CallPart,
@@ -23,6 +23,7 @@ from leaveout.verifier.checker.expressions.parts import (
     NamePart,
     NumberPart,
     Part,
+    TextPart,
     UnaryPart,
     WordPart,
     canonical,
@@ -149,6 +150,8 @@ class Evaluation:
                 return Range.exactly(number(part.value))
             case WordPart():
                 return part.value
+            case TextPart():
+                return Text(part.value)
             case FilePlace():
                 return self.file(part.file)
             case InputsPart():

@@ -28,7 +28,7 @@ class Known:
         Parameters, whole numbers from 0, with which its number falls, so that a ``find`` may ask
         for one.
     samples : bool
-        Whether its number is estimated, so that it holds with a confidence alone.
+        Whether what it returns is, or may be, estimated, so that it holds with a confidence alone.
     takes : tuple of str
         Its parameters, those first that are given by place.
     places : int
@@ -68,10 +68,11 @@ def _claim(place: str, *takes: str, places: int = 1) -> Known:
 FUNCTIONS: Mapping[str, Known] = {
     "access": _object("served.access:access", "path"),
     "audit": _object("estimates.functions:audit", "path"),
-    "ballots": _object("voting.functions:ballots", "path", "hash", "offsets"),
+    "ballots": _object("voting.functions:ballots", "path", "hash", "offsets", "families"),
     "dpa": _object("voting.functions:dpa", "ballots", "members"),
     "finite_aggregation": _object("voting.functions:finite_aggregation", "ballots", "certificate"),
     "forest": _object("ensembles.deletion:forest", "path"),
+    "hash_bagging": _object("voting.functions:hash_bagging", "ballots"),
     "points": _object("ensembles.deletion:points", "path"),
     "retrain": _object("ensembles.deletion:retrain", "forest", "record", places=2),
     "run_off": _object("voting.functions:run_off", "ballots", "certificate"),
@@ -82,23 +83,29 @@ FUNCTIONS: Mapping[str, Known] = {
     "answered_right": _claim("voting.functions:answered_right", "votes", "point", places=2),
     "caches_sound": _claim("ensembles.deletion:caches_sound", "forest"),
     "certified_accuracy": _number(
-        "voting.functions:certified_accuracy", "votes", *_THREATS, falling=_THREATS
+        "voting.functions:certified_accuracy", "votes", *_THREATS, "label", falling=_THREATS
     ),
     "collective_accuracy": _number(
-        "voting.collective:collective_accuracy", "votes", *_THREATS, falling=_THREATS
+        "voting.collective:collective_accuracy", "votes", *_THREATS, "label", falling=_THREATS
     ),
     "idp": _claim("served.idp:idp", "access", "epsilon"),
-    "median_radius": _number("voting.functions:median_radius", "votes", "against"),
+    "median_radius": _number("voting.functions:median_radius", "votes", "against", "label"),
     "membership_advantage": Known(
         f"{_ROOMS}.estimates.functions:membership_advantage",
         "number",
         samples=True,
         takes=("audit", "unit"),
     ),
-    "radius": _number("voting.functions:radius", "votes", "point", "against", places=2),
+    "radius": _number("voting.functions:radius", "votes", "point", "against", "to", places=2),
     "same_function": _claim("ensembles.same:same_function", "forest", "other", "inputs", places=3),
-    "unlearns": _claim(
-        "services.functions:unlearns", "service", "updates", "alpha", "beta", "gamma"
+    "targeted_robustness": _number(
+        "voting.functions:targeted_robustness", "votes", "to", *_THREATS, "label", falling=_THREATS
+    ),
+    "unlearns": Known(
+        f"{_ROOMS}.services.functions:unlearns",
+        "claim",
+        samples=True,
+        takes=("service", "updates", "alpha", "beta", "gamma"),
     ),
 }
 """By the name the language gives them."""

@@ -15,7 +15,7 @@ from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.expressions.ranges import Range
 
-__all__ = ["Compared", "Given", "HeldFile"]
+__all__ = ["Compared", "Given", "HeldFile", "Text"]
 
 _Kind = TypeVar("_Kind")
 
@@ -34,6 +34,13 @@ class HeldFile:
     sha256: str
 
 
+@dataclass(frozen=True)
+class Text:
+    """A text in quotes that is no path; never taken for a bare word."""
+
+    value: str
+
+
 class Compared:
     """What a statement may hold against another of its kind, by ``==``; numbers apart."""
 
@@ -45,8 +52,8 @@ class Given:
     Attributes
     ----------
     values : mapping of str to object
-        By parameter: numbers as `Range`, words as str, files as `HeldFile`, lists as tuples, items
-        of a ``forall`` and what other functions return as they are.
+        By parameter: numbers as `Range`, words as str, texts as `Text`, files as `HeldFile`, lists
+        as tuples, items of a ``forall`` and what other functions return as they are.
     proof : mapping of str to ndarray
         Nothing in it is believed; empty where the prover left nothing.
     confidence : Fraction or None

@@ -11,8 +11,8 @@ from leaveout.verifier.checker.basic_parts import BoxPart, FilePart
 
 __all__ = [
     "BinaryPart", "BinderPart", "CallPart", "FilePlace", "FindPart", "ForAllPart", "InputsPart",
-    "ListPart", "NamePart", "NumberPart", "Part", "StatementPart", "UnaryPart", "ValuesPart",
-    "WordPart", "canonical", "children", "everything", "names",
+    "ListPart", "NamePart", "NumberPart", "Part", "StatementPart", "TextPart", "UnaryPart",
+    "ValuesPart", "WordPart", "canonical", "children", "everything", "names",
 ]  # fmt: skip
 
 
@@ -24,6 +24,12 @@ class NumberPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="n
 
 class WordPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="word"):
     """A bare word, such as ``adaptive``."""
+
+    value: str
+
+
+class TextPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="text"):
+    """A text that is no path: the name of a label."""
 
     value: str
 
@@ -100,6 +106,7 @@ class ForAllPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="f
 Part: TypeAlias = (
     NumberPart
     | WordPart
+    | TextPart
     | FilePlace
     | InputsPart
     | NamePart
@@ -209,7 +216,7 @@ def names(values: ValuesPart) -> Iterator[str]:
             yield statement.find.variable
     for part in everything(*values.lets.values(), *(each.claim for each in values.statements)):
         match part:
-            case NumberPart() | WordPart():
+            case NumberPart() | WordPart() | TextPart():
                 yield part.value
             case NamePart():
                 yield part.name

@@ -23,12 +23,13 @@ from leaveout.verifier.checker.expressions.parts import (
     NumberPart,
     Part,
     StatementPart,
+    TextPart,
     UnaryPart,
     WordPart,
 )
 from leaveout.verifier.checker.expressions.ranges import number
 
-__all__ = ["decimal", "said", "text"]
+__all__ = ["decimal", "quoted", "said", "text"]
 
 _TIGHT = {
     "=>": 1, "or": 2, "and": 3, "==": 5, "!=": 5, "<": 5, "<=": 5, ">": 5, ">=": 5, "+": 6, "-": 6,
@@ -45,6 +46,8 @@ def text(part: Part, files: Mapping[int, Path]) -> str:
             return decimal(number(part.value))
         case WordPart():
             return part.value
+        case TextPart():
+            return quoted(part.value)
         case NamePart():
             return part.name
         case FilePlace():
@@ -94,6 +97,11 @@ def said(statement: StatementPart, files: Mapping[int, Path]) -> Iterator[str]:
     ]
     same = asked.lower is not None and asked.lower == asked.upper
     yield f"{sentence} is {ends[0].removeprefix('at least ') if same else ' and '.join(ends)}"
+
+
+def quoted(value: str) -> str:
+    """Return a text in quotes, as the specification language writes it."""
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def decimal(value: Fraction) -> str:

@@ -6,9 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 
+from leaveout.verifier.checker.binomials import least_probability, most_probability
 from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.estimates.file import Counts
 from leaveout.verifier.checker.expressions.given import Given
-from leaveout.verifier.checker.rationals import upwards
+from leaveout.verifier.checker.rationals import exp, upwards
 from leaveout.verifier.checker.services.accounting import added, moments, near_mean, together
 from leaveout.verifier.checker.services.copies import is_refuted
 from leaveout.verifier.checker.services.settings import Service, read_service
@@ -17,6 +19,9 @@ __all__ = ["ROUTES", "sharded", "unlearns"]
 
 ROUTES = ("added", "moments", "together", "near_mean")
 """What a proof may take, by its number."""
+
+_MOST_ALPHA = 1000
+"""Nats; no counts tell such chances apart."""
 
 _SEEDS = (
     "rests on: each shard's points and training are drawn from its own seed, independently, and a "
@@ -41,14 +46,16 @@ def sharded(given: Given) -> Service:
 def unlearns(given: Given) -> bool | None:
     """Decide (alpha, beta, gamma)-unlearning anew, as far as the proof shows it."""
     service = given.values.get("service")
-    if not isinstance(service, Service):
-        raise RejectedError("'service' is no service")
+    if not isinstance(service, Service | Counts):
+        raise RejectedError("'service' is no service, and no counts of events")
     alpha, beta, gamma = (given.number(name) for name in ("alpha", "beta", "gamma"))
     if min(alpha, beta, gamma) < 0:
         raise RejectedError("alpha, beta and gamma are numbers of at least 0")
     updates = given.word("updates", "adaptive", "oblivious")
     if updates is None:
         raise RejectedError("it is not said whether updates are adaptive or oblivious")
+    if isinstance(service, Counts):
+        return _counted(given, service, alpha, beta + gamma) if updates == "adaptive" else None
     if updates == "oblivious":
         given.tell("shown: updates that depend on no answer are unlearned exactly (Lemma 5.1)")
         given.tell(_SEEDS)
@@ -124,6 +131,39 @@ def _attacked(
     )
     given.tell(_ATTACK)
     return False
+
+
+def _counted(given: Given, counts: Counts, alpha: Fraction, left_out: Fraction) -> bool | None:
+    """Refute a claim by events counted in both arms; they never prove one.
+
+    Either end of either arm of every event has its share of the error. A share gamma of updates is
+    exempt, so that gamma is added to beta.
+    """
+    if given.confidence is None:
+        raise RejectedError("what is counted in trials is never certain")
+    error = (1 - given.confidence) / (2 * len(counts.unlearned))
+    if not 0 < error < 1:
+        raise RejectedError(f"{given.confidence} is no confidence")
+    if alpha > _MOST_ALPHA:
+        given.tell(f"no counts refute an alpha above {_MOST_ALPHA}")
+        return None
+    factor = exp(alpha)[1]
+    for unlearned, retrained in zip(counts.unlearned, counts.retrained, strict=True):
+        least, most = least_probability(*unlearned, error), most_probability(*retrained, error)
+        if least > factor * most + left_out:
+            given.tell(
+                f"shown: an event happened in {unlearned[0]:,} of {unlearned[1]:,} trials after "
+                f"unlearning and in {retrained[0]:,} of {retrained[1]:,} after retraining, which "
+                "the claim does not allow (Clopper-Pearson, over all events of the file)"
+            )
+            given.tell(
+                "rests on: events, fixed before the trials, were counted in independent trials of "
+                "the service, each with seeds of its own and updates that the claim covers; the "
+                "counts are the file's"
+            )
+            return False
+    given.tell("no event that was counted is shown to refute the claim")
+    return None
 
 
 def _only(given: Given, name: str, dtype: type[np.generic]) -> Fraction:

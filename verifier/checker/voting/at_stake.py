@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,9 @@ Gains = NDArray[np.uint8] | NDArray[np.uint16]
 class AtStake:
     """Pairs of a test point that is answered right and another label it may be lost to.
 
-    An attack poisons up to ``budget`` units, and whoever is a member that one of them reaches votes
-    as the attacker likes, at every point anew. A point is lost to a label once the members reached
-    gain what the pair needs.
+    An attack poisons up to ``budget`` units of each family, and whoever is a member that one of
+    them reaches votes as the attacker likes, at every point anew. A point is lost to a label once
+    the members reached gain what the pair needs.
 
     Attributes
     ----------
@@ -42,6 +42,8 @@ class AtStake:
         At least 1.
     points : ndarray of int64, shape (pairs,)
         Ascending.
+    sizes : tuple of int
+        Units of each family, one family after another.
     """
 
     budget: int
@@ -49,6 +51,24 @@ class AtStake:
     gains: NDArray[np.uint8]
     needs: NDArray[np.int32]
     points: Counts
+    sizes: tuple[int, ...]
+
+    @property
+    def family(self) -> Counts:
+        """Family of each unit, shape (units,)."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    @property
+    def quotas(self) -> tuple[int, ...]:
+        """How many units of each family an attack poisons at most."""
+        return tuple(min(self.budget, size) for size in self.sizes)
+
+    def only(self, points: Counts) -> AtStake:
+        """Return the same about some of the points alone."""
+        pairs = np.isin(self.points, points)
+        return replace(
+            self, gains=self.gains[:, pairs], needs=self.needs[pairs], points=self.points[pairs]
+        )
 
     @property
     def count(self) -> int:
@@ -71,6 +91,7 @@ def at_stake(
     labels: int,
     budget: int,
     offsets: tuple[int, ...] = (0,),
+    sizes: tuple[int, ...] = (),
 ) -> AtStake:
     """Return what an attack can reach; pairs that no attack of this size decides are left out.
 
@@ -86,28 +107,37 @@ def at_stake(
         At most the number of members.
     offsets : tuple of int
         Different, from 0 to the number of members less 1.
+    sizes : tuple of int
+        Members of each family of hash bagging; empty where there is one family.
     """
-    members, empty = votes.shape[1], AtStake(budget, offsets, *_no_pairs(votes.shape[1]))
+    members = votes.shape[1]
+    empty = AtStake(budget, offsets, *_no_pairs(members), sizes or (members,))
     gains, needs, points = [empty.gains], [empty.needs], [empty.points]
+    most = sum(empty.quotas)
     for at in blocks(len(votes), labels):
         counts = counts_of(votes[at], labels)
         chosen = answers_of(counts)
         gaps = gaps_of(counts, chosen)
-        near = (chosen == truth[at])[:, None] & (gaps < 2 * len(offsets) * budget)
+        near = (chosen == truth[at])[:, None] & (gaps < 2 * len(offsets) * most)
         rows, rivals = np.nonzero(near)
         for part in blocks(len(rows), members * (len(offsets) + 2)):
             own, to = rows[part], rivals[part, None]
             ballots, need = votes[at][own], gaps[own, rivals[part]] + 1
             gain = (1 + (ballots == chosen[own, None]) - (ballots == to)).astype(np.uint8).T
-            units = np.sort(empty.of_units(gain), axis=0)[members - budget :]
-            reached = units.sum(axis=0, dtype=np.int64) >= need
+            units, within, end = empty.of_units(gain), np.zeros(len(need), np.int64), 0
+            for size, quota in zip(empty.sizes, empty.quotas, strict=True):
+                top, end = np.sort(units[end : end + size], axis=0), end + size
+                within += top[size - quota :].sum(axis=0, dtype=np.int64)
+            reached = within >= need
             gains.append(gain[:, reached])
             needs.append(need[reached].astype(np.int32))
             points.append(own[reached] + at.start)
-    return AtStake(
-        budget, offsets, np.concatenate(gains, axis=1), np.concatenate(needs),
-        np.concatenate(points),
-    )  # fmt: skip
+    return replace(
+        empty,
+        gains=np.concatenate(gains, axis=1),
+        needs=np.concatenate(needs),
+        points=np.concatenate(points),
+    )
 
 
 def lost_to(votes: Votes, truth: NDArray[np.int32], labels: int, members: Sequence[int]) -> Flags:

@@ -40,13 +40,24 @@ class Slots:
 
     @property
     def work(self) -> float:
-        """How many words an enumeration looks at, about."""
+        """How many words an enumeration looks at, at most, about."""
         left = len(self.needs) // 2
         return float(math.comb(len(self.some), left) * self.some.shape[1])
 
-    def lose(self, most: int) -> bool:
-        """Whether as many units as are left lose more than ``most`` points together."""
-        return bool(_lose(self.some, self.twos, self.needs, self.starts, most))
+    def lose(self, most: int, words: float = math.inf) -> tuple[bool | None, int]:
+        """Return whether as many units as are left lose more than some points, and the words read.
+
+        Parameters
+        ----------
+        most : int
+            Points.
+        words : float
+            That may be looked at; None is returned where these do not suffice.
+        """
+        found, read = _lose(
+            self.some, self.twos, self.needs, self.starts, most, min(words, 2.0**62)
+        )
+        return (None if found < 0 else bool(found)), int(read)
 
 
 def slots_of(
@@ -148,8 +159,13 @@ def _chosen(
 
 
 @kept(nogil=True)
-def _lose(some: Bits, twos: Bits, needs: Bits, starts: NDArray[np.int64], most: int) -> bool:
-    """Whether some of the attacks loses more than ``most`` points; stops at the first."""
+def _lose(
+    some: Bits, twos: Bits, needs: Bits, starts: NDArray[np.int64], most: int, allowed: float
+) -> tuple[int, int]:
+    """Whether some of the attacks loses more than ``most`` points, -1 if that takes too long.
+
+    Stops at the first. Returns the words that were looked at, too.
+    """
     units, words = some.shape
     left = len(needs) // 2
     points = starts[1]
@@ -158,16 +174,19 @@ def _lose(some: Bits, twos: Bits, needs: Bits, starts: NDArray[np.int64], most: 
     own = np.zeros(points, np.uint64)
     following = np.zeros(left, np.int64)
     held[0] = needs
-    depth = 0
+    depth, read = 0, 0
     while depth >= 0:
         unit, more = following[depth], left - depth
         if unit > units - more:
             depth -= 1
             continue
         following[depth] = unit + 1
+        if read > allowed:
+            return -1, read
+        read += words * (1 if more == 1 else 2 * more)
         if more == 1:
             if _last(some[unit], twos[unit], held[depth], starts, lost[depth], own) > most:
-                return True
+                return 1, read
             continue
         within = _chosen(
             some[unit], twos[unit], starts, 2 * more - 2,
@@ -176,4 +195,4 @@ def _lose(some: Bits, twos: Bits, needs: Bits, starts: NDArray[np.int64], most: 
         if within > most:
             depth += 1
             following[depth] = unit + 1
-    return False
+    return 0, read

@@ -11,11 +11,13 @@ import numpy as np
 
 from leaveout.models.votes import Ballots, read_ballots
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.expressions.given import Given
+from leaveout.verifier.checker.expressions.given import Given, Text
 from leaveout.verifier.checker.expressions.ranges import Range
+from leaveout.verifier.checker.voting.run_off import refuse_scores
 from leaveout.verifier.checker.voting.tallies import FAR, Counts, Flags
 from leaveout.verifier.checker.voting.threats import (
     THREATS,
+    is_spread,
     reach_of,
     refuse_for_edits,
     refuse_for_relabels,
@@ -27,12 +29,17 @@ __all__ = [
     "answered_right",
     "ballots",
     "certified_accuracy",
+    "counted_of",
     "dpa",
     "finite_aggregation",
+    "hash_bagging",
+    "label_of",
     "median_radius",
     "radius",
     "run_off",
+    "share_of",
     "ss_dpa",
+    "targeted_robustness",
     "test_points",
     "threat_of",
     "vote_of",
@@ -53,30 +60,37 @@ def ballots(given: Given) -> Ballots:
             raise RejectedError(f"{read.source} says the opposite of 'hash = {word}'")
         said["hash_reads_label"] = reads
         given.tell(f"{read.source}: taken on trust: hash = {word}")
-    listed = given.values.get("offsets")
-    if listed is not None:
-        offsets = _offsets(listed)
+    if given.values.get("offsets") is not None:
+        offsets = _listed(given, "offsets")
         if set(origin.offsets) not in (set(), set(offsets)):
             raise RejectedError(f"{read.source} has other offsets than {list(offsets)}")
         said["offsets"] = offsets
         given.tell(f"{read.source}: taken on trust: offsets = {list(offsets)}")
+    if given.values.get("families") is not None:
+        families = _listed(given, "families")
+        if origin.families not in ((), families):
+            raise RejectedError(f"{read.source} has other families than {list(families)}")
+        said["families"] = families
+        given.tell(f"{read.source}: taken on trust: families = {list(families)}")
     return replace(read, origin=msgspec.structs.replace(origin, **said)) if said else read
 
 
-def _offsets(listed: object) -> tuple[int, ...]:
+def _listed(given: Given, name: str) -> tuple[int, ...]:
+    listed = given.values[name]
     if not isinstance(listed, tuple) or not all(isinstance(each, Range) for each in listed):
-        raise RejectedError("'offsets' is no list of numbers")
+        raise RejectedError(f"'{name}' is no list of numbers")
     known = [each.known for each in listed]
     if not all(each.denominator == 1 for each in known):
-        raise RejectedError("'offsets' are not whole numbers")
+        raise RejectedError(f"'{name}' are not whole numbers")
     return tuple(each.numerator for each in known)
 
 
 def dpa(given: Given) -> Vote:
     """Count ballots of a partition; members may themselves survive some edits."""
     held = _ballots(given)
-    refuse_for_edits(held)
-    if given.word("members", "fragile", "certified") != "certified":
+    certified = given.word("members", "fragile", "certified") == "certified"
+    refuse_for_edits(held, certified=certified)
+    if not certified:
         return Vote("dpa", held)
     if held.thresholds is None:
         raise RejectedError(f"{held.source} has no thresholds of members")
@@ -100,16 +114,30 @@ def finite_aggregation(given: Given) -> Vote:
     return Vote("finite_aggregation", held)
 
 
+def hash_bagging(given: Given) -> Vote:
+    """Count ballots of members of families, of each of which an edit reaches one."""
+    held = _ballots(given)
+    refuse_for_edits(held, families=True)
+    if not held.origin.families:
+        raise RejectedError(f"{held.source}: the families of its members are not known")
+    return Vote("hash_bagging", held)
+
+
 def run_off(given: Given) -> Vote:
     """Hold run-offs over ballots with scores."""
     held = _ballots(given)
-    refuse_for_edits(held)
+    refuse_for_edits(held, spread=True)
     if held.scores is None:
         raise RejectedError(f"{held.source} has no scores for a run-off")
+    refuse_scores(held.votes, held.scores, held.source)
     if held.labels > _MOST_LABELS:
         raise RejectedError(f"{held.source}: {held.labels} labels are too many for a run-off")
     given.word("certificate", "exact", "published")
-    return Vote("run_off", held)
+    if not is_spread(held):
+        return Vote("run_off", held)
+    if not held.origin.offsets:
+        raise RejectedError(f"{held.source}: the offsets of its hash are not known")
+    return Vote("spread_run_off", held)
 
 
 def certified_accuracy(given: Given) -> Range:
@@ -117,15 +145,32 @@ def certified_accuracy(given: Given) -> Range:
     vote = vote_of(given)
     # What survives any number is known to survive `FAR`.
     edits = min(threat_of(given, vote), FAR)
+    counted, right = counted_of(given, vote), vote.right
     lower, upper = vote.bounds(given.proof, edits)
-    return _share(vote.right & (lower >= edits), vote.right & (upper >= edits))
+    return share_of((right & (lower >= edits))[counted], (right & (upper >= edits))[counted])
+
+
+def targeted_robustness(given: Given) -> Range:
+    """Return the share of points answered otherwise that no changes turn into one label."""
+    vote = vote_of(given)
+    edits = min(threat_of(given, vote), FAR)
+    target = label_of(given, "to", vote.ballots)
+    if target is None:
+        raise RejectedError("'to' is not given")
+    others = counted_of(given, vote) & (vote.answers != target)
+    if not others.any():
+        raise RejectedError(f"{vote.ballots.source}: every point is answered {target} as it is")
+    lower, upper = vote.bounds_to(target, given.proof)
+    return share_of((lower >= edits)[others], (upper >= edits)[others])
 
 
 def median_radius(given: Given) -> Range:
     """Return how many changes half of the test points survive, answered right; -1 for none."""
     vote = vote_of(given)
     parts = _unit(given, vote)
-    low, high = (_median(radii[vote.right], len(radii)) for radii in vote.bounds(given.proof))
+    counted = counted_of(given, vote)
+    among, points = vote.right & counted, int(np.count_nonzero(counted))
+    low, high = (_median(radii[among], points) for radii in vote.bounds(given.proof))
     return _changes(low, high, parts)
 
 
@@ -133,7 +178,11 @@ def radius(given: Given) -> Range:
     """Return how many changes leave what is answered at a test point as it is."""
     vote = vote_of(given)
     parts, point = _unit(given, vote), _point(given, vote)
-    lower, upper = vote.bounds(given.proof)
+    target = label_of(given, "to", vote.ballots)
+    if target is None:
+        lower, upper = vote.bounds(given.proof)
+    else:
+        lower, upper = vote.bounds_to(target, given.proof)
     return _changes(int(lower[point]), int(upper[point]), parts)
 
 
@@ -159,7 +208,9 @@ def vote_of(given: Given) -> Vote:
     vote = given.values.get("votes")
     if not isinstance(vote, Vote):
         raise RejectedError("'votes' is no vote")
-    return vote
+    counted = [threat for threat in THREATS if threat in given.values]
+    threat = counted[0] if counted else given.word("against", *THREATS)
+    return replace(vote, threat=threat) if threat and vote.kind == "thresholds" else vote
 
 
 def threat_of(given: Given, vote: Vote) -> int:
@@ -184,8 +235,11 @@ def _unit(given: Given, vote: Vote) -> int:
 
 def _told(given: Given, vote: Vote, threat: str) -> int:
     parts, why = reach_of(vote.ballots, vote.kind, threat)
-    most = f"{parts} part{'s' * (parts != 1)}"
-    given.tell(f"each of the {threat} changes at most {most} of the training set: {why}")
+    most = f"{parts} part{'s' * (parts != 1)} of "
+    most += (
+        f"each of {len(vote.sizes)} families" if vote.kind == "hash_bagging" else "the training set"
+    )
+    given.tell(f"each of the {threat} changes at most {most}: {why}")
     for line in rests_on(vote.ballots, vote.kind):
         given.tell(line)
     return parts
@@ -205,7 +259,49 @@ def _point(given: Given, vote: Vote) -> int:
     return point
 
 
-def _share(certain: Flags, possible: Flags) -> Range:
+def counted_of(given: Given, vote: Vote) -> Flags:
+    """Return which test points count, shape (points,): all, or those of a true label.
+
+    Raises
+    ------
+    RejectedError
+        If there is no such label, or no test point of it.
+    """
+    label = label_of(given, "label", vote.ballots)
+    if label is None:
+        return np.ones(vote.ballots.points, np.bool_)
+    counted: Flags = vote.ballots.truth == label
+    if not counted.any():
+        raise RejectedError(f"{vote.ballots.source} has no test point of true label {label}")
+    return counted
+
+
+def label_of(given: Given, name: str, held: Ballots) -> int | None:
+    """Return a label that is given by number or name; None where it is not given.
+
+    Raises
+    ------
+    RejectedError
+        If there is none such, or a number is also the name of another label.
+    """
+    value, names = given.values.get(name), held.origin.label_names
+    if value is None:
+        return None
+    if isinstance(value, Text):
+        found = [label for label, each in enumerate(names) if each == value.value]
+        if len(found) != 1:
+            raise RejectedError(f"{held.source} has no label {value.value!r}, or several")
+        return found[0]
+    label = given.whole(name)
+    if label >= held.labels:
+        raise RejectedError(f"{held.source} has no label {label}")
+    if names and names[label] != str(label) and str(label) in names:
+        raise RejectedError(f"{held.source}: {label} is the number of a label, and names another")
+    return label
+
+
+def share_of(certain: Flags, possible: Flags) -> Range:
+    """Return the share of points of which something is certain, and of which it is possible."""
     low, high = (Fraction(int(np.count_nonzero(each)), len(each)) for each in (certain, possible))
     return Range(low, high)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.voting.tallies import (
     Counts,
     Flags,
@@ -14,9 +15,26 @@ from leaveout.verifier.checker.voting.tallies import (
     counts_of,
 )
 
-__all__ = ["run_off_answers", "run_off_falls", "run_off_radii"]
+__all__ = ["refuse_scores", "run_off_answers", "run_off_falls", "run_off_radii"]
 
 Scores = NDArray[np.floating]
+
+
+def refuse_scores(votes: Votes, scores: Scores, source: str) -> None:
+    """Refuse scores that are not all finite, or that a vote contradicts; raises RejectedError.
+
+    What is counted here rests on it: no order holds with NaN, and a member that voted t prefers t.
+    """
+    labels = np.arange(scores.shape[2])
+    for point, (row, given) in enumerate(zip(scores, votes, strict=True)):
+        own = np.take_along_axis(row, given[:, None].astype(np.int64), axis=1)
+        # False of NaN, too: a vote scores more than smaller labels, and no less than larger ones.
+        agreed = np.where(labels < given[:, None], row < own, row <= own)
+        if not (agreed & (np.abs(row) < np.inf)).all():
+            raise RejectedError(
+                f"{source}: the scores of test point {point} are not all finite, or not highest "
+                "for what the member votes"
+            )
 
 
 def run_off_answers(votes: Votes, scores: Scores, labels: int) -> Counts:
@@ -43,21 +61,28 @@ def run_off_answers(votes: Votes, scores: Scores, labels: int) -> Counts:
     return found
 
 
-def run_off_radii(votes: Votes, scores: Scores, labels: int) -> Counts:
-    """Return how many poisoned parts each answer survives, shape (points,)."""
+def run_off_radii(votes: Votes, scores: Scores, labels: int, target: int | None = None) -> Counts:
+    """Return how many poisoned parts each answer survives, shape (points,).
+
+    With a target how many leave it another one than that; -1 where it is that already.
+    """
     low = np.zeros(len(votes), np.int64)
     high = np.full(len(votes), votes.shape[1], np.int64)
     # Poisoning all members lets any label win, and what some do, more can do.
     while (low + 1 < high).any():
         rows = np.flatnonzero(low + 1 < high)
         middle = (low[rows] + high[rows]) // 2
-        falls = run_off_falls(votes[rows], scores[rows], labels, middle)
+        falls = run_off_falls(votes[rows], scores[rows], labels, middle, target)
         high[rows[falls]] = middle[falls]
         low[rows[~falls]] = middle[~falls]
-    return low
+    if target is None:
+        return low
+    return np.where(run_off_answers(votes, scores, labels) == target, -1, low)
 
 
-def run_off_falls(votes: Votes, scores: Scores, labels: int, edits: Counts) -> Flags:
+def run_off_falls(
+    votes: Votes, scores: Scores, labels: int, edits: Counts, target: int | None = None
+) -> Flags:
     """Return which answers some so many poisoned parts can change, shape (points,).
 
     Fix who is to win, t, and who stands with t, s. A poisoned member may as well vote t, or s and
@@ -74,13 +99,15 @@ def run_off_falls(votes: Votes, scores: Scores, labels: int, edits: Counts) -> F
     scores : ndarray of float, shape (points, parts, labels)
     labels : int
     edits : ndarray of int64, shape (points,)
+    target : int, optional
+        Who is to win; anyone else than now by default.
     """
     chosen = run_off_answers(votes, scores, labels)
     counts = np.zeros((len(votes), labels), np.int64)
     for at in blocks(len(votes), labels):
         counts[at] = counts_of(votes[at], labels)
     falls = np.zeros(len(votes), np.bool_)
-    for t in range(labels):
+    for t in range(labels) if target is None else (target,):
         for s in range(labels):
             rows = np.flatnonzero(~falls & (chosen != t)) if s != t else np.zeros(0, np.int64)
             rows = rows[_may(counts[rows], t, s, edits[rows])]

@@ -52,7 +52,13 @@ def published_edits(votes: Votes, labels: int, offsets: tuple[int, ...]) -> Coun
     return found
 
 
-def falls_to(ballot: Votes, labels: int, offsets: tuple[int, ...], values: Sequence[int]) -> bool:
+def falls_to(
+    ballot: Votes,
+    labels: int,
+    offsets: tuple[int, ...],
+    values: Sequence[int],
+    target: int | None = None,
+) -> bool:
     """Whether the members that hash values reach can change an answer: a recount.
 
     Parameters
@@ -61,15 +67,17 @@ def falls_to(ballot: Votes, labels: int, offsets: tuple[int, ...], values: Seque
     labels : int
     offsets : tuple of int
     values : sequence of int
+    target : int, optional
+        What is to be answered; any other label by default.
     """
     members = len(ballot)
     reached = np.unique([(value + offset) % members for value in values for offset in offsets])
     answer = int(np.bincount(ballot, minlength=labels).argmax())
     rest = np.bincount(np.delete(ballot, reached.astype(np.int64)), minlength=labels)
-    for label in range(labels):
+    for label in range(labels) if target is None else (target,):
         counts = rest.copy()
         counts[label] += len(reached)
-        if counts.argmax() != answer:
+        if counts.argmax() != answer if target is None else counts.argmax() == target:
             return True
     return False
 

@@ -62,7 +62,13 @@ def proved_edits(
     return found
 
 
-def shown_falls(votes: Votes, labels: int, offsets: tuple[int, ...], proof: _Proof) -> Counts:
+def shown_falls(
+    votes: Votes,
+    labels: int,
+    offsets: tuple[int, ...],
+    proof: _Proof,
+    target: int | None = None,
+) -> Counts:
     """Return how many hash values each answer survives at most, by attacks, shape (points,).
 
     Parameters
@@ -72,6 +78,8 @@ def shown_falls(votes: Votes, labels: int, offsets: tuple[int, ...], proof: _Pro
     offsets : tuple of int
     proof : mapping of str to ndarray
         ``attacks`` (attacks, 2): point, and how many hash values; ``values`` of all of them.
+    target : int, optional
+        What attacks make the answer; any other label by default.
 
     Raises
     ------
@@ -94,8 +102,9 @@ def shown_falls(votes: Votes, labels: int, offsets: tuple[int, ...], proof: _Pro
             raise RejectedError(f"an attack is of test point {point} with {count} hash values")
         if not all(0 <= value < members for value in own):
             raise RejectedError(f"an attack on test point {point} has a hash value there is not")
-        if not falls_to(votes[point], labels, offsets, own):
-            raise RejectedError(f"an attack on test point {point} changes no answer")
+        if not falls_to(votes[point], labels, offsets, own, target):
+            wrong = "changes no answer" if target is None else "does not force the answer"
+            raise RejectedError(f"an attack on test point {point} {wrong}")
         most[point] = min(most[point], len(set(own)) - 1)
     return most
 

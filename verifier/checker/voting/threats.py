@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from leaveout.models.votes import Ballots
 from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.voting.known import change_of
 
-__all__ = ["THREATS", "reach_of", "refuse_for_edits", "refuse_for_relabels", "rests_on"]
+__all__ = [
+    "THREATS",
+    "is_spread",
+    "reach_of",
+    "refuse_for_edits",
+    "refuse_for_relabels",
+    "rests_on",
+]
 
 THREATS = ("edits", "insertions", "removals", "modifications", "relabels")
 
@@ -21,8 +29,8 @@ def reach_of(ballots: Ballots, kind: str, threat: str) -> tuple[int, str]:
     ----------
     ballots : Ballots
     kind : str
-        How they are counted: ``dpa``, ``thresholds``, ``ss_dpa``, ``finite_aggregation`` or
-        ``run_off``.
+        How they are counted: ``dpa``, ``thresholds``, ``ss_dpa``, ``finite_aggregation``,
+        ``hash_bagging`` (a part is then one of each family), ``run_off`` or ``spread_run_off``.
     threat : str
         One of `THREATS`.
 
@@ -31,14 +39,14 @@ def reach_of(ballots: Ballots, kind: str, threat: str) -> tuple[int, str]:
     RejectedError
         If that depends on what is not known, or the members all see every sample.
     """
+    if kind == "thresholds":
+        return change_of(ballots, threat)
     if kind == "ss_dpa" and threat != "relabels":
         raise RejectedError(f"members that all see every sample withstand no {threat}")
     if threat in ("edits", "insertions", "removals"):
         return 1, "the sample is in the part that its hash names"
     if threat == "modifications":
         return 2, "it is a removal and an insertion, and the sample may move to another part"
-    if kind == "thresholds":
-        return 2, "thresholds count edits, and it is a removal and an insertion"
     if kind == "ss_dpa" and ballots.origin.method in (None, "ss_dpa"):
         return 1, "members see all samples, but the labels of their own part only"
     reads = ballots.origin.hash_reads_label
@@ -52,7 +60,14 @@ def reach_of(ballots: Ballots, kind: str, threat: str) -> tuple[int, str]:
     return 1, "the hash does not read the label, so the sample stays in its part"
 
 
-def refuse_for_edits(ballots: Ballots, *, spread: bool = False) -> None:
+def is_spread(ballots: Ballots) -> bool:
+    """Whether a sample may reach several members."""
+    return ballots.origin.method == "finite_aggregation" or len(ballots.origin.offsets) > 1
+
+
+def refuse_for_edits(
+    ballots: Ballots, *, spread: bool = False, certified: bool = False, families: bool = False
+) -> None:
     """Refuse ballots of members that one edit reaches more of than are counted.
 
     Raises
@@ -60,13 +75,17 @@ def refuse_for_edits(ballots: Ballots, *, spread: bool = False) -> None:
     RejectedError
     """
     method = ballots.origin.method
+    if not certified:
+        _refuse_alone(ballots)
     if method == "ss_dpa":
         raise RejectedError(f"{ballots.source}: one edit reaches all of its members (SS-DPA)")
-    several = method == "finite_aggregation" or len(ballots.origin.offsets) > 1
-    if several and not spread:
+    if is_spread(ballots) and not spread:
         raise RejectedError(
             f"{ballots.source}: one edit reaches several of its members (Finite Aggregation)"
         )
+    several = method == "hash_bagging" or len(ballots.origin.families) > 1
+    if several and not families:
+        raise RejectedError(f"{ballots.source}: one edit reaches several members (hash bagging)")
 
 
 def refuse_for_relabels(ballots: Ballots) -> None:
@@ -76,13 +95,21 @@ def refuse_for_relabels(ballots: Ballots) -> None:
     ------
     RejectedError
     """
+    _refuse_alone(ballots)
     origin, source = ballots.origin, ballots.source
     if origin.hash_reads_label:
         raise RejectedError(f"{source}: its hash reads labels, so a relabel may move a sample")
     if origin.distinct_samples is False:
         raise RejectedError(f"{source}: some rows of the training set are one sample")
-    if origin.method == "finite_aggregation" or len(origin.offsets) > 1:
+    if is_spread(ballots):
         raise RejectedError(f"{source}: one relabel reaches several of its members")
+    if origin.method == "hash_bagging" or len(origin.families) > 1:
+        raise RejectedError(f"{source}: one relabel reaches a member of each of its families")
+
+
+def _refuse_alone(ballots: Ballots) -> None:
+    if ballots.parts == 1:
+        raise RejectedError(f"{ballots.source}: one change may change every answer of 1 part")
 
 
 def rests_on(ballots: Ballots, kind: str) -> list[str]:

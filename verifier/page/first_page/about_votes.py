@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from leaveout.specs import Find, Name
+from leaveout.specs import Find, Name, Text
 from leaveout.specs.table.votes import THREATS
 from leaveout.specs.types import RELABEL_VOTES
-from leaveout.verifier.amounts import percent, share
+from leaveout.verifier.accuracy_tables import least as least_certified
+from leaveout.verifier.accuracy_tables import no_better, right_share
+from leaveout.verifier.amounts import counted, percent, share
 from leaveout.verifier.page.first_page.claimed import Asked, Claimed
+from leaveout.verifier.report import AccuracyRecord, LabelAccuracyRecord
 
 __all__ = ["certified", "collective", "median"]
 
@@ -31,7 +34,16 @@ def collective(asked: Asked) -> Claimed | None:
     return _share(asked, "the same ones for all rows")
 
 
-def _share(asked: Asked, how: str) -> Claimed | None:
+def targeted(asked: Asked) -> Claimed | None:
+    """Say how many answers no changes turn into one label."""
+    to = _label(asked, "to")
+    rows = f"{' and' if asked.given('label') is not None else ''} that are not answered {to}"
+    return _share(asked, "the worst ones for each row", rows, f"cannot be turned into {to}")
+
+
+def _share(
+    asked: Asked, how: str, which: str = "", what: str = "are answered right"
+) -> Claimed | None:
     compared = asked.compared()
     if compared is None or compared[0] not in {">=", ">"}:
         return None
@@ -41,15 +53,15 @@ def _share(asked: Asked, how: str) -> Claimed | None:
     ((threat, node),) = given
     least = percent(compared[1])
     if asked.statement.kind == "find":
-        return _found(asked, threat, node, least, how)
+        return _found(asked, threat, node, f"{least} of {_rows(asked)}{which} {what}", how)
     count = asked.number(node)
     if count is None:
         return None
     changed = f"even if someone {_done(threat, count)} ({how})"
-    rows = f"the test rows{_of(asked)}"
+    rows = f"{_rows(asked)}{which}"
     result = asked.result
     over = "at least" if compared[0] == ">=" else "more than"
-    that = f"{over} {least} of {rows} are answered right {changed}"
+    that = f"{over} {least} of {rows} {what} {changed}"
     more: tuple[str, ...] = ()
     if asked.statement.verdict != "proved":
         ends = [f"at least {share(result.lower)}"] if result.lower is not None else []
@@ -58,18 +70,17 @@ def _share(asked: Asked, how: str) -> Claimed | None:
             more = (f"It can be shown for {' and '.join(ends)} of them.",)
     shown = ""
     if asked.statement.verdict == "proved" and result.lower is not None:
-        shown = f"at least {share(result.lower)} of {rows} are answered right {changed}"
+        shown = f"at least {share(result.lower)} of {rows} {what} {changed}"
         more = (f"Asked for: {over} {least}.",)
-    return Claimed(that, shown=shown, more=more, topics=("votes",))
+    return Claimed(that, shown=shown, more=(*more, *_by_label(asked)), topics=("votes",))
 
 
-def _found(asked: Asked, threat: str, node: object, least: str, how: str) -> Claimed | None:
+def _found(asked: Asked, threat: str, node: object, who: str, how: str) -> Claimed | None:
     """Say how many changes leave that share, where their number is sought."""
     written = asked.claimed
     variable = written.variable if isinstance(written, Find) else None
     if not (isinstance(node, Name) and node.name == variable):
         return None
-    who = f"At least {least} of the test rows{_of(asked)}"
     result = asked.result
     if result.verdict == "refuted" or result.lower is None:
         return None
@@ -78,8 +89,8 @@ def _found(asked: Asked, threat: str, node: object, least: str, how: str) -> Cla
     if result.upper is not None and result.upper == result.lower:
         more = "For more this cannot be shown."
     return Claimed(
-        instead=f"{who} are answered right even if someone {changed} ({how}).",
-        more=(more,),
+        instead=f"At least {who} even if someone {changed} ({how}).",
+        more=(more, *_by_label(asked)),
         topics=("votes",),
     )
 
@@ -92,18 +103,93 @@ def median(asked: Asked) -> Claimed | None:
     relabelled = asked.reading.checked.type_of(votes) == RELABEL_VOTES
     threat = asked.word("against") or ("relabels" if relabelled else "edits")
     count = compared[1] + (compared[0] == ">" and float(compared[1]).is_integer())
-    who = f"at least half of the test rows{_of(asked)} are answered right even if someone"
+    who = f"at least half of {_rows(asked)} are answered right even if someone"
     result = asked.result
     that, shown = f"{who} {_done(threat, count)}", ""
     if asked.statement.verdict == "proved" and result.lower is not None:
         shown = f"{who} {_done(threat, result.lower)}"
-    return Claimed(that, shown=shown, topics=("votes",))
+    return Claimed(that, shown=shown, more=_by_label(asked), topics=("votes",))
+
+
+def _by_label(asked: Asked) -> tuple[str, ...]:
+    """Say how many test rows there are, who is worst off, and what one answer to all would do."""
+    if len(asked.result.accuracies) != 1:
+        return _counted_to(asked)
+    (record,) = asked.result.accuracies
+    among: AccuracyRecord | LabelAccuracyRecord = record
+    if len(record.labels) == 1:
+        # One label was asked for, or there is no other.
+        (among,) = record.labels
+    such = "test row" if among.points == record.points else "such row"
+    said = [
+        f"There {'is' if among.points == 1 else 'are'} {counted(among.points, such)}; "
+        f"{right_share(among)} of them are answered right where nothing changes."
+    ]
+    if among.points == record.points and record.undefended_right is not None:
+        alone = share(record.undefended_right / record.points)
+        said.append(f"One model trained on all records is right for {alone} of them.")
+    worst = least_certified(record)
+    if worst is not None:
+        said.append(
+            f"Worst off are the {counted(worst.points, 'row')} whose true label is "
+            f"{_quoted(worst.label, worst.name)}: {right_share(worst)} of them are answered right, "
+            f"and {share(worst.lower / worst.points)} whatever such changes do."
+        )
+    common = _quoted(record.common, record.common_name)
+    always = share(record.common_points / record.points, up=True)
+    if no_better(record):
+        said.append(
+            f"That is no better than answering {common} to every row, which is right for {always} "
+            "of them whatever changes."
+        )
+    elif worst is not None:
+        said.append(f"Answering {common} to every row would be right for {always} of them.")
+    return tuple(said)
+
+
+def _counted_to(asked: Asked) -> tuple[str, ...]:
+    """Say of how many test rows it is asked what turns them into a label."""
+    points, right, otherwise = (asked.facts.get(each) for each in ("points", "right", "otherwise"))
+    if not (isinstance(points, int) and isinstance(right, int) and isinstance(otherwise, int)):
+        return ()
+    return (
+        f"There are {counted(points, 'test row')}, {share(right / points)} of them answered right "
+        f"where nothing changes; it is asked of {otherwise:,}.",
+    )
+
+
+def _quoted(label: int, name: str) -> str:
+    return f"‘{name}’" if name else str(label)
 
 
 def _done(threat: str, count: float) -> str:
     whole = int(count)
     records = "one training record" if whole == 1 else f"up to {whole:,} training records"
     return _DONE[threat].format(records)
+
+
+def _rows(asked: Asked) -> str:
+    """Return which test rows a statement is about."""
+    label = _label(asked, "label")
+    of = f" whose true label is {label}" if label else ""
+    return f"the test rows{_of(asked)}{of}"
+
+
+def _label(asked: Asked, name: str) -> str:
+    """Return a label that is an argument of the call, empty where it is not given."""
+    node = asked.given(name)
+    if node is None:
+        return ""
+    if isinstance(node, Text):
+        return f"‘{node.value}’"
+    number = asked.number(node)
+    if number is None:
+        return str(node)
+    if asked.facts.get(name) == number and asked.facts.get(f"{name}_name"):
+        return f"‘{asked.facts[f'{name}_name']}’"
+    known = [each for record in asked.result.accuracies for each in record.labels]
+    names = [each.name for each in known if each.label == number and each.name]
+    return f"‘{names[0]}’" if names else f"{number:.15g}"
 
 
 def _of(asked: Asked) -> str:

@@ -136,12 +136,20 @@ def _trained(page: Page) -> list[str]:
 
 
 def _left(page: Page) -> list[str]:
-    return [
-        f"The other {counted(model.rows - model.members, 'training record')}, none of which was "
-        "left out."
-        for model in _models(page)
-        if model.rows is not None and model.rows > model.members
-    ]
+    found = []
+    for run in page.runs:
+        certain = {each.name for each in run.report.results if each.confidence is None}
+        for model in run.report.models:
+            if not model.members or model.rows is None or model.rows <= model.members:
+                continue
+            others = counted(model.rows - model.members, "training record")
+            found.append(
+                f"The other {others}, none of which was left out."
+                if certain & {*model.statements}
+                else f"Which of the other {others} are exceptions: of them no more is known than "
+                "what those left out, drawn at random, tell of all."
+            )
+    return found
 
 
 def _inputs(page: Page) -> list[str]:

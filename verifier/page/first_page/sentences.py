@@ -84,7 +84,7 @@ def _sought(statement: Statement, said: str, variable: str) -> Claimed:
     if statement.verdict == "refuted":
         return Claimed(instead=f"There is no such number: {said}", topics=("other",))
     values = "; ".join(
-        f"{variable} is {span(each.lower, each.upper)}"
+        f"{variable} is {span(*each.claimed)}"
         + (f" for label {each.label_text}" if each.label is not None else "")
         for each in statement.results
     )
@@ -94,7 +94,7 @@ def _sought(statement: Statement, said: str, variable: str) -> Claimed:
 def _named(statement: Statement) -> Claimed:
     """Say the verdict of a statement whose text is not there."""
     what = f"The statement called {statement.name}"
-    ends = [span(each.lower, each.upper) for each in statement.results]
+    ends = [span(*each.claimed) for each in statement.results]
     if statement.kind == "find" and statement.verdict != "refuted" and len(ends) == 1:
         text = f"{what} asks for a number, which is {ends[0]}."
     elif statement.kind == "find" and statement.verdict != "refuted":

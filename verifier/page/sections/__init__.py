@@ -15,6 +15,7 @@ from leaveout.verifier.page.sections.curves import curves
 from leaveout.verifier.page.sections.glance import glance
 from leaveout.verifier.page.sections.groups import groups
 from leaveout.verifier.page.sections.inputs import inputs
+from leaveout.verifier.page.sections.labels import labels
 from leaveout.verifier.page.sections.meaning import meaning
 from leaveout.verifier.page.sections.notes import notes
 from leaveout.verifier.page.sections.reproduce import reproduce
@@ -45,6 +46,7 @@ SECTIONS = (
     Section("glance", "At a glance", glance),
     Section("answers", "What your answers owe", answers),
     Section("confidences", "Your points against the bounds", histograms),
+    Section("labels", "Label by label", labels),
     Section("curves", "Curves", curves),
     Section("statements", "Statement by statement", statements),
     Section("groups", "Which members the bounds rest on", groups),

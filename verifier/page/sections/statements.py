@@ -110,7 +110,9 @@ def _result(page: Page, statement: Statement, result: Result, several: bool) -> 
 def _found(statement: Statement, result: Result) -> str:
     known = result.lower is not None or result.upper is not None
     # Of a guarantee only leaks and values are given bounds.
-    if result.witness is not None or (
+    # Of a sample a leak is no bound of what is sought.
+    sought = result.sampled and statement.kind == "find"
+    if (result.witness is not None and not sought) or (
         known and statement.kind == "guarantee" and result.engine != "values"
     ):
         said = _leaks(result)
@@ -124,17 +126,20 @@ def _found(statement: Statement, result: Result) -> str:
         name = statement.written.statement.variable
     else:
         name = "What is sought"
-    return f"{name} is {span(result.lower, result.upper)}{surely(result.confidence)}."
+    return f"{name} is {span(*result.claimed)}{surely(result.confidence)}."
 
 
 def _leaks(result: Result) -> str:
-    if result.witness is None:
+    if result.witness is None and result.sampled and result.lower:
+        worst = f"The worst leak found has confidence {bound(result.lower)}"
+    elif result.witness is None:
         worst = "No leak was found"
     else:
         worst = f"The worst leak found has confidence {bound(result.witness.confidence)}"
     if result.upper is None:
         return f"{worst}; no upper bound is known."
-    return f"{worst}; no leak has a confidence above {bound(result.upper, up=True)}."
+    where = "in the sample " if result.sampled else ""
+    return f"{worst}; {where}no leak has a confidence above {bound(result.upper, up=True)}."
 
 
 def _verdict(result: Result) -> str:

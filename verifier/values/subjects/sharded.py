@@ -9,6 +9,7 @@ from leaveout.models.sharded.runtime import retrained_at_most
 from leaveout.models.sharded.settings import ServiceSettings, read_settings
 from leaveout.specs.deciders import Arguments, Decided
 from leaveout.verifier.audits.adaptive import Audit, Duplicated, audit
+from leaveout.verifier.values.subjects.counted import counted
 from leaveout.verifier.values.subjects.sharded_proofs import proof_of_accounting, proof_of_attack
 
 __all__ = ["sharded", "unlearns"]
@@ -38,7 +39,8 @@ def sharded(given: Arguments) -> ServiceSettings:
 def unlearns(given: Arguments) -> Decided:
     """Decide (alpha, beta, gamma)-unlearning, Definition 2.3 of *Adaptive Machine Unlearning*."""
     settings = given["service"]
-    assert isinstance(settings, ServiceSettings)
+    if not isinstance(settings, ServiceSettings):
+        return counted(given)
     beta, gamma = given.number("beta"), given.number("gamma")
     if given["updates"] == "oblivious":
         note = "updates that depend on no answer are unlearned with alpha = beta = gamma = 0"
@@ -117,8 +119,8 @@ def _attacked(given: Arguments, settings: ServiceSettings) -> Decided:
     return Decided(
         "unknown",
         reason=(
-            f"{nothing}, and {counts.trials:,} trials of the attack on points in several copies "
-            f"show {shown}, which does not refute alpha = {alpha:g}"
+            f"{nothing}, and {counts.unlearned_trials:,} trials of the attack on points in several "
+            f"copies show {shown}, which does not refute alpha = {alpha:g}"
         ),
     )
 
@@ -135,10 +137,10 @@ def _refuted(
     witness = (
         f"{attack.points} points, {attack.copies} copies each, looked up by {attack.shards:,} "
         f"shards: delete those answered right, then fewer than {share:.3g} of the rest are "
-        f"right: in {counts.unlearned:,} of {counts.trials:,} trials after unlearning, in "
-        f"{counts.retrained:,} of {counts.trials:,} after retraining; so alpha is above "
-        f"{lower:.4g} with confidence {confidence:g} (Clopper-Pearson, both arms). Seed {seed}, "
-        f"trial {trial.number}, deletes {len(trial.deleted):,} rows, first "
+        f"right: in {counts.unlearned:,} of {counts.unlearned_trials:,} trials after unlearning, "
+        f"in {counts.retrained:,} of {counts.retrained_trials:,} after retraining; so alpha is "
+        f"above {lower:.4g} with confidence {confidence:g} (Clopper-Pearson, both arms). "
+        f"Seed {seed}, trial {trial.number}, deletes {len(trial.deleted):,} rows, first "
         f"{', '.join(map(str, script[:6]))}"
     )
     note = (
@@ -158,7 +160,7 @@ def _refuted(
         "threshold": share,
         "unlearned": counts.unlearned,
         "retrained": counts.retrained,
-        "trials": counts.trials,
+        "trials": counts.unlearned_trials,
         "seed": seed,
         "trial": trial.number,
         "rows_deleted": len(trial.deleted),

@@ -8,42 +8,50 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.votes.collective_exact import worst_attack
 from leaveout.deadline import Deadline
-from leaveout.encoders.votes.collective import lost_points, stakes_of
-from leaveout.encoders.votes.knapsack import UNBOUNDED
-from leaveout.encoders.votes.threat import Cost, Threat
+from leaveout.encoders.votes.threat import UNBOUNDED, Cost, Threat
 from leaveout.errors import BallotError
 from leaveout.models.votes import Ballots, read_ballots
 from leaveout.specs.deciders import Arguments, Bounds, Decided, Evidence
 from leaveout.verifier.values.subjects.solving import proving_solver
+from leaveout.verifier.values.subjects.votes_targeted import radii_to, robustness_to
 from leaveout.verifier.values.votes import (
+    CountedVote,
+    FamilyVote,
     FiniteVote,
     KnapsackVote,
     PluralityVote,
     RelabelVote,
     RunOffVote,
+    SpreadRunOffVote,
     Vote,
 )
+from leaveout.verifier.values.votes.accuracy import accuracy_of
 from leaveout.verifier.values.votes.counting import (
-    cost_against,
+    counted_against,
     declared,
     fit_for_edits,
     fit_for_relabels,
+    is_spread,
 )
+from leaveout.verifier.values.votes.labels import called, counted_points
 from leaveout.verifier.values.votes.proofs import (
+    SpreadProof,
     collective_arrays,
     collective_unproved,
     spread_proof,
 )
 from leaveout.verifier.values.votes.radii import Radii
+from leaveout.verifier.values.votes.run_off_proofs import SpreadRunOffProof, spread_run_off_proof
 from leaveout.verifier.values.votes.sentences import (
+    chosen_note,
     collective_evidence,
     curve_of,
     fallen,
     fallen_point,
     note_of,
 )
+from leaveout.verifier.values.votes.worst import worst_of
 
 __all__ = [
     "answered_right",
@@ -52,10 +60,12 @@ __all__ = [
     "collective_accuracy",
     "dpa",
     "finite_aggregation",
+    "hash_bagging",
     "median_radius",
     "radius",
     "run_off",
     "ss_dpa",
+    "targeted_robustness",
     "test_points",
 ]
 
@@ -68,19 +78,16 @@ def ballots(given: Arguments) -> Ballots:
     """Read ballots; what the specification declares of their hash must not contradict the file."""
     read = read_ballots(given.path("path"))
     reads = {"reads_label": True, "label_independent": False, None: None}[_word(given, "hash")]
-    listed = given.get("offsets")
-    if listed is None:
-        return declared(read, reads, None)
-    if not isinstance(listed, list) or not all(float(item).is_integer() for item in listed):
-        raise BallotError(f"{read.source}: offsets are whole numbers, one a member reached")
-    return declared(read, reads, tuple(int(item) for item in listed))
+    offsets = _whole(given, "offsets", f"{read.source}: offsets are whole numbers, one a member")
+    families = _whole(given, "families", f"{read.source}: families are whole numbers, one a family")
+    return declared(read, reads, offsets, families)
 
 
 def dpa(given: Arguments) -> Vote:
     """Count ballots of a partition."""
     read = _ballots(given)
-    fit_for_edits(read)
     certified = _word(given, "members") == "certified"
+    fit_for_edits(read, certified=certified)
     return KnapsackVote(read) if certified else PluralityVote(read)
 
 
@@ -100,29 +107,43 @@ def finite_aggregation(given: Arguments) -> Vote:
     )
 
 
-def run_off(given: Arguments) -> Vote:
-    """Hold run-offs over ballots with scores."""
+def hash_bagging(given: Arguments) -> Vote:
+    """Count ballots of members of several families, of each of which an edit changes one."""
     read = _ballots(given)
-    fit_for_edits(read)
-    return RunOffVote(read, _word(given, "certificate") == "published")
+    fit_for_edits(read, families=True)
+    return FamilyVote(read)
+
+
+def run_off(given: Arguments) -> Vote:
+    """Hold run-offs over ballots with scores, of parts or of members that samples are spread on."""
+    read = _ballots(given)
+    fit_for_edits(read, spread=True)
+    published = _word(given, "certificate") == "published"
+    if is_spread(read):
+        return SpreadRunOffVote(read, proving_solver(given.solver), published)
+    return RunOffVote(read, published)
 
 
 def certified_accuracy(given: Arguments) -> Bounds:
     """Return the share of points answered right whatever changes, each attacked by itself."""
     vote = _vote(given)
     threat, count = _threat(given)
-    cost = cost_against(vote, threat)
-    edits = cost.parts * count
-    radii = vote.radii(need=edits, seconds=given.seconds)
-    shares = radii.accuracy(edits)
-    _prove_spread(given, vote, radii, vote.right, edits, edits)
+    vote, cost = counted_against(vote, threat)
+    edits = cost.edits(count)
+    counted = counted_points(given, vote.ballots)
+    radii = vote.radii(need=edits, seconds=given.seconds, points=_places(counted))
+    shares = radii.of(counted).accuracy(edits)
+    _prove_spread(given, vote, radii, vote.right & counted, edits, edits)
     return Bounds(
         shares.lower,
         shares.upper,
-        reason=_reason(given),
+        reason=_reason(vote),
         note=note_of(vote, threat, cost),
-        evidence=lambda: fallen(vote, radii, threat, count, edits),
-        curve=curve_of(vote, radii, threat, cost),
+        evidence=lambda: fallen(vote, radii, counted, threat, count, edits),
+        curve=curve_of(vote, radii, counted, threat, cost),
+        accuracy=accuracy_of(
+            vote, threat, count, counted, radii.lower >= edits, radii.upper >= edits
+        ),
     )
 
 
@@ -130,38 +151,32 @@ def collective_accuracy(given: Arguments) -> Bounds:
     """Return the share of points answered right whatever one attack on all of them changes."""
     vote = _vote(given)
     threat, count = _threat(given)
-    cost = cost_against(vote, threat)
-    if not isinstance(vote, PluralityVote):
-        raise BallotError(
-            f"one attack on all points is certified of dpa, ss_dpa and finite_aggregation, not of "
-            f"{vote.name}"
-        )
+    vote, cost = counted_against(vote, threat)
     deadline = Deadline.after(given.seconds)
-    held, tallied = vote.ballots, vote.tallied
-    budget = min(cost.parts * count, held.parts)
-    stakes = stakes_of(held.votes, held.truth, tallied, budget, held.origin.offsets)
+    edits = cost.edits(count)
+    counted = counted_points(given, vote.ballots)
     with proving_solver(given.solver) as solver:
-        found = worst_attack(stakes, solver, deadline)
-    freed = stakes.reach[list(found.attack.units)].ravel()
-    counted = lost_points(held.votes, held.truth, tallied, freed)
-    if counted != found.attack.lost:
-        raise AssertionError(f"an attack loses {len(counted)} points, not {found.lower}")
+        found = worst_of(vote, edits, solver, deadline, _places(counted), given.say)
     if given.proving:
-        given.unproved = collective_unproved(vote, budget, found)
+        given.unproved = collective_unproved(vote, counted, edits, found)
     given.prove(lambda: collective_arrays(found))
-    right = int(np.count_nonzero(vote.right))
-    note = note_of(vote, threat, cost)
+    right, points = int(np.count_nonzero(vote.right & counted)), int(np.count_nonzero(counted))
+    numbers = np.arange(vote.ballots.points)
+    safe, kept = ~np.isin(numbers, found.points), ~np.isin(numbers, found.attack.lost)
+    together = right - found.upper, right - found.lower
+    note = note_of(vote, threat, cost) + chosen_note(vote)
     if found.upper > found.lower:
         note += (
             f"\nfor {count:,} {threat.value} at least {found.lower:,} and at most {found.upper:,} "
             f"points are lost to one attack; the upper end is {found.proof}"
         )
     return Bounds(
-        Fraction(right - found.upper, held.points),
-        Fraction(right - found.lower, held.points),
+        Fraction(together[0], points),
+        Fraction(together[1], points),
         reason=found.reason,
         note=note,
-        evidence=lambda: collective_evidence(vote, found.attack),
+        evidence=lambda: collective_evidence(vote, counted, found.attack),
+        accuracy=accuracy_of(vote, threat, count, counted, safe, kept, together),
     )
 
 
@@ -169,35 +184,48 @@ def median_radius(given: Arguments) -> Bounds:
     """Return how many changes half of all points survive, answered right."""
     vote = _vote(given)
     threat = _against(given, vote)
-    cost = cost_against(vote, threat)
+    vote, cost = counted_against(vote, threat)
     deadline = Deadline.after(given.seconds)
-    radii = vote.radii(need=0, seconds=given.seconds)
-    low, high = radii.median()
+    counted = counted_points(given, vote.ballots)
+    radii = vote.radii(need=0, seconds=given.seconds, points=_places(counted))
+    low, high = radii.of(counted).median()
     while low < high:
         # Halving asks of each point only whether it survives this many edits.
         need = low + (high - low + 1) // 2
-        radii = vote.radii(need=need, seconds=deadline.limit)
-        before, (low, high) = (low, high), radii.median()
+        radii = vote.radii(need=need, seconds=deadline.limit, points=_places(counted))
+        before, (low, high) = (low, high), radii.of(counted).median()
         if (low, high) == before:
             break
     lower, upper = _units(low, high, cost)
-    _prove_spread(given, vote, radii, vote.right, low, high + 1)
+    _prove_spread(given, vote, radii, vote.right & counted, low, high + 1)
+    survived = max(lower, 0)
+    edits = cost.parts * survived
 
     def evidence() -> Evidence:
         if not math.isfinite(upper):
             return Evidence()
         # Fewer than half survive one change more.
         count = int(upper) + 1
-        return fallen(vote, radii, threat, count, cost.parts * count)
+        return fallen(vote, radii, counted, threat, count, cost.parts * count)
 
     return Bounds(
         lower,
         upper,
-        reason=_reason(given) if low < high else _NEVER,
+        reason=_reason(vote) if low < high else _NEVER,
         note=note_of(vote, threat, cost),
         evidence=evidence,
-        curve=curve_of(vote, radii, threat, cost),
+        curve=curve_of(vote, radii, counted, threat, cost),
+        accuracy=accuracy_of(
+            vote, threat, survived, counted, radii.lower >= edits, radii.upper >= edits
+        ),
     )
+
+
+def targeted_robustness(given: Arguments) -> Bounds:
+    """Return the share of points answered otherwise that no changes turn into one label."""
+    threat, count = _threat(given)
+    vote, cost = counted_against(_vote(given), threat)
+    return robustness_to(given, vote, threat, count, cost, lambda: _reason(vote))
 
 
 def test_points(given: Arguments) -> range:
@@ -209,19 +237,24 @@ def radius(given: Arguments) -> Bounds:
     """Return how many changes leave one answer as it is."""
     vote = _vote(given)
     threat = _against(given, vote)
-    cost = cost_against(vote, threat)
+    vote, cost = counted_against(vote, threat)
     point = _point(given, vote)
-    radii = vote.radii(seconds=given.seconds, points=np.array([point]))
+    found = None
+    if "to" in given:
+        radii, found = radii_to(given, vote, point)
+    else:
+        radii = vote.radii(seconds=given.seconds, points=np.array([point]))
     low, high = int(radii.lower[point]), int(radii.upper[point])
     lower, upper = _units(low, high, cost)
-    alone = np.arange(vote.ballots.points) == point
-    _prove_spread(given, vote, radii, alone, low, high + 1)
+    if found is None:
+        alone = np.arange(vote.ballots.points) == point
+        _prove_spread(given, vote, radii, alone, low, high + 1)
     return Bounds(
         lower,
         upper,
-        reason=_reason(given) if low < high else _NEVER,
+        reason=_reason(vote) if low < high else _NEVER,
         note=note_of(vote, threat, cost),
-        evidence=lambda: fallen_point(vote, point),
+        evidence=lambda: fallen_point(vote, point) if found is None else found,
     )
 
 
@@ -231,11 +264,13 @@ def answered_right(given: Arguments) -> Decided:
     point = _point(given, vote)
     if vote.right[point]:
         return Decided("proved")
-    answer, truth = vote.predictions[point], vote.ballots.truth[point]
+    answer, truth = int(vote.predictions[point]), int(vote.ballots.truth[point])
+    ballots = vote.ballots
     return Decided(
         "refuted",
-        witness=f"test point {point} is answered {answer}, its true label is {truth}",
-        facts={"point": point, "answer": int(answer), "truth": int(truth)},
+        witness=f"test point {point} is answered {called(ballots, answer)}, its true label is "
+        f"{called(ballots, truth)}",
+        facts={"point": point, "answer": answer, "truth": truth},
     )
 
 
@@ -249,6 +284,15 @@ def _vote(given: Arguments) -> Vote:
     value = given["votes"]
     assert isinstance(value, Vote)
     return value
+
+
+def _whole(given: Arguments, name: str, wrong: str) -> tuple[int, ...] | None:
+    listed = given.get(name)
+    if listed is None:
+        return None
+    if not isinstance(listed, list) or not all(float(item).is_integer() for item in listed):
+        raise BallotError(wrong)
+    return tuple(int(item) for item in listed)
 
 
 def _point(given: Arguments, vote: Vote) -> int:
@@ -268,6 +312,11 @@ def _word(given: Arguments, name: str) -> str | None:
     return value
 
 
+def _places(counted: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+    """Return the numbers of the test points that count, None where all do."""
+    return None if counted.all() else np.flatnonzero(counted)
+
+
 def _threat(given: Arguments) -> tuple[Threat, int]:
     (name,) = (threat for threat in Threat if threat.value in given)
     return name, int(given.number(name.value))
@@ -281,10 +330,17 @@ def _prove_spread(
     survived: int,
     falling: int,
 ) -> None:
-    """Leave what shows which answers of Finite Aggregation survive; others are counted anew."""
-    if not given.proving or not isinstance(vote, FiniteVote):
+    """Leave what shows which answers of spread samples survive; others are counted anew."""
+    at = np.flatnonzero(counted)
+    if not given.proving:
         return
-    found = spread_proof(vote, radii, np.flatnonzero(counted), survived, falling)
+    if isinstance(vote, SpreadRunOffVote):
+        found: SpreadProof | SpreadRunOffProof
+        found = spread_run_off_proof(vote, radii, at, survived, falling)
+    elif isinstance(vote, FiniteVote):
+        found = spread_proof(vote, radii, at, survived, falling)
+    else:
+        return
     if found.missing:
         points = "1 point" if found.missing == 1 else f"{found.missing:,} points"
         given.unproved = f"no proof was found of what {points} survive"
@@ -304,7 +360,9 @@ def _units(low: int, high: int, cost: Cost) -> tuple[int, float]:
     return lower, math.inf if high == UNBOUNDED else upper
 
 
-def _reason(given: Arguments) -> str:
-    vote = _vote(given)
-    published = isinstance(vote, FiniteVote | RunOffVote) and vote.published
-    return _PUBLISHED if published else _LATE
+def _reason(vote: Vote) -> str:
+    if isinstance(vote, FiniteVote | RunOffVote) and vote.published:
+        return _PUBLISHED
+    if isinstance(vote, CountedVote) and vote.gap:
+        return f"numerical: {vote.gap}"
+    return _LATE

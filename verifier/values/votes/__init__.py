@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from leaveout.verifier.values.votes.certified import CountedVote, KnapsackVote
+from leaveout.verifier.values.votes.families import FamilyVote
 from leaveout.verifier.values.votes.radii import Radii
+from leaveout.verifier.values.votes.run_offs import SpreadRunOffVote
 from leaveout.verifier.values.votes.schemes import (
     FiniteVote,
-    KnapsackVote,
     PluralityVote,
     RelabelVote,
     RunOffVote,
@@ -13,11 +15,14 @@ from leaveout.verifier.values.votes.schemes import (
 from leaveout.verifier.values.votes.vote import Vote
 
 __all__ = [
+    "CountedVote",
+    "FamilyVote",
     "FiniteVote",
     "KnapsackVote",
     "PluralityVote",
     "Radii",
     "RelabelVote",
     "RunOffVote",
+    "SpreadRunOffVote",
     "Vote",
 ]

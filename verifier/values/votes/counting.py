@@ -9,14 +9,25 @@ import msgspec
 from leaveout.encoders.votes.threat import Cost, Threat, cost_of
 from leaveout.errors import BallotError
 from leaveout.models.votes import Ballots
-from leaveout.verifier.values.votes.schemes import KnapsackVote, RelabelVote
+from leaveout.verifier.values.votes.certified import KnapsackVote
+from leaveout.verifier.values.votes.schemes import RelabelVote
 from leaveout.verifier.values.votes.vote import Vote
 
-__all__ = ["cost_against", "declared", "fit_for_edits", "fit_for_relabels", "rests_on"]
+__all__ = [
+    "counted_against",
+    "declared",
+    "fit_for_edits",
+    "fit_for_relabels",
+    "is_spread",
+    "rests_on",
+]
 
 
 def declared(
-    ballots: Ballots, reads_label: bool | None, offsets: tuple[int, ...] | None
+    ballots: Ballots,
+    reads_label: bool | None,
+    offsets: tuple[int, ...] | None,
+    families: tuple[int, ...] | None = None,
 ) -> Ballots:
     """Return ballots with what a specification says of their hash.
 
@@ -37,31 +48,60 @@ def declared(
             f"{ballots.source} has the offsets {list(origin.offsets)}, the specification "
             f"{list(offsets)}; leave 'offsets' out"
         )
+    if families is not None and origin.families not in ((), families):
+        raise BallotError(
+            f"{ballots.source} has families of {list(origin.families)} members, the specification "
+            f"{list(families)}; leave 'families' out"
+        )
     said: dict[str, object] = {}
     if reads_label is not None:
         said["hash_reads_label"] = reads_label
     if offsets is not None:
         said["offsets"] = offsets
+    if families is not None:
+        said["families"] = families
     return replace(ballots, origin=msgspec.structs.replace(origin, **said)) if said else ballots
 
 
-def fit_for_edits(ballots: Ballots, spread: bool = False) -> None:
+def is_spread(ballots: Ballots) -> bool:
+    """Whether an edit may reach several members, as in Finite Aggregation."""
+    return ballots.origin.method == "finite_aggregation" or len(ballots.origin.offsets) > 1
+
+
+def fit_for_edits(
+    ballots: Ballots, *, spread: bool = False, certified: bool = False, families: bool = False
+) -> None:
     """Refuse ballots of members that more edits reach than a vote allows for.
+
+    Parameters
+    ----------
+    ballots : Ballots
+    spread : bool
+        Whether the vote knows of Finite Aggregation,
+    families : bool
+        and of hash bagging.
 
     Raises
     ------
     BallotError
     """
     method, source = ballots.origin.method, ballots.source
+    if not certified:
+        _several_parts(ballots)
     if method == "ss_dpa":
         raise BallotError(
             f"{source}: its members were trained as in SS-DPA, each on all points, so that one "
             "edit reaches them all; certify ss_dpa against relabels"
         )
-    if not spread and (method == "finite_aggregation" or len(ballots.origin.offsets) > 1):
+    if not spread and is_spread(ballots):
         raise BallotError(
             f"{source}: one edit reaches {_several(ballots)} members (Finite Aggregation); certify "
             "finite_aggregation"
+        )
+    if not families and (method == "hash_bagging" or len(ballots.origin.families) > 1):
+        raise BallotError(
+            f"{source}: one edit reaches a member of each family (hash bagging); certify "
+            "hash_bagging"
         )
 
 
@@ -72,6 +112,7 @@ def fit_for_relabels(ballots: Ballots) -> None:
     ------
     BallotError
     """
+    _several_parts(ballots)
     origin, source = ballots.origin, ballots.source
     if origin.hash_reads_label:
         raise BallotError(
@@ -83,25 +124,30 @@ def fit_for_relabels(ballots: Ballots) -> None:
             f"{source}: some rows of the training set are one sample, so a relabel may reach two "
             "parts; merge them first (Levine and Feizi, appendix G)"
         )
-    if origin.method == "finite_aggregation" or len(origin.offsets) > 1:
+    if is_spread(ballots):
         raise BallotError(
             f"{source}: one relabel reaches {_several(ballots)} members (Finite Aggregation); "
             "certify finite_aggregation, relabels = ..."
         )
+    if origin.method == "hash_bagging" or len(origin.families) > 1:
+        raise BallotError(
+            f"{source}: one relabel reaches a member of each family (hash bagging); certify "
+            "hash_bagging, relabels = ..."
+        )
 
 
-def cost_against(vote: Vote, threat: Threat) -> Cost:
-    """Return how many parts one change of a kind can reach, and why.
+def counted_against(vote: Vote, threat: Threat) -> tuple[Vote, Cost]:
+    """Return a vote as it stands against one kind of change, and what one change reaches and why.
 
     Raises
     ------
     BallotError
         If that depends on what is not known of the ballots.
     """
-    if isinstance(vote, KnapsackVote) and threat is Threat.RELABELS:
-        return Cost(2, "thresholds of members count edits, and it is a removal and an insertion")
+    if isinstance(vote, KnapsackVote):
+        return vote.against(threat)
     if isinstance(vote, RelabelVote) and vote.ballots.origin.method in (None, "ss_dpa"):
-        return Cost(1, "members see all samples, but the labels of their own part only")
+        return vote, Cost(1, "members see all samples, but the labels of their own part only")
     cost = cost_of(threat, hash_reads_label=vote.ballots.origin.hash_reads_label)
     if cost is None:
         raise BallotError(
@@ -109,7 +155,7 @@ def cost_against(vote: Vote, threat: Threat) -> Cost:
             "reaches is not known; say ballots(..., hash = label_independent), or hash = "
             "reads_label"
         )
-    return cost
+    return vote, cost
 
 
 def rests_on(ballots: Ballots, relabels: bool = False) -> tuple[str, ...]:
@@ -140,6 +186,15 @@ def rests_on(ballots: Ballots, relabels: bool = False) -> tuple[str, ...]:
             if not assumption.checked
         ),
     )
+
+
+def _several_parts(ballots: Ballots) -> None:
+    if ballots.parts == 1:
+        raise BallotError(
+            f"{ballots.source}: 1 part: one change could change every answer; certify dpa(..., "
+            "members = certified), which counts what its thresholds say, or train on at least 2 "
+            "parts"
+        )
 
 
 def _several(ballots: Ballots) -> str:

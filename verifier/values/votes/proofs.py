@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +12,21 @@ from leaveout.bab.votes.collective_exact import CollectiveBounds
 from leaveout.bab.votes.finite import finite_attack_within
 from leaveout.bab.votes.finite_log import FiniteLog, log_of, open_labels
 from leaveout.verifier.checker.voting.at_stake import at_stake
+from leaveout.verifier.checker.voting.known import prices_of
+from leaveout.verifier.checker.voting.known_together import no_more_bought
+from leaveout.verifier.checker.voting.summed import most_summed
 from leaveout.verifier.checker.voting.together import TooLongError, no_more_lost
+from leaveout.verifier.values.votes.certified import CountedVote
+from leaveout.verifier.values.votes.families import FamilyVote
 from leaveout.verifier.values.votes.radii import Radii
-from leaveout.verifier.values.votes.schemes import FiniteVote
+from leaveout.verifier.values.votes.run_off_proofs import run_offs_unproved
+from leaveout.verifier.values.votes.schemes import FiniteVote, RunOffVote
+from leaveout.verifier.values.votes.shown import Arrays, ShownPoints, too_long
 from leaveout.verifier.values.votes.vote import Vote
 
 __all__ = ["SpreadProof", "collective_arrays", "collective_unproved", "spread_proof"]
 
 Wide = NDArray[np.int64]
-Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
 _SECONDS = 10.0
 """For an attack on one point."""
@@ -31,61 +36,114 @@ _WORK = 3e9
 
 
 def collective_arrays(found: CollectiveBounds) -> Arrays:
-    """Return the attack, and how many points none loses more than."""
-    return {
+    """Return the attack, how many points none loses more than, and the sum that shows it."""
+    arrays: dict[str, NDArray[Any]] = {
         "units": np.array(found.attack.units, np.int64),
         "upper": np.array(found.upper, np.int64),
     }
+    return arrays if found.summed is None else {**arrays, **_sum_of(found)}
 
 
-def collective_unproved(vote: Vote, budget: int, found: CollectiveBounds) -> str:
-    """Return why a bound of one attack on all points cannot be shown again; empty if it can."""
+def _sum_of(found: CollectiveBounds) -> Arrays:
+    """Return a sum over batches and shares, as the checker reads it."""
+    summed = found.summed
+    assert summed is not None
+    batches = np.full(len(found.points), -1, np.int64)
+    for number, batch in enumerate(summed.batches):
+        batches[np.searchsorted(found.points, batch.points)] = number
+    return {
+        "batches": batches,
+        "uppers": np.array([batch.upper for batch in summed.batches], np.int64),
+        "taken": summed.taken,
+        "counted": summed.counted,
+    }
+
+
+def collective_unproved(
+    vote: Vote, counted: NDArray[np.bool_], edits: int, found: CollectiveBounds
+) -> str:
+    """Return why a bound of one attack on all points cannot be shown again; empty if it can.
+
+    Parameters
+    ----------
+    vote : Vote
+    counted : ndarray of bool, shape (points,)
+        The points that count.
+    edits : int
+    found : CollectiveBounds
+    """
+    if isinstance(vote, RunOffVote):
+        return run_offs_unproved(vote, counted, edits, found)
+    if isinstance(vote, CountedVote):
+        return _known_unproved(vote, counted, edits, found)
     held = vote.ballots
     offsets = held.origin.offsets if isinstance(vote, FiniteVote) else ()
-    stake = at_stake(held.votes, held.truth, held.labels, budget, offsets or (0,))
+    sizes = vote.sizes if isinstance(vote, FamilyVote) else ()
+    budget = min(edits, max(sizes, default=held.parts))
+    truth = np.where(counted, held.truth, np.int32(-1))
+    stake = at_stake(held.votes, truth, held.labels, budget, offsets or (0,), sizes)
     if found.is_searched or found.upper >= stake.count:
         return ""
     try:
-        return "" if no_more_lost(stake, found.upper, _WORK) else "its bound is not shown again"
+        if found.summed is not None:
+            again = most_summed(stake, _sum_of(found), _WORK) <= found.upper
+        else:
+            again = no_more_lost(stake, found.upper, _WORK)
+        return "" if again else "its bound is not shown again"
     except TooLongError:
-        return (
-            f"that no attack loses more than {found.upper:,} points is {found.proof}, and takes "
-            "too long to be shown again"
-        )
+        return too_long(found)
+
+
+def _known_unproved(
+    vote: CountedVote, counted: NDArray[np.bool_], edits: int, found: CollectiveBounds
+) -> str:
+    if found.upper >= len(found.points):
+        return ""
+    held, at_least = vote.ballots, vote.known.at_least
+    # More than each member's largest threshold is never of use.
+    budget = min(edits, int(at_least.max(axis=(0, 2)).astype(np.int64).sum()))
+    truth, numbers = np.where(counted, held.truth, np.int32(-1)), np.arange(held.points)
+    batches = [(found.points, found.upper)]
+    if found.summed is not None:
+        batches = [(batch.points, batch.upper) for batch in found.summed.batches]
+    try:
+        for points, upper in batches:
+            own = np.where(np.isin(numbers, points), truth, np.int32(-1))
+            prices = prices_of(held.votes, own, at_least, held.labels, budget)
+            if not no_more_bought(prices, upper, _WORK / len(batches)):
+                return "its bound is not shown again"
+    except TooLongError:
+        return too_long(found)
+    return ""
 
 
 @dataclass(eq=False)
-class SpreadProof:
-    """Logs of hash values that are too few, and attacks that are enough.
+class SpreadProof(ShownPoints):
+    """Logs of hash values that are too few for Finite Aggregation, and attacks that are enough.
 
     Attributes
     ----------
-    missing : int
-        Points of which no log was found.
+    vote : FiniteVote
     """
 
-    missing: int = 0
+    vote: FiniteVote = field(kw_only=True)
     _logs: list[tuple[int, int, int, FiniteLog]] = field(default_factory=list)
-    _attacks: list[tuple[int, NDArray[np.int32]]] = field(default_factory=list)
 
-    def arrays(self) -> Arrays:
-        """Return them as arrays; none where there is nothing to show."""
-        found: dict[str, NDArray[Any]] = {}
-        if self._logs:
-            logs = [(p, c, e, len(log.rows), len(log.weights)) for p, c, e, log in self._logs]
-            found["logs"] = np.array(logs, np.int64)
-            found["rows"] = np.concatenate([log.rows for *_, log in self._logs])
-            found["weights"] = np.concatenate([log.weights for *_, log in self._logs])
-        if self._attacks:
-            attacks = [(point, len(buckets)) for point, buckets in self._attacks]
-            found["attacks"] = np.array(attacks, np.int64)
-            found["values"] = np.concatenate([buckets for _, buckets in self._attacks])
-        return found
+    def survivals(self) -> Arrays:
+        """See `ShownPoints.survivals`."""
+        if not self._logs:
+            return {}
+        logs = [(p, c, e, len(log.rows), len(log.weights)) for p, c, e, log in self._logs]
+        return {
+            "logs": np.array(logs, np.int64),
+            "rows": np.concatenate([log.rows for *_, log in self._logs]),
+            "weights": np.concatenate([log.weights for *_, log in self._logs]),
+        }
 
-    def survives(self, vote: FiniteVote, point: int, edits: int) -> None:
-        """Add why so many edits do not change an answer."""
-        held, offsets = vote.ballots, np.array(vote.ballots.origin.offsets, np.int64)
-        ballot, found = held.votes[point], []
+    def survives(self, point: int, edits: int) -> None:
+        """See `ShownPoints.survives`."""
+        held = self.vote.ballots
+        ballot, offsets, found = held.votes[point], self._offsets, []
         for label in open_labels(ballot, held.labels, offsets, edits):
             log = log_of(ballot, held.labels, offsets, label, edits)
             if log is None:
@@ -94,39 +152,22 @@ class SpreadProof:
             found.append((point, label, edits, log))
         self._logs += found
 
-    def falls(self, vote: FiniteVote, point: int, edits: int) -> None:
-        """Add an attack of so many edits that changes an answer."""
-        held = vote.ballots
-        buckets = finite_attack_within(
-            held.votes[point], held.labels, np.array(held.origin.offsets), edits, seconds=_SECONDS
+    def attack(self, point: int, edits: int) -> NDArray[np.int32] | None:
+        """See `ShownPoints.attack`."""
+        held = self.vote.ballots
+        return finite_attack_within(
+            held.votes[point], held.labels, self._offsets, edits, seconds=_SECONDS
         )
-        if buckets is None:
-            self.missing += 1
-        else:
-            self._attacks.append((point, buckets))
+
+    @property
+    def _offsets(self) -> Wide:
+        return np.array(self.vote.ballots.origin.offsets, np.int64)
 
 
 def spread_proof(
     vote: FiniteVote, radii: Radii, points: Wide, survived: int, falling: int
 ) -> SpreadProof:
-    """Return what shows which answers survive some edits, and which do not.
-
-    Parameters
-    ----------
-    vote : FiniteVote
-    radii : Radii
-        What is known of its points.
-    points : ndarray of int64
-        Those that count.
-    survived : int
-        That the answers whose radius is at least this survive so many edits is to be shown,
-    falling : int
-        and that those whose radius is below this change with so many.
-    """
-    held, found = vote.ballots, SpreadProof()
-    for point in points.tolist():
-        if survived > 0 and radii.lower[point] >= survived:
-            found.survives(vote, point, survived)
-        if radii.upper[point] < min(falling, held.parts):
-            found.falls(vote, point, falling)
+    """Return what shows which answers survive, and which do not: see `ShownPoints.gather`."""
+    found = SpreadProof(vote=vote)
+    found.gather(radii, points, survived, min(falling, vote.ballots.parts))
     return found

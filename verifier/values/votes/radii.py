@@ -27,7 +27,7 @@ class Radii:
     ----------
     lower, upper : ndarray of int64, shape (points,)
         The answer survives ``lower`` edits; ``upper + 1`` edits change it, by an attack that was
-        counted again. `leaveout.encoders.votes.knapsack.UNBOUNDED` where no number of edits does.
+        counted again. `leaveout.encoders.votes.threat.UNBOUNDED` where no number of edits does.
     right : ndarray of bool, shape (points,)
         Whether the true label is answered.
     """
@@ -35,6 +35,10 @@ class Radii:
     lower: NDArray[np.int64]
     upper: NDArray[np.int64]
     right: NDArray[np.bool_]
+
+    def of(self, points: NDArray[np.bool_]) -> Radii:
+        """Return those of some test points, shape (points,), alone."""
+        return Radii(self.lower[points], self.upper[points], self.right[points])
 
     def accuracy(self, edits: int) -> Shares:
         """Return the share of points answered right whatever so many edits change."""

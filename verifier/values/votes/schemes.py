@@ -1,4 +1,4 @@
-"""The votes there are: pluralities over parts or spread parts, members that resist, run-offs."""
+"""The votes there are: pluralities over parts or spread parts, and run-offs."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.bab.votes.collective import CollectiveProblem
+from leaveout.bab.votes.collective_plurality import PluralityProblem
+from leaveout.bab.votes.collective_run_off import RunOffProblem
 from leaveout.bab.votes.finite import finite_attack, finite_exact, finite_published
-from leaveout.deadline import Deadline
-from leaveout.encoders.votes.attack import Attack, recount
-from leaveout.encoders.votes.knapsack import UNBOUNDED, knapsack_attack, knapsack_radius
+from leaveout.encoders.votes.attack import Attack
+from leaveout.encoders.votes.collective import lost_points, stakes_of
 from leaveout.encoders.votes.plurality import plurality_attack, plurality_radii
 from leaveout.encoders.votes.run_off import run_off_exact, run_off_predictions, run_off_published
 from leaveout.encoders.votes.run_off_attack import run_off_attack
+from leaveout.encoders.votes.run_off_stakes import run_off_lost, run_off_stakes
 from leaveout.encoders.votes.tally import Tally, tally
 from leaveout.errors import BallotError
 from leaveout.models.votes import Ballots
 from leaveout.solvers import CanSolve
 from leaveout.verifier.values.votes.radii import Radii
-from leaveout.verifier.values.votes.vote import Vote
+from leaveout.verifier.values.votes.vote import Vote, counted
 
-__all__ = ["FiniteVote", "KnapsackVote", "PluralityVote", "RelabelVote", "RunOffVote"]
+__all__ = ["FiniteVote", "PluralityVote", "RelabelVote", "RunOffVote"]
 
 Ints = NDArray[np.int32]
 Wide = NDArray[np.int64]
@@ -61,59 +64,31 @@ class PluralityVote(Vote):
 
     def attack(self, point: int, seconds: float | None = None) -> Attack | None:
         """Return a smallest attack on a point."""
-        return _counted(self.ballots, plurality_attack(self.ballots.votes, self.tallied, point))
+        return counted(self.ballots, plurality_attack(self.ballots.votes, self.tallied, point))
+
+    @property
+    def _offsets(self) -> tuple[int, ...]:
+        """A unit reaches the members ``(unit + offset) mod members``."""
+        return self.ballots.origin.offsets or (0,)
+
+    def together(self, edits: int) -> CollectiveProblem:
+        """Return what one attack of so many edits may do to all test points."""
+        held = self.ballots
+        budget = min(edits, held.parts)
+        stakes = stakes_of(held.votes, held.truth, self.tallied, budget, self._offsets)
+        return PluralityProblem(stakes)
+
+    def lost_to(self, units: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the points that an attack on all of them loses: a recount."""
+        held = self.ballots
+        freed = np.add.outer(np.array(units, np.int64), np.array(self._offsets)) % held.parts
+        return lost_points(held.votes, held.truth, self.tallied, freed.ravel())
 
 
 class RelabelVote(PluralityVote):
     """Most votes win; a relabel changes one member (SS-DPA)."""
 
     name = "ss_dpa"
-
-
-class KnapsackVote(Vote):
-    """Most votes win; each member survives the edits that its thresholds say."""
-
-    name = "dpa, certified members"
-
-    def __init__(self, ballots: Ballots) -> None:
-        super().__init__(ballots)
-        if ballots.thresholds is None:
-            raise BallotError(
-                f"{ballots.source}: there are no thresholds of members; add an array 'thresholds' "
-                "(points, parts, labels), or leave 'members = certified' out"
-            )
-        self._thresholds = ballots.thresholds
-        self._tallied = tally(ballots.votes, ballots.labels)
-        self._lower = np.zeros(ballots.points, np.int64)
-        self._upper = np.full(ballots.points, UNBOUNDED)
-
-    @property
-    def predictions(self) -> Ints:
-        """What is answered at each test point, shape (points,)."""
-        return self._tallied.predictions
-
-    def radii(
-        self,
-        need: int | None = None,
-        seconds: float | None = None,
-        points: Wide | None = None,
-    ) -> Radii:
-        """Return how many edits each answer survives; what is learnt is kept."""
-        deadline = Deadline.after(seconds)
-        open_points = np.flatnonzero(self._lower < self._upper)
-        if points is not None:
-            open_points = np.intersect1d(open_points, points)
-        for point in open_points.tolist():
-            if deadline.over:
-                break
-            radius = knapsack_radius(self.ballots.votes, self._thresholds, self._tallied, point)
-            self._lower[point] = self._upper[point] = radius
-        return Radii(self._lower.copy(), self._upper.copy(), self.right)
-
-    def attack(self, point: int, seconds: float | None = None) -> Attack | None:
-        """Return a cheapest attack on a point, None if no edits suffice."""
-        found = knapsack_attack(self.ballots.votes, self._thresholds, self._tallied, point)
-        return None if found is None else _counted(self.ballots, found)
 
 
 class FiniteVote(PluralityVote):
@@ -128,6 +103,7 @@ class FiniteVote(PluralityVote):
     """
 
     name = "finite_aggregation"
+    unit = "hash value"
 
     def __init__(self, ballots: Ballots, solver: CanSolve, published: bool = False) -> None:
         super().__init__(ballots)
@@ -136,8 +112,7 @@ class FiniteVote(PluralityVote):
                 f"{ballots.source}: the offsets of the spread hash are not known; say "
                 "ballots(..., offsets = [0, 3, 7]), or use dpa if each point reaches one member"
             )
-        self._solver, self.published = solver, published
-        self._offsets = np.array(ballots.origin.offsets)
+        self.solver, self.published = solver, published
         published_radii = finite_published(ballots.votes, ballots.labels, self._offsets)
         self._lower = published_radii.astype(np.int64)
         self._upper = np.full_like(self._lower, ballots.parts - 1)
@@ -163,7 +138,7 @@ class FiniteVote(PluralityVote):
                 self.ballots.labels,
                 self._offsets,
                 need=need,
-                solver=self._solver,
+                solver=self.solver,
                 seconds=seconds,
                 lower=self._lower[asked],
                 upper=self._upper[asked],
@@ -184,14 +159,14 @@ class FiniteVote(PluralityVote):
             before=int(self.predictions[point]),
             after=int(np.bincount(after, minlength=self.ballots.labels).argmax()),
         )
-        return _counted(self.ballots, attack)
+        return counted(self.ballots, attack)
 
     def _attack(self, point: int, seconds: float | None) -> tuple[Ints, Ints, Ints]:
         buckets, votes = finite_attack(
             self.ballots.votes[point],
             self.ballots.labels,
             self._offsets,
-            solver=self._solver,
+            solver=self.solver,
             seconds=seconds,
         )
         members = np.flatnonzero(votes != self.ballots.votes[point]).astype(np.int32)
@@ -212,17 +187,13 @@ class RunOffVote(Vote):
 
     def __init__(self, ballots: Ballots, published: bool = False) -> None:
         super().__init__(ballots)
-        if ballots.scores is None:
-            raise BallotError(
-                f"{ballots.source}: there are no scores; a run-off needs an array 'scores' "
-                "(points, parts, labels)"
-            )
+        scores = ballots.scores_of("a run-off")
         if ballots.labels > _MOST_LABELS:
             raise BallotError(
                 f"{ballots.source}: {ballots.labels:,} labels; a run-off looks at every three of "
                 f"them, so {_MOST_LABELS} are the most"
             )
-        self._scores = ballots.scores
+        self._scores = scores
         self.published = published
 
     @property
@@ -271,10 +242,31 @@ class RunOffVote(Vote):
             raise AssertionError(f"{attack} changes nothing")
         return attack
 
+    @property
+    def _offsets(self) -> tuple[int, ...]:
+        """A unit reaches the members ``(unit + offset) mod members``."""
+        return self.ballots.origin.offsets or (0,)
 
-def _counted(ballots: Ballots, attack: Attack) -> Attack:
-    """Return an attack that a count of the changed votes confirms."""
-    answer = recount(ballots.votes[attack.point], ballots.labels, attack)
-    if answer != attack.after or answer == attack.before:
-        raise AssertionError(f"{attack} was counted as {answer}")
-    return attack
+    @property
+    def _at_least(self) -> Wide:
+        """Edits that each answer survives, as far as is known without a search."""
+        return self._radii[0]
+
+    def together(self, edits: int) -> CollectiveProblem:
+        """Return what one attack of so many edits may do to all test points."""
+        held, budget = self.ballots, min(edits, self.ballots.parts)
+        at_stake = np.flatnonzero(self.right & (self._at_least < budget))
+        stakes = run_off_stakes(
+            held.votes, self._scores, held.labels, self.predictions, at_stake, budget, self._offsets
+        )
+        return RunOffProblem(stakes)
+
+    def lost_to(self, units: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the points that an attack on all of them loses: both rounds are held again."""
+        held, right = self.ballots, np.flatnonzero(self.right)
+        freed = np.add.outer(np.array(units, np.int64), np.array(self._offsets)) % held.parts
+        lost = run_off_lost(
+            held.votes[right], self._scores[right], held.labels, self.predictions[right],
+            freed.ravel(),
+        )  # fmt: skip
+        return tuple(right[lost].tolist())

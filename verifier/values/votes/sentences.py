@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.encoders.votes.attack import Attack
 from leaveout.encoders.votes.collective import CollectiveAttack
-from leaveout.encoders.votes.knapsack import UNBOUNDED
-from leaveout.encoders.votes.threat import Cost, Threat
+from leaveout.encoders.votes.threat import UNBOUNDED, Cost, Threat
 from leaveout.specs.deciders import Curve, Evidence
+from leaveout.verifier.values.votes.certified import CountedVote
 from leaveout.verifier.values.votes.counting import rests_on
+from leaveout.verifier.values.votes.families import FamilyVote
+from leaveout.verifier.values.votes.labels import called
 from leaveout.verifier.values.votes.radii import Radii
-from leaveout.verifier.values.votes.schemes import FiniteVote, RelabelVote
+from leaveout.verifier.values.votes.schemes import RelabelVote
+from leaveout.verifier.values.votes.targets import Toward
 from leaveout.verifier.values.votes.vote import Vote
 
-__all__ = ["collective_evidence", "curve_of", "fallen", "fallen_point", "note_of"]
+__all__ = [
+    "chosen_note",
+    "collective_evidence",
+    "curve_of",
+    "fallen",
+    "fallen_point",
+    "forced",
+    "forced_point",
+    "note_of",
+]
+
+Bools = NDArray[np.bool_]
 
 _MOST_POINTS = 200
 """Of a curve."""
@@ -26,16 +41,31 @@ _SECONDS = 60.0
 def note_of(vote: Vote, threat: Threat, cost: Cost) -> str:
     """Return what one change reaches and why, and what that rests on; a line each."""
     parts = f"{_counted(cost.parts, 'part')} of the training set"
-    if isinstance(vote, FiniteVote):
+    if vote.unit != "part":
         parts += f" and {cost.parts * len(vote.ballots.origin.offsets)} members"
+    elif isinstance(vote, FamilyVote):
+        parts = f"{_counted(cost.parts, 'part')} of each of {len(vote.sizes)} families"
     reach = f"{threat.value}: each changes at most {parts}: {cost.why}"
     return "\n".join((reach, *rests_on(vote.ballots, isinstance(vote, RelabelVote))))
 
 
-def fallen(vote: Vote, radii: Radii, threat: Threat, count: int, edits: int) -> Evidence:
-    """Return which points an attack each takes, and the attack on the hardest of them."""
-    falls = np.flatnonzero(radii.right & (radii.upper < edits))
-    words = _wrong(vote)
+def chosen_note(vote: Vote) -> str:
+    """Return what an attack on all points takes for granted of members with thresholds."""
+    if not isinstance(vote, CountedVote):
+        return ""
+    return (
+        "\nan attack on all points takes the thresholds of each point by itself: refuted means "
+        "that these do not rule it out; that the same changes of a part bring about all the votes "
+        "of its member is not shown"
+    )
+
+
+def fallen(
+    vote: Vote, radii: Radii, counted: Bools, threat: Threat, count: int, edits: int
+) -> Evidence:
+    """Return which points that count an attack each takes, and the attack on the hardest."""
+    falls = np.flatnonzero(counted & radii.right & (radii.upper < edits))
+    words = _wrong(vote, counted)
     if not len(falls):
         return Evidence(words)
     words += f"{'; ' if words else ''}{len(falls):,} right ones fall to {count:,} {threat.value}"
@@ -51,24 +81,60 @@ def fallen_point(vote: Vote, point: int) -> Evidence:
     return Evidence() if attack is None else Evidence(_attack(vote, attack), _facts(attack))
 
 
-def collective_evidence(vote: Vote, attack: CollectiveAttack) -> Evidence:
-    """Return which points one attack takes."""
-    words = _wrong(vote)
+def forced(
+    known: Toward, radii: Radii, counted: Bools, threat: Threat, count: int, edits: int
+) -> Evidence:
+    """Return how many points that count can be made to have one answer, and an attack on one."""
+    falls = np.flatnonzero(counted & (radii.upper < edits))
+    if not len(falls):
+        return Evidence()
+    label = called(known.vote.ballots, known.target)
+    words = (
+        f"{len(falls):,} of {_counted(int(np.count_nonzero(counted)), 'point')} can be made to "
+        f"answer {label} with {count:,} {threat.value}"
+    )
+    attack = known.attack(int(falls[radii.upper[falls].argmax()]))
+    if attack is None or attack.edits > edits:
+        return Evidence(words)
+    return Evidence(f"{words}, such as {_attack(known.vote, attack)}", _facts(attack))
+
+
+def forced_point(known: Toward, point: int) -> Evidence:
+    """Return an attack that makes one point have one answer."""
+    attack = known.attack(point)
+    if attack is not None:
+        return Evidence(_attack(known.vote, attack), _facts(attack))
+    ballots = known.vote.ballots
+    if known.vote.predictions[point] != known.target:
+        return Evidence()
+    words = f"test point {point} is answered {called(ballots, known.target)} as it is"
+    return Evidence(words, {"point": point, "answer": known.target})
+
+
+def collective_evidence(vote: Vote, counted: Bools, attack: CollectiveAttack) -> Evidence:
+    """Return which points that count one attack takes."""
+    words = _wrong(vote, counted)
     if attack.lost:
         points = _counted(len(attack.lost), "point")
-        words += f"{'; ' if words else ''}poisoning {_hit(vote, attack.units)} loses {points}: "
-        words += _some(attack.lost)
+        words += f"{'; ' if words else ''}poisoning {_hit(vote, attack.units)} "
+        # Thresholds of single points do not say that one change of a part does it at all of them.
+        words += "may lose" if isinstance(vote, CountedVote) else "loses"
+        words += f" {points}: {_some(attack.lost)}"
+        if isinstance(vote, CountedVote):
+            words += ", for all that thresholds of single points say"
     return Evidence(words, {"poisoned": attack.units, "lost": attack.lost})
 
 
-def curve_of(vote: Vote, radii: Radii, threat: Threat, cost: Cost) -> Curve:
+def curve_of(vote: Vote, radii: Radii, counted: Bools, threat: Threat, cost: Cost) -> Curve:
     """Return certified accuracy against the number of changes, up to where it ends."""
-    reached = radii.upper[radii.right & (radii.upper != UNBOUNDED)]
+    radii = radii.of(counted)
+    known = np.where(radii.upper == UNBOUNDED, radii.lower, radii.upper)
+    reached = known[radii.right & (known != UNBOUNDED)]
     end = int(reached.max(initial=0)) // cost.parts + 1
     at = tuple(sorted({round(end * i / _MOST_POINTS) for i in range(_MOST_POINTS + 1)}))
     shares = [radii.accuracy(cost.parts * count) for count in at]
     return Curve(
-        name=vote.name,
+        name=vote.name + _of_label(vote, counted),
         value="certified accuracy",
         unit=threat.value,
         at=at,
@@ -77,23 +143,38 @@ def curve_of(vote: Vote, radii: Radii, threat: Threat, cost: Cost) -> Curve:
     )
 
 
-def _wrong(vote: Vote) -> str:
-    wrong = int(np.count_nonzero(~vote.right))
-    return f"{wrong:,} of {len(vote.right):,} points are answered wrong before" if wrong else ""
+def _wrong(vote: Vote, counted: Bools) -> str:
+    wrong, points = int(np.count_nonzero(counted & ~vote.right)), int(np.count_nonzero(counted))
+    of = _of_label(vote, counted).replace(",", " of", 1)
+    return f"{wrong:,} of {points:,} points{of} are answered wrong before" if wrong else ""
+
+
+def _of_label(vote: Vote, counted: Bools) -> str:
+    """Say which label the test points that count have, where they are not all there are."""
+    if counted.all():
+        return ""
+    return f", label {called(vote.ballots, int(vote.ballots.truth[counted][0]))}"
 
 
 def _attack(vote: Vote, attack: Attack) -> str:
     unit = "relabel" if isinstance(vote, RelabelVote) else "edit"
+    if isinstance(vote, CountedVote):
+        unit = vote.threat.value.removesuffix("s")
     turn = "turns" if attack.edits == 1 else "turn"
     return (
         f"test point {attack.point}: {_counted(attack.edits, unit)} in "
-        f"{_hit(vote, attack.poisoned)} {turn} label {attack.before} into {attack.after}"
+        f"{_hit(vote, attack.poisoned)} {turn} label {called(vote.ballots, attack.before)} into "
+        f"{called(vote.ballots, attack.after)}"
     )
 
 
 def _hit(vote: Vote, units: tuple[int, ...]) -> str:
-    noun = "hash value" if isinstance(vote, FiniteVote) else "part"
-    return f"{noun}{'s' * (len(units) != 1)} {_some(units)}"
+    again = [f"{unit} ({units.count(unit)} times)" for unit in dict.fromkeys(units)]
+    if len(again) < len(units):
+        return f"part{'s' * (len(again) != 1)} {', '.join(again[:_LISTED])}" + (
+            ", ..." if len(again) > _LISTED else ""
+        )
+    return f"{vote.unit}{'s' * (len(units) != 1)} {_some(units)}"
 
 
 def _some(numbers: tuple[int, ...]) -> str:

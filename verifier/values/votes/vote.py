@@ -8,11 +8,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.encoders.votes.attack import Attack
+from leaveout.bab.votes.collective import CollectiveProblem
+from leaveout.encoders.votes.attack import Attack, recount
 from leaveout.models.votes import Ballots
 from leaveout.verifier.values.votes.radii import Radii
 
-__all__ = ["Vote"]
+__all__ = ["Vote", "counted"]
 
 
 class Vote(ABC):
@@ -26,13 +27,19 @@ class Vote(ABC):
     ----------
     name : str
         As in a specification.
+    unit : str
+        What one edit changes: a part, or a hash value where samples are spread.
+    learnt : dict of int to object
+        What is known of forcing a label, by label; see `leaveout.verifier.values.votes.targets`.
     predictions : ndarray of int32, shape (points,)
     """
 
     name: ClassVar[str]
+    unit: ClassVar[str] = "part"
 
     def __init__(self, ballots: Ballots) -> None:
         self.ballots = ballots
+        self.learnt: dict[int, object] = {}
 
     @property
     @abstractmethod
@@ -70,3 +77,28 @@ class Vote(ABC):
 
         It has one edit more than the point survives where there is time to find it.
         """
+
+    def together(self, edits: int) -> CollectiveProblem | None:
+        """Return what one attack of so many edits may do to all test points.
+
+        None where that is not known of this vote.
+        """
+        return None
+
+    def lost_to(self, units: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the points that an attack on all of them loses: a recount, ascending.
+
+        Parameters
+        ----------
+        units : tuple of int
+            As in `leaveout.bab.votes.collective.CollectiveProblem`.
+        """
+        raise NotImplementedError
+
+
+def counted(ballots: Ballots, attack: Attack) -> Attack:
+    """Return an attack that a count of the changed votes confirms."""
+    answer = recount(ballots.votes[attack.point], ballots.labels, attack)
+    if answer != attack.after or answer == attack.before:
+        raise AssertionError(f"{attack} was counted as {answer}")
+    return attack

@@ -1,0 +1,130 @@
+"""How right votes are, in words and in tables: what the terminal and the page say alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from leaveout.verifier.amounts import counted, share
+from leaveout.verifier.report import AccuracyRecord, LabelAccuracyRecord, Result
+
+__all__ = [
+    "AccuracyTable",
+    "baseline",
+    "label_text",
+    "least",
+    "no_better",
+    "right_share",
+    "safe_share",
+    "tables",
+]
+
+
+@dataclass(frozen=True)
+class AccuracyTable:
+    """The statements about one vote over one file of ballots.
+
+    Attributes
+    ----------
+    columns : tuple of (str, AccuracyRecord)
+        The name of a statement, and how right the vote is under what it asks about.
+    """
+
+    columns: tuple[tuple[str, AccuracyRecord], ...]
+
+    @property
+    def record(self) -> AccuracyRecord:
+        """What goes for all of them: the first."""
+        return self.columns[0][1]
+
+    @property
+    def labels(self) -> tuple[LabelAccuracyRecord, ...]:
+        """The labels that any of them is about, each once, in order."""
+        found = {each.label: each for _, record in self.columns for each in record.labels}
+        return tuple(found[label] for label in sorted(found))
+
+    def titles(self) -> list[str]:
+        """Return what stands above each column: the statement, and what it withstands."""
+        return [
+            f"{name}: {counted(record.count, record.unit.removesuffix('s'))}"
+            for name, record in self.columns
+        ]
+
+    def cells(self, label: int) -> list[str]:
+        """Return a label's certified share in each column; a dash where it is not asked about."""
+        found = []
+        for _, record in self.columns:
+            own = [each for each in record.labels if each.label == label]
+            found.append(safe_share(own[0]) if own else "–")
+        return found
+
+    def only(self, labels: Iterable[int]) -> list[LabelAccuracyRecord]:
+        """Return some of the labels, in order."""
+        chosen = set(labels)
+        return [each for each in self.labels if each.label in chosen]
+
+    def worst_first(self) -> list[int]:
+        """Return the labels, those first of which the least is certified."""
+        shares: dict[int, float] = {}
+        for _, record in self.columns:
+            for each in record.labels:
+                own = each.lower / each.points
+                shares[each.label] = min(own, shares.get(each.label, own))
+        return sorted(shares, key=lambda label: (shares[label], label))
+
+
+def tables(results: Iterable[Result]) -> list[AccuracyTable]:
+    """Return the statements about votes, those about one vote together, in order."""
+    found: dict[tuple[object, ...], dict[tuple[str, AccuracyRecord], None]] = {}
+    for result in results:
+        for record in result.accuracies:
+            same = record.votes, record.file, record.points, record.right, record.common
+            found.setdefault(same, {})[result.name, record] = None
+    return [AccuracyTable(tuple(columns)) for columns in found.values()]
+
+
+def label_text(label: int, name: str) -> str:
+    """Return a label by number and name, as in ``1 (yes)``."""
+    return f"{label} ({name})" if name and name != str(label) else str(label)
+
+
+def right_share(record: AccuracyRecord | LabelAccuracyRecord) -> str:
+    """Return the share that is answered right where nothing changes, rounded down."""
+    return share(record.right / record.points)
+
+
+def safe_share(record: LabelAccuracyRecord) -> str:
+    """Return the share of a label that stays right, rounded outwards where two ends differ."""
+    low = share(record.lower / record.points)
+    if record.lower == record.upper:
+        return low
+    return f"{low} to {share(record.upper / record.points, up=True)}"
+
+
+def baseline(record: AccuracyRecord) -> str:
+    """Say how right the vote is, and what to hold that against."""
+    common = label_text(record.common, record.common_name)
+    said = (
+        f"{counted(record.points, 'test point')}: {right_share(record)} answered right where "
+        f"nothing changes; always answering {common} would be right for "
+        f"{share(record.common_points / record.points, up=True)}"
+    )
+    if record.undefended_right is not None:
+        alone = share(record.undefended_right / record.points)
+        said += f"; one model trained on all rows is right for {alone}"
+    return said
+
+
+def no_better(record: AccuracyRecord) -> bool:
+    """Whether one answer to everything is right as often as is certified, or more often."""
+    among = sum(each.points for each in record.labels)
+    return record.lower is not None and (
+        among == record.points and record.lower <= record.common_points
+    )
+
+
+def least(record: AccuracyRecord) -> LabelAccuracyRecord | None:
+    """Return the label of which the smallest share is certified, of several; else None."""
+    if len(record.labels) < 2:
+        return None
+    return min(record.labels, key=lambda each: (each.lower / each.points, each.label))

@@ -1,0 +1,194 @@
+"""Run-offs of members that a change reaches several of: what survives, and attacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.voting.run_off import Scores
+from leaveout.verifier.checker.voting.run_offs_at_stake import (
+    TooManyError,
+    run_offs_at_stake,
+    run_offs_lost_to,
+)
+from leaveout.verifier.checker.voting.run_offs_together import no_more_run_offs_lost
+from leaveout.verifier.checker.voting.spread_proof import array
+from leaveout.verifier.checker.voting.tallies import Counts, Votes, answers_of, blocks, counts_of
+from leaveout.verifier.checker.voting.together import TooLongError
+
+__all__ = ["published_run_offs", "run_off_survives", "shown_run_off_falls", "survived_run_offs"]
+
+_Proof = Mapping[str, NDArray[Any]]
+
+_WORK = 3e9
+"""Numbers looked at for one test point, at most."""
+
+
+def published_run_offs(
+    votes: Votes, scores: Scores, labels: int, answers: Counts, offsets: tuple[int, ...]
+) -> Counts:
+    """Return how many units each answer survives by the published argument, shape (points,).
+
+    As Rezaei et al. (2023) count: an answer changes only once two labels stand before it in the
+    first round, or one of the others stands with it and wins. What the units that gain most gain
+    together must close each of these gaps, and the two gaps of the first round together.
+    """
+    points, members = votes.shape
+    found = np.full(points, members - 1, np.int64)
+    for at in blocks(points, 8 * members + labels):
+        found[at] = _published(votes[at], scores[at], labels, answers[at], offsets)
+    return found
+
+
+def _published(
+    votes: Votes, scores: Scores, labels: int, answers: Counts, offsets: tuple[int, ...]
+) -> Counts:
+    points, members = votes.shape
+    rows = np.arange(points)
+    counts = counts_of(votes, labels)
+    first = answers_of(counts)
+    others = counts.copy()
+    others[rows, first] = -1
+    rival = np.where(first == answers, answers_of(others), first)
+    is_answer = (votes == answers[:, None]).astype(np.int64)
+    is_rival = (votes == rival[:, None]).astype(np.int64)
+
+    def survived(gains: NDArray[np.int64], needs: Counts) -> Counts:
+        """Return the most units whose gains, added up, fall short of what is needed."""
+        sums = np.zeros_like(gains)
+        for offset in offsets:
+            sums += np.roll(gains, -offset, axis=1)
+        most = np.cumsum(-np.sort(-sums, axis=1), axis=1)
+        return np.where(needs <= 0, -1, (most < needs[:, None]).sum(axis=1))
+
+    found = np.full(points, members - 1, np.int64)
+    alone, behind = np.empty((labels, points), np.int64), np.empty((labels, points), np.int64)
+    best = np.take_along_axis(scores, answers[:, None, None], axis=2)[:, :, 0]
+    for a in range(labels):
+        is_a = (votes == a).astype(np.int64)
+        behind[a] = counts[rows, answers] - counts[:, a] + (answers < a)
+        alone[a] = survived(1 + is_answer - is_a, behind[a])
+        ahead = (scores[:, :, a] > best) | ((scores[:, :, a] == best) & (a < answers)[:, None])
+        wanted = (members + (a > answers) + 1) // 2 - ahead.sum(axis=1)
+        wins = survived(1 - ahead.astype(np.int64), wanted)
+        enters = survived(1 + is_rival - is_a, counts[rows, rival] - counts[:, a] + (rival < a))
+        enters[rival == a] = -1
+        found = np.where(answers == a, found, np.minimum(found, np.maximum(wins, enters)))
+    for a in range(labels):
+        for b in range(a + 1, labels):
+            either = (votes == a) | (votes == b)
+            both = survived(1 + 2 * is_answer - either, behind[a] + behind[b])
+            both = np.maximum(both, np.maximum(alone[a], alone[b]))
+            apart = (answers != a) & (answers != b)
+            found = np.where(apart, np.minimum(found, both), found)
+    return np.maximum(found, 0)
+
+
+def run_off_survives(
+    votes: Votes,
+    scores: Scores,
+    labels: int,
+    answers: Counts,
+    offsets: tuple[int, ...],
+    point: int,
+    edits: int,
+) -> bool:
+    """Return whether no so many units change an answer; False too where that takes too long."""
+    try:
+        stake = run_offs_at_stake(
+            votes, scores, labels, answers, np.array([point]), min(edits, votes.shape[1]), offsets
+        )
+        return no_more_run_offs_lost(stake, 0, _WORK)
+    except (TooManyError, TooLongError):
+        return False
+
+
+def survived_run_offs(
+    votes: Votes,
+    scores: Scores,
+    labels: int,
+    answers: Counts,
+    offsets: tuple[int, ...],
+    proof: _Proof,
+) -> Counts:
+    """Return how many units each answer survives, by what a proof says, or else 0.
+
+    Parameters
+    ----------
+    votes : ndarray of int32, shape (points, members)
+    scores : ndarray of float, shape (points, members, labels)
+    labels : int
+    answers : ndarray of int64, shape (points,)
+    offsets : tuple of int
+    proof : mapping of str to ndarray
+        ``survived`` (points, 2): point, and how many hash values; all attacks of so many are gone
+        through.
+
+    Raises
+    ------
+    RejectedError
+        If an attack is left that changes an answer, or they are too many.
+    """
+    found = np.zeros(len(votes), np.int64)
+    if "survived" not in proof:
+        return found
+    said = array(proof, "survived", np.int64, 2)
+    if said.shape[1] != 2:
+        raise RejectedError("what its answers survive are no pairs of numbers")
+    for point, edits in said.tolist():
+        if not (0 <= point < len(votes) and 0 <= edits <= votes.shape[1]):
+            raise RejectedError(f"its proof is of test point {point} and {edits} edits")
+        if not run_off_survives(votes, scores, labels, answers, offsets, point, edits):
+            raise RejectedError(f"that test point {point} survives {edits} edits is not shown")
+        found[point] = max(found[point], edits)
+    return found
+
+
+def shown_run_off_falls(
+    votes: Votes,
+    scores: Scores,
+    labels: int,
+    answers: Counts,
+    offsets: tuple[int, ...],
+    proof: _Proof,
+) -> Counts:
+    """Return how many units each answer survives at most, by attacks, shape (points,).
+
+    Parameters
+    ----------
+    votes, scores, labels, answers, offsets
+        As in `survived_run_offs`.
+    proof : mapping of str to ndarray
+        ``attacks`` (attacks, 2): point, and how many hash values; ``values`` of all of them.
+
+    Raises
+    ------
+    RejectedError
+        If one of them changes no answer.
+    """
+    points, members = votes.shape
+    # Poisoning everything changes any answer.
+    most = np.full(points, members - 1, np.int64)
+    if "attacks" not in proof:
+        return most
+    attacks, values = array(proof, "attacks", np.int64, 2), array(proof, "values", np.int32, 1)
+    if attacks.shape[1] != 2:
+        raise RejectedError("its attacks are no pairs of numbers")
+    start = 0
+    for point, count in attacks.tolist():
+        own = values[start : start + count] if count >= 0 else values[:0]
+        start += max(count, 0)
+        if not 0 <= point < points or len(own) != count:
+            raise RejectedError(f"an attack is of test point {point} with {count} hash values")
+        if not ((own >= 0) & (own < members)).all():
+            raise RejectedError(f"an attack on test point {point} has a hash value there is not")
+        one = slice(point, point + 1)
+        reached = np.unique((own[:, None].astype(np.int64) + np.array(offsets)) % members)
+        if not run_offs_lost_to(votes[one], scores[one], labels, answers[one], reached.tolist())[0]:
+            raise RejectedError(f"an attack on test point {point} changes no answer")
+        most[point] = min(most[point], len(np.unique(own)) - 1)
+    return most

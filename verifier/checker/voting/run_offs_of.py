@@ -1,0 +1,66 @@
+"""What one attack may do to all run-offs of a vote: which could be lost, and which are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.checker.voting.run_off import run_off_falls
+from leaveout.verifier.checker.voting.run_offs_at_stake import (
+    RunOffsAtStake,
+    run_offs_at_stake,
+    run_offs_lost_to,
+)
+from leaveout.verifier.checker.voting.vote import Vote
+
+__all__ = ["run_offs_counted", "run_offs_of"]
+
+
+def run_offs_of(vote: Vote, truth: NDArray[np.integer[Any]], budget: int) -> RunOffsAtStake:
+    """Return the right answers that so many units could change, and what each takes.
+
+    Parameters
+    ----------
+    vote : Vote
+        With run-offs.
+    truth : ndarray of int, shape (points,)
+        True labels; -1 of points that do not count.
+    budget : int
+        At most the number of members.
+
+    Raises
+    ------
+    TooManyError
+    """
+    held = vote.ballots
+    assert held.scores is not None
+    if vote.kind == "run_off":
+        edits = np.full(held.points, budget, np.int64)
+        near = run_off_falls(held.votes, held.scores, held.labels, edits)
+    else:
+        near = vote.bounds({})[0] < budget
+    points = np.flatnonzero((vote.answers == truth) & near)
+    return run_offs_at_stake(
+        held.votes, held.scores, held.labels, vote.answers, points, budget, vote.offsets
+    )
+
+
+def run_offs_counted(vote: Vote, truth: NDArray[np.integer[Any]], members: Sequence[int]) -> int:
+    """Return how many right answers change if some members vote and prefer as an attacker likes.
+
+    Parameters
+    ----------
+    vote : Vote
+        With run-offs.
+    truth : ndarray of int, shape (points,)
+        As in `run_offs_of`.
+    members : sequence of int
+        Different.
+    """
+    held = vote.ballots
+    assert held.scores is not None
+    lost = run_offs_lost_to(held.votes, held.scores, held.labels, vote.answers, members)
+    return int(np.count_nonzero(lost & (vote.answers == truth)))

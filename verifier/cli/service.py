@@ -1,0 +1,372 @@
+"""``leaveout service``: the settings of a service that forgets, for a table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from leaveout.errors import ShardedError
+from leaveout.exit_codes import ExitCode
+from leaveout.verifier.cli.bar import counting, interruptible
+
+if TYPE_CHECKING:
+    from leaveout.models.sharded.planning import HeldOut, Offer, Plan
+    from leaveout.models.train.data import TrainingData
+
+__all__ = ["service"]
+
+_TREE = {"max_depth": 5}
+_MOST_POINTS = 2000
+"""Held out; more would tell accuracies apart that nobody asks about."""
+_LEAST_ROWS = 2
+"""A shard."""
+
+
+def service(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CSV|NPZ",
+            help="A CSV with a header line, or an NPZ with X_train and y_train (and X_test, "
+            "y_test) or X and y. A CSV's numbers are scaled into [0, 1] and its words one-hot "
+            "encoded; an NPZ is used as it is.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="DIR",
+            help="Where plan.csv, accuracy.svg, service.toml and service.spec go.",
+            show_default=False,
+        ),
+    ],
+    label: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The CSV's column to predict.", show_default=False),
+    ] = None,
+    alpha: Annotated[
+        float,
+        typer.Option(
+            help="Nats: after deletions chosen by someone who saw all answers, no models are e to "
+            "this times likelier than after retraining."
+        ),
+    ] = 1.0,
+    beta: Annotated[float, typer.Option(help="Probability that alpha leaves out.")] = 1e-3,
+    gamma: Annotated[float, typer.Option(help="Share of update sequences left out.")] = 1e-3,
+    shards: Annotated[
+        str,
+        typer.Option(
+            metavar="K,...",
+            help="Numbers of shards to try: each trains so many models on 1/K of the rows.",
+        ),
+    ] = "6,30,100,300",
+    predictions: Annotated[
+        str,
+        typer.Option(
+            metavar="N,...", help="Answers to be given before everything is trained anew."
+        ),
+    ] = "1,3,10,100,1000",
+    learner: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="A classifier of scikit-learn by name, or torch: a small ReLU network.",
+            show_default="DecisionTreeClassifier with max_depth=5",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A parameter of the learner, as in max_depth=3. May be given again.",
+            show_default=False,
+        ),
+    ] = None,
+    test_share: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE", help="Share of the rows held out, where the file has no test rows."
+        ),
+    ] = 0.2,
+    seed: Annotated[int, typer.Option(help="Of shards and of rows held out.", min=0)] = 0,
+) -> None:
+    """Choose how many shards a service has, and how much its answers may tell.
+
+    Answers of models on shards are drawn with noise, so that deletions chosen by someone who saw
+    them are still unlearned. The more answers, the more noise. This trains the shards on a table,
+    and says for each number of shards and answers the largest epsilon that the guarantee allows,
+    and how often answers are then right, exactly and not by drawing any.
+
+    Exit status: 0 with settings to serve with; 3 where no answer would be worth having, which is
+    often so: then it says from which alpha on they are, and writes the table and picture alone.
+    """
+    with interruptible():
+        from leaveout.models.sharded.accounting import Unlearning
+        from leaveout.models.sharded.planning import plan
+        from leaveout.models.train.source import read_data
+        from leaveout.models.votes.output import refuse_occupied
+
+        claim = Unlearning(*_claimed(alpha=alpha, beta=beta, gamma=gamma))
+        tried, asked = _whole("--shards", shards), _whole("--predictions", predictions)
+        if not 0 < test_share < 1:
+            raise ShardedError(f"--test-share {test_share:g}: expected a share in (0, 1), as 0.2")
+        name, estimator = _estimator(learner, settings or [])
+        refuse_occupied(output)
+        rows, held = _split(data, read_data(data, label), test_share, seed)
+        found, notes = _trained(estimator, rows, held, tried, seed)
+        made = plan(found, rows[1], asked, claim)
+        files = _files(made, name)
+        written = _written(output, files)
+    typer.echo(_shown(made, name, notes))
+    best = made.recommended
+    for path in written:
+        typer.echo(f"{'file':<16}{path}")
+    if best is None:
+        typer.echo(f"leaveout: {_nothing(made)}", err=True)
+        raise typer.Exit(ExitCode.UNKNOWN)
+    typer.echo(f"{'next':<16}leaveout verify {output / 'service.spec'}")
+
+
+def _claimed(**given: float) -> tuple[float, ...]:
+    for name, value in given.items():
+        most = math.inf if name == "alpha" else 1.0
+        if not 0 <= value <= most or value == math.inf:
+            kind = "a number of at least 0" if name == "alpha" else "a probability"
+            raise ShardedError(f"--{name} {value:g}: expected {kind}")
+    return tuple(given.values())
+
+
+def _whole(flag: str, text: str) -> list[int]:
+    parts = [part.strip().replace("_", "") for part in text.split(",")]
+    if not all(part.isdecimal() and 1 <= int(part) <= 100_000 for part in parts):
+        raise ShardedError(
+            f"{flag} {text}: expected whole numbers from 1 to 100,000, as in {flag} 6,100"
+        )
+    return sorted({int(part) for part in parts})
+
+
+def _estimator(learner: str | None, texts: list[str]) -> tuple[str, Any]:
+    from leaveout.models.train.estimator import NetworkClassifier
+    from leaveout.models.votes.learners import TORCH, make_learner
+    from leaveout.models.votes.settings import split_settings
+
+    own, _ = split_settings(texts, ())
+    name = "DecisionTreeClassifier" if learner is None else learner
+    made = make_learner(name, {**_TREE, **own} if learner is None else own)
+    if made.name == TORCH:
+        return str(made), NetworkClassifier(**dict(made.settings))  # type: ignore[arg-type]
+    return str(made), made.prototype
+
+
+Rows = tuple[Any, Any]
+"""Features and labels."""
+
+
+def _split(path: Path, data: TrainingData, share: float, seed: int) -> tuple[Rows, Rows]:
+    """Return rows to train on, and others to judge answers by."""
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    X, y = data.X.astype(np.float64), data.y
+    if data.X_test is not None and data.y_test is not None:
+        X_test, y_test = data.X_test.astype(np.float64), data.y_test
+    else:
+        order = rng.permutation(len(y))
+        cut = round(share * len(y))
+        X_test, y_test = X[order[:cut]], y[order[:cut]]
+        X, y = X[np.sort(order[cut:])], y[np.sort(order[cut:])]
+    if len(y_test) < 10 or len(np.unique(y)) < 2:
+        raise ShardedError(
+            f"{path}: {len(y):,} rows to train on and {len(y_test):,} held out are too few to "
+            "judge answers by; expected 10 held out at least, and two labels among the others"
+        )
+    if len(y_test) > _MOST_POINTS:
+        few = rng.choice(len(y_test), _MOST_POINTS, replace=False)
+        X_test, y_test = X_test[few], y_test[few]
+    return (X, y), (X_test, y_test)
+
+
+def _trained(
+    estimator: Any, rows: Rows, held: Rows, tried: list[int], seed: int
+) -> tuple[list[HeldOut], list[str]]:
+    """Train every number of shards; those that cannot be are left out, and said."""
+    from leaveout.models.sharded.planning import votes_held_out
+
+    notes = [
+        f"{shards:,} shards are left out: less than {_LEAST_ROWS} rows each"
+        for shards in tried
+        if len(rows[1]) < _LEAST_ROWS * shards
+    ]
+    tried = [shards for shards in tried if len(rows[1]) >= _LEAST_ROWS * shards]
+    found: list[HeldOut] = []
+    done = 0
+    with counting("training", "models") as show:
+
+        def on_model() -> None:
+            nonlocal done
+            done += 1
+            if show is not None:
+                show(done, sum(tried))
+
+        for shards in tried:
+            before = done
+            try:
+                found.append(
+                    votes_held_out(estimator, rows, held, shards, seed=seed, on_model=on_model)
+                )
+            except ShardedError as error:
+                notes.append(f"{shards:,} shards are left out: {error}")
+                done = before + shards
+    if not found:
+        raise ShardedError("; ".join(notes))
+    return found, notes
+
+
+def _table(plan: Plan) -> list[list[str]]:
+    """Return the plan as a table, its header first."""
+    lines = [
+        [
+            "shards",
+            "majority",
+            "an update trains",
+            "safe answers",
+            "epsilon",
+            "mechanism",
+            "right",
+        ]
+    ]
+    for each in plan.trained:
+        first = [
+            f"{each.shards}",
+            f"{each.majority:.1%}",
+            f"about 1, at most {each.retrained}",
+        ]
+        for offer in each.offers:
+            chosen = offer.settings
+            lines.append(
+                [
+                    *first,
+                    f"{chosen.predictions}",
+                    f"{chosen.epsilon:g}",
+                    chosen.mechanism,
+                    f"{offer.accuracy:.1%}",
+                ]
+            )
+    return lines
+
+
+def _shown(plan: Plan, learner: str, notes: list[str]) -> str:
+    claim = plan.claim
+    facts = [
+        ("rows", f"{plan.rows:,} to train on, {plan.points:,} held out"),
+        ("labels", f"{plan.labels}; the most frequent one is right on {plan.frequent:.1%}"),
+        ("learner", learner),
+        ("guarantee", f"alpha = {claim.alpha:g}, beta = {claim.beta:g}, gamma = {claim.gamma:g}"),
+        *(("note", note) for note in notes),
+    ]
+    lines = [f"{name:<16}{value}" for name, value in facts]
+    table = _table(plan)
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines.append("")
+    lines += [
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        for row in table
+    ]
+    lines.append("")
+    if plan.recommended is not None:
+        lines.append(f"{'recommended':<16}{_said(plan.recommended)}")
+    return "\n".join(lines)
+
+
+def _said(offer: Offer) -> str:
+    chosen = offer.settings
+    many = "1 answer" if chosen.predictions == 1 else f"{chosen.predictions:,} answers"
+    return (
+        f"{chosen.shards:,} shards, {chosen.mechanism}, epsilon = {chosen.epsilon:g}: {many} "
+        f"between two full retrainings, right on {offer.accuracy:.1%}"
+    )
+
+
+def _nothing(plan: Plan) -> str:
+    if plan.useful > 1:
+        return (
+            "no settings are recommended: not even a majority is more often right than the most "
+            f"frequent label, {plan.frequent:.1%}, by more than {plan.points:,} points can tell; "
+            "take another --learner, fewer --shards or more rows"
+        )
+    best = max(offer.accuracy for each in plan.trained for offer in each.offers)
+    few = min(offer.asked for each in plan.trained for offer in each.offers)
+    said = (
+        f"no settings are recommended: at alpha = {plan.claim.alpha:g} answers are little more "
+        f"than coin tosses, right on {best:.1%} at best, the most frequent label on "
+        f"{plan.frequent:.1%}"
+    )
+    if plan.needed is None:
+        return f"{said}; take more --shards, or fewer --predictions than {few}"
+    shards, count, alpha = plan.needed
+    return (
+        f"{said}; they would be useful, from {plan.useful:.1%} on, with --alpha "
+        f"{math.ceil(100 * alpha) / 100:g}, {shards:,} shards and --predictions {count}; or take "
+        "more --shards"
+    )
+
+
+def _files(plan: Plan, learner: str) -> dict[str, str]:
+    """Return what is written, by name; settings come last, since where they are, all is."""
+    from leaveout.verifier.page.service import drawn_plan
+
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(_table(plan))
+    files = {"plan.csv": text.getvalue(), "accuracy.svg": f"{drawn_plan(plan)}\n"}
+    if plan.recommended is None:
+        return files
+    claim, chosen = plan.claim, plan.recommended.settings
+    numbers = [("alpha", claim.alpha), ("beta", claim.beta), ("gamma", claim.gamma)]
+    named = ", ".join(f"{name} = {value!r}" for name, value in numbers)
+    files["service.spec"] = (
+        'let S = sharded("service.toml")\n'
+        f"guarantee forgets: unlearns(S, updates = adaptive, {named})\n"
+    )
+    files["service.toml"] = (
+        f"# {learner} on shards; {plan.recommended.accuracy:.1%} of answers are expected to be "
+        f"right.\n"
+        f"shards = {chosen.shards}\n"
+        f'mechanism = "{chosen.mechanism}"\n'
+        f"epsilon = {chosen.epsilon!r}\n"
+        f"predictions = {chosen.predictions}\n"
+        f"labels = {chosen.labels}\n"
+        f"rows = {chosen.rows}  # at most: twice those of the table\n"
+        f'on_exhausted = "{chosen.on_exhausted}"\n'
+    )
+    return files
+
+
+def _written(directory: Path, files: dict[str, str]) -> list[Path]:
+    """Write all files, or none."""
+    from leaveout.files import write_whole
+
+    there = directory.exists()
+    written: list[Path] = []
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            write_whole(directory / name, text.encode())
+            written.append(directory / name)
+    except BaseException as error:
+        for path in written:
+            path.unlink(missing_ok=True)
+        if not there and directory.is_dir():
+            directory.rmdir()
+        if isinstance(error, OSError):
+            raise ShardedError(f"{directory}: cannot be written: {error.strerror}") from None
+        raise
+    return written

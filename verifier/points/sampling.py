@@ -1,0 +1,165 @@
+"""What members for a sample of the rows say of all rows: exact tails of the hypergeometric law.
+
+Every row has a value, the confidence of the worst leak that its absence causes. Of ``rows`` such
+values ``size`` were drawn, every set of them as likely as any other. If more than a share of all
+values lie above a number, at least ``floor(share * rows) + 1`` do, and how many of them are in the
+sample is hypergeometric.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from leaveout.errors import SpecError
+from leaveout.models import Family
+from leaveout.models.train.draws import drawn_rows
+
+__all__ = ["Sampling", "sampling_of", "smallest_sample", "tolerated", "worst_case"]
+
+
+_BITS = 128
+"""Of the chances, beyond those that the smallest one begins with."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """A sample, and what is asked of all rows.
+
+    Attributes
+    ----------
+    rows, size : int
+        How many there are, and were drawn.
+    share : Fraction
+        Of all rows, so many may be exceptions.
+    error : Fraction
+        What is said may be wrong with this probability.
+    """
+
+    rows: int
+    size: int
+    share: Fraction
+    error: Fraction
+
+    @property
+    def exceptions(self) -> int:
+        """How many of all rows may be exceptions."""
+        return math.floor(self.share * self.rows)
+
+
+def tolerated(sampling: Sampling) -> int | None:
+    """Return how many of the sample may lie above a number that all but the share keep below.
+
+    The most for which a sample with so few is unlikely where more than the share lie above it: if
+    a number is the (k + 1)-th largest of the sample, k being this, it is exceeded by more than the
+    share of all rows with at most the probability ``error``. For the number is below the D-th
+    largest of all, D one more than the exceptions, only if at most k of the D largest were drawn.
+
+    Returns
+    -------
+    int or None
+        None where the sample is too small to say anything.
+    """
+    chances, tail, most = _chances(sampling.rows, sampling.size, sampling.exceptions + 1), 0, None
+    for drawn, chance in enumerate(chances.scaled):
+        tail += chance
+        if tail > sampling.error * chances.whole:
+            break
+        most = drawn
+    return None if most is None else min(most, sampling.size - 1)
+
+
+def worst_case(sampling: Sampling) -> int | None:
+    """Return how many of a sample above a number show that more than the share of all rows are.
+
+    The fewest that are drawn with at most the probability ``error`` where no more than the share
+    lie above it. None where no sample of this size shows it.
+    """
+    chances = _chances(sampling.rows, sampling.size, sampling.exceptions)
+    # More than there are exceptions cannot be drawn at all.
+    tail, fewest = 0, len(chances.scaled)
+    for chance in reversed(chances.scaled):
+        tail += chance
+        if tail > sampling.error * chances.whole:
+            break
+        fewest -= 1
+    return fewest if fewest <= sampling.size else None
+
+
+def smallest_sample(sampling: Sampling) -> int:
+    """Return the least size of a sample that would say something, at most all rows."""
+    marked = sampling.exceptions + 1
+    low, high = 1, sampling.rows
+    while low < high:
+        middle = (low + high) // 2
+        chances = _chances(sampling.rows, middle, marked)
+        enough = chances.scaled[0] <= sampling.error * chances.whole
+        low, high = (low, middle) if enough else (middle + 1, high)
+    return low
+
+
+def sampling_of(family: Family, share: float, error: Fraction, place: str) -> Sampling:
+    """Return what a family's sample is asked.
+
+    Parameters
+    ----------
+    family : Family
+    share : float
+        As it was written.
+    error : Fraction
+    place : str
+        Names the family in messages.
+
+    Raises
+    ------
+    SpecError
+        If its manifest says of no sample, or of another one than its members are.
+    """
+    drawn = family.manifest.sample
+    if drawn is None:
+        raise SpecError(
+            f"{place}: its members do not lack rows that were drawn at random, so they say nothing "
+            "of others; train a family that does: leaveout train ... --sample 3000"
+        )
+    expected = drawn_rows(drawn.seed, drawn.rows, drawn.size)
+    facts = family.manifest.data
+    counted = facts is None or facts.rows == drawn.rows
+    if not counted or not np.array_equal(expected, family.removed):
+        raise SpecError(
+            f"{place}: its members are not the sample that its manifest says, {drawn.size:,} of "
+            f"{drawn.rows:,} rows by seed {drawn.seed}; train it anew"
+        )
+    return Sampling(drawn.rows, drawn.size, Fraction(repr(share)), error)
+
+
+@dataclass(frozen=True)
+class _Chances:
+    """How likely 0, 1, ... marked rows are in a sample: at most ``scaled[i] / whole``."""
+
+    scaled: tuple[int, ...]
+    whole: int
+
+
+def _chances(rows: int, size: int, marked: int) -> _Chances:
+    """Bound the chances of a hypergeometric law from above, by far less than anything seen.
+
+    The first is a quotient of whole numbers, and each further one the one before times another;
+    they are kept in units so small that rounding each of them up makes no difference.
+    """
+    least, most = max(0, size - (rows - marked)), min(marked, size)
+    if least:
+        first = Fraction(math.comb(marked, least), math.comb(rows, rows - size))
+    else:
+        first = Fraction(math.perm(rows - size, marked), math.perm(rows, marked))
+    bits = _BITS + max(0, first.denominator.bit_length() - first.numerator.bit_length())
+    chance = -(-(first.numerator << bits) // first.denominator)
+    found = [0] * least + [chance]
+    for drawn in range(least, most):
+        up = (marked - drawn) * (size - drawn)
+        down = (drawn + 1) * (rows - marked - size + drawn + 1)
+        chance = -(-chance * up // down)
+        found.append(chance)
+    return _Chances(tuple(found), 1 << bits)

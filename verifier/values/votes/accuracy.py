@@ -1,0 +1,74 @@
+"""How right a vote is, label by label, before an attack and after: what one share would hide."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.encoders.votes.threat import Threat
+from leaveout.specs.deciders import Accuracy, LabelAccuracy
+from leaveout.verifier.values.votes.labels import name_of
+from leaveout.verifier.values.votes.vote import Vote
+
+__all__ = ["accuracy_of"]
+
+Bools = NDArray[np.bool_]
+
+
+def accuracy_of(
+    vote: Vote,
+    threat: Threat,
+    count: int,
+    counted: Bools,
+    certain: Bools,
+    possible: Bools,
+    together: tuple[int, int] | None = None,
+) -> Accuracy:
+    """Return how many test points of each true label are answered right, and stay so.
+
+    Parameters
+    ----------
+    vote : Vote
+    threat : Threat
+    count : int
+        How much changes.
+    counted : ndarray of bool, shape (points,)
+        Whose labels are told.
+    certain, possible : ndarray of bool, shape (points,)
+        What is shown to be answered right whatever changes, and what was not shown to be changed.
+    together : tuple of int, optional
+        Of one attack on all of them, how many stay right: at least, and at most.
+    """
+    ballots, right = vote.ballots, vote.right
+    points = np.bincount(ballots.truth, minlength=ballots.labels)
+    common = int(points.argmax())
+    own = np.unique(ballots.truth[counted])
+    columns = [
+        np.bincount(ballots.truth[each], minlength=ballots.labels)
+        for each in (right, right & certain, right & possible)
+    ]
+    labels = [
+        LabelAccuracy(
+            label,
+            name_of(ballots, label),
+            int(points[label]),
+            *(int(column[label]) for column in columns),
+        )
+        for label in own.tolist()
+    ]
+    return Accuracy(
+        votes=vote.name,
+        file=ballots.source,
+        unit=threat.value,
+        count=count,
+        together=together is not None,
+        points=ballots.points,
+        right=int(right.sum()),
+        common=common,
+        common_name=name_of(ballots, common),
+        common_points=int(points[common]),
+        undefended_right=ballots.origin.undefended_right,
+        lower=sum(each.lower for each in labels) if together is None else together[0],
+        upper=sum(each.upper for each in labels) if together is None else together[1],
+        labels=tuple(labels),
+    )

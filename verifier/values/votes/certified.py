@@ -1,0 +1,171 @@
+"""Majorities of members that themselves survive some changes, as their thresholds say."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.votes.collective import CollectiveProblem
+from leaveout.bab.votes.collective_known import KnownProblem
+from leaveout.deadline import Deadline
+from leaveout.encoders.votes.attack import Attack
+from leaveout.encoders.votes.knapsack import knapsack_attack, knapsack_radius
+from leaveout.encoders.votes.known import Known, known_of, reach_of
+from leaveout.encoders.votes.known_stakes import affordable_losses, known_stakes_of
+from leaveout.encoders.votes.tally import Tally, tally
+from leaveout.encoders.votes.threat import UNBOUNDED, Cost, Threat
+from leaveout.errors import BallotError
+from leaveout.models.votes import Ballots
+from leaveout.verifier.values.votes.radii import Radii
+from leaveout.verifier.values.votes.vote import Vote, counted
+
+__all__ = ["CountedVote", "KnapsackVote"]
+
+Ints = NDArray[np.int32]
+Wide = NDArray[np.int64]
+
+
+class KnapsackVote(Vote):
+    """Most votes win; each member survives the changes that its thresholds say.
+
+    How many that are depends on what changes: see `against`.
+    """
+
+    name = "dpa, certified members"
+
+    def __init__(self, ballots: Ballots) -> None:
+        super().__init__(ballots)
+        if ballots.thresholds is None:
+            raise BallotError(
+                f"{ballots.source}: there are no thresholds of members; add an array 'thresholds' "
+                "(points, parts, labels), or leave 'members = certified' out"
+            )
+        self._thresholds = ballots.thresholds
+        self._tallied = tally(ballots.votes, ballots.labels)
+        self._counted: dict[Threat, tuple[CountedVote, Cost]] = {}
+
+    @property
+    def predictions(self) -> Ints:
+        """What is answered at each test point, shape (points,)."""
+        return self._tallied.predictions
+
+    def against(self, threat: Threat) -> tuple[CountedVote, Cost]:
+        """Return what is known of one kind of change, and what one of them counts as.
+
+        Raises
+        ------
+        BallotError
+            If thresholds count another kind, which does not bound it.
+        """
+        if threat not in self._counted:
+            self._counted[threat] = self._against(threat)
+        return self._counted[threat]
+
+    def _against(self, threat: Threat) -> tuple[CountedVote, Cost]:
+        held = self.ballots
+        origin, counts = held.origin, held.origin.thresholds_against or "edits"
+        reads = origin.hash_reads_label
+        cost = reach_of(counts, threat, hash_reads_label=reads, alone=held.parts == 1)
+        if cost is None and threat.value == counts:
+            why = "may" if reads is None else "does"
+            raise BallotError(
+                f"{held.source}: thresholds count relabels within a part, and the hash that "
+                f"divided the training set {why} read labels, so that a relabelled sample moves; "
+                + ("say hash = label_independent" if reads is None else "divide by another hash")
+            )
+        if cost is None:
+            raise BallotError(
+                f"{held.source}: its thresholds are against {counts}, which say nothing of "
+                f"{threat.value}; certify {counts} = ..., or give thresholds against edits"
+            )
+        exact_to = origin.thresholds_exact_to
+        known = known_of(self._thresholds, counts, exact_to, threat, cost)
+        return CountedVote(held, self._tallied, known, threat), cost
+
+    def radii(
+        self, need: int | None = None, seconds: float | None = None, points: Wide | None = None
+    ) -> Radii:
+        """Not known before what changes is: see `against`."""
+        raise TypeError("what changes is not said")
+
+    def attack(self, point: int, seconds: float | None = None) -> Attack | None:
+        """Not known before what changes is: see `against`."""
+        raise TypeError("what changes is not said")
+
+
+class CountedVote(Vote):
+    """The same, against one kind of change.
+
+    Parameters
+    ----------
+    ballots : Ballots
+    tallied : Tally
+        Of their votes.
+    known : Known
+        Of changes of this kind.
+    threat : Threat
+    """
+
+    name = KnapsackVote.name
+
+    def __init__(self, ballots: Ballots, tallied: Tally, known: Known, threat: Threat) -> None:
+        super().__init__(ballots)
+        self.known, self.threat = known, threat
+        self._tallied = tallied
+        self._lower = np.zeros(ballots.points, np.int64)
+        self._upper = np.full(ballots.points, UNBOUNDED)
+        self._open = np.ones(ballots.points, np.bool_)
+
+    @property
+    def predictions(self) -> Ints:
+        """What is answered at each test point, shape (points,)."""
+        return self._tallied.predictions
+
+    def radii(
+        self, need: int | None = None, seconds: float | None = None, points: Wide | None = None
+    ) -> Radii:
+        """Return how many changes each answer survives; what is learnt is kept."""
+        deadline = Deadline.after(seconds)
+        asked = np.flatnonzero(self._open)
+        if points is not None:
+            asked = np.intersect1d(asked, points)
+        votes, known = self.ballots.votes, self.known
+        for point in asked.tolist():
+            if deadline.over:
+                break
+            lower = upper = knapsack_radius(votes, known.at_least, self._tallied, point)
+            if not known.is_exact:
+                upper = knapsack_radius(votes, known.enough, self._tallied, point)
+            self._lower[point], self._upper[point] = lower, upper
+            self._open[point] = False
+        return Radii(self._lower.copy(), self._upper.copy(), self.right)
+
+    @property
+    def gap(self) -> str:
+        """Why radii are open from above once all are computed; empty until then."""
+        return "" if self._open.any() else self.known.gap
+
+    def attack(self, point: int, seconds: float | None = None) -> Attack | None:
+        """Return a cheapest attack on a point, None if no changes are known to suffice."""
+        found = knapsack_attack(self.ballots.votes, self.known.enough, self._tallied, point)
+        return None if found is None else counted(self.ballots, found)
+
+    def together(self, edits: int) -> CollectiveProblem:
+        """Return what one attack of so many changes may do to all test points at most."""
+        return self._together(self.known.at_least, edits)
+
+    def shown(self, edits: int) -> CollectiveProblem | None:
+        """Return what one is known to do, by thresholds that suffice; None where these are all."""
+        return None if self.known.is_exact else self._together(self.known.enough, edits)
+
+    def _together(self, thresholds: Ints, edits: int) -> CollectiveProblem:
+        held = self.ballots
+        return KnownProblem(
+            known_stakes_of(held.votes, held.truth, self._tallied, thresholds, edits)
+        )
+
+    def lost_to(self, units: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the points that an attack on all of them loses: a recount."""
+        held = self.ballots
+        spent = np.bincount(np.array(units, np.int64), minlength=held.parts)
+        return affordable_losses(held.votes, held.truth, self.known.enough, spent)

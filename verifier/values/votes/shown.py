@@ -1,0 +1,91 @@
+"""What shows, point by point, that answers survive some edits and change with others."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.votes.collective_exact import CollectiveBounds
+from leaveout.verifier.values.votes.radii import Radii
+
+__all__ = ["Arrays", "ShownPoints", "too_long"]
+
+Arrays: TypeAlias = Mapping[str, NDArray[Any]]
+Wide = NDArray[np.int64]
+
+
+def too_long(found: CollectiveBounds) -> str:
+    """Return that a bound of one attack on all points takes too long to be shown again."""
+    return (
+        f"that no attack loses more than {found.upper:,} points is {found.proof}, and takes "
+        "too long to be shown again"
+    )
+
+
+@dataclass(eq=False)
+class ShownPoints(ABC):
+    """Why hash values are too few, and attacks that are enough.
+
+    Attributes
+    ----------
+    missing : int
+        Points of which that cannot be shown.
+    """
+
+    missing: int = 0
+    _attacks: list[tuple[int, Sequence[int] | NDArray[np.int32]]] = field(default_factory=list)
+
+    def gather(
+        self, radii: Radii, points: Wide, survived: int, falling: int, known: Wide | None = None
+    ) -> None:
+        """Add what shows which answers survive some edits, and which do not.
+
+        Parameters
+        ----------
+        radii : Radii
+            What is known of the points.
+        points : ndarray of int64
+            Those that count.
+        survived : int
+            That the answers whose radius is at least this survive so many edits is to be shown,
+        falling : int
+            and that those whose radius is below this change with so many.
+        known : ndarray of int64, shape (points,), optional
+            What each answer survives by a count that needs no proof.
+        """
+        for point in points.tolist():
+            counted = 0 if known is None else max(0, int(known[point]))
+            if counted < survived <= radii.lower[point]:
+                self.survives(point, survived)
+            if radii.upper[point] < falling:
+                units = self.attack(point, falling)
+                if units is None:
+                    self.missing += 1
+                else:
+                    self._attacks.append((point, units))
+
+    def arrays(self) -> Arrays:
+        """Return them as arrays; none where there is nothing to show."""
+        found = dict(self.survivals())
+        if self._attacks:
+            found["attacks"] = np.array([(at, len(units)) for at, units in self._attacks], np.int64)
+            values = np.concatenate([np.asarray(units) for _, units in self._attacks])
+            found["values"] = values.astype(np.int32)
+        return found
+
+    @abstractmethod
+    def survives(self, point: int, edits: int) -> None:
+        """Add why so many edits do not change an answer, or count it as missing."""
+
+    @abstractmethod
+    def attack(self, point: int, edits: int) -> Sequence[int] | NDArray[np.int32] | None:
+        """Return at most so many hash values that change an answer, if there are."""
+
+    @abstractmethod
+    def survivals(self) -> Arrays:
+        """Return what was added, as arrays."""
