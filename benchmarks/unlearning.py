@@ -1,12 +1,16 @@
 """The two-player unlearner on Adult beside the paper's tables, and what an audit makes of it.
 
-    python benchmarks/unlearning.py --data ../shared/data
-    python benchmarks/unlearning.py --data ../shared/data --forget 5 --trials 12 --seconds 120
+    python benchmarks/unlearning.py --data ../shared/data --keep build/adult
+    python benchmarks/unlearning.py --data ../shared/data --set adult-21 --lr 0.02 \
+        --leader-steps 10 --game-lr 0.05
 
-Each row of the first table is one share of forgotten rows; every mean is over independent trials,
-each with models of its own, with an interval of 95 % for any distribution and the number of
-trials. "says gone" is the attack on both models' posteriors (the paper's figure 2), "says member"
-the loss attack on one model (its table III).
+Each table is one share of forgotten rows. Every mean is over independent trials, each with models
+of its own, with an interval of 95 % for any distribution and the number of trials; after "+-" is
+Student's, for means that are about normal. "says member" is the loss attack on one model (the
+paper's table III); "advantage" is eq. 12, the mean of |M_A - 0.5| for an attack on both models'
+posteriors (its figure 2); "moved" is how far the posteriors of rows never seen are from the
+original's (total variation). Trials are kept in --keep as they end, so that a stopped run goes on.
+Adult's columns are told in unlearning_trials.py.
 """
 
 from __future__ import annotations
@@ -15,114 +19,31 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import sem
+from scipy.stats import t as student
 
-from leaveout.deadline import Deadline
 from leaveout.errors import LeaveoutError
-from leaveout.models.onnx_file import network_from
-from leaveout.models.train import Recipe, parse_layers
-from leaveout.models.train.architecture import count_parameters, layers_of
-from leaveout.models.train.data import TrainingData
-from leaveout.models.train.export import network_model, unflatten
-from leaveout.models.train.source import read_data
-from leaveout.models.unlearning import Deletion, Game, GraphNetwork, Schedule, play
+from leaveout.models.unlearning import Game, Schedule
 from leaveout.verifier.audits.membership import (
     Advantage,
-    Events,
     Plan,
     Rate,
     Row,
     Trial,
     advantage,
     rates,
-    run_trials,
     views_of,
     write_audit,
 )
-from leaveout.verifier.audits.membership.means import mean_lower, mean_upper
 
 from traces import machine
+from unlearning_paper import HARDWARE, PAPER
+from unlearning_trials import ARMS, CONFIDENCE, DATA, Setting, eq_12, gather, mean_of, moved
 
-FILE = "adult_lucid21.npz"
-CONFIDENCE = 0.95
-ARMS = ("original", "retrained", "unlearned")
-HARDWARE = "an A100 and a Xeon Platinum 8352V"
-ROWS = 32561
-
-
-@dataclass(frozen=True)
-class Published:
-    """The paper's figures for Adult: accuracy, seconds and attack rates by arm."""
-
-    accuracy: dict[str, float]
-    seconds: dict[str, float]
-    attack: dict[str, float]
-
-
-def _published(accuracy: str, seconds: str, attack: str) -> Published:
-    def by_arm(text: str, arms: Sequence[str]) -> dict[str, float]:
-        return dict(zip(arms, map(float, text.split()), strict=True))
-
-    return Published(by_arm(accuracy, ARMS), by_arm(seconds, ARMS[1:]), by_arm(attack, ARMS))
-
-
-PAPER = {
-    1: _published("84.88 84.18 84.88", "7.8 5.9", "1.0 0.48 0.00"),
-    2: _published("84.88 84.67 84.92", "7.8 5.4", "1.0 0.48 0.03"),
-    5: _published("84.88 84.50 84.89", "7.9 3.5", "1.0 0.62 0.01"),
-    10: _published("84.88 84.06 84.87", "7.7 3.3", "1.0 0.60 0.00"),
-}
-"""Tables I, II and III, original, retrained, unlearned; by per cent forgotten."""
-
-
-def mean_of(values: Sequence[float]) -> Rate:
-    """Return the mean of numbers in [0, 1], with its interval."""
-    column = np.array(values)[:, None]
-    error = (1 - CONFIDENCE) / 2
-    return Rate(
-        float(column.mean()),
-        float(mean_lower(column, error)[0]),
-        float(mean_upper(column, error)[0]),
-        len(values),
-    )
-
-
-def architecture(data: TrainingData, layers: str) -> GraphNetwork:
-    """Return an untrained network."""
-    shapes = layers_of(Recipe(layers=parse_layers(layers)), data.X.shape[1], len(data.labels))
-    blank = unflatten(shapes, np.zeros(count_parameters(shapes), dtype=np.float32))
-    return GraphNetwork(network_from(network_model(shapes, blank), "network"))
-
-
-def trials_of(data: TrainingData, percent: float, given: argparse.Namespace) -> list[Trial]:
-    """Run trials until there are enough, or no time for more."""
-    schedule = Schedule(epochs=given.epochs, batch=given.batch, learning_rate=given.lr)
-    game = Game(
-        rounds=given.rounds,
-        leader_steps=given.leader_steps,
-        follower_steps=given.follower_steps,
-        learning_rate=given.game_lr,
-    )
-
-    def unlearner(original: GraphNetwork, deletion: Deletion, seed: int) -> GraphNetwork:
-        return play(original, deletion, game, schedule, seed).model
-
-    plan = Plan(forget=max(1, round(percent / 100 * len(data.X))), rows=given.rows, seed=given.seed)
-    deadline = Deadline.after(given.seconds)
-    done: list[Trial] = []
-    model = architecture(data, given.layers)
-    for trial in run_trials(model, data, schedule, unlearner, plan, given.trials):
-        done.append(trial)
-        if sys.stderr.isatty():
-            sys.stderr.write(f"\r{percent:g} %: {len(done)}/{given.trials} trials ")
-        if deadline.over:
-            break
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\033[K")
-    return done
+UNITS = ("trials", "records")
 
 
 def attack_row(found: Sequence[Row], name: str) -> Row:
@@ -130,29 +51,61 @@ def attack_row(found: Sequence[Row], name: str) -> Row:
     return next(row for row in found if row.attack == name)
 
 
+def ratios_of(done: Sequence[Trial]) -> list[float]:
+    """Return what unlearning cost in each trial, where retraining costs 1: processor seconds."""
+    return [
+        trial.arms["unlearned"].processor_seconds / trial.arms["retrained"].processor_seconds
+        for trial in done
+    ]
+
+
+def accuracy_of(done: Sequence[Trial], arm: str) -> str:
+    """Return the accuracy over trials in per cent: mean, Student's interval, and the other."""
+    values = [trial.arms[arm].accuracy for trial in done]
+    mean = mean_of(values)
+    error = student.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * sem(values)
+    return (
+        f"{100 * mean.mean:.2f} +- {100 * error:.2f} "
+        f"[{100 * mean.lower:.1f}, {100 * mean.upper:.1f}]"
+    )
+
+
 def show(
-    percent: float, done: Sequence[Trial], found: Sequence[Row], held: dict[str, Advantage]
+    percent: float,
+    done: Sequence[Trial],
+    found: Sequence[Row],
+    held: dict[str, Advantage],
+    gaps: dict[str, Rate],
 ) -> None:
     """Print one share of forgotten rows."""
     paper = PAPER.get(int(percent)) if percent == int(percent) else None
-    loss, both = attack_row(found, "loss"), attack_row(found, "trained on both models")
+    loss, ratios = attack_row(found, "loss"), ratios_of(done)
     print(f"\n{percent:g} % forgotten, {len(done)} trials")
-    head = f"{'':11s}{'accuracy':>32s}{'paper':>7s}{'seconds':>9s}{'paper':>7s}"
-    print(f"{head}{'says member':>30s}{'paper':>7s}{'of rows never seen':>30s}{'says gone':>30s}")
+    head = f"{'':11s}{'accuracy':>30s}{'paper':>7s}{'seconds':>9s}{'paper':>7s}{'moved':>7s}"
+    print(f"{head}{'says member':>28s}{'paper':>7s}{'of rows never seen':>28s}{'advantage':>28s}")
     for arm in ARMS:
-        accuracy = mean_of([trial.arms[arm].accuracy for trial in done])
-        seconds = np.mean([trial.arms[arm].seconds for trial in done])
+        seconds = np.mean([trial.arms[arm].processor_seconds for trial in done])
         cells = [
-            f"{arm:11s}{accuracy!s:>32s}",
+            f"{arm:11s}{accuracy_of(done, arm):>30s}",
             f"{paper.accuracy[arm]:7.2f}" if paper else f"{'-':>7s}",
             f"{seconds:9.2f}",
             f"{paper.seconds[arm]:7.1f}" if paper and arm in paper.seconds else f"{'-':>7s}",
-            f"{loss.forgotten[arm]!s:>30s}",
+            f"{np.mean([moved(trial, arm) for trial in done]):7.3f}",
+            f"{loss.forgotten[arm]!s:>28s}",
             f"{paper.attack[arm]:7.2f}" if paper else f"{'-':>7s}",
-            f"{loss.unseen[arm]!s:>30s}",
-            f"{both.forgotten[arm]!s:>30s}" if arm in both.forgotten else f"{'-':>30s}",
+            f"{loss.unseen[arm]!s:>28s}",
+            f"{gaps[arm]!s:>28s}" if arm in gaps else f"{'-':>28s}",
         ]
         print("".join(cells))
+    print(
+        f"cost         {np.median(ratios):.2f} of retraining's processor seconds (median; "
+        f"{min(ratios):.2f} to {max(ratios):.2f})"
+        + (
+            f"; paper {paper.seconds['unlearned'] / paper.seconds['retrained']:.2f}"
+            if paper
+            else ""
+        )
+    )
     for unit, one in held.items():
         print(
             f"advantage    [{one.lower:.3f}, {one.upper:.3f}] with confidence {CONFIDENCE:g}, unit "
@@ -172,39 +125,22 @@ def show(
     print(f"flagged by   {', '.join(flagged) or 'no attack'} (Holm)", flush=True)
 
 
-def show_published() -> None:
-    """Print what the paper's own attack rates imply, its rows taken as independent draws."""
-    counts: dict[str, list[int]] = {"unlearned": [], "retrained": []}
-    rows = [round(percent / 100 * ROWS) for percent in PAPER]
-    for count, paper in zip(rows, PAPER.values(), strict=True):
-        for arm, hits in counts.items():
-            hits.append(round(count * paper.attack[arm]))
-    events = Events(
-        tuple(f"the attack says member, {percent} %" for percent in PAPER),
-        np.array(counts["unlearned"]),
-        np.array(rows),
-        np.array(counts["retrained"]),
-        np.array(rows),
-    )
-    found = advantage(events, CONFIDENCE)
-    assert found.implied is not None
-    print(
-        f"paper's table III, each row taken as a draw of its own: advantage in [{found.lower:.3f}, "
-        f"{found.upper:.3f}], alpha > {found.implied.alpha:.3f}, beta > {found.implied.beta:.3f} "
-        f"({found.attack})"
-    )
-    print("(its rows share one model, so this assumes what one run cannot show)")
-
-
 def entry(
-    percent: float, done: Sequence[Trial], found: Sequence[Row], held: dict[str, Advantage]
+    percent: float,
+    done: Sequence[Trial],
+    found: Sequence[Row],
+    held: dict[str, Advantage],
+    gaps: dict[str, Rate],
 ) -> dict[str, object]:
     """Return one share for ``--json``."""
     return {
         "percent": percent,
         "trials": len(done),
-        "accuracy": {a: vars(mean_of([t.arms[a].accuracy for t in done])) for a in ARMS},
-        "seconds": {a: float(np.mean([t.arms[a].seconds for t in done])) for a in ARMS},
+        "accuracy": {arm: [trial.arms[arm].accuracy for trial in done] for arm in ARMS},
+        "seconds": {arm: [trial.arms[arm].seconds for trial in done] for arm in ARMS},
+        "cost": ratios_of(done),
+        "moved": {arm: float(np.mean([moved(trial, arm) for trial in done])) for arm in ARMS},
+        "eq_12": {arm: vars(rate) for arm, rate in gaps.items()},
         "attacks": [
             {
                 "attack": row.attack,
@@ -224,20 +160,25 @@ def entry(
 
 def arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=Path(), help=f"folder with {FILE}")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, default=Path(), help="folder of the data files")
+    parser.add_argument(
+        "--set", default="adult-107", choices=sorted(DATA), help="default %(default)s"
+    )
     parser.add_argument("--forget", default="1,2,5,10", help="per cent, as in 1,2,5,10")
-    parser.add_argument("--trials", type=int, default=30, help="for each share")
-    parser.add_argument("--seconds", type=float, help="for each share: no trial starts later")
-    parser.add_argument("--keep", type=int, help="train on the first so many rows; default all")
+    parser.add_argument("--trials", type=int, default=10, help="for each share")
+    parser.add_argument("--seconds", type=float, help="no trial starts later")
+    parser.add_argument("--keep", type=Path, help="folder of finished trials, read when run again")
     parser.add_argument("--layers", default="50,50", help="hidden widths")
     parser.add_argument("--epochs", type=int, default=15, help="of training from scratch")
     parser.add_argument("--batch", type=int, default=100)
-    parser.add_argument("--lr", type=float, default=0.02, help="of training from scratch")
+    parser.add_argument("--lr", type=float, default=0.1, help="of training from scratch")
     parser.add_argument("--rounds", type=int, default=100, help="of the game")
-    parser.add_argument("--leader-steps", type=int, default=10)
+    parser.add_argument("--leader-steps", type=int, default=1)
     parser.add_argument("--follower-steps", type=int, default=1)
-    parser.add_argument("--game-lr", type=float, default=0.05)
+    parser.add_argument("--game-lr", type=float, default=0.01)
     parser.add_argument("--rows", type=int, default=500, help="recorded of each kind a trial")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--audits", type=Path, help="folder for the audits, as audit_5.npz")
@@ -252,35 +193,57 @@ def arguments() -> argparse.Namespace:
     return given
 
 
+def setting_of(given: argparse.Namespace) -> Setting:
+    """Return what is repeated."""
+    return Setting(
+        given.set,
+        given.layers,
+        Schedule(epochs=given.epochs, batch=given.batch, learning_rate=given.lr),
+        Game(
+            rounds=given.rounds,
+            leader_steps=given.leader_steps,
+            follower_steps=given.follower_steps,
+            learning_rate=given.game_lr,
+        ),
+    )
+
+
 def main() -> None:
     """Print the tables."""
     given = arguments()
     print(
-        f"{FILE}, layers {given.layers}, {given.epochs} epochs of {given.batch} at {given.lr:g}; "
-        f"{given.rounds} rounds of {given.leader_steps} + {given.follower_steps} steps at "
-        f"{given.game_lr:g}; one core of {machine()}"
+        f"{given.set}, layers {given.layers}, {given.epochs} epochs of {given.batch} at "
+        f"{given.lr:g}; {given.rounds} rounds of {given.leader_steps} + {given.follower_steps} "
+        f"steps at {given.game_lr:g}; one core of {machine()}"
     )
-    print(f"paper: one run, accuracy in per cent, another encoding of Adult, {HARDWARE}")
-    show_published()
+    print(f"paper: one run, accuracy in per cent, its own encoding of Adult, {HARDWARE}")
     lines: list[object] = []
     try:
-        data = read_data(given.data / FILE, None)
-        if given.keep is not None:
-            data = replace(data, X=data.X[: given.keep], y=data.y[: given.keep])
-        for percent in given.shares:
-            done = trials_of(data, percent, given)
+        data = DATA[given.set](given.data)
+        plans = {
+            f"{percent:g}": Plan(
+                forget=max(1, round(percent / 100 * len(data.X))), rows=given.rows, seed=given.seed
+            )
+            for percent in given.shares
+        }
+        found = gather(setting_of(given), data, plans, given.trials, given.keep, given.seconds)
+        for percent, done in zip(given.shares, found.values(), strict=True):
+            if len(done) < 4:
+                print(f"\n{percent:g} % forgotten: {len(done)} trials, too few to say anything")
+                continue
             views = views_of(done, f"{percent:g} %")
-            found = rates(views, CONFIDENCE, given.seed)
-            held = {unit: advantage(views, CONFIDENCE, unit) for unit in ("trials", "records")}
-            show(percent, done, found, held)
-            lines.append(entry(percent, done, found, held))
+            table = rates(views, CONFIDENCE, given.seed)
+            held = {unit: advantage(views, CONFIDENCE, unit) for unit in UNITS}
+            gaps = eq_12(views, given.seed)
+            show(percent, done, table, held, gaps)
+            lines.append(entry(percent, done, table, held, gaps))
             if given.audits is not None:
                 given.audits.mkdir(parents=True, exist_ok=True)
                 write_audit(views, given.audits / f"audit_{percent:g}.npz")
-    except LeaveoutError as error:
+    except (LeaveoutError, OSError) as error:
         sys.exit(f"{error}")
     except KeyboardInterrupt:
-        sys.stderr.write("stopped\n")
+        sys.exit("stopped; run again with the same --keep to go on")
     if given.json:
         facts = {"machine": machine(), "epochs": given.epochs, "trials": given.trials}
         given.json.write_text(json.dumps({**facts, "shares": lines}, indent=1) + "\n")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import combinations, permutations, product
+from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attacks.kind import Case
+from attacks.known_truth import Known
 from support.votes import every_vote
 
 __all__ = ["Ballot", "Truth"]
@@ -21,8 +22,15 @@ Ints = NDArray[np.int64]
 
 
 @cache
-def _least_units(parts: int, offsets: tuple[int, ...]) -> Ints:
-    """Fewest units that reach each set of members, a set a number of ``parts`` bits."""
+def _least_units(parts: int, offsets: tuple[int, ...], sizes: tuple[int, ...] = ()) -> Ints:
+    """Fewest units that reach each set of members, a set a number of ``parts`` bits.
+
+    With families of members, fewest edits: each reaches one member of every family.
+    """
+    if sizes:
+        family = np.repeat(np.arange(len(sizes)), sizes)
+        bits = (np.arange(1 << parts)[:, None] >> np.arange(parts)) & 1
+        return np.stack([bits[:, family == f].sum(axis=1) for f in range(len(sizes))]).max(axis=0)
     reach = [sum(1 << ((unit + shift) % parts) for shift in offsets) for unit in range(parts)]
     least = np.full(1 << parts, parts + 1)
     for size in range(parts, -1, -1):
@@ -53,15 +61,15 @@ def _rankings(labels: int) -> list[tuple[int, ...]]:
 @cache
 def _run_offs(parts: int, labels: int) -> Ints:
     """Who wins for every ranking of every member; the numbers are those of `_rankings`."""
-    orders = _rankings(labels)
-    place = np.argsort(np.array(orders), axis=1)
-    found = []
-    for chosen in product(range(len(orders)), repeat=parts):
-        counts = [sum(orders[i][0] == label for i in chosen) for label in range(labels)]
-        a, b = sorted(sorted(range(labels), key=lambda c: (-counts[c], c))[:2])
-        for_a = sum(bool(place[i][a] < place[i][b]) for i in chosen)
-        found.append(a if 2 * for_a >= parts else b)
-    return np.array(found)
+    orders = np.array(_rankings(labels))
+    place = np.argsort(orders, axis=1)
+    ahead = place[:, :, None] < place[:, None, :]
+    every = every_vote(parts, len(orders))
+    counts = np.stack([(orders[every, 0] == label).sum(axis=1) for label in range(labels)], axis=1)
+    # Of labels with as many votes the smaller one stands.
+    a, b = np.sort(np.argsort(-counts, axis=1, kind="stable")[:, :2], axis=1).T
+    for_a = ahead[every, a[:, None], b[:, None]].sum(axis=1)
+    return np.asarray(np.where(2 * for_a >= parts, a, b))
 
 
 @dataclass(frozen=True)
@@ -102,8 +110,9 @@ class Truth:
         self.truth = np.array(case["truth"])
         self.labels = int(case["labels"])
         self.parts = self.votes.shape[1]
-        spread = case["vote"] == "finite_aggregation"
-        self.offsets = tuple(case["offsets"]) if spread else (0,)
+        spread = case["vote"] in {"finite_aggregation", "run_off"}
+        self.offsets = (tuple(case["offsets"]) if spread else ()) or (0,)
+        self.sizes = tuple(case["families"]) if case["vote"] == "hash_bagging" else ()
         self._case: dict[str, Any] = case
 
     @cached_property
@@ -121,36 +130,50 @@ class Truth:
         """Whether the true label is answered."""
         return np.array([b.before for b in self.ballots]) == self.truth
 
-    def accuracy(self, edits: int) -> int:
-        """How many points are answered right whatever so many edits change at each."""
-        return sum(
-            bool(r) and radius >= edits for r, radius in zip(self.right, self.radii, strict=True)
-        )
+    def among(self, label: int | None) -> Bools:
+        """Which points have a true label; all of them for None."""
+        return np.ones(len(self.truth), bool) if label is None else self.truth == label
 
-    def collective(self, edits: int) -> int:
+    def accuracy(self, edits: int, label: int | None = None) -> int:
+        """How many points are answered right whatever so many edits change at each."""
+        right = self.right & self.among(label)
+        return sum(bool(r) and radius >= edits for r, radius in zip(right, self.radii, strict=True))
+
+    def forced(self, to: int) -> list[float]:
+        """Edits that leave each answer other than a label; -1 where it is that."""
+        return [float(b.costs[b.answers == to].min(initial=math.inf)) - 1.0 for b in self.ballots]
+
+    def collective(self, edits: int, label: int | None = None) -> int:
         """How many are answered right under the worst attack of so many edits on all of them."""
+        if self._case["vote"] == "certified":
+            among = self.among(label)
+            rows = ("votes", "truth", "thresholds")
+            kept = {name: np.array(self._case[name])[among] for name in rows}
+            return Known(self._case | kept).right_under(edits) if among.any() else 0
+        among = self.right & self.among(label)
         falls = [
             ballot.lost(int(truth), self.parts)
-            for ballot, truth, right in zip(self.ballots, self.truth, self.right, strict=True)
-            if right
+            for ballot, truth, counts in zip(self.ballots, self.truth, among, strict=True)
+            if counts
         ]
-        least = _least_units(self.parts, self.offsets)
+        least = _least_units(self.parts, self.offsets, self.sizes)
         sets = np.flatnonzero(least <= edits)
         lost = max((sum(bool(each[s]) for each in falls) for s in sets), default=0)
-        return int(self.right.sum()) - lost
+        return int(among.sum()) - lost
 
-    def median(self) -> float:
+    def median(self, label: int | None = None) -> float:
         """Greatest number of edits that half of all points survive, answered right; or -1."""
+        among = self.among(label)
         certified = sorted(
-            (r for r, ok in zip(self.radii, self.right, strict=True) if ok), reverse=True
+            (r for r, ok in zip(self.radii, self.right & among, strict=True) if ok), reverse=True
         )
-        half = (len(self.votes) + 1) // 2
+        half = (int(among.sum()) + 1) // 2
         return certified[half - 1] if len(certified) >= half else -1.0
 
     def _ballot(self, point: int) -> Ballot:
         parts, bits = self.parts, 1 << np.arange(self.parts)
         own = self.votes[point]
-        least = _least_units(parts, self.offsets).astype(np.float64)
+        least = _least_units(parts, self.offsets, self.sizes).astype(np.float64)
         if self._case["vote"] == "run_off":
             orders = _rankings(self.labels)
             scores = np.array(self._case["scores"])[point]

@@ -1,0 +1,139 @@
+"""Attacks on thresholds of members: each small change of a part is made, and it is trained."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from leaveout.models.votes.ballots import NEVER
+from leaveout.models.votes.survival.learner import Part, SurvivingLearner
+from leaveout.models.votes.survival.nearest import Nearest
+from leaveout.models.votes.survival.tree import Tree
+
+from attacks.kind import Case, Outcome
+from attacks.survival_truth import changed, nearest_vote, tree_vote
+
+__all__ = ["Survival"]
+
+_WORK = 2500
+"""Training sets that are enumerated for a case, at most."""
+
+
+class Survival:
+    """A few rows on a small grid, with ties and rows that are there twice, and test points."""
+
+    name = "survival"
+
+    def make(self, rng: np.random.Generator) -> Case:
+        """See `Kind.make`."""
+        learner = ["nearest", "tree"][int(rng.random() < 0.45)]
+        kinds = {"nearest": Nearest, "tree": Tree}[learner].survives
+        labels, width = int(rng.integers(2, 4)), int(rng.integers(1, 4))
+        rows = int(rng.integers(0, 10))
+        side = int(rng.integers(2, 6))
+        points = int(rng.integers(1, 4))
+        skew = rng.dirichlet(np.ones(labels) * rng.choice([0.3, 1, 5]))
+        return {
+            "learner": learner,
+            "against": str(rng.choice(kinds)),
+            "labels": labels,
+            "k": int(rng.integers(1, 6)),
+            "depth": int(rng.integers(1, 4)),
+            "leaf": int(rng.choice([1, 1, 2, 3])),
+            "exact_to": int(rng.integers(0, 4)),
+            "X": rng.integers(0, side, (rows, width)).tolist(),
+            "y": rng.choice(labels, rows, p=skew).tolist(),
+            "tests": rng.integers(0, side, (points, width)).tolist(),
+        }
+
+    def check(self, case: Case) -> Outcome:
+        """See `Kind.check`."""
+        label = f"{case['learner']}, {case['against']}"
+        learner, part = _learner(case), _part(case)
+        exact_to = case["exact_to"] if learner.searched else None
+        votes = learner.scores(part).argmax(axis=1)
+        found = learner.thresholds(part, case["against"], exact_to)
+        for point in range(len(part.tests)):
+            wrong = _mistake(case, point, int(votes[point]), found[point].tolist(), exact_to)
+            if wrong:
+                return Outcome(label, "proved", wrong)
+        return Outcome(label, "proved")
+
+    def shrink(self, case: Case) -> Iterator[Case]:
+        """See `Kind.shrink`."""
+        for name, along in (("tests", ("tests",)), ("X", ("X", "y"))):
+            for at in range(len(case[name]) if len(case[name]) > (name == "tests") else 0):
+                smaller = copy.deepcopy(case)
+                for each in along:
+                    del smaller[each][at]
+                yield smaller
+        for name in ("k", "depth", "leaf", "exact_to"):
+            if case[name] > 1:
+                yield {**case, name: case[name] - 1}
+
+
+def _learner(case: Case) -> SurvivingLearner:
+    if case["learner"] == "nearest":
+        return Nearest(case["k"])
+    return Tree(case["depth"], case["leaf"])
+
+
+def _part(case: Case) -> Part:
+    tests = np.array(case["tests"], float)
+    X = np.array(case["X"], float).reshape(len(case["X"]), tests.shape[1])
+    return Part(X, np.array(case["y"], np.int32), tests, case["labels"])
+
+
+def _mistake(
+    case: Case, point: int, vote: int, found: list[int], exact_to: int | None
+) -> str | None:
+    """Compare the thresholds of a point with training on every set of changes there is room for."""
+    x = tuple(case["tests"][point])
+    rows = [(tuple(row), label) for row, label in zip(case["X"], case["y"], strict=True)]
+    train = partial(nearest_vote, k=case["k"])
+    if case["learner"] == "tree":
+        train = partial(tree_vote, depth=case["depth"], leaf=case["leaf"])
+    places = _places(x, [row for row, _ in rows])
+    truth: dict[int, int] = {train(rows, x): 0}
+    if truth != {vote: 0}:
+        return f"vote: {vote} of point {point}, where it is {truth}"
+    tried, work, whole = 0, 0, False
+    while exact_to is None or tried < exact_to:
+        sets = list(
+            _first(changed(rows, tried + 1, case["against"], places, case["labels"]), _WORK - work)
+        )
+        work += len(sets)
+        if work >= _WORK:
+            break
+        tried += 1
+        for after in sets:
+            truth.setdefault(train(after, x), tried)
+        if not sets:
+            whole = True  # there are not so many rows
+            break
+    for label, threshold in enumerate(found):
+        true = truth.get(label)
+        said = f"{threshold} to {label} at point {point}, where it is {true} (tried to {tried})"
+        if true is not None and threshold != true:
+            return f"threshold: {said}"
+        if true is None and threshold != NEVER and threshold <= tried:
+            return f"threshold: {said}"
+        if whole and true is None and threshold != NEVER:
+            return f"never: {said}"
+        if exact_to is not None and threshold > exact_to + 1:
+            return f"beyond: {said}"
+    return None
+
+
+def _places(x: tuple[float, ...], rows: list[tuple[float, ...]]) -> list[tuple[float, ...]]:
+    """Return where rows may be inserted: at the point, at rows, and between the point and rows."""
+    halves = [tuple((a + b) / 2 for a, b in zip(x, row, strict=True)) for row in rows]
+    return sorted({x, *rows, *halves})
+
+
+def _first(sets: Iterator[list], most: int) -> Iterator[list]:
+    for _, each in zip(range(most), sets, strict=False):
+        yield each
