@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 
 import leaveout.bab.votes.collective_exact as collective
+import leaveout.verifier.values.votes.certified as certified
 import leaveout.verifier.values.votes.schemes as elections
 
+from attacks.batches import Batches
 from attacks.kind import generator, sort_of
 from attacks.vote_truth import Truth
 from attacks.votes import Votes
@@ -37,17 +41,21 @@ def test_enumeration_counts_edits_as_defined():
     assert spread.radii == [0, 1]
     ranked = case | {"vote": "run_off", "scores": np.eye(2)[np.array(case["votes"])].tolist()}
     assert Truth(ranked | {"offsets": []}).radii == [1, 2]
+    families = Truth(case | {"vote": "hash_bagging", "families": [2, 2]})
+    assert families.radii == [0, 1]  # an edit changes a member of each family
+    assert [families.collective(edits) for edits in range(3)] == [2, 1, 0]
 
 
 @pytest.mark.parametrize(
-    ("vote", "name", "more"),
+    ("vote", "place", "name"),
     [
-        ("dpa", "plurality_radii", lambda whole: lambda *given: whole(*given) + 1),
-        ("certified", "knapsack_radius", lambda whole: lambda *given: whole(*given) + 1),
+        ("dpa", elections, "plurality_radii"),
+        ("certified", certified, "knapsack_radius"),
     ],
 )
-def test_a_radius_too_large_is_seen(monkeypatch, vote, name, more):
-    monkeypatch.setattr(elections, name, more(getattr(elections, name)))
+def test_a_radius_too_large_is_seen(monkeypatch, vote, place, name):
+    whole = getattr(place, name)
+    monkeypatch.setattr(place, name, lambda *given: whole(*given) + 1)
     monkeypatch.setattr(elections.Vote, "attack", lambda *given: None, raising=False)
     sorts = {sort_of(each.wrong) for each in outcomes(250, vote=vote) if each.wrong}
     assert sorts & {"verdict", "bounds", "find"}
@@ -58,9 +66,32 @@ def test_a_collective_attack_that_is_overlooked_is_seen(monkeypatch):
 
     whole = collective.worst_attack
 
-    def lazy(stakes, solver, deadline):
-        found = whole(stakes, solver, deadline)
+    def lazy(*given):
+        found = whole(*given)
         return replace(found, attack=replace(found.attack, units=(), lost=()), upper=0, reason="")
 
-    monkeypatch.setattr("leaveout.verifier.values.subjects.votes.worst_attack", lazy)
+    monkeypatch.setattr("leaveout.verifier.values.votes.worst.worst_attack", lazy)
     assert any(each.wrong for each in outcomes(250, vote="dpa"))
+
+
+def test_batches_and_shares_bound_what_every_attack_loses():
+    kind, found = Batches(), []
+    for number in range(60):
+        found.append(kind.check(kind.make(generator(0, "batches", number))))
+    assert [each.wrong for each in found if each.wrong is not None] == []
+    assert len({each.label for each in found}) == 3
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "sort"),
+    [
+        ("leaveout.bab.votes.collective_shares", "_shares", "sum"),
+        ("leaveout.verifier.checker.voting.summed", "shares_of", "checker"),
+    ],
+)
+def test_shares_that_are_too_small_are_seen(monkeypatch, module, function, sort):
+    whole = getattr(importlib.import_module(module), function)
+    monkeypatch.setattr(f"{module}.{function}", lambda *given, **said: whole(*given, **said) // 4)
+    kind = Batches()
+    made = (kind.check(kind.make(generator(0, "batches", number))) for number in range(60))
+    assert any(each.wrong and each.wrong.startswith(sort) for each in made)

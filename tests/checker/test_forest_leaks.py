@@ -8,48 +8,20 @@ import io
 import numpy as np
 import pytest
 from rich.console import Console
-from sklearn.ensemble import RandomForestClassifier
 
-from leaveout.models.forest import DareForestClassifier, from_sklearn
+from leaveout.models.forest import DareForestClassifier
 from leaveout.verifier.checker import CertificateError, RejectedError, check
 from leaveout.verifier.cli.result_table import render_checked
 from leaveout.verifier.run import verify
 
 from support.certificates import Content
-
-SPEC = """
-let T = forest("forest.npz")
-let U = forest("other.npz")
-let K = forest("learnt.npz")
-let F = leave_one_out(T)
-let X = integers(box([0, 0, 0], [3, 1, 1]), at = 0)
-find bound: least b per label such that
-    forall x in X, M in F: confidence(T, x) > b => label(M, x) == label(T, x)
-guarantee sure: forall x in X, M in F: confidence(T, x) > 0.95 => label(M, x) == label(T, x)
-find apart: least b such that forall x in X: confidence(T, x) > b => label(U, x) == label(T, x)
-find learnt: least b such that forall x in X: confidence(T, x) > b => label(K, x) == label(T, x)
-guarantee alike: same_function(T, forest("copy.npz"), X)
-guarantee differ: same_function(T, U, X)
-"""
-
-
-def rows():
-    rng = np.random.default_rng(7)
-    X = np.column_stack((rng.integers(0, 4, 50), rng.random((50, 2)).round(2)))
-    y = (X[:, 0] + 2 * X[:, 1] + rng.normal(size=50) * 0.5 > 2.5).astype(int)
-    return X, y
+from support.forest_files import SPEC, rows, write_forests
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("leaks")
-    X, y = rows()
-    trained = DareForestClassifier(8, k=5, max_depth=4, random_state=0).fit(X, y)
-    trained.save(folder / "forest.npz")
-    trained.save(folder / "copy.npz")
-    trained.unlearned([3, 9]).save(folder / "other.npz")
-    learnt = RandomForestClassifier(5, max_depth=3, n_jobs=1, random_state=0).fit(X, y)
-    from_sklearn(learnt).save(folder / "learnt.npz")
+    write_forests(folder)
     (folder / "s.spec").write_text(SPEC)
     report = verify(folder / "s.spec", certificate=folder / "s.cert")
     assert not [note for note in report.notes if "not in the certificate" in note]

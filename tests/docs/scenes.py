@@ -71,6 +71,13 @@ def names(page: str, folder: Path) -> dict[str, object]:
         family = load_family(folder / "family.npz", load_network(folder / "full.onnx"))
         weights, biases = list(family.parameters.values())[:2]
         return {"weights": weights, "biases": biases, "removed": family.removed}
+    if page == "docs/poisoning.md":
+        import torch
+
+        scores = torch.from_numpy(rng.random((6, 5, 3), dtype=np.float32))
+        saved = {"scores": scores, "labels": torch.from_numpy(rng.integers(0, 3, 6))}
+        torch.save(saved, folder / "evaluation.pth")
+        return {}
     if page == "docs/forest.md":
         return {"X": X, "y": y}
     if page == "docs/sharded.md":

@@ -9,8 +9,8 @@ from docs import exempt
 from docs.pages import blocks, of_kind, pages
 from docs.scenes import names, write_files
 
-# Blocks that train networks.
-TORCH = {"docs/own-model.md", "docs/train.md", "docs/api/train.md"}
+# Blocks that train networks, or read what torch wrote.
+TORCH = {"docs/own-model.md", "docs/train.md", "docs/api/train.md", "docs/poisoning.md"}
 
 PAGES = [page for page in pages() if any(block.kind == "python" for block in blocks(page))]
 

@@ -127,7 +127,9 @@ def test_an_unknown_statement_is_a_warning_and_a_proved_one_no_result():
     assert (one["level"], one["message"]["text"]) == ("warning", "plain: unknown; time: over")
     assert refuted["level"] == "error"
     assert "label 1" in other["message"]["text"]
-    assert json.loads(sarif(ODD))["runs"][0]["properties"]["proved"] == ["measured"]
+    assert json.loads(sarif(ODD))["runs"][0]["properties"]["proved"] == [
+        "measured with confidence 0.95"
+    ]
 
 
 def test_the_same_statement_has_the_same_fingerprint_on_another_line(attested):

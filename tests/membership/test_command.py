@@ -85,9 +85,79 @@ def test_unlearn_says_which_label_is_lost(files, capsys):
     assert "no row is left with the label 1" in err
 
 
+def test_unlearn_forgets_a_class_and_shows_retraining_beside_it(files, capsys):
+    pytest.importorskip("torch")
+    code, out, err = said(
+        capsys,
+        *("unlearn", files / "n.onnx", files / "d.npz", "--forget-class", "1"),
+        *(*QUICK, "--retrain", "2", "-o", files / "out"),
+    )
+    assert code == 0, err
+    assert "no row is left with the label 1" in err
+    record = json.loads((files / "out" / "unlearning.json").read_text())
+    with np.load(files / "d.npz") as archive:
+        assert record["forgotten"] == np.flatnonzero(archive["y_train"] == 1).tolist()
+        judges = archive["y_test"]
+    assert record["labels_lost"] == ["1"]
+    assert len(record["retrained_accuracies"]) == 2
+    for one in record["retrained_accuracies"]:
+        assert (one["lost_labels"], one["other_labels"], one["retained"]) == (0, 1, 1)
+        assert one["test"] == pytest.approx(np.mean(judges == 0), abs=0.35)
+    lines = {line[:16].strip(): line[16:] for line in out.splitlines()}
+    assert lines["on label 1"].endswith("retrained 0.00% of the test rows")
+    assert lines["on the others"].endswith("retrained 100.00%")
+
+
+def test_another_recipe_than_the_models_is_said():
+    from types import SimpleNamespace
+
+    from leaveout.verifier.cli.unlearn import _other_recipe
+
+    def record(before, *anew):
+        named = [SimpleNamespace(other_labels=each, test=0.0) for each in (before, *anew)]
+        return SimpleNamespace(
+            labels_lost=("1",), original=named[0], retrained_accuracies=tuple(named[1:])
+        )
+
+    assert "right on 24.00% of the other rows, MODEL on 89.00%" in _other_recipe(record(0.89, 0.24))
+    for quiet in (record(0.89, 0.85), record(0.89), record(None, 0.2), record(0.2, 0.9)):
+        assert _other_recipe(quiet) == ""
+
+
+def test_what_is_not_trained_anew_is_said(tmp_path, capsys):
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    network = networks.matmul_add_softmax(rng)
+    (width,) = {d.dim_value for d in network.graph.input[0].type.tensor_type.shape.dim[1:]}
+    onnx.save(network, tmp_path / "n.onnx")
+    X, y = rng.random((60, width), dtype=np.float32), np.arange(60) % 2
+    np.savez(tmp_path / "d.npz", X_train=X[:40], y_train=y[:40], X_test=X[40:], y_test=y[40:])
+    where = (tmp_path / "n.onnx", tmp_path / "d.npz")
+    for words in (("unlearn", *where, "--forget", "1"), ("audit", *where, "--trials", "2")):
+        code, _, err = said(capsys, *words, *QUICK, "-o", tmp_path / words[0])
+        assert code == 0, err
+        assert "mean, deviation, gain, one in MODEL belong to no dense" in err
+
+
+def test_accuracies_of_labels_are_recorded_only_where_one_is_lost(files, capsys):
+    pytest.importorskip("torch")
+    code, out, err = said(
+        capsys,
+        *("unlearn", files / "n.onnx", files / "d.npz", "--forget", "0.1", *QUICK),
+        *("-o", files / "out"),
+    )
+    assert code == 0, err
+    record = json.loads((files / "out" / "unlearning.json").read_text())
+    assert record["original"]["lost_labels"] is record["original"]["other_labels"] is None
+    assert "on the others" not in out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (("n.onnx", "d.npz"), "--forget ROWS or --forget-class LABEL"),
+        (("n.onnx", "d.npz", "--forget", "1", "--forget-class", "1"), "one of the two"),
+        (("n.onnx", "d.npz", "--forget-class", "7"), "no such label; the labels are 0, 1"),
         (("n.onnx", "d.npz", "--forget", "77"), "there is no row 77"),
         (("n.onnx", "absent.npz", "--forget", "1"), "absent.npz"),
         (("absent.onnx", "d.npz", "--forget", "1"), "absent.onnx"),
@@ -178,6 +248,21 @@ def test_audit_runs_trials_and_shows_what_they_tell(files, capsys):
     assert (files / "again.npz").read_bytes() == out.read_bytes()
 
 
+def test_audit_of_a_class_asks_about_rows_of_it(files, capsys):
+    pytest.importorskip("torch")
+    out = files / "audit.npz"
+    words = ("audit", files / "n.onnx", files / "d.npz", "--trials", "4", *QUICK)
+    code, shown, err = said(capsys, *words, "--forget-class", "1", "-o", out)
+    assert code == 0, err
+    assert "unit trials, 2 trials count" in shown
+    found = read_audit(out)
+    assert isinstance(found, Views)
+    assert set(found.label) == {1}
+    assert found.compared
+    answers = found.retrained.argmax(axis=1)
+    assert (answers == 0).all()
+
+
 def test_audit_takes_the_posteriors_of_any_method(files, capsys):
     held = views(np.random.default_rng(0))
     rows = {"trial": held.trial, "forgotten": held.forgotten, "label": held.label}
@@ -202,6 +287,9 @@ def test_audit_takes_the_posteriors_of_any_method(files, capsys):
         (("--retrained", "u.npz"), "--retrained needs --unlearned"),
         (("n.onnx", "d.npz", "--unlearned", "u.npz"), "drop MODEL"),
         (("n.onnx", "d.npz", "--forget", "0"), "--forget"),
+        (("n.onnx", "d.npz", "--forget", "0.1", "--forget-class", "1"), "one of the two"),
+        (("n.onnx", "d.npz", "--forget-class", "7"), "no such label"),
+        (("--unlearned", "u.npz", "--forget-class", "1"), "drop MODEL"),
         (("n.onnx", "d.npz", "--trials", "0"), "--trials"),
         (("n.onnx", "d.npz", "--rows", "0"), "--rows"),
         (("n.onnx", "d.npz", "--confidence", "1"), "--confidence"),

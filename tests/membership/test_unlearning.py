@@ -80,6 +80,16 @@ def test_a_redrawn_network_forgets_its_weights_and_keeps_its_graph(tmp_path):
         assert not np.array_equal(value, own.network.parameters[name])
 
 
+def test_what_no_layer_owns_keeps_its_value_and_is_named():
+    network = network_from(networks.matmul_add_softmax(np.random.default_rng(1)), "scaled")
+    own = GraphNetwork(network)
+    before = own.arrays()
+    own.redraw(np.random.default_rng(3))
+    same = [name for name, value in own.arrays().items() if np.array_equal(value, before[name])]
+    assert tuple(same) == own.undrawn() == ("mean", "deviation", "gain", "one")
+    assert blank().undrawn() == ()
+
+
 def test_training_is_a_function_of_its_seed_and_leaves_the_model_alone():
     data, model = noise(), blank()
     before = model.arrays()

@@ -231,12 +231,12 @@ def test_trials_are_replayed_counted_and_stopped_in_time(monkeypatch):
     # A second a look at the clock: one to begin with, and one before each trial.
     clock = SimpleNamespace(perf_counter=map(float, itertools.count()).__next__)
     monkeypatch.setattr("leaveout.deadline.time", clock)
-    assert audit(attack, 10**9, 7, seconds=10.0).counts[0].trials == 9
+    assert audit(attack, 10**9, 7, seconds=10.0).counts[0].unlearned_trials == 9
 
 
 def test_events_are_bounded_together():
-    one = Audit((Counts("a", 30, 5, 40),), (None,))
-    two = Audit((Counts("a", 30, 5, 40), Counts("b", 20, 20, 40)), (None, None))
+    one = Audit((Counts("a", 30, 5, 40, 40),), (None,))
+    two = Audit((Counts("a", 30, 5, 40, 40), Counts("b", 20, 20, 40, 40)), (None, None))
     assert two.alpha_lower_bounds(0, 0, 0.95)[0] < one.alpha_lower_bounds(0, 0, 0.95)[0]
     assert two.refuted_by(0.3, 0, 0, 0.95) == (0,)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import onnx
+from msgspec import structs
 
 from leaveout.models import DataFacts, Family, Manifest, save_family_file
+from leaveout.models.train.left_out import left_out
 
 from support.cases import question
 
@@ -22,9 +25,17 @@ find bound: least b per label such that
 
 
 def write_question(
-    folder: Path, seed: int = 8, text: str = BOUND, reach: float = 1.0, rows: int | None = None
+    folder: Path,
+    seed: int = 8,
+    text: str = BOUND,
+    reach: float = 1.0,
+    rows: int | None = None,
+    sample: int | None = None,
 ) -> Path:
-    """Write ``full.onnx``, ``family.npz`` and ``test.spec``; return the specification."""
+    """Write ``full.onnx``, ``family.npz`` and ``test.spec``; return the specification.
+
+    With a seed of a ``sample`` the members lack rows drawn by it.
+    """
     instance = question(seed, negative=False, spread=0.1)
     width = instance.network.inputs
     facts = DataFacts(
@@ -40,6 +51,11 @@ def write_question(
         np.asarray([40 + i for i in range(len(instance.family))]),
         Manifest(architecture=instance.network.architecture, data=facts),
     )
+    if sample is not None:
+        removed, drawn = left_out(facts.rows, sample, sample=len(family))
+        family = replace(
+            family, removed=removed, manifest=structs.replace(family.manifest, sample=drawn)
+        )
     onnx.save(instance.network.model, folder / "full.onnx")
     save_family_file(folder / "family.npz", family)
     spec = folder / "test.spec"

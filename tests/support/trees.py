@@ -32,7 +32,7 @@ from leaveout.specs import (
 RESERVED = re.findall(
     r"\w+",
     """
-    let param include guarantee find least greatest per such that forall in or and not with
+    let param include guarantee find least greatest per such that forall in but or and not with
 """,
 )
 words = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,5}", fullmatch=True).filter(

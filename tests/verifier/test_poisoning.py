@@ -12,6 +12,7 @@ from leaveout.encoders.votes.plurality import plurality_radii
 from leaveout.encoders.votes.tally import tally
 from leaveout.errors import LeaveoutError
 from leaveout.models.votes import Ballots, Origin, write_ballots
+from leaveout.verifier.checker import check
 from leaveout.verifier.run import verify
 
 from support.children import HANGS
@@ -187,6 +188,23 @@ def test_the_published_bounds_are_no_better_than_the_exact_ones(tmp_path):
         assert found["p"].lower <= found["e"].lower <= found["p"].upper
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_scores_that_are_no_numbers_stop_run_offs_and_nothing_else(tmp_path, value):
+    ballots = write(tmp_path, scores=True)
+    scores = ballots.scores.copy()
+    other = int(ballots.votes[7, 3] == 0)
+    scores[7, 3, other] = value
+    arrays = {"ballots": ballots.votes, "truth": ballots.truth, "labels": 3}
+    np.savez(tmp_path / "ballots.npz", **arrays, scores=scores)
+    path = tmp_path / "a.cert"
+    found = result(tmp_path, "certified_accuracy(dpa(V), edits = 2) >= 0.001", certificate=path)
+    assert found.lower <= accuracy(ballots, 2) <= found.upper < found.lower + 1e-9
+    assert check(path)
+    with pytest.raises(LeaveoutError) as caught:
+        result(tmp_path, "certified_accuracy(run_off(V), edits = 1) >= 0.5")
+    assert f"test point 7, part 3, label {other} is {value}" in str(caught.value)
+
+
 def test_every_point_one_by_one(tmp_path):
     ballots = write(tmp_path)
     radii = plurality_radii(tally(ballots.votes, 3))
@@ -215,9 +233,9 @@ def test_members_that_resist_make_a_larger_radius(tmp_path):
     assert result(tmp_path, text).verdict == "proved"
 
 
-def test_a_relabel_counts_twice_for_members_that_resist(tmp_path):
+def test_a_relabel_is_two_edits_of_its_part_for_members_that_resist(tmp_path):
     # Each member says what most of its part says, of labels 0, 0, 0, 1: three edits (a removal
-    # and two insertions) change that, and so do two relabels.
+    # and two insertions) change that, and so do two relabels, one of them with an edit to spare.
     thresholds = np.full((1, 3, 2), 3, np.int32)
     thresholds[0, :, 0] = 0
     ballots = Ballots(
@@ -229,9 +247,11 @@ def test_a_relabel_counts_twice_for_members_that_resist(tmp_path):
     )
     write_ballots(ballots, tmp_path / "ballots.npz")
     claim = "certified_accuracy(dpa(V, members = certified), relabels = {}) >= 1"
-    # Two members have to change, by 6 edits; 3 relabels are as many.
-    assert result(tmp_path, claim.format(2)).verdict == "proved"
-    assert result(tmp_path, claim.format(3)).verdict == "refuted"
+    # Two members have to change, by 2 relabels each. That these suffice is not in the thresholds.
+    assert result(tmp_path, claim.format(3)).verdict == "proved"
+    found = result(tmp_path, claim.format(4))
+    assert (found.verdict, found.upper) == ("unknown", 1)
+    assert "give thresholds against relabels" in found.reason
 
 
 def test_what_no_number_of_changes_does(tmp_path):

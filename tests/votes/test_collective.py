@@ -10,6 +10,7 @@ import pytest
 from leaveout.bab.votes import collective_search
 from leaveout.bab.votes.collective_counters import counters_of
 from leaveout.bab.votes.collective_exact import worst_attack
+from leaveout.bab.votes.collective_plurality import PluralityProblem
 from leaveout.bab.votes.collective_search import search
 from leaveout.deadline import Deadline
 from leaveout.encoders.votes.collective import lost_points, stakes_of
@@ -116,7 +117,9 @@ def test_larger_cases_agree_with_the_milp():
 
 def test_a_member_that_is_wrong_already_still_helps_the_attacker():
     votes, truth = np.array([[1, 1, 0], [2, 1, 0]], np.int32), np.array([1, 0], np.int32)
-    found = worst_attack(stakes_of(votes, truth, tally(votes, 3), 1), find_solver("highs"))
+    found = worst_attack(
+        PluralityProblem(stakes_of(votes, truth, tally(votes, 3), 1)), find_solver("highs")
+    )
     assert found.attack.lost == (0, 1)
     assert found.lower == found.upper == 2
 
@@ -143,7 +146,9 @@ def test_out_of_time_the_bound_is_sound_and_said_to_be_one():
     stakes = stakes_of(votes, truth, tally(votes, 5), 6)
     exact = search(stakes)
     assert exact.lost == exact.upper < stakes.at_stake
-    found = worst_attack(stakes, find_solver("highs"), deadline=Deadline.after(0.0))
+    found = worst_attack(
+        PluralityProblem(stakes), find_solver("highs"), deadline=Deadline.after(0.0)
+    )
     assert found.lower <= exact.lost <= found.upper
     assert found.reason.startswith("time")
     assert found.lower < found.upper
@@ -155,7 +160,7 @@ def test_a_milp_takes_over_from_the_search(monkeypatch):
     monkeypatch.setattr(exact, "_SEARCH_SECONDS", 0.0)
     for votes, truth, labels, budget, offsets in cases(5, 40):
         stakes = stakes_of(votes, truth, tally(votes, labels), budget, offsets)
-        found = worst_attack(stakes, find_solver("highs"))
+        found = worst_attack(PluralityProblem(stakes), find_solver("highs"))
         assert found.lower == found.upper == search(stakes).lost
         assert found.reason == ""
 

@@ -44,6 +44,8 @@ def ballots(**changes):
         seed=7,
         label_names=("a", "b", "ü"),
         assumptions=(Assumption(text="nothing else", checked=False),),
+        thresholds_against="removals",
+        thresholds_exact_to=3,
     )
     fields = {"scores": scores, "thresholds": thresholds, "origin": origin} | changes
     return Ballots(VOTES, TRUTH, 3, **fields)
@@ -185,8 +187,6 @@ def text(value):
         ({"labels": np.array([3, 3])}, "'labels' has shape (2,)"),
         ({"labels": np.array(3.0)}, "'labels' holds float64"),
         ({"scores": np.zeros((2, 3, 2))}, "'scores' has shape (2, 3, 2)"),
-        ({"scores": NAN}, "'scores' of test point 0 are not all finite"),
-        ({"scores": np.zeros((2, 3, 3))}, "test point 0, part 1 votes 1, but its scores are"),
         ({"scores": np.zeros((2, 3, 3), dtype=int)}, "'scores' holds int64"),
         ({"score": np.zeros(3)}, "unknown array 'score' (did you mean 'scores'?)"),
         ({"thresholds": np.ones((2, 3, 3), dtype=int)}, "'thresholds' of test point 0, part 0"),
@@ -202,6 +202,22 @@ def text(value):
         ({"manifest": text('{"version":2,"origin":{}}')}, "the manifest is of version 2"),
         ({"manifest": text('{"version":1,"origin":{"x":1}}')}, "unknown field `x`"),
         ({"manifest": text('{"version":1,"origin":{"method":"x"}}')}, "the manifest is damaged"),
+        (
+            {"manifest": text('{"version":1,"origin":{"thresholds_against":"changes"}}')},
+            "the manifest is damaged",
+        ),
+        (
+            {"manifest": text('{"version":1,"origin":{"thresholds_exact_to":-1}}')},
+            "thresholds are said to be exact to -1; expected a whole number from 0",
+        ),
+        (
+            {
+                "manifest": text('{"version":1,"origin":{"thresholds_exact_to":2}}'),
+                "thresholds": ballots().thresholds,
+            },
+            "part 0, label 1 is 4, but the manifest says that they are exact to 2; expected at "
+            "most 3",
+        ),
     ],
 )
 def test_bad_arrays_are_one_error_that_names_them(tmp_path, changes, said):
@@ -251,6 +267,38 @@ def test_a_bad_table_is_one_error_with_line_and_column(tmp_path, content, said):
     assert said in str(caught.value)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        (None, "there are no scores; a run-off needs an array 'scores' (points, parts, labels)"),
+        (NAN, "'scores' of test point 0, part 1, label 1 is nan, but a run-off compares them"),
+        (np.where(np.isnan(NAN), -np.inf, 0), "part 1, label 1 is -inf, but a run-off"),
+        (np.zeros((2, 3, 3)), "test point 0, part 1 votes 1, but its scores are highest for 0"),
+    ],
+)
+def test_scores_are_refused_where_they_are_compared_and_not_before(tmp_path, scores, said):
+    path = tmp_path / "v.npz"
+    np.savez(path, **arrays(scores=scores))
+    read = read_ballots(path)
+    assert np.array_equal(read.votes, VOTES)
+    with pytest.raises(BallotError) as caught:
+        read.scores_of("a run-off")
+    assert said in str(caught.value)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("right", "fine"), [(None, True), (0, True), (2, True), (3, False)])
+def test_what_the_undefended_model_answers_is_remembered(tmp_path, right, fine):
+    origin = Origin(undefended_right=right)
+    if fine:
+        write_ballots(ballots(origin=origin), tmp_path / "b.npz")
+        assert read_ballots(tmp_path / "b.npz").origin.undefended_right == right
+        return
+    with pytest.raises(BallotError, match="said to answer 3 of 2 test points right"):
+        ballots(origin=origin)
 
 
 def test_damaged_files_are_one_error(tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 from leaveout.encoders.votes.tally import tally
 from leaveout.errors import TrainingError
@@ -17,6 +18,7 @@ from leaveout.models.votes import (
     read_ballots,
     samples_from_arrays,
 )
+from leaveout.models.votes.learners import Learner
 from leaveout.models.votes.scoring import label_scores
 
 TREE = make_learner("DecisionTreeClassifier", {"max_depth": 3})
@@ -122,9 +124,17 @@ def test_parts_without_rows_or_with_one_label_vote_as_documented():
         if len(present) < 2:
             assert set(election.ballots.votes[:, part]) == (present or {0})
     notes = " ".join(election.ballots.origin.notes)
-    assert "members have no rows; they vote label 0" in notes
-    assert "of one label only; they vote it" in notes
-    assert 0 in election.ballots.origin.sizes
+    constant = [set(votes) for votes in election.ballots.votes.T]
+    sizes = election.ballots.origin.sizes
+    single = [
+        label for label, size in zip(constant, sizes, strict=True) if size and len(label) == 1
+    ]
+    assert f"{sizes.count(0)} of 20 members have no rows and always answer '0'" in notes
+    counts = ", ".join(f"'{c}' ({single.count({c})})" for c in (1, 2))
+    assert f"{len(single)} of 20 members have rows of one label only" in notes
+    assert f"always answer it: {counts}" in notes
+    assert f"{20 - sizes.count(0)} of 20 members have fewer than 10 rows, 1 the fewest" in notes
+    assert 0 in sizes
 
 
 # SS-DPA bases
@@ -277,7 +287,7 @@ def test_learners_that_do_not_exist_are_one_error(name, settings, said):
         ({"hash_key": "x" * 65}, "--hash-key"),
         ({"learner": make_learner("LabelSpreading")}, "for --method ss_dpa"),
         ({"method": "ss_dpa", "hash_reads_label": True}, "reads no label"),
-        ({"parts": 200_000}, "members, expected at most"),
+        ({"parts": 200_000}, "200,000 classifiers, expected at most"),
     ],
 )
 def test_recipes_that_would_certify_nothing_are_refused(settings, said):
@@ -300,3 +310,46 @@ def test_a_part_on_which_the_learner_fails_is_named():
         hold_election(samples, PartRecipe(parts=4, learner=learner))
     with pytest.raises(TrainingError, match=r"part 0 \(\d+ rows, 2 labels\): KNeighbors.*--parts"):
         hold_election(samples, PartRecipe(parts=4, learner=learner), workers=2)
+
+
+def test_the_undefended_model_is_the_classifier_fitted_on_all_sorted_rows():
+    X, y, X_test, y_test = cancer(seed=6)
+    labels = ["0", "1"]
+    samples = samples_from_arrays(X, y, X_test, y_test, labels=labels)
+    order = np.lexsort((y, *X.T[::-1]))
+    forest = RandomForestClassifier(n_estimators=10, random_state=40).fit(X[order], y[order])
+    expected = int((forest.predict(X_test) == y_test).sum())
+    for method, spread in (("dpa", 1), ("finite_aggregation", 3), ("ss_dpa", 1)):
+        recipe = PartRecipe(parts=4, seed=40, method=method, spread=spread)
+        election = hold_election(samples, recipe, undefended=True)
+        assert election.ballots.origin.undefended_right == expected
+        assert election.ballots.parts == 4 * spread
+    plain = hold_election(samples, PartRecipe(parts=4, seed=40))
+    assert plain.ballots.origin.undefended_right is None
+    # A row of no label is in no member, nor in this one.
+    more = samples_from_arrays(
+        np.vstack([X, X[:9] + 1]), np.append(y, [5] * 9), X_test, y_test, labels=labels
+    )
+    assert hold_election(more, recipe, undefended=True).ballots.origin.undefended_right == expected
+
+
+class Timid(DecisionTreeClassifier):
+    """A tree that takes no more than fifty rows."""
+
+    def fit(self, X, y, sample_weight=None):
+        if len(X) > 50:
+            raise ValueError("too many rows")
+        return super().fit(X, y, sample_weight)
+
+
+def test_an_undefended_model_that_fails_is_told_and_stops_nothing(monkeypatch):
+    recipe = PartRecipe(parts=4, learner=Learner("Timid", prototype=Timid()))
+    election = hold_election(samples_from_arrays(*cancer(rows=60)), recipe, undefended=True)
+    assert election.ballots.origin.undefended_right is None
+    said = "all rows (60 rows, 2 labels): Timid cannot be trained or asked: too many rows"
+    assert election.undefended_failed == said
+    monkeypatch.setattr("leaveout.models.votes.election.MOST_ROWS", 50)
+    recipe = PartRecipe(parts=4, learner=make_learner("tree"))
+    election = hold_election(samples_from_arrays(*cancer(rows=60)), recipe, undefended=True)
+    assert election.undefended_failed == "all rows (60) are more than the 50 that tree takes"
+    assert not election.findings.failed

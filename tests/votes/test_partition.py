@@ -144,6 +144,72 @@ def test_members_have_the_rows_that_reach_them_and_each_row_reaches_as_many_as_i
         assert values == sorted(values)
 
 
+def test_in_hash_bagging_a_row_reaches_one_member_of_each_family_by_a_hash_of_its_own():
+    samples = samples_from_arrays(*cancer())
+    recipe = PartRecipe(method="hash_bagging", parts=6, families=3)
+    division = divide(samples, recipe)
+    assert division.members == 18
+    reached = np.array([division.reached(row) for row in range(samples.rows)])
+    assert (reached // 6 == [0, 1, 2]).all()
+    # The hashes have nothing to do with each other.
+    assert len({tuple(row % 6) for row in reached}) > 100
+    plain = divide(samples, PartRecipe(parts=6))
+    assert np.array_equal(plain.base, reached[:, 0])
+    for member, rows in enumerate(division.rows(samples.y)):
+        assert set(rows.tolist()) == set(np.flatnonzero((reached == member).any(axis=1)).tolist())
+        assert [samples.keys[row] for row in rows] == sorted(samples.keys[row] for row in rows)
+
+
+def test_in_hash_bagging_an_edit_changes_one_member_of_each_family():
+    X, y, X_test, y_test = cancer(rows=120)
+    recipe = PartRecipe(method="hash_bagging", parts=5, families=3, learner=TREE)
+    before = hold_election(samples_from_arrays(X, y, X_test, y_test), recipe)
+    X[7] += 100.0
+    removed = np.arange(120) != 7
+    after = hold_election(samples_from_arrays(X[removed], y[removed], X_test, y_test), recipe)
+    same = (before.ballots.scores == after.ballots.scores).all(axis=(0, 2))
+    assert set(np.flatnonzero(~same)) <= set(before.partition.reached(7))
+    origin = before.ballots.origin
+    assert (origin.method, origin.families, origin.offsets) == ("hash_bagging", (5, 5, 5), ())
+    assert "'leaveout f'" in origin.hash
+
+
+def test_a_boosted_member_adds_up_what_several_classifiers_of_its_part_score():
+    samples = samples_from_arrays(*cancer())
+    forest = make_learner("RandomForestClassifier", {"n_estimators": 3, "max_depth": 3})
+    recipe = PartRecipe(method="boosted", parts=4, spread=3, learner=forest, seed=5)
+    boosted = hold_election(samples, recipe, workers=2)
+    alone = [
+        hold_election(samples, PartRecipe(parts=4, learner=forest, seed=5 + shift)).ballots
+        for shift in range(12)
+    ]
+    for part in range(4):
+        # Classifier j of part i has seed 5 + 3 i + j, as member i of an election from 5 + 2 i + j.
+        own = [alone[2 * part + copy].scores[:, part] for copy in range(3)]
+        assert np.array_equal(boosted.ballots.scores[:, part], own[0] + own[1] + own[2])
+    assert boosted.ballots.parts == 4
+    origin = boosted.ballots.origin
+    assert origin.method == "dpa"
+    assert origin.learner.startswith("the sum of the scores of 3 of RandomForestClassifier")
+    assert any("none is written as ONNX" in note for note in origin.notes)
+    assert not boosted.exported
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [
+        ({"families": 2}, "--families 2 is of --method hash_bagging"),
+        ({"families": 0, "method": "hash_bagging"}, "--families 0: expected a whole number"),
+        ({"spread": 2}, "--spread 2 is of --method finite_aggregation or boosted"),
+        ({"spread": 2, "method": "hash_bagging"}, "--spread 2 is of"),
+        ({"spread": 5_000, "method": "boosted"}, "250,000 classifiers, expected at most"),
+    ],
+)
+def test_families_and_classifiers_are_of_their_methods(given, wrong):
+    with pytest.raises(TrainingError, match=wrong):
+        PartRecipe(**given)
+
+
 def test_ss_dpa_deals_the_sorted_samples_out_in_turn():
     X, y, X_test, y_test = cancer(rows=103, seed=1)
     samples = samples_from_arrays(X, y, X_test, y_test)

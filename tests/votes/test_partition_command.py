@@ -53,7 +53,7 @@ def test_it_trains_and_says_what_comes_next(arrays, tmp_path, capsys):
     words += ["--learner", "LogisticRegression", "--scale", "--set", "C=0.5"]
     code, stdout, stderr = invoke(capsys, *words)
     assert (code, stderr) == (0, "")
-    lines = dict(line.split(maxsplit=1) for line in stdout.splitlines() if line[0] != " ")
+    lines = dict(line.split(maxsplit=1) for line in stdout.splitlines() if line[:1] > " ")
     assert (lines["members"], lines["labels"]) == ("9", "2")
     assert "rows            300\n" in stdout
     assert lines["next"] == f"leaveout verify {out / 'poisoning.spec'}"
@@ -190,7 +190,7 @@ def test_whether_a_row_is_held_out_depends_on_the_row_alone(table, tmp_path, cap
     [
         (["--parts", "1"], "--parts 1: expected at least 2"),
         (["--parts", "many"], "--parts"),
-        (["--method", "bagging"], "--method bagging: expected one of dpa, ss_dpa"),
+        (["--method", "bagging"], "--method bagging: expected one of dpa, boosted, ss_dpa"),
         (["--spread", "3"], "--spread 3 is of --method finite_aggregation"),
         (["--learner", "LogisticRegresion"], "did you mean 'LogisticRegression'?"),
         (["--set", "max_depth"], "--set max_depth: expected NAME=VALUE"),
@@ -520,7 +520,7 @@ def test_stopped_from_the_keyboard_it_leaves_nothing(arrays, tmp_path, workers):
     ) as caught:
         partition(arrays, tmp_path / "out", workers=workers, on_progress=stop)
     assert caught.value.exit_code == 130
-    assert told == [(0, 50), (1, 50), (2, 50), (3, 50)]
+    assert told == [(0, 51), (1, 51), (2, 51), (3, 51)]
     assert [path.name for path in tmp_path.iterdir()] == ["cancer.npz"]
 
 
@@ -545,3 +545,25 @@ def test_the_help_teaches(capsys, monkeypatch):
     assert code == 0
     for word in ("--parts", "--method", "--spread", "--features", "relabel", "poisoning.spec"):
         assert word in stdout
+
+
+def test_members_that_survive_changes_are_asked_for_by_flags(table, tmp_path, capsys):
+    out, rows = tmp_path / "out", ["--label", "answer", "--test-share", "0.2", "--parts", 30]
+    learner = ["--learner", "tree", "--set", "depth=1", "--survive", "relabels"]
+    words = [table, *rows, *learner, "--exact-to", 1, "--workers", 1, "-o", out]
+    code, _, stderr = invoke(capsys, *words)
+    assert (code, stderr.count("\n")) == (2, 1)
+    assert "say --encoding CSV" in stderr and not out.exists()
+    code, stdout, stderr = invoke(capsys, *words, "--encoding", table)
+    assert (code, stderr) == (0, "")
+    assert "survive so many relabels within their part: 1:" in stdout
+    assert "dpa(V, members = certified), relabels = 3" in (out / "poisoning.spec").read_text()
+    origin = read_ballots(out / "ballots.npz").origin
+    assert origin.learner == "tree(depth=1, leaf=1)"
+    assert (origin.thresholds_against, origin.thresholds_exact_to) == ("relabels", 1)
+    assert any(version.startswith("numba ") for version in origin.versions)
+
+
+def test_arrays_take_no_encoding(arrays, table, tmp_path, capsys):
+    code, _, stderr = invoke(capsys, arrays, "--encoding", table, "-o", tmp_path / "out")
+    assert (code, stderr) == (2, f"leaveout: {arrays}: an NPZ is used as it is; drop --encoding\n")

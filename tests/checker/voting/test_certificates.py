@@ -18,7 +18,10 @@ from leaveout.verifier.run import verify
 
 from attacks.certificate_content import Content
 from attacks.kind import generator
-from attacks.votes import _RELATIONS, Votes, _text, _write, truth_of
+from attacks.votes import _NAMES, _RELATIONS, Votes, _text, _write, truth_of
+
+_THREATS = {"ss_dpa": {"relabels"}, "certified": {"edits"}}
+"""What the enumeration of a kind of vote knows, where it does not know all threats."""
 
 
 def cases(seed, count, **wanted):
@@ -55,7 +58,7 @@ def accepts(content, folder):
 
 def holds(case):
     claim = case["claim"]
-    true = truth_of(case, claim["kind"], claim["threat"], claim["count"])
+    true = truth_of(case, claim["kind"], claim["threat"], claim["count"], claim)
     return _RELATIONS[claim["relation"]](true, Fraction(repr(claim["number"])))
 
 
@@ -71,7 +74,7 @@ def test_what_is_decided_is_accepted(tmp_path):
         accepted[place] = accepted.get(place, 0) + 1
         if case["claim"]["kind"] != "greatest":
             assert holds(case) == (statement["verdict"] == "proved")
-    assert len(accepted) == 10
+    assert len(accepted) == 12
 
 
 def doctored(content, rng, parts):
@@ -106,7 +109,13 @@ def doctored(content, rng, parts):
 def changed_claims(case, rng):
     """Yield claims beside one that was decided: numbers, threats, counts, ways to count."""
     points, claim = len(case["votes"]), case["claim"]
-    step = 1 / points if claim["kind"] in {"certified", "collective"} else 1.0
+    step = 1 / points if claim["kind"] in {"certified", "collective", "targeted"} else 1.0
+    if claim["kind"] in {"certified", "collective", "median", "targeted"}:
+        for label in sorted(set(case["truth"])):
+            yield case | {"claim": claim | {"label": label}}
+        yield case | {"claim": {key: claim[key] for key in claim if key != "label"}}
+    for to in range(case["labels"] if "to" in claim else 0):
+        yield case | {"claim": claim | {"to": to}}
     for number in (claim["number"] + step, claim["number"] - step, claim["number"] + 3 * step):
         if number >= 0:
             yield case | {"claim": claim | {"number": number}}
@@ -115,7 +124,7 @@ def changed_claims(case, rng):
     for threat in ("edits", "modifications", "relabels"):
         yield case | {"claim": claim | {"threat": threat}}
     for relation in _RELATIONS:
-        if claim["kind"] not in {"radius", "right"}:
+        if claim["kind"] not in {"radius", "right", "forced"}:
             yield case | {"claim": claim | {"relation": relation}}
 
 
@@ -135,10 +144,18 @@ def put_claim(content, case):
         for threat in ("edits", "insertions", "removals", "modifications", "relabels"):
             given.pop(threat, None)
         given[claim["threat"]] = {"type": "number", "value": str(claim["count"])}
+    for name in ("label", "to"):
+        given.pop(name, None)
+        if name in claim:
+            text = {"type": "text", "value": _NAMES[claim[name]]}
+            number = {"type": "number", "value": str(claim[name])}
+            given[name] = text if claim.get("named") else number
     return changed, statement
 
 
-@pytest.mark.parametrize("vote", ["dpa", "ss_dpa", "finite_aggregation", "run_off", "certified"])
+@pytest.mark.parametrize(
+    "vote", ["dpa", "ss_dpa", "finite_aggregation", "hash_bagging", "run_off", "certified"]
+)
 def test_what_is_false_is_rejected_whatever_its_proof(tmp_path, vote):
     false_ones, kinds, missed = 0, set(), []
     for rng, case in cases(2, 130, vote=vote):
@@ -150,7 +167,7 @@ def test_what_is_false_is_rejected_whatever_its_proof(tmp_path, vote):
         claims = [
             other
             for other in changed_claims(case, rng)
-            if vote != "ss_dpa" or other["claim"]["threat"] == "relabels"
+            if other["claim"]["threat"] in _THREATS.get(vote, {other["claim"]["threat"]})
         ]
         for at in rng.permutation(len(claims))[:6].tolist():
             other = claims[at]

@@ -6,9 +6,15 @@ from functools import cache
 from itertools import combinations, permutations, product
 
 import numpy as np
+import pytest
 
 from leaveout.encoders.votes.run_off import run_off_exact, run_off_predictions
+from leaveout.models.votes import Ballots
+from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.expressions.given import Given
+from leaveout.verifier.checker.voting import functions
 from leaveout.verifier.checker.voting.run_off import (
+    refuse_scores,
     run_off_answers,
     run_off_falls,
     run_off_radii,
@@ -87,3 +93,39 @@ def test_larger_run_offs_agree_with_another_way_to_count():
         )
         edits = rng.integers(0, parts + 1, 20)
         assert (run_off_falls(votes, scores, labels, edits) == (edits > radii)).all()
+
+
+def agrees(votes, scores):
+    try:
+        refuse_scores(votes, scores, "b.npz")
+    except RejectedError as error:
+        assert "b.npz: the scores of test point" in str(error)
+        return False
+    return True
+
+
+def test_scores_that_are_no_numbers_or_that_a_vote_contradicts_are_refused():
+    values = [0.0, -0.0, 1.0, np.nan, np.inf, -np.inf]
+    for row in product(values, repeat=3):
+        for vote in range(3):
+            scores = np.array(row, dtype=np.float32)[None, None]
+            finite = all(abs(value) < np.inf for value in row)
+            highest = finite and vote == min(i for i in range(3) if row[i] == max(row))
+            assert agrees(np.array([[vote]], dtype=np.int32), scores) == highest, (row, vote)
+
+
+def test_no_run_off_is_held_over_scores_that_are_no_numbers():
+    rng = np.random.default_rng(2)
+    votes, truth = random_ballots(rng, 6, 5, 3)
+    scores = scored(rng, votes, 3)
+    for value in (None, np.nan, -np.inf):
+        if value is not None:
+            scores = scores.copy()
+            scores[4, 2, (votes[4, 2] + 1) % 3] = value
+        held = Ballots(votes, truth, 3, scores=scores)
+        given = Given({"ballots": held})
+        if value is None:
+            assert functions.run_off(given).kind == "run_off"
+        else:
+            with pytest.raises(RejectedError, match="test point 4 are not all finite"):
+                functions.run_off(given)

@@ -81,7 +81,7 @@ def test_all_attacks_at_once_are_those_one_by_one():
         slots = slots_of(stake.gains, stake.needs, stake.points, budget)
         worst = enumerated(votes, truth, labels, budget, (0,))
         for most in range(max(0, worst - 2), worst + 2):
-            assert slots.lose(most) == (worst > most)
+            assert slots.lose(most)[0] == (worst > most)
             few[worst > most] += 1
     assert min(few.values()) > 100
 
@@ -120,4 +120,4 @@ def test_too_many_attacks_are_not_told_apart():
     votes, truth = random_ballots(rng, 200, 30, 3)
     stake = at_stake(votes, truth, 3, 6)
     with pytest.raises(TooLongError):
-        no_more_lost(stake, stake.count - 1, work=1e4)
+        no_more_lost(stake, stake.count - 20, work=1e4)

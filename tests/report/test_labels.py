@@ -1,0 +1,116 @@
+"""What votes do label by label is on the terminal, on the page, and in the plain sentences."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from leaveout.models.votes import Ballots, Origin, write_ballots
+from leaveout.verifier.cli.result_table import render
+from leaveout.verifier.page import Page, document, load
+from leaveout.verifier.page.markdown import markdown
+from leaveout.verifier.report import write_json
+from leaveout.verifier.run import verify
+
+
+def told(folder, claims, votes, truth, labels, width=120, **origin):
+    """Return what the terminal, the page and the Markdown summary say of claims."""
+    write_ballots(Ballots(votes, truth, labels, origin=Origin(**origin)), folder / "b.npz")
+    text = "\n".join(f"guarantee g{at}: {claim}" for at, claim in enumerate(claims))
+    (folder / "a.spec").write_text(f'let V = ballots("b.npz")\n{text}\n')
+    report = verify(folder / "a.spec")
+    console = Console(file=io.StringIO(), width=width)
+    render(report, console)
+    write_json(report, folder / "r.json")
+    page = Page(load([str(folder / "r.json")]))
+    return console.file.getvalue(), document(page), markdown(page)
+
+
+def rare():
+    """Nine in ten answered right, as a vote is that knows one label alone."""
+    truth = np.array([0] * 90 + [1] * 10, np.int32)
+    votes = np.zeros((100, 9), np.int32)
+    votes[90:92, :7] = 1
+    votes[92, :5] = 1
+    return votes, truth, 2
+
+
+def test_a_rare_label_is_told_everywhere(tmp_path):
+    claim = "certified_accuracy(dpa(V), edits = 2) >= 0.8"
+    terminal, page, summary = told(
+        tmp_path, [claim], *rare(), label_names=("no", "yes"), undefended_right=97
+    )
+    rows = [line.split() for line in terminal.splitlines()]
+    assert ["0", "(no)", "90", "100", "%", "100", "%"] in rows
+    assert ["1", "(yes)", "10", "30", "%", "20", "%"] in rows
+    assert "100 test points: 93 % answered right where nothing changes" in terminal
+    assert "always answering 0 (no) would be right for 90 %" in terminal
+    assert "one model trained on all rows is right for 97 %" in terminal
+    assert "warning" not in terminal
+    for text in (page.replace("\u00a0", " "), summary):
+        assert "There are 100 test rows; 93 % of them are answered right" in text
+        assert "Worst off are the 10 rows whose true label is ‘yes’: 30 % of them are" in text
+        assert "and 20 % whatever such changes do" in text
+        assert "One model trained on all records is right for 97 % of them" in text
+    assert "Label by label" in page
+
+
+def test_what_is_no_better_than_one_answer_is_warned_of(tmp_path):
+    claims = [f"certified_accuracy(dpa(V), edits = {edits}) >= 0.5" for edits in (4, 0)]
+    terminal, page, summary = told(tmp_path, claims, *rare())
+    assert terminal.count("warning: ") == 1
+    assert "warning: g0: 90 % certified is no better than always answering 0" in terminal
+    assert page.count("No better than one answer to everything") == 1
+    assert summary.count("That is no better than answering 0 to every row") == 1
+
+
+@pytest.mark.parametrize(("worst", "table"), [(0, True), (9, False)])
+def test_of_many_labels_the_worst_are_told(tmp_path, worst, table):
+    labels, each = 12, 10
+    truth = np.repeat(np.arange(labels), each).astype(np.int32)
+    votes = np.repeat(truth[:, None], 5, axis=1)
+    votes[worst + 1 : each] = 1
+    terminal, page, _ = told(
+        tmp_path, ["certified_accuracy(dpa(V), edits = 1) >= 0"], votes, truth, labels
+    )
+    if table:
+        assert "and 7 labels of which more is certified" in terminal
+    else:
+        assert "least certified of label 0: 100 % of its 10 test points" in terminal
+    assert "The other 2 labels" in page
+
+
+def test_what_is_claimed_of_one_label_or_one_answer_is_said_in_words(tmp_path):
+    claims = [
+        'certified_accuracy(dpa(V), edits = 2, label = "yes") >= 0.1',
+        "collective_accuracy(dpa(V), edits = 2, label = 1) >= 0.1",
+        'median_radius(dpa(V), label = "no") >= 1',
+        "targeted_robustness(dpa(V), to = 1, edits = 2, label = 0) >= 0.9",
+        'forall p in test_points(V): radius(dpa(V), p, to = "yes") >= -1',
+    ]
+    _, page, summary = told(tmp_path, claims, *rare(), label_names=("no", "yes"))
+    for said in (
+        "whose true label is ‘yes’ are answered right even if someone adds or removes up to 2",
+        "There are 10 such rows; 30 % of them are answered right",
+        "at least half of the test rows (b.npz) whose true label is ‘no’",
+        "whose true label is ‘no’ and that are not answered ‘yes’ cannot be turned into ‘yes’",
+    ):
+        assert said.lower() in summary.lower()
+    for said in (
+        "share of test points of true label &quot;yes&quot; that dpa(V) answers right",
+        "not answered 1 by dpa(V) that 2 edits",
+        "still does not answer &quot;yes&quot; at p",
+    ):
+        assert said in page or said.replace("&quot;", '"') in page
+
+
+def test_a_long_name_leaves_room_for_its_figures(tmp_path):
+    claims = [f"certified_accuracy(dpa(V), edits = {edits}) >= 0.8" for edits in (1, 2, 3, 4)]
+    long = "no, and " * 12
+    terminal, _, _ = told(tmp_path, claims, *rare(), width=80, label_names=(long, "yes"))
+    rows = [line.split() for line in terminal.splitlines()]
+    assert ["1", "(yes)", "10", "30", "%", *("20", "%") * 2, *("0", "%") * 2] in rows
+    assert any(row[:2] == ["0", "(no,"] and row[-2:] == ["100", "%"] for row in rows)

@@ -1,0 +1,54 @@
+"""Random ballots as votes, to ask what forces a label."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from leaveout.encoders.votes.threat import Threat
+from leaveout.models.votes import Ballots, Origin
+from leaveout.solvers import find_solver
+from leaveout.verifier.values.votes import (
+    FiniteVote,
+    KnapsackVote,
+    PluralityVote,
+    RelabelVote,
+    RunOffVote,
+)
+
+from attacks.kind import generator
+from attacks.votes import Votes
+
+
+def held_of(case):
+    """Return the ballots of a case."""
+    given = {
+        name: np.array(case[name], kind)
+        for name, kind in (("scores", np.float64), ("thresholds", np.int32))
+        if name in case
+    }
+    votes, truth = np.array(case["votes"], np.int32), np.array(case["truth"], np.int32)
+    origin = Origin(offsets=tuple(case["offsets"]))
+    return Ballots(votes, truth, case["labels"], origin=origin, **given)
+
+
+def vote_of(case):
+    """Return the vote of a case."""
+    held, name = held_of(case), case["vote"]
+    if name == "finite_aggregation":
+        return FiniteVote(held, find_solver("highs"))
+    if name == "certified":
+        return KnapsackVote(held).against(Threat.EDITS)[0]
+    made = {"dpa": PluralityVote, "ss_dpa": RelabelVote, "run_off": RunOffVote}
+    return made[name](held)
+
+
+def cases(seed, count, *votes):
+    """Yield random ballots that are counted in these ways; no run-offs of spread parts."""
+    kind, found, number = Votes(), 0, 0
+    while found < count:
+        case = kind.make(generator(seed, "votes", number))
+        number += 1
+        spread = case["vote"] == "run_off" and len(case["offsets"]) > 1
+        if case["vote"] in votes and not spread:
+            found += 1
+            yield case

@@ -1,0 +1,141 @@
+"""Bounds of one attack on all points where a search of all attacks does not end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import leaveout.bab.votes.collective_exact as exact
+import leaveout.bab.votes.collective_plurality as plurality
+import leaveout.bab.votes.collective_shares as shares
+from leaveout.bab.votes.collective import SearchResult
+from leaveout.bab.votes.collective_batches import in_batches
+from leaveout.bab.votes.collective_plurality import PluralityProblem
+from leaveout.bab.votes.collective_search import search
+from leaveout.deadline import Deadline
+from leaveout.encoders.votes.collective import stakes_of
+from leaveout.encoders.votes.tally import tally
+from leaveout.models.votes import Ballots, Origin, write_ballots
+from leaveout.solvers import find_solver
+from leaveout.verifier.checker import check
+from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.run import verify
+
+from attacks.certificate_content import Content
+from support.votes import random_ballots
+
+
+class Plain:
+    """A problem of which nothing is known but what all have; its search of many points gives up."""
+
+    def __init__(self, stakes):
+        self.stakes = stakes
+        self.whole = PluralityProblem(stakes)
+
+    @property
+    def points(self):
+        return self.whole.points
+
+    def only(self, points):
+        return Plain(self.whole.only(points).stakes)
+
+    def search(self, deadline):
+        if len(self.points) > 40:
+            return SearchResult((), 0, len(self.points))
+        return search(self.stakes, deadline)
+
+    def programme(self, at_least):
+        return None
+
+    def attack_in(self, solution):
+        raise AssertionError
+
+    def lost_to(self, units):
+        return self.whole.lost_to(units)
+
+
+@pytest.fixture(scope="module")
+def stakes():
+    votes, truth = random_ballots(np.random.default_rng(3), 150, 14, 3)
+    return stakes_of(votes, truth, tally(votes, 3), 4)
+
+
+def test_batches_bound_any_problem_and_find_attacks(stakes):
+    told = []
+    worst = search(stakes).lost
+    found = exact.worst_attack(
+        Plain(stakes), find_solver("highs"), Deadline.after(20.0), told.append
+    )
+    assert worst <= found.upper < stakes.at_stake
+    assert 0 < found.lower <= worst
+    assert found.proof.startswith("an attack of its own on each of")
+    assert found.reason.startswith("time: ")
+    assert found.upper == found.summed.upper
+    assert told[0] == f"at most {stakes.at_stake} points, searching all attacks"
+    assert any("batch 1 of" in words for words in told)
+
+
+def test_shares_and_batches_together_are_no_worse_than_either(stakes):
+    problem = PluralityProblem(stakes)
+    batches = in_batches(problem, Deadline.after(20.0), lambda words: None)
+    alone, both = problem.summed(()), problem.summed(batches)
+    saved = sum(batch.saved for batch in batches)
+    assert search(stakes).lost <= both.upper <= min(alone.upper, len(problem.points) - saved)
+
+
+def test_where_shares_would_fill_memory_batches_have_to_do(stakes, monkeypatch):
+    monkeypatch.setattr(shares, "_MOST_GAINS", 10)
+    problem = PluralityProblem(stakes)
+    assert problem.summed(()) is None
+    order = problem.hardest_first()
+    assert sorted(order) == problem.points.tolist()
+    needs = [stakes.needs[stakes.points == point].min() for point in order]
+    assert needs == sorted(needs, reverse=True)
+    monkeypatch.setattr(plurality, "_LARGEST", 0)
+    monkeypatch.setattr(exact, "_SEARCH_SHARE", 0.0)
+    found = exact.worst_attack(problem, find_solver("highs"), Deadline.after(20.0))
+    assert search(stakes).lost <= found.upper < stakes.at_stake
+    assert not found.summed.counted.any()
+
+
+def test_no_time_leaves_what_single_points_and_shares_survive(stakes):
+    found = exact.worst_attack(
+        PluralityProblem(stakes), find_solver("highs"), Deadline.after(0.0), lambda words: None
+    )
+    assert search(stakes).lost <= found.upper <= stakes.at_stake
+
+
+@pytest.mark.parametrize("sizes", [(), (7, 7)])
+def test_a_sum_is_in_the_certificate_and_cannot_be_made_to_say_more(tmp_path, monkeypatch, sizes):
+    monkeypatch.setattr(exact, "_SEARCH_SECONDS", 0.0)
+    monkeypatch.setattr(exact, "_BATCH_SECONDS", 5.0)
+    monkeypatch.setattr(plurality, "_LARGEST", 0)
+    votes, truth = random_ballots(np.random.default_rng(3), 150, 14, 3)
+    write_ballots(Ballots(votes, truth, 3, origin=Origin(families=sizes)), tmp_path / "b.npz")
+    vote = "hash_bagging(V)" if sizes else "dpa(V)"
+    (tmp_path / "a.spec").write_text(
+        f'let V = ballots("b.npz") guarantee g: collective_accuracy({vote}, edits = 2) >= 0.01'
+    )
+    told = []
+    report = verify(
+        tmp_path / "a.spec",
+        certificate=tmp_path / "a.cert",
+        progress=lambda name, each: told.append((name, each.words)),
+    )
+    (result,) = report.results
+    assert result.lower < result.upper
+    assert told[0][0] == "g"
+    assert "points, searching all attacks" in told[0][1]
+    assert [each.name for each in check(tmp_path / "a.cert")] == ["g"]
+    forged = 0
+    for name in ("upper", "uppers"):
+        content = Content.of(tmp_path / "a.cert")
+        (place,) = (each for each in content.arrays if each.endswith(name))
+        (taken,) = (array for each, array in content.arrays.items() if each.endswith("taken"))
+        if content.arrays[place].any() and (name != "uppers" or taken.any()):
+            content.arrays[place] = np.zeros_like(content.arrays[place])
+            content.save(tmp_path / "false.cert")
+            with pytest.raises(RejectedError, match="its sum"):
+                check(tmp_path / "false.cert")
+            forged += 1
+    assert forged

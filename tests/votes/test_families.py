@@ -1,0 +1,175 @@
+"""Hash bagging: an edit changes one member of each family; against every choice of members."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+from leaveout.bab.votes.collective_plurality import PluralityProblem
+from leaveout.bab.votes.collective_search import search
+from leaveout.encoders.votes.attack import recount
+from leaveout.encoders.votes.collective import stakes_of
+from leaveout.encoders.votes.families import family_attack, family_radii
+from leaveout.encoders.votes.tally import tally
+from leaveout.errors import BallotError, LeaveoutError
+from leaveout.models.votes import Ballots, Origin, write_ballots
+from leaveout.solvers import Status, find_solver
+from leaveout.verifier.checker import check
+from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.voting.families import family_radii as checked_radii
+from leaveout.verifier.checker.voting.threats import refuse_for_edits, refuse_for_relabels
+from leaveout.verifier.checker.voting.vote import Vote
+from leaveout.verifier.run import verify
+
+from support.votes import random_ballots
+
+
+def answered(ballot, labels):
+    return int(np.bincount(ballot, minlength=labels).argmax())
+
+
+def falls(ballot, labels, sizes, edits):
+    """Whether some votes of some members, so many of each family, change the answer."""
+    starts = np.cumsum([0, *sizes])
+    each = [
+        combinations(range(start, start + size), min(edits, size))
+        for start, size in zip(starts, sizes, strict=False)
+    ]
+    for chosen in product(*each):
+        members = [member for family in chosen for member in family]
+        for cast in product(range(labels), repeat=len(members)):
+            changed = ballot.copy()
+            changed[members] = cast
+            if answered(changed, labels) != answered(ballot, labels):
+                return True
+    return False
+
+
+def cases(count):
+    rng = np.random.default_rng(4)
+    for _ in range(count):
+        labels = int(rng.integers(2, 4))
+        sizes = tuple(map(int, rng.integers(1, 4, int(rng.integers(1, 4)))))
+        if 2 <= sum(sizes) <= 6:
+            votes, _ = random_ballots(rng, 3, sum(sizes), labels)
+            yield votes, labels, sizes
+
+
+def test_radii_are_those_of_every_choice_of_members():
+    several = 0
+    for votes, labels, sizes in cases(60):
+        tallied = tally(votes, labels)
+        found = family_radii(votes, tallied, sizes)
+        assert np.array_equal(checked_radii(votes, labels, sizes), found)
+        for point, ballot in enumerate(votes):
+            assert not falls(ballot, labels, sizes, found[point])
+            assert falls(ballot, labels, sizes, found[point] + 1)
+            attack = family_attack(votes, tallied, sizes, point)
+            assert attack.edits == found[point] + 1
+            assert recount(ballot, labels, attack) == attack.after != attack.before
+            family = np.repeat(np.arange(len(sizes)), sizes)
+            assert np.bincount(family[list(attack.members)]).max() <= attack.edits
+        several += len(sizes) > 1
+    assert several > 20
+
+
+def test_the_milp_of_families_loses_what_the_search_does():
+    less = 0
+    for votes, labels, sizes in cases(40):
+        tallied = tally(votes, labels)
+        stakes = stakes_of(votes, tallied.predictions, tallied, 1, sizes=sizes)
+        if not len(stakes.needs):
+            continue
+        found, problem = search(stakes), PluralityProblem(stakes)
+        outcome = find_solver("highs").solve(problem.programme(0))
+        assert outcome.status is Status.OPTIMAL
+        assert round(outcome.dual_bound) == found.lost == found.upper
+        units = problem.attack_in(outcome.solution.point)
+        assert len(problem.lost_to(units)) == found.lost
+        less += found.lost < stakes.at_stake
+    assert less
+
+
+def test_one_family_is_a_plain_partition_and_two_are_twice_as_weak():
+    votes = np.zeros((1, 12), np.int32)
+    tallied = tally(votes, 2)
+    assert family_radii(votes, tallied, (12,)) == [6]
+    assert family_radii(votes, tallied, (6, 6)) == [3]
+    # The last family may have fewer members than its hash has values.
+    assert family_radii(votes, tallied, (10, 2)) == [4]
+
+
+@pytest.mark.parametrize(
+    "origin", [Origin(method="hash_bagging"), Origin(families=(3, 3)), Origin(families=(1, 5))]
+)
+def test_other_votes_refuse_its_ballots_here_and_in_the_checker(tmp_path, origin):
+    votes, truth = random_ballots(np.random.default_rng(0), 5, 6, 3)
+    scores = np.eye(3)[votes]
+    ballots = Ballots(votes, truth, 3, scores=scores, origin=origin)
+    write_ballots(ballots, tmp_path / "b.npz")
+    for vote in ("dpa(V)", "run_off(V)", "finite_aggregation(V)"):
+        (tmp_path / "a.spec").write_text(
+            f'let V = ballots("b.npz") guarantee g: certified_accuracy({vote}, edits = 1) >= 0'
+        )
+        with pytest.raises(LeaveoutError, match=r"one edit reaches a member of each family"):
+            verify(tmp_path / "a.spec")
+    (tmp_path / "a.spec").write_text(
+        'let V = ballots("b.npz") guarantee g: certified_accuracy(ss_dpa(V), relabels = 1) >= 0'
+    )
+    with pytest.raises(LeaveoutError, match=r"one relabel reaches a member of each family"):
+        verify(tmp_path / "a.spec")
+    with pytest.raises(RejectedError, match="hash bagging"):
+        refuse_for_edits(ballots)
+    with pytest.raises(RejectedError, match="hash bagging"):
+        refuse_for_edits(ballots, spread=True)
+    refuse_for_edits(ballots, families=True)
+    with pytest.raises(RejectedError, match="families"):
+        refuse_for_relabels(ballots)
+
+
+def test_families_are_of_the_manifest_or_said_and_must_agree(tmp_path):
+    votes, truth = random_ballots(np.random.default_rng(1), 9, 6, 2)
+    write_ballots(Ballots(votes, truth, 2), tmp_path / "b.npz")
+    write_ballots(Ballots(votes, truth, 2, origin=Origin(families=(3, 3))), tmp_path / "c.npz")
+
+    def decided(said, claim="certified_accuracy(hash_bagging(V), edits = 1) >= 0"):
+        (tmp_path / "a.spec").write_text(f"let V = ballots({said}) guarantee g: {claim}")
+        return verify(tmp_path / "a.spec", certificate=tmp_path / "a.cert").results[0]
+
+    with pytest.raises(LeaveoutError, match=r"is not known; say ballots\(\.\.\., families"):
+        decided('"b.npz"')
+    with pytest.raises(LeaveoutError, match="leave 'families' out"):
+        decided('"c.npz", families = [2, 4]')
+    with pytest.raises(LeaveoutError, match="6 together"):
+        decided('"b.npz", families = [2, 3]')
+    assert decided('"b.npz", families = [3, 3]').lower == decided('"c.npz"').lower
+    together = decided('"c.npz"', "collective_accuracy(hash_bagging(V), edits = 1) >= 0")
+    assert together.upper - together.lower < 1e-9
+    assert [each.name for each in check(tmp_path / "a.cert")] == ["g"]
+
+
+def test_what_forces_one_answer_is_refused_here_and_in_the_checker(tmp_path):
+    votes, truth = random_ballots(np.random.default_rng(1), 9, 6, 3)
+    ballots = Ballots(votes, truth, 3, origin=Origin(families=(3, 3)))
+    write_ballots(ballots, tmp_path / "b.npz")
+    (tmp_path / "a.spec").write_text(
+        'let V = ballots("b.npz") '
+        "guarantee g: targeted_robustness(hash_bagging(V), edits = 1, to = 1) >= 0"
+    )
+    with pytest.raises(LeaveoutError, match="is not counted of hash_bagging"):
+        verify(tmp_path / "a.spec")
+    with pytest.raises(RejectedError, match="hash bagging"):
+        Vote("hash_bagging", ballots).bounds_to(1, {})
+
+
+def test_ballots_have_offsets_or_families_and_every_member_is_in_one():
+    votes, truth = random_ballots(np.random.default_rng(1), 3, 6, 2)
+    for origin, wrong in (
+        (Origin(families=(2, 3)), "6 together"),
+        (Origin(families=(6, 0)), "at least 1"),
+        (Origin(families=(3, 3), offsets=(0, 1)), "drop one"),
+    ):
+        with pytest.raises(BallotError, match=wrong):
+            Ballots(votes, truth, 2, origin=origin)

@@ -1,0 +1,148 @@
+"""What forces one answer is what every vote of every member says it is."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from leaveout.encoders.votes.targeted import plurality_edits_to, plurality_votes_to
+from leaveout.encoders.votes.threat import UNBOUNDED, Threat
+from leaveout.errors import LeaveoutError
+from leaveout.models.votes import Ballots, Origin, write_ballots
+from leaveout.verifier.checker.voting.vote import Vote as CheckedVote
+from leaveout.verifier.run import verify
+from leaveout.verifier.values.votes import KnapsackVote, Vote
+from leaveout.verifier.values.votes.targets import toward
+
+from attacks.vote_truth import Truth
+from support.targeted import cases, vote_of
+from support.votes import every_count, random_ballots
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("dpa", 60), ("ss_dpa", 30), ("certified", 60), ("finite_aggregation", 50), ("run_off", 30)],
+)
+def test_forcing_a_label_takes_the_cheapest_of_all_attacks(name, count):
+    forced, never = 0, 0
+    for case in cases(5, count, name):
+        vote, truth = vote_of(case), Truth(case)
+        for target in range(case["labels"]):
+            known = toward(vote, target)
+            radii = known.radii(np.arange(len(case["votes"])))
+            for point, ballot in enumerate(truth.ballots):
+                cost = ballot.costs[ballot.answers == target].min(initial=math.inf)
+                expected = UNBOUNDED if math.isinf(cost) else int(cost) - 1
+                assert radii.lower[point] == radii.upper[point] == expected
+                never += math.isinf(cost)
+                attack = known.attack(point)
+                if 0 <= expected < UNBOUNDED:
+                    forced += 1
+                    assert attack is not None
+                    assert attack.edits == expected + 1
+                    assert attack.after == target != attack.before
+                else:
+                    assert attack is None
+    assert forced > 100
+    assert never > 10 or name != "certified"
+
+
+def test_forcing_a_label_is_that_of_every_count():
+    rng = np.random.default_rng(0)
+    for _ in range(1_500):
+        parts, labels = int(rng.integers(2, 10)), int(rng.integers(2, 6))
+        votes, _ = random_ballots(rng, 1, parts, labels)
+        before = np.bincount(votes[0], minlength=labels)
+        after = every_count(parts, labels)
+        changed = np.maximum(after - before, 0).sum(axis=1)
+        for target in range(labels):
+            cheapest = int(changed[after.argmax(axis=1) == target].min())
+            assert plurality_edits_to(before[None].astype(np.int32), target).tolist() == [cheapest]
+            members = plurality_votes_to(votes[0], labels, target)
+            assert len(set(members.tolist())) == cheapest
+            turned = votes[0].copy()
+            turned[members] = target
+            assert np.bincount(turned, minlength=labels).argmax() == target
+
+
+def test_more_than_the_answer_must_be_beaten():
+    # With three votes label 2 passes a label of four that stands alone, but not two of them.
+    assert plurality_edits_to(np.array([[4, 0, 0]], np.int32), 2).tolist() == [3]
+    assert plurality_edits_to(np.array([[4, 4, 0]], np.int32), 2).tolist() == [4]
+
+
+def test_thresholds_known_only_from_below_are_no_attack():
+    votes = np.zeros((1, 3), np.int32)
+    thresholds = np.zeros((1, 3, 2), np.int32)
+    thresholds[0, :, 1] = [1, 5, 5]
+    for exact_to, upper in ((None, 5), (4, UNBOUNDED), (5, 5)):
+        origin = Origin(thresholds_exact_to=exact_to)
+        held = Ballots(votes, np.zeros(1, np.int32), 2, thresholds=thresholds, origin=origin)
+        vote, _ = KnapsackVote(held).against(Threat.EDITS)
+        radii = toward(vote, 1).radii(np.arange(1))
+        assert (radii.lower[0], radii.upper[0]) == (5, upper)
+
+
+def test_members_of_families_are_refused_in_a_line(tmp_path):
+    # One edit reaches a member of each family: that of parts would be far too many edits.
+    origin = Origin(families=(2, 2))
+    held = Ballots(np.zeros((1, 4), np.int32), np.zeros(1, np.int32), 2, origin=origin)
+    write_ballots(held, tmp_path / "b.npz")
+    (tmp_path / "a.spec").write_text(
+        'let V = ballots("b.npz") '
+        "guarantee g: targeted_robustness(hash_bagging(V), to = 1, edits = 1) >= 0"
+    )
+    with pytest.raises(LeaveoutError, match="not counted of hash_bagging"):
+        verify(tmp_path / "a.spec")
+    with pytest.raises(LeaveoutError, match="not counted of hash bagging"):
+        CheckedVote("hash_bagging", held).bounds_to(1, {})
+
+
+def test_a_vote_that_is_not_counted_this_way_is_refused_in_a_line():
+    class Other(Vote):
+        name = "other"
+        predictions = np.zeros(1, np.int32)
+
+        def radii(self, need=None, seconds=None, points=None):
+            raise NotImplementedError
+
+        def attack(self, point, seconds=None):
+            raise NotImplementedError
+
+    votes = np.zeros((1, 2), np.int32)
+    with pytest.raises(LeaveoutError, match="not counted of other"):
+        toward(Other(Ballots(votes, np.zeros(1, np.int32), 2)), 1)
+
+
+def test_the_share_is_of_points_that_are_answered_otherwise(tmp_path):
+    rng = np.random.default_rng(3)
+    checked = 0
+    for _ in range(25):
+        parts, labels = int(rng.integers(3, 9)), int(rng.integers(2, 4))
+        votes, truth = random_ballots(rng, 12, parts, labels)
+        origin = Origin(label_names=tuple("abc"[:labels]), hash_reads_label=False)
+        write_ballots(Ballots(votes, truth, labels, origin=origin), tmp_path / "b.npz")
+        target, edits, label = (int(rng.integers(n)) for n in (labels, 4, labels))
+        counts = np.stack([np.bincount(row, minlength=labels) for row in votes])
+        survive = [int(plurality_edits_to(row[None].astype(np.int32), target)[0]) for row in counts]
+        answers = counts.argmax(axis=1)
+        for among, part in ((truth >= 0, ""), (truth == label, f', label = "{"abc"[label]}"')):
+            others = among & (answers != target)
+            text = f"targeted_robustness(dpa(V), to = {target}, edits = {edits}{part})"
+            (tmp_path / "a.spec").write_text(
+                f'let V = ballots("b.npz") find s: greatest s such that {text} >= s'
+            )
+            if not others.any():
+                with pytest.raises(LeaveoutError, match=r"no share|no test point"):
+                    verify(tmp_path / "a.spec")
+                continue
+            share = Fraction(
+                sum(survive[p] > edits for p in np.flatnonzero(others)), int(others.sum())
+            )
+            (result,) = verify(tmp_path / "a.spec").results
+            assert result.lower == pytest.approx(float(share), abs=1e-12)
+            checked += 1
+    assert checked > 25
