@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from leaveout.bab.attack.leak_attack import find_leak, improve_many
 from leaveout.bab.forms import leak_forms
 from leaveout.bab.instance import Instance
-from leaveout.bab.native.clusters import make_clusters
+from leaveout.bab.native.clusters import Clusters
 from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.digests import box_digest, family_digest, network_digest
 from leaveout.bab.native.files.proof_trees import Room
@@ -80,14 +80,15 @@ class Leaks:
 
     def prepare(self, options: NativeOptions) -> Prepared:
         """See `Question.prepare`."""
-        instance, label, first = self.instance, self.label, self.instance.network.stack
-        space = make_space(first, instance.members, instance.box)
+        instance, label = self.instance, self.label
+        first, clusters = instance.network.stack, instance.clusters
+        space = make_space(first, instance.members, instance.box, clusters)
         errors = instance.network_error, instance.member_error
         forms = leak_forms(label, instance.labels, space.layout.inputs, *errors)
         return Prepared(
             space=space,
             forms=space.read(forms),
-            clusters=make_clusters(first, instance.members, options.seed),
+            clusters=clusters,
             bound_rounding=LeakRounding(instance, label, space),
         )
 
@@ -105,6 +106,7 @@ class Leaks:
             digest=family_digest(family) if by_path else "",
             box=instance.box,
             pair=instance.pair,
+            clusters=instance.clusters,
             network_error=instance.network_error,
             member_error=instance.member_error,
             label=self.label,
@@ -168,6 +170,8 @@ class LeakPayload:
         Where the family is read from where it is not here, and what it must then be.
     box : Box
     pair : PairBounds
+    clusters : Clusters
+        Found once for all workers and labels.
     network_error, member_error : float
     label : int
     """
@@ -179,6 +183,7 @@ class LeakPayload:
     digest: str
     box: Box
     pair: PairBounds
+    clusters: Clusters
     network_error: float
     member_error: float
     label: int
@@ -200,6 +205,8 @@ class LeakPayload:
         members = Members(network.graph, family)
         errors = self.network_error, self.member_error
         instance = Instance(network, family, members, self.box, self.pair, *errors)
+        # A cached property, set.
+        vars(instance)["clusters"] = self.clusters
         return Leaks(instance, self.label)
 
 
