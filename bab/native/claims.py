@@ -72,6 +72,7 @@ class Claims:
     least = -math.inf
     # The roots often settle the question.
     seeks_first = False
+    opens_slowly = False
 
     def __init__(self, claim: JointClaim, label: int = -1, seed: int = 0) -> None:
         self.claim, self.label, self.seed = claim, label, seed

@@ -166,10 +166,12 @@ class Hulls:
                 # The difference is shifted, not the two sides of it: rounding then is relative
                 # to itself.
                 bias = shifted(layout, weights - self._weights, bias, self._origin)
-            parts = (
-                np.minimum.reduceat(weights, cuts), np.maximum.reduceat(weights, cuts),
-                np.minimum.reduceat(bias, cuts), np.maximum.reduceat(bias, cuts),
-            )  # fmt: skip
+            parts: tuple[Floats, ...] = (weights, weights, bias, bias)
+            if len(cuts) < len(weights):
+                parts = (
+                    np.minimum.reduceat(weights, cuts), np.maximum.reduceat(weights, cuts),
+                    np.minimum.reduceat(bias, cuts), np.maximum.reduceat(bias, cuts),
+                )  # fmt: skip
             for i in range(last - first):
                 yield first + i, _Ends(*(part[i] for part in parts))
             done = stop

@@ -56,6 +56,11 @@ class Leaks:
         self.members = len(instance.family)
         self.rounding = instance.network_error + instance.member_error
 
+    @property
+    def opens_slowly(self) -> bool:
+        """See `Question.opens_slowly`."""
+        return _size(self.instance.family) >= _BY_PATH
+
     @cached_property
     def most(self) -> float:
         """What propagation proves of all members."""
@@ -96,8 +101,7 @@ class Leaks:
         """See `Question.payload`; a large family that lies in a file stays there."""
         instance = self.instance
         family = instance.family
-        size = sum(stack.nbytes for stack in family.parameters.values())
-        by_path = bool(family.source) and size >= _BY_PATH
+        by_path = bool(family.source) and _size(family) >= _BY_PATH
         return LeakPayload(
             model=instance.network.model.SerializeToString(),
             source=instance.network.source,
@@ -208,6 +212,10 @@ class LeakPayload:
         # A cached property, set.
         vars(instance)["clusters"] = self.clusters
         return Leaks(instance, self.label)
+
+
+def _size(family: Family) -> int:
+    return sum(stack.nbytes for stack in family.parameters.values())
 
 
 def search(

@@ -148,6 +148,11 @@ class Question(Protocol[W]):
         """Whether to seek before anything is bounded: a good witness saves many nodes."""
         ...
 
+    @property
+    def opens_slowly(self) -> bool:
+        """Whether workers take long to open it: they are then started before anything is sought."""
+        ...
+
     def prepare(self, options: NativeOptions) -> Prepared:
         """Bring the question into the kernels' form."""
         ...

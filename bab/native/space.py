@@ -103,9 +103,7 @@ class Space:
         found = {key: cache[key] for key in keys if key in cache}
         for key in found:
             cache.move_to_end(key)
-        missing = {
-            key: group for key, group in zip(keys, groups, strict=True) if key not in found
-        }
+        missing = {key: group for key, group in zip(keys, groups, strict=True) if key not in found}
         for key, hull in zip(missing, self.hulls.of(list(missing.values())), strict=True):
             found[key] = cache[key] = hull
         each = 16 * len(self.numbers.weights) + 16 * len(self.numbers.bias)
@@ -114,9 +112,7 @@ class Space:
         return [found[key] for key in keys]
 
 
-def make_space(
-    first: Stack, members: Others, box: Box, clusters: Clusters | None = None
-) -> Space:
+def make_space(first: Stack, members: Others, box: Box, clusters: Clusters | None = None) -> Space:
     """Bring networks into the kernels' form.
 
     Parameters
