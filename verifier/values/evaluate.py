@@ -393,6 +393,8 @@ class Valuation:
             raise self.resolver.fail(node, f"{what} is too large a number") from None
 
     def _refuse_late(self, where: str) -> None:
+        if self.calls.interrupted:
+            raise StoppedError("time: interrupted")
         if self.deadline.over:
             raise StoppedError(f"time: the time was over {where}")
 
