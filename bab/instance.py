@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from leaveout.bab.native.clusters import Clusters, make_clusters
+from leaveout.bab.clusters import Clusters, make_clusters
 from leaveout.encoders import (
     Applied,
     Box,

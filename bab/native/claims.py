@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from leaveout.bab.attack.claim_attack import Seeker
 from leaveout.bab.attack.counterexamples import Found
+from leaveout.bab.clusters import Clusters, make_clusters
 from leaveout.bab.forms import Forms
 from leaveout.bab.joint_claim import JointClaim
 from leaveout.bab.native.case_bounds import Propagation
-from leaveout.bab.native.clusters import Clusters, make_clusters
 from leaveout.bab.native.files.digests import box_digest, family_digest, network_digest
 from leaveout.bab.native.files.proof_trees import Room
 from leaveout.bab.native.nodes import Node

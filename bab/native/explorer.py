@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.bab.clusters import FEW, Clusters
 from leaveout.bab.forms import Forms
 from leaveout.bab.native.branching import Brancher
-from leaveout.bab.native.clusters import FEW, Clusters
 from leaveout.bab.native.files.records import Proof, Record
 from leaveout.bab.native.kernels.interface import CLOSED, EMPTY, OPEN, Kernel, Work
 from leaveout.bab.native.nodes import Node, Split, batch_of, untied, with_bounds

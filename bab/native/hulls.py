@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.native.clusters import FEW, Tree
+from leaveout.bab.clusters import FEW, Tree
 from leaveout.bab.native.layout import Layout, layout_of
-from leaveout.bab.native.others import Others
+from leaveout.bab.others import Others
 from leaveout.models import Stack
 
 __all__ = ["Difference", "Hulls", "shifted"]
@@ -144,7 +144,9 @@ class Hulls:
             parents[tree.parts[inner, side]] = inner
         read = np.flatnonzero(~kept & (parents >= 0))
         read = read[np.argsort(tree.starts[read])]
-        for at, ends in self._read(tree.order, tree.starts[read]) if len(read) else ():
+        if not len(read):
+            return
+        for at, ends in self._read(tree.order, tree.starts[read]):
             self._add(int(parents[read[at]]), ends)
         for at in inner[:0:-1].tolist():
             self._add(int(parents[at]), self._kept[at])

@@ -12,9 +12,9 @@ import onnx
 from numpy.typing import NDArray
 
 from leaveout.bab.attack.leak_attack import find_leak, improve_many
+from leaveout.bab.clusters import Clusters
 from leaveout.bab.forms import leak_forms
 from leaveout.bab.instance import Instance
-from leaveout.bab.native.clusters import Clusters
 from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.digests import box_digest, family_digest, network_digest
 from leaveout.bab.native.files.proof_trees import Room

@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.bab.clusters import Clusters
 from leaveout.bab.forms import Forms
-from leaveout.bab.native.clusters import Clusters
 from leaveout.bab.native.files.proof_trees import Room
 from leaveout.bab.native.nodes import Node, root_node
 from leaveout.bab.native.options import NativeOptions

@@ -9,13 +9,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.bab.clusters import Clusters
 from leaveout.bab.forms import Forms
-from leaveout.bab.native.clusters import Clusters
 from leaveout.bab.native.hulls import Difference, Hulls, shifted
 from leaveout.bab.native.kernels.interface import MemberSets, Numbers
 from leaveout.bab.native.layout import Layout, layout_of
 from leaveout.bab.native.listed_values import Listed
-from leaveout.bab.native.others import Others
+from leaveout.bab.others import Others
 from leaveout.encoders import Box
 from leaveout.encoders.interval import gamma
 from leaveout.models import Stack

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-
 from leaveout.bab import (
     EngineResult,
     Instance,

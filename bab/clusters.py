@@ -8,8 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.native.layout import layout_of
-from leaveout.bab.native.others import Others
+from leaveout.bab.others import Others
 from leaveout.models import Stack
 
 __all__ = ["FEW", "Clusters", "Tree", "make_clusters", "tree_of"]
@@ -145,14 +144,19 @@ def _side(rows: Floats) -> NDArray[np.bool_]:
 
 def make_clusters(first: Stack, members: Others) -> Clusters:
     """Sketch the parameters of all members, some at a time, less those of the first network."""
-    layout = layout_of(first)
-    rng = np.random.default_rng(0)
-    size = layout.weights + int(layout.starts[-1])
-    columns = rng.standard_normal((size, min(_SKETCH, size)))
-    own = np.concatenate([layout.weights_of(first), layout.biases_of(first)], axis=1)
-    count = len(members)
+    rng, own, count = np.random.default_rng(0), _flat(first), len(members)
+    columns = rng.standard_normal((own.shape[1], min(_SKETCH, own.shape[1])))
     sketch = np.empty((count, columns.shape[1]))
     for chosen, taken in members.chunks(np.arange(count, dtype=np.int64)):
-        rows = np.concatenate([layout.weights_of(taken), layout.biases_of(taken)], axis=1)
-        sketch[chosen] = (rows - own) @ columns
+        sketch[chosen] = (_flat(taken) - own) @ columns
     return Clusters(sketch)
+
+
+def _flat(stack: Stack) -> Floats:
+    """All weights, then all biases of each network, shape (m, numbers)."""
+    weights = [
+        w.reshape(len(stack), -1)
+        for layer in stack.layers
+        for _, w in sorted(layer.weights.items())
+    ]
+    return np.concatenate([*weights, *(layer.bias for layer in stack.layers)], axis=1)
