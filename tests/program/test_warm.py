@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -129,6 +131,12 @@ def test_the_command_compiles_every_group(monkeypatch, capsys):
     assert program(["warm"]) == 0
     shown = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert shown == ["one", "two"]
+
+
+def test_make_test_compiles_every_group_once():
+    text = (Path(__file__).parents[2] / "Makefile").read_text().replace("\\\n", "")
+    named = " ".join(re.findall(r"^WARM\w* := (.*)$", text, re.MULTILINE)).split()
+    assert sorted(named) == sorted(KERNELS)
 
 
 LIGHT = {
