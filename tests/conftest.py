@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +11,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support import children
+
+# Before anything loads numpy. The threads of two workers, and of processes that tests start, would
+# spin while they wait for each other's cores: that takes many times the work itself.
+for _library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
