@@ -23,6 +23,8 @@ __all__ = ["OnProgress", "farewell", "report_of", "train_family"]
 
 _CHUNK = 4096
 """Rows run together."""
+_COPIED = 2**24
+"""Numbers of finished networks copied together."""
 
 OnProgress = Callable[[TrainingProgress], None]
 
@@ -63,12 +65,10 @@ def train_family(
     free = 0 if job.first is None else 1
     blocks = Blocks(job.directory / PARTIAL, job.signature.size, free)
     with blocks.opened(job.settings):
-        if not blocks.finished():
-            known = finished_networks(job)
-            if known is None and job.first is not None:
-                known = job.first[None]
-            if known is not None:
-                blocks.write(0, known)
+        known = finished_networks(job)
+        if known is not None:
+            for each in blocks.missing(len(known), max(1, _COPIED // job.signature.size)):
+                blocks.write(each.start, known.read(each))
         _train_blocks(job, blocks, opened, block, workers, expected, on_progress)
         look(blocks)
         _put_together(job, blocks)
