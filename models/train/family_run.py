@@ -17,7 +17,7 @@ from leaveout.models.train.job import Job
 from leaveout.models.train.pool import OpenPool
 from leaveout.models.train.report import TrainingProgress, TrainingReport
 from leaveout.models.train.signature import unflattened
-from leaveout.models.train.task import Block, Failed, Step, Trained
+from leaveout.models.train.task import Block, Failed, Noted, Step, Trained
 
 __all__ = ["OnProgress", "farewell", "report_of", "train_family"]
 
@@ -95,10 +95,12 @@ def _train_blocks(
     with opened(min(workers, len(todo))) as pool:
         for order, said in pool.work(orders):
             assert isinstance(order, Block)
-            networks = order.networks
+            networks, note = order.networks, ""
             match said:
                 case Step(done):
                     underway[networks] = len(networks) * done
+                case Noted(note):
+                    underway.pop(networks, None)
                 case Failed(message):
                     raise TrainingError(message)
                 case _:
@@ -107,7 +109,7 @@ def _train_blocks(
                     underway.pop(networks, None)
                     finished += len(networks)
             work = finished + sum(underway.values())
-            on_progress(TrainingProgress(finished, job.networks, work))
+            on_progress(TrainingProgress(finished, job.networks, work, note))
 
 
 def _put_together(job: Job, blocks: Blocks) -> None:

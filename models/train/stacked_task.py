@@ -5,14 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models.train.architecture import layers_of
 from leaveout.models.train.recipe import Recipe
-from leaveout.models.train.task import Block, Event, Failed, Order, Step, Task, name_of
+from leaveout.models.train.task import (
+    Block,
+    Check,
+    Checked,
+    Event,
+    Failed,
+    Order,
+    Step,
+    Task,
+    digest_of,
+    name_of,
+)
 
 __all__ = ["StackedTask"]
+
+_BATCHES = 5
+"""Steps of a check, the last with a batch of one row less."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +38,7 @@ class StackedTask(Task):
     ----------
     recipe : Recipe
     folder : str
-        Where blocks go.
+        Where blocks go; empty if workers cannot write there.
     device : str
     X : ndarray of float32, shape (rows, features)
     y : ndarray of int64, shape (rows,)
@@ -31,6 +46,8 @@ class StackedTask(Task):
         How many there are.
     removed : ndarray of int64, shape (members,)
         The row each member lacks.
+    reference : str
+        See `Task.reference`.
     """
 
     recipe: Recipe
@@ -40,6 +57,12 @@ class StackedTask(Task):
     y: NDArray[np.int64]
     labels: int
     removed: NDArray[np.int64]
+    reference: str = ""
+
+    @property
+    def gpus(self) -> int:  # type: ignore[override]
+        """See `Task.gpus`."""
+        return int(self.device != "cpu")
 
     def prepare(self) -> None:
         """Fix the order of summation: with one thread it depends on shapes alone."""
@@ -54,6 +77,8 @@ class StackedTask(Task):
         """See `Task.do`."""
         from leaveout.models.train.stacked import NOTHING, Stack
 
+        if isinstance(order, Check):
+            return Checked(self._digest())
         assert isinstance(order, Block)
         networks, epochs = order.networks, self.recipe.epochs
         layers = layers_of(self.recipe, self.X.shape[1], self.labels)
@@ -67,3 +92,15 @@ class StackedTask(Task):
             name = name_of(networks.start + int(np.argmin(finite)), self.removed)
             return Failed(f"training diverged: {name} has weights that are not finite; lower --lr")
         return self.kept(networks, parameters)
+
+    def _digest(self) -> str:
+        """Digest what some steps on the first rows give, with the shapes of a whole training."""
+        from leaveout.models.train.stacked import NOTHING, Stack
+
+        recipe = msgspec.structs.replace(self.recipe, epochs=1, class_weights=())
+        rows = slice(min(len(self.X), _BATCHES * recipe.batch - 1))
+        layers = layers_of(recipe, self.X.shape[1], self.labels)
+        removed = np.array([NOTHING, 0], dtype=np.int64)
+        stack = Stack(layers, recipe, self.X[rows], self.y[rows], removed, self.device)
+        stack.train()
+        return digest_of(stack.parameters())
