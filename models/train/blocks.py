@@ -145,9 +145,7 @@ class Blocks:
         gaps, reached = [], 0
         for done in [*self.finished(), range(networks, networks)]:
             end = min(done.start, networks)
-            gaps += [
-                range(start, min(start + block, end)) for start in range(reached, end, block)
-            ]
+            gaps += [range(start, min(start + block, end)) for start in range(reached, end, block)]
             reached = done.stop
         return gaps
 

@@ -32,7 +32,7 @@ class Products:
         return members if self.group is None else -(-members // self.group) * self.group
 
     def multiply(self, left: Tensor, right: Tensor, out: Tensor) -> None:
-        """Write ``left @ right`` to ``out``, shape (members, ...); ``left`` may have more members."""
+        """Write ``left @ right`` to ``out``, (members, ...); ``left`` may have more members."""
         import torch
 
         if self.group is None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leaveout.models.train.task import Check, Checked, Event, Order, Step, Task
+from leaveout.models.train.task import Check, Checked, Event, Noted, Order, Step, Task
 from leaveout.ray_driver import Close, Role, Say, first_line
 from leaveout.version import VERSION
 
@@ -226,12 +226,12 @@ def _train(
     return node, task.do(given.order, _teller(board, given.number))
 
 
-def _teller(board: Any, number: int) -> Callable[[Step], None]:
+def _teller(board: Any, number: int) -> Callable[[Step | Noted], None]:
     told = time.monotonic()
 
-    def tell(step: Step) -> None:
+    def tell(step: Step | Noted) -> None:
         nonlocal told
-        if time.monotonic() - told >= _TELL:
+        if isinstance(step, Step) and time.monotonic() - told >= _TELL:
             told = time.monotonic()
             board.tell.remote(number, step.share)
 

@@ -28,6 +28,7 @@ from leaveout.models.train.draws import dropout_mask, epoch_generator, initial_w
 from leaveout.models.train.products import Products
 from leaveout.models.train.recipe import Recipe
 from leaveout.models.train.steps import class_weights, learning_rate, stepper
+from leaveout.models.train.windows import fold, unfold
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,6 +39,7 @@ NOTHING = -1
 """In place of a removed row: the network lacks none."""
 
 _MULTIPLE = 4
+_ROOMS = 4
 _GATHERED = 2**15
 """Rows brought into the order of an epoch at a time."""
 
@@ -103,8 +105,8 @@ class Stack:
     device : str
         A torch device.
     group : int or None
-        Members that one product computes, always so many: the stack is filled up to a multiple. None:
-        all there are, where a product's bits do not depend on how many.
+        Members that one product computes, always so many: the stack is filled up to a multiple.
+        None: all there are, where a product's bits do not depend on how many.
     """
 
     def __init__(
@@ -162,6 +164,24 @@ class Stack:
             array = weight[:, : layer.outputs, : layer.fan_in + 1].cpu().numpy()[self._places]
             parts += [array[:, :, :-1].reshape(len(array), -1), array[:, :, -1]]
         return np.hstack(parts)
+
+    def network_bytes(self) -> int:
+        """Return how many bytes each network takes while it trains."""
+        rows, batch = len(self._x), self._recipe.batch
+        held = {id(each): each.nbytes for each in self._stepper.state()}
+        # While a layer is stepped, its slopes are held a few times over; of a value, once more.
+        room = _ROOMS * max(weight.nbytes for weight in self._weights)
+        for size in {_padded(min(batch, rows)), _padded(rows % batch or batch)}:
+            buffers = self._allocate(size)
+            values = [*buffers.inputs[1:], *buffers.outputs, *buffers.gradients, *buffers.slopes]
+            held |= {id(each): each.nbytes for each in values}
+            room += max(each.nbytes for each in buffers.outputs)
+        return -(-(sum(held.values()) + room) // len(self._removed))
+
+    def shared_bytes(self) -> int:
+        """Return how many bytes all networks share: the data."""
+        gathered = min(len(self._x), _GATHERED) * (self._x[0].nbytes + 4 * self._layers[-1].outputs)
+        return self._x.nbytes + self._y.nbytes + gathered
 
     def _resident(self, array: NDArray[np.float32] | NDArray[np.int64]) -> Tensor:
         """Put data on the device; on a CPU it is not copied, and never written to."""
@@ -264,7 +284,7 @@ class Stack:
                 hidden = self._by_position(real.clamp_min(0), layer)
                 if batch.masks:
                     hidden[..., : batch.size].mul_(batch.masks[index])
-                _unfold(hidden, following, target)
+                unfold(hidden, following, target)
             else:
                 hidden = target[:, : following.fan_in]
                 torch.clamp_min(real.view(hidden.shape), 0, out=hidden)
@@ -309,7 +329,7 @@ class Stack:
                 if target is not slope:
                     real = self._by_position(target[:, : below.outputs], below)
                     if isinstance(layer, Conv):
-                        _fold(slope, layer, real)
+                        fold(slope, layer, real)
                     else:
                         real.copy_(self._by_position(slope[:, : layer.fan_in], below))
                 if batch.masks:
@@ -332,7 +352,7 @@ class Stack:
         if isinstance(first, Conv):
             signal = x.new_zeros((1, 1, first.length, table.shape[2] // first.positions))
             signal[0, 0, :, :size] = x
-            _unfold(signal, first, table)
+            unfold(signal, first, table)
         else:
             table[0, : first.fan_in, :size] = x
 
@@ -365,9 +385,7 @@ class Stack:
         return buffers
 
 
-def _first_places(
-    removed: NDArray[np.int64], recipe: Recipe, rows: int
-) -> NDArray[np.int64]:
+def _first_places(removed: NDArray[np.int64], recipe: Recipe, rows: int) -> NDArray[np.int64]:
     """Return where in the first epoch each row comes, shape (members,); `NOTHING` past the end."""
     where = np.empty(rows, dtype=np.int64)
     where[shuffle(recipe.seed, 0, rows)] = np.arange(rows)
@@ -376,20 +394,3 @@ def _first_places(
 
 def _padded(size: int) -> int:
     return -(-size // _MULTIPLE) * _MULTIPLE
-
-
-def _unfold(signal: Tensor, layer: Conv, target: Tensor) -> None:
-    """Write the windows of a (members, channels, length, batch) signal as columns of ``target``."""
-    shape = (len(signal), layer.channels, layer.width, layer.positions, -1)
-    windows = target[:, : layer.fan_in].view(shape)
-    for offset in range(layer.width):
-        windows[:, :, offset] = signal[:, :, offset : offset + layer.positions]
-
-
-def _fold(windows: Tensor, layer: Conv, target: Tensor) -> None:
-    """Add up what `_unfold` spread: the gradient of the signal from that of its windows."""
-    shape = (len(windows), layer.channels, layer.width, layer.positions, -1)
-    parts = windows[:, : layer.fan_in].view(shape)
-    target.zero_()
-    for offset in range(layer.width):
-        target[:, :, offset : offset + layer.positions] += parts[:, :, offset]

@@ -134,7 +134,7 @@ class Task(ABC):
         """Do what is done once in a process."""
 
     @abstractmethod
-    def do(self, order: Order, say: Callable[[Step], None]) -> Event:
+    def do(self, order: Order, say: Callable[[Step | Noted], None]) -> Event:
         """Do one order; ``say`` is told how far it is. The last event is returned."""
 
     def kept(self, networks: range, parameters: NDArray[np.float32]) -> Event:

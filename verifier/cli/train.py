@@ -134,7 +134,7 @@ def train(
         int | None,
         typer.Option(
             help="Networks trained together by one process; changes speed, never the result.",
-            show_default="32 on a CPU, 2048 on a GPU",
+            show_default="32 on a CPU, all that fit on a GPU",
         ),
     ] = None,
     workers: Annotated[

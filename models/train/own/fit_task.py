@@ -19,6 +19,7 @@ from leaveout.models.train.task import (
     Checked,
     Event,
     Failed,
+    Noted,
     Order,
     Probe,
     Step,
@@ -62,7 +63,7 @@ class FitTask(Task):
     def prepare(self) -> None:
         """See `Task.prepare`; each call is prepared by itself."""
 
-    def do(self, order: Order, say: Callable[[Step], None]) -> Event:
+    def do(self, order: Order, say: Callable[[Step | Noted], None]) -> Event:
         """See `Task.do`."""
         try:
             if isinstance(order, Probe):
@@ -74,7 +75,7 @@ class FitTask(Task):
             return Failed(str(error))
         return self.kept(order.networks, parameters)
 
-    def _block(self, block: Block, say: Callable[[Step], None]) -> NDArray[np.float32]:
+    def _block(self, block: Block, say: Callable[[Step | Noted], None]) -> NDArray[np.float32]:
         import onnx
 
         from leaveout.errors import TrainingError
