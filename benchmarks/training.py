@@ -2,12 +2,12 @@
 
     python benchmarks/training.py --data FOLDER                     # speed by recipe and block
     python benchmarks/training.py --data FOLDER --shared            # what members share, by epochs
-    python benchmarks/training.py --data FOLDER --full --out DIR    # whole families, as --device says
+    python benchmarks/training.py --data FOLDER --full --out DIR    # whole families
 
-FOLDER holds the NPZ files that LUCID's authors trained on. Speed is of one core in processor time, so
-that other work on the machine tells less; the peak is that of a product of two 1024 x 1024 matrices,
-measured beside each row. Operations are counted without padding: of each layer the product, its
-gradient by the weights, and by the inputs but for the first.
+FOLDER holds the NPZ files that LUCID's authors trained on. Speed is of one core in processor time,
+so that other work on the machine tells less; the peak is that of a product of two 1024 x 1024
+matrices, measured beside each row. Operations are counted without padding: of each layer the
+product, its gradient by the weights, and by the inputs but for the first.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from leaveout.models.train.pool import ENVIRONMENT
 
@@ -64,12 +65,24 @@ def operations(layers: tuple[Layer, ...], rows: int) -> int:
     return rows * (3 * sum(each) - each[0])
 
 
-def stack_of(data: Path, name: str, recipe: Recipe, block: int) -> tuple[Stack, int]:
+class _Counting(Stack):
+    """Counts the rows that each network is stepped by."""
+
+    stepped = 0
+
+    def _forward(self, batch: Any, buffers: Any) -> None:
+        self.stepped += len(buffers.outputs[0]) * batch.size
+        super()._forward(batch, buffers)
+
+
+def stack_of(
+    data: Path, name: str, recipe: Recipe, block: int, kind: type[Stack] = Stack
+) -> tuple[Stack, int]:
     """Return a stack of the first networks, and the operations of an epoch of one."""
     read = read_npz(data / f"{name}.npz")
     layers = layers_of(recipe, read.X.shape[1], len(read.labels))
     removed = np.arange(block, dtype=np.int64)
-    return Stack(layers, recipe, read.X, read.y, removed), operations(layers, len(read.X))
+    return kind(layers, recipe, read.X, read.y, removed), operations(layers, len(read.X))
 
 
 def products_share(stack: Stack) -> float:
@@ -88,8 +101,7 @@ def speed(data: Path, blocks: tuple[int, ...]) -> None:
         for block in blocks:
             stack, count = stack_of(data, name, recipe, block)
             stack._epoch(0)
-            begun, top = time.process_time(), peak()
-            begun = time.process_time()
+            top, begun = peak(), time.process_time()
             stack._epoch(1)
             seconds = time.process_time() - begun
             rate = count * block / seconds
@@ -105,28 +117,21 @@ def shared(data: Path, block: int = 32) -> None:
     print("recipe        epochs  networks' epochs trained  saved  saved in time")
     for title in ("Adult 2x50", "Crypto 2x50"):
         name, recipe = CASES[title]
-        seconds, steps = [], 0
-
-        class Counting(Stack):
-            def _forward(self, batch, buffers):  # type: ignore[no-untyped-def]
-                nonlocal steps
-                steps += len(buffers.outputs[0]) * batch.size
-                super()._forward(batch, buffers)
-
-        read = read_npz(data / f"{name}.npz")
-        layers = layers_of(recipe, read.X.shape[1], len(read.labels))
-        stack = Counting(layers, recipe, read.X, read.y, np.arange(block, dtype=np.int64))
+        seconds, first = [], 0.0
+        stack, _ = stack_of(data, name, recipe, block, _Counting)
+        assert isinstance(stack, _Counting)
         for epoch in range(3):
             begun = time.process_time()
             stack._epoch(epoch)
             seconds.append(time.process_time() - begun)
             if not epoch:
-                first = steps / len(read.X) / block
+                first = stack.stepped / len(stack._x) / block
         later = min(seconds[1:])
         for epochs in _EPOCHS:
             whole = (seconds[0] + (epochs - 1) * later) / (epochs * later)
+            saved = (1 - first) / epochs
             print(
-                f"{title:<13} {epochs:>6}  {first + epochs - 1:>24.2f}  {(1 - first) / epochs:>5.0%}"
+                f"{title:<13} {epochs:>6}  {first + epochs - 1:>24.2f}  {saved:>5.0%}"
                 f"  {1 - whole:>13.0%}",
                 flush=True,
             )
@@ -137,16 +142,15 @@ def full(data: Path, out: Path, device: str, members: int | None) -> None:
     print("family        members    seconds  members/s")
     for title in _FULL:
         name, recipe = CASES[title]
-        begun = time.monotonic()
-        report = run(
-            data / f"{name}.npz", out / name, recipe=recipe, members=members, device=device
-        )
+        begun, source = time.monotonic(), data / f"{name}.npz"
+        report = run(source, out / name, recipe=recipe, members=members, device=device)
         seconds = time.monotonic() - begun
         rate = report.members / seconds
         print(f"{title:<13} {report.members:>7,}  {seconds:>9.1f}  {rate:>9.1f}", flush=True)
 
 
 def main() -> None:
+    """Read the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -132,7 +132,7 @@ class Stack:
         self._places = np.argsort(order)
         filler = np.full(self._products.filled(len(removed)) - len(removed), NOTHING)
         self._removed = np.concatenate([removed[order], filler])
-        self._apart = 1
+        self._apart = self._products.filled(1)
         self._x = self._resident(X)
         self._y = self._resident(y)
         self._weights = [
