@@ -149,6 +149,8 @@ class _Driver:
             why = f"{type(cause).__name__}: {first_line(cause)}"
             self._say(Lost(given.number, why, fault=True))
         except errors.RayError as error:
+            # Where the head is lost, so are its machine's workers: that is said, and not this.
+            self._ray.nodes()
             self._say(Lost(given.number, first_line(error)))
         else:
             if isinstance(said, Unlike):

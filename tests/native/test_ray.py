@@ -71,7 +71,7 @@ class Lost:
     address, cpus, gpus = "there", 2, 0
     after = 0
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, patience: float) -> None:
         if not self.after:
             raise RayLostError("the Ray cluster at there did not answer")
         self.workers, self.calls, self.said = {}, 0, []

@@ -161,7 +161,6 @@ def ray_cluster(cpus: int = 2) -> Iterator[RayCluster]:
         stderr=subprocess.DEVNULL,
         text=True,
         env=environment,
-        start_new_session=True,
     )
     try:
         yield RayCluster(process)

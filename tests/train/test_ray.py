@@ -131,7 +131,9 @@ def test_an_executor_is_refused_in_a_line(blobs, tmp_path, monkeypatch):
 def test_an_address_where_nobody_is_is_refused_at_once(blobs, tmp_path, monkeypatch):
     pytest.importorskip("ray")
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:9")
-    with pytest.raises(TrainingError, match=r"RAY_ADDRESS=127\.0\.0\.1:9: no cluster answers") as at:
+    with pytest.raises(
+        TrainingError, match=r"RAY_ADDRESS=127\.0\.0\.1:9: no cluster answers"
+    ) as at:
         run(blobs, tmp_path / "out", executor="ray")
     assert "\n" not in str(at.value)
     assert not (tmp_path / "out").exists()
@@ -191,6 +193,8 @@ def test_the_heads_loss_is_a_line_and_the_best_bounds(blobs, tmp_path, monkeypat
     pytest.importorskip("ray", reason="ray is not installed")
     recipe = Recipe(layers=(20, 20), epochs=30, batch=4)
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    # Ray waits a minute for a head to come back.
+    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
     with ray_cluster(cpus=4) as cluster:
         monkeypatch.setenv("RAY_ADDRESS", cluster.address)
         search = start_search()
