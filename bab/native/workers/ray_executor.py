@@ -58,7 +58,7 @@ def _anywhere(payload: Payload) -> Payload:
     path = getattr(payload, "path", "")
     if not path or not is_dataclass(payload):
         return payload
-    return replace(payload, path=str(Path(path).resolve()))  # type: ignore[return-value]
+    return replace(payload, path=str(Path(path).resolve()))
 
 
 class _Workers:
