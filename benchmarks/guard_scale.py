@@ -39,6 +39,7 @@ _TIERS = ("1: the proved bound", "2: the members", "3: a leak")
 
 
 def main() -> None:
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("data", type=Path)

@@ -116,6 +116,8 @@ class MarginBounds:
         self._upper = np.ascontiguousarray(upper[:, self.differences.order])
         self._group_upper = largest(self._upper, 1)
         self._block_upper = largest(self._group_upper, 1)
+        # Compiled here, so that no first answer is slow.
+        self.open_inputs(points[:1], np.zeros(1, np.int64), np.zeros(1))
 
     def open(self, x: Singles, label: int, confidence: float, *, everyone: bool = False) -> Ints:
         """Return the members that may disagree or tie, the likeliest first.
