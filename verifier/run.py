@@ -34,6 +34,7 @@ from leaveout.verifier.statements import Statements
 from leaveout.verifier.tasks import Context
 from leaveout.verifier.time_sharing import Clock
 from leaveout.verifier.warm_up import Say, warm
+from leaveout.ray_cluster import refuse_unreachable
 from leaveout.version import VERSION
 
 if TYPE_CHECKING:
@@ -251,6 +252,8 @@ def usable_features(options: VerifyOptions) -> frozenset[Feature] | None:
     if options.engine != "lucid":
         make_kernel(options.kernel, threads=1)
         make_executor(options.native(None))
+        if options.executor == "ray" and (options.workers or 1) > 1:
+            refuse_unreachable(SolverError)
         return None
     if Feature.DUAL_BOUND not in features:
         raise SolverError(
