@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from threading import Lock
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from itertools import chain
+from threading import Event, Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab import Instance
+from leaveout.cores import cores
 from leaveout.encoders import Box, Interval, rounding_error
-from leaveout.models import Layer, confidence
+from leaveout.models import confidence
 from leaveout.verifier.guard.kernels import find_leak
+from leaveout.verifier.guard.packing import Packed, pack
 
 __all__ = ["Crowd"]
 
 _SUSPECTS = 8
 """Members that disagreed last, which are asked first: few members leak in many places."""
+
+_ALONE = 256
+"""Members that one core is asked about before others help: that takes less than waking them."""
 
 _BLOCK = 32
 """Inputs whose scores of many members are held at once."""
@@ -29,25 +36,6 @@ _SPARE = 1e-6
 """Share added to what float32 may lose, for what float64 loses."""
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class _Packed:
-    """The members, laid out for the kernel.
-
-    Attributes
-    ----------
-    weights, biases : ndarray, shape (m, numbers of a member)
-        As float32 where that is what they are, which halves what has to be read.
-    plan : ndarray of int64, shape (steps, 8)
-    values : int
-        Numbers that the input and all layers take.
-    """
-
-    weights: NDArray[np.floating]
-    biases: NDArray[np.floating]
-    plan: NDArray[np.int64]
-    values: int
 
 
 class Crowd:
@@ -63,16 +51,35 @@ class Crowd:
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
-        self._packed = _pack(instance)
         self._labels = instance.labels
-        self._evaluation = instance.others.evaluation()
         scale = float(instance.pair.hyper[-1].magnitude.max())
         self._margin = instance.member_error * (1.0 + _SPARE) + _ROUNDING * (1.0 + scale)
         self._suspects: dict[int, tuple[int, ...]] = {}
         self._loading = Lock()
+        self._threads = cores()
+        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="members")
 
     def __len__(self) -> int:
         return len(self._instance.family)
+
+    @property
+    def error(self) -> float:
+        """A member whose exact margin is above this answers so in float32, without a tie."""
+        return self._margin
+
+    @cached_property
+    def packed(self) -> Packed:
+        """The members, laid out for compiled loops."""
+        return pack(self._instance)
+
+    def suspect(self, x: NDArray[np.float32], label: int) -> int | None:
+        """Return a member that disagrees for sure, of the few that did last; else None."""
+        suspects = self._suspects.get(label, ())
+        if suspects:
+            found, _ = self._asked(x, label, np.asarray(suspects, np.int64), self._margin)
+            if found >= 0:
+                return found
+        return None
 
     def dissenter(
         self, x: NDArray[np.float32], label: int, members: NDArray[np.int64]
@@ -85,18 +92,18 @@ class Crowd:
             In the box.
         label : int
         members : ndarray of int64
-            Those to ask.
+            Those to ask, the likeliest to disagree first.
         """
-        suspects = self._suspects.get(label, ())
-        if suspects:
-            found, _ = self._asked(x, label, np.asarray(suspects, np.int64))
-            if found >= 0:
-                return found
-        found, close = self._asked(x, label, members)
+        found, close = self._asked_by_all(x, label, members, self._margin)
         if found < 0:
             return next(self._close_dissenters(x, label, close), None)
-        self._suspects[label] = (found, *suspects)[:_SUSPECTS]
+        before = (each for each in self._suspects.get(label, ()) if each != found)
+        self._suspects[label] = (found, *before)[:_SUSPECTS]
         return found
+
+    def ask_all(self, x: NDArray[np.float32], label: int, members: NDArray[np.int64]) -> None:
+        """Evaluate members, whatever they answer."""
+        self._asked_by_all(x, label, members, np.inf)
 
     def dissenters(
         self, x: NDArray[np.float32], labels: NDArray[np.int64]
@@ -127,16 +134,44 @@ class Crowd:
                     apart[here] += self._close_dissenters(x[here], int(own[at]), undecided)
         return [np.sort(np.asarray(each, np.int64)) for each in apart]
 
+    def _asked_by_all(
+        self, x: NDArray[np.float32], label: int, members: NDArray[np.int64], margin: float
+    ) -> tuple[int, NDArray[np.int64]]:
+        """Ask with all cores where that pays; see `_asked`."""
+        first, rest = members[:_ALONE], members[_ALONE:]
+        found, close = self._asked(x, label, first, margin)
+        if found >= 0 or not len(rest):
+            return found, close
+        done = Event()
+
+        def ask(own: NDArray[np.int64]) -> tuple[int, list[NDArray[np.int64]]]:
+            undecided = []
+            for start in range(0, len(own), _ALONE):
+                if done.is_set():
+                    break
+                found, close = self._asked(x, label, own[start : start + _ALONE], margin)
+                undecided.append(close)
+                if found >= 0:
+                    done.set()
+                    return found, undecided
+            return -1, undecided
+
+        shares = [rest[at :: self._threads] for at in range(self._threads)]
+        others = [self._pool.submit(ask, share) for share in shares[1:]]
+        answers = [ask(shares[0]), *(each.result() for each in others)]
+        parts = chain.from_iterable(undecided for _, undecided in answers)
+        return max(found for found, _ in answers), np.concatenate([close, *parts])
+
     def _asked(
-        self, x: NDArray[np.float32], label: int, members: NDArray[np.int64]
+        self, x: NDArray[np.float32], label: int, members: NDArray[np.int64], margin: float
     ) -> tuple[int, NDArray[np.int64]]:
         """Return the first member that disagrees for sure, or -1, and those that are close."""
-        packed = self._packed
+        packed = self.packed
         close = np.empty(len(members), np.int64)
         room = np.empty(packed.values)
         found, undecided = find_leak(
             packed.weights, packed.biases, packed.plan, self._labels, room,
-            x, label, members, self._margin, close,
+            x, label, members, margin, close,
         )  # fmt: skip
         return int(found), close[:undecided]
 
@@ -188,55 +223,3 @@ def _margins(scores: Floats, labels: NDArray[np.int64]) -> Floats:
     rest = scores.copy()
     rest[:, points, labels] = -np.inf
     return np.asarray(own - rest.max(axis=2))
-
-
-def _pack(instance: Instance) -> _Packed:
-    layers = instance.network.stack.layers
-    starts = [0, instance.network.inputs]
-    for layer in layers:
-        starts.append(starts[-1] + layer.width)
-    plan = []
-    weight = bias = 0
-    for k, layer in enumerate(layers, start=1):
-        sources = sorted(layer.weights)
-        for place, source in enumerate(sources):
-            inputs = starts[source + 1] - starts[source]
-            last = place == len(sources) - 1
-            plan.append(
-                (weight, starts[source], inputs, starts[k], layer.width,
-                 -1 if place else bias, last, k < len(layers))
-            )  # fmt: skip
-            weight += inputs * layer.width
-        bias += layer.width
-    count = len(instance.family)
-    kind = np.float32 if _single(instance) else np.float64
-    weights: NDArray[np.floating] = np.empty((count, weight), kind)
-    biases: NDArray[np.floating] = np.empty((count, bias), kind)
-    for chosen, stack in instance.members.chunks():
-        weights[chosen] = np.concatenate([_flat(layer) for layer in stack.layers], axis=1)
-        biases[chosen] = np.concatenate([layer.bias for layer in stack.layers], axis=1)
-    return _Packed(weights, biases, np.asarray(plan, np.int64), starts[-1])
-
-
-def _flat(layer: Layer) -> Floats:
-    return np.concatenate(
-        [
-            layer.weights[source].transpose(0, 2, 1).reshape(len(layer.bias), -1)
-            for source in sorted(layer.weights)
-        ],
-        axis=1,
-    )
-
-
-def _single(instance: Instance) -> bool:
-    """Whether the members in normal form are float32 numbers: nothing was folded into them."""
-    return all(
-        _is_single(layer.bias) and all(map(_is_single, layer.weights.values()))
-        for _, stack in instance.members.chunks()
-        for layer in stack.layers
-    )
-
-
-def _is_single(values: Floats) -> bool:
-    with np.errstate(over="ignore"):
-        return bool(np.array_equal(values, values.astype(np.float32)))

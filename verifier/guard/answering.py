@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import GuardError
-from leaveout.verifier.guard.findings import Point
+from leaveout.verifier.guard.findings import Glance, Point
 from leaveout.verifier.guard.inputs import key_of
 from leaveout.verifier.guard.memory import FullError, Memory, SpentError, UnusableError
 from leaveout.verifier.guard.noise import noised, randomness
@@ -82,11 +82,10 @@ class Answering:
         """Look at an input, and draw nothing yet."""
         inside = subject.domain.contains(point)
         seen = subject.leaks.glance(point) if inside else None
-        if seen is None and self._settings.outside == "refuse":
-            return Look(REFUSED, drawn=False)
-        if seen is not None and seen.is_clear and not self.moved:
-            return Look(seen.label, drawn=False)
-        known = self._recalled(point)
+        look = self._at_once(seen)
+        if look is not None:
+            return look
+        known = self._recalled([point])[0]
         if known is not None:
             return Look(known, drawn=False)
         if seen is None:
@@ -94,20 +93,43 @@ class Answering:
         leaks = not seen.is_clear and subject.leaks.leaks(point, seen)
         return Look(seen.label, drawn=leaks)
 
-    def look_at(
-        self, subject: Subject, points: Sequence[Point] | NDArray[np.floating]
-    ) -> list[Look]:
-        """Look at inputs one after the other; an error says at which it was."""
+    def look_at(self, subject: Subject, points: NDArray[np.floating]) -> list[Look]:
+        """Look at inputs together, each as `look` would; an error says at which it was."""
         self.refuse_if_closed()
-        looks = []
+        inside = np.zeros(len(points), bool)
         for at, point in enumerate(points):
             try:
-                looks.append(self.look(subject, point))
-            except UnusableError:
-                raise
+                inside[at] = subject.domain.contains(point)
             except GuardError as error:
                 raise GuardError(f"input {at}: {error}") from None
-        return looks
+        seen = dict(
+            zip(np.flatnonzero(inside).tolist(), subject.leaks.glances(points[inside]), strict=True)
+        )
+        looks = [self._at_once(seen.get(at)) for at in range(len(points))]
+        left = [at for at, look in enumerate(looks) if look is None]
+        known = self._recalled([points[at] for at in left]) if left else []
+        asked = []
+        for at, answer in zip(left, known, strict=True):
+            if answer is not None:
+                looks[at] = Look(answer, drawn=False)
+            elif at not in seen:
+                looks[at] = Look(subject.leaks.label(points[at]), drawn=True)
+            elif seen[at].is_clear:
+                looks[at] = Look(seen[at].label, drawn=False)
+            else:
+                asked.append(at)
+        leaks = subject.leaks.leaks_at(points[asked], [seen[at] for at in asked])
+        for at, leak in zip(asked, leaks.tolist(), strict=True):
+            looks[at] = Look(seen[at].label, drawn=leak)
+        return [look for look in looks if look is not None]
+
+    def _at_once(self, seen: Glance | None) -> Look | None:
+        """Return what needs neither the memory nor the members; None outside the box."""
+        if seen is None:
+            return Look(REFUSED, drawn=False) if self._settings.outside == "refuse" else None
+        if seen.is_clear and not self.moved:
+            return Look(seen.label, drawn=False)
+        return None
 
     def give(
         self, subject: Subject, points: Sequence[Point] | NDArray[np.floating], looks: list[Look]
@@ -130,9 +152,9 @@ class Answering:
         except SpentError as error:
             self.closed = error if settings.when_spent == "refuse" else None
 
-    def _recalled(self, point: Point) -> int | None:
+    def _recalled(self, points: Sequence[Point]) -> list[int | None]:
         try:
-            return self.memory.recall([key_of(point)])[0]
+            return self.memory.recall([key_of(point) for point in points])
         except UnusableError as error:
             self.closed = error
             raise

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["Finding", "Glance", "LeakFinder", "Point"]
@@ -66,9 +68,29 @@ class LeakFinder(ABC):
     def ask_all(self, x: Point) -> None:
         """Do the most work that any input is, or more, whatever is known of this one."""
 
+    def glances(self, points: NDArray[Any]) -> list[Glance]:
+        """Ask the model alone about inputs, shape (n, features); labels are those of `glance`."""
+        return [self.glance(x) for x in points]
+
+    def leaks_at(self, points: NDArray[Any], seen: Sequence[Glance]) -> NDArray[np.bool_]:
+        """Tell which inputs leak, shape (n,), each as `leaks` would."""
+        found = [self.leaks(x, each) for x, each in zip(points, seen, strict=True)]
+        return np.asarray(found, bool)
+
     def find(self, x: Point) -> Finding:
         """Decide one input."""
         seen = self.glance(x)
         if seen.is_clear:
             return Finding(seen.label, leak=False, tier=1)
         return Finding(seen.label, leak=self.leaks(x, seen), tier=2)
+
+    def find_all(self, points: NDArray[Any]) -> list[Finding]:
+        """Decide inputs, shape (n, features)."""
+        seen = self.glances(points)
+        asked = [at for at, each in enumerate(seen) if not each.is_clear]
+        leaks = np.zeros(len(points), bool)
+        leaks[asked] = self.leaks_at(points[asked], [seen[at] for at in asked])
+        return [
+            Finding(each.label, leak=leak, tier=1 if each.is_clear else 2)
+            for each, leak in zip(seen, leaks.tolist(), strict=True)
+        ]

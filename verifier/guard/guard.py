@@ -254,9 +254,11 @@ class Guard:
             As the model reads them, or of the columns of the training table.
         """
         points, subject = self._points(X), self.subject
+        inside = np.asarray([subject.domain.contains(point) for point in points], bool)
+        findings = iter(subject.leaks.find_all(points[inside]))
         labels, leaks, tiers, outside = [], [], [], []
-        for point in points:
-            finding = subject.leaks.find(point) if subject.domain.contains(point) else None
+        for point, within in zip(points, inside.tolist(), strict=True):
+            finding = next(findings) if within else None
             labels.append(finding.label if finding else subject.leaks.label(point))
             leaks.append(finding is not None and finding.leak)
             tiers.append(0 if finding is None else 3 if finding.leak else finding.tier)

@@ -41,7 +41,7 @@ class NetworkSubject(Subject):
         missing = without_member(family)
         self.folder = access.folder
         self.domain = BoxDomain(known, instance.box)
-        self.leaks = LeakTest(instance, access.bounds)
+        self.leaks = LeakTest(instance, access.bounds, local=True)
         self.labels = instance.labels
         self.names = names if len(names) == self.labels else ()
         self.members = len(family)

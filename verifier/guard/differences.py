@@ -1,0 +1,278 @@
+"""What sets each member apart from N, in few numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.guard.packing import Packed
+
+__all__ = ["GROUP", "Differences", "Layout", "largest", "summarise"]
+
+Number = TypeVar("Number", np.float32, np.float64)
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+
+GROUP = 32
+"""Members of a group, and groups of a block."""
+
+_RANK = 96
+"""Most coordinates of a member."""
+
+_SHARE = 4
+"""Members at least to a coordinate: a basis must not be as large as the family."""
+
+_SAMPLE = 256
+"""Members that the basis is fitted to, and at most as many slopes."""
+
+_CHUNK = 2**21
+"""Numbers of members that are looked at together."""
+
+_WIDEST = 256
+"""Widest layer whose spectral norms are bounded by the fourth powers of singular values, summed;
+of wider ones it is the second powers, which take no products of matrices."""
+
+_UNIT32, _UNIT64 = 2.0**-24, 2.0**-53
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where each layer's numbers are.
+
+    Attributes
+    ----------
+    blocks : tuple of tuple of (int, int, int)
+        Of each layer, of each source: first weight, inputs, outputs.
+    biases : tuple of (int, int)
+        Of each layer: first bias and end.
+    sources : tuple of tuple of int
+        Of each layer, what it reads: 0 the input, else a layer, counted from 1.
+    weights : int
+        How many a member has; biases follow.
+    """
+
+    blocks: tuple[tuple[tuple[int, int, int], ...], ...]
+    biases: tuple[tuple[int, int], ...]
+    sources: tuple[tuple[int, ...], ...]
+    weights: int
+
+    @staticmethod
+    def of(packed: Packed) -> Layout:
+        """Read it from the plan of the kernels."""
+        starts: list[int] = [0]
+        blocks: list[list[tuple[int, int, int]]] = []
+        biases, sources = [], []
+        for at, first, inputs, out, width, shift, *_ in packed.plan.tolist():
+            if shift >= 0:
+                starts.append(out)
+                blocks.append([])
+                biases.append((shift, shift + width))
+                sources.append([])
+            blocks[-1].append((at, inputs, width))
+            sources[-1].append(starts.index(first))
+        return Layout(
+            tuple(map(tuple, blocks)),
+            tuple(biases),
+            tuple(map(tuple, sources)),
+            packed.weights.shape[1],
+        )
+
+    def columns(self, layer: int) -> Iterator[slice]:
+        """Yield where the numbers of a layer are in a row of all."""
+        for at, inputs, width in self.blocks[layer]:
+            yield slice(at, at + inputs * width)
+        first, end = self.biases[layer]
+        yield slice(self.weights + first, self.weights + end)
+
+    def norms(self, rows: NDArray[np.floating]) -> Floats:
+        """Return the Euclidean norm of each layer's numbers, shape (rows, layers)."""
+        squares = [
+            sum(np.einsum("ij,ij->i", rows[:, c], rows[:, c], dtype=np.float64) for c in columns)
+            for columns in map(self.columns, range(len(self.blocks)))
+        ]
+        return np.sqrt(np.stack(squares, axis=1))
+
+    def matrix(self, rows: Floats, layer: int) -> Floats:
+        """Return a layer's matrices, biases as a last row, shape (rows, inputs + 1, outputs)."""
+        parts = [
+            rows[:, at : at + inputs * width].reshape(len(rows), inputs, width)
+            for at, inputs, width in self.blocks[layer]
+        ]
+        first, end = self.biases[layer]
+        parts.append(rows[:, None, self.weights + first : self.weights + end])
+        return np.concatenate(parts, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """Members minus N, in numbers that bound what they do.
+
+    A member's difference is ``basis @ coordinates`` and a rest. Members stand in an order in which
+    those of a group are about as far from N.
+
+    Attributes
+    ----------
+    layout : Layout
+    order : ndarray of int64, shape (m,)
+        The members.
+    norms : ndarray of float32, shape (m, layers)
+        No vector is made longer than by this factor by a layer's difference, biases included; with
+        what float64 rounds off of N's layer.
+    groups, blocks : ndarray of float32, shape (groups or blocks, layers)
+        The largest of each group, and of each block of as many groups.
+    scales : ndarray of float64, shape (layers,)
+        Differences are multiplied by them before they are described, and slopes divided.
+    basis : ndarray of float64, shape (rank, numbers of a member)
+        About orthonormal; of float32 numbers.
+    coordinates : ndarray of float32, shape (m, rank)
+    rests : ndarray of float32, shape (m, layers + 1)
+        Norms of what the coordinates leave of each layer; and what the rest may have in the span
+        of the basis, with what float32 rounds off, a unit of the slopes' norm.
+    rounding : ndarray of float64, shape (layers,)
+        What float64 rounds off of a product with N's layer, a unit of the vector's norm.
+    """
+
+    layout: Layout
+    order: NDArray[np.int64]
+    norms: Singles
+    groups: Singles
+    blocks: Singles
+    scales: Floats
+    basis: Floats
+    coordinates: Singles
+    rests: Singles
+    rounding: Floats
+
+
+def summarise(packed: Packed, slopes: Singles, lengths: Floats) -> Differences:
+    """Describe what sets members apart from N.
+
+    Parameters
+    ----------
+    packed : Packed
+    slopes : ndarray of float32, shape (n, numbers of a member)
+        Slopes of margins in N's parameters at some inputs, which the basis is fitted to.
+    lengths : ndarray of float64, shape (layers,)
+        How much a layer's norm is worth, about: members are ordered by that.
+    """
+    layout = Layout.of(packed)
+    own = np.concatenate([packed.own_weights, packed.own_biases])
+    rounding = _rounding(layout, own)
+    members, rank = len(packed.weights), min(_RANK, len(packed.weights) // _SHARE)
+    rows = np.unique(np.linspace(0, members - 1, _SAMPLE).astype(np.int64))
+    scales, basis = _fitted(layout, _differences(packed, own, rows), slopes, rank)
+    norms = np.empty((members, len(scales)), np.float32)
+    rests = np.empty((members, len(scales) + 1), np.float32)
+    coordinates = np.empty((members, len(basis)), np.float32)
+    step = max(1, _CHUNK // len(own))
+    for start in range(0, members, step):
+        chosen = np.arange(start, min(start + step, members))
+        apart = _differences(packed, own, chosen)
+        norms[chosen] = _up(_spectral(layout, apart) + rounding)
+        coordinates[chosen], rests[chosen] = _described(layout, apart, scales, basis)
+    order = np.argsort(norms @ lengths, kind="stable")
+    norms = norms[order]
+    groups = largest(norms, 0)
+    return Differences(
+        layout, order, norms, groups, largest(groups, 0), scales, basis.astype(np.float64),
+        np.ascontiguousarray(coordinates[order]), rests[order], rounding,
+    )  # fmt: skip
+
+
+def largest(values: NDArray[Number], axis: int) -> NDArray[Number]:
+    """Return the largest of each group along an axis."""
+    starts = np.arange(0, values.shape[axis], GROUP)
+    found: NDArray[Number] = np.maximum.reduceat(values, starts, axis=axis)
+    return found
+
+
+def _differences(packed: Packed, own: Floats, chosen: NDArray[np.int64]) -> Floats:
+    weights = packed.weights.shape[1]
+    found = np.empty((len(chosen), len(own)))
+    np.subtract(packed.weights[chosen], own[:weights], out=found[:, :weights])
+    np.subtract(packed.biases[chosen], own[weights:], out=found[:, weights:])
+    return found
+
+
+def _rounding(layout: Layout, own: Floats) -> Floats:
+    """Bound what float64 loses in a product with N's layer: more than sums of so many terms do."""
+    terms = [sum(inputs for _, inputs, _ in blocks) + blocks[0][2] + 64 for blocks in layout.blocks]
+    return np.asarray(layout.norms(own[None])[0] * terms * (4.0 * _UNIT64))
+
+
+def _spectral(layout: Layout, apart: Floats) -> Floats:
+    """Bound the spectral norm of each layer's differences, shape (rows, layers)."""
+    found = layout.norms(apart)
+    for layer, blocks in enumerate(layout.blocks):
+        if len(found) and max(sum(b[1] for b in blocks), blocks[0][2]) < _WIDEST:
+            matrix = layout.matrix(apart, layer)
+            if matrix.shape[1] < matrix.shape[2]:
+                matrix = matrix.transpose(0, 2, 1)
+            # Scaled, so that powers neither overflow nor vanish; of no difference at all nothing.
+            size = np.where(found[:, layer] > 0, found[:, layer], 1.0)
+            square = matrix / size[:, None, None]
+            square = square.transpose(0, 2, 1) @ square
+            power = np.einsum("ijk,ijk->i", square, square) ** 0.25
+            found[:, layer] = np.fmin(found[:, layer], power * size * (1.0 + 1e-6))
+    return np.asarray(found * (1.0 + 1e-9))
+
+
+def _fitted(layout: Layout, apart: Floats, slopes: Singles, rank: int) -> tuple[Floats, Singles]:
+    """Choose scales and a basis, so that little of members or little of slopes is left.
+
+    What any of both leaves is bounded afterwards, so that whatever is chosen here is sound.
+    """
+    sizes = [np.sqrt(np.mean(layout.norms(rows) ** 2, axis=0)) for rows in (apart, slopes)]
+    known = (sizes[0] > 0) & (sizes[1] > 0) & np.isfinite(sizes[0]) & np.isfinite(sizes[1])
+    scales = np.where(known, np.sqrt(sizes[1] / np.where(known, sizes[0], 1.0)), 1.0)
+    factors = np.ones(apart.shape[1])
+    for layer, scale in enumerate(scales):
+        for columns in layout.columns(layer):
+            factors[columns] = scale
+    both = []
+    for rows in (apart * factors, slopes / factors):
+        size = np.sqrt(np.mean(np.einsum("ij,ij->i", rows, rows)))
+        if 0 < size < np.inf:
+            both.append(rows / size)
+    if not (both and rank):
+        return scales, np.zeros((0, apart.shape[1]), np.float32)
+    rows = np.concatenate(both)
+    values, vectors = np.linalg.eigh(rows @ rows.T)
+    chosen = np.flatnonzero(values > 1e-9 * values[-1])[-rank:]
+    basis, _ = np.linalg.qr(rows.T @ (vectors[:, chosen] / np.sqrt(values[chosen])))
+    return scales, np.ascontiguousarray(basis.T, np.float32)
+
+
+def _described(
+    layout: Layout, apart: Floats, scales: Floats, basis: Singles
+) -> tuple[Singles, Singles]:
+    """Return coordinates, and norms of rests."""
+    for layer, scale in enumerate(scales):
+        for columns in layout.columns(layer):
+            apart[:, columns] *= scale
+    single = apart.astype(np.float32)
+    coordinates = single @ basis.T
+    rest = single - coordinates @ basis
+    whole = np.sqrt(np.einsum("ij,ij->i", apart, apart))
+    along = np.linalg.norm(coordinates.astype(np.float64), axis=1)
+    rank, numbers = basis.shape
+    spread = float(np.linalg.norm(basis.astype(np.float64))) if rank else 0.0
+    # What float32 may have lost in the rest and in its product with the basis.
+    lost = _UNIT32 * (2.0 * whole + (rank + 4.0) * along * spread)
+    left = layout.norms(rest) + lost[:, None]
+    total = np.sqrt((left * left).sum(axis=1))
+    hidden = np.linalg.norm((rest @ basis.T).astype(np.float64), axis=1)
+    hidden += spread * (lost + (numbers + 4.0) * _UNIT32 * total)
+    # What float32 may lose in products of coordinates, and of slopes that are rounded.
+    hidden += _UNIT32 * (2.0 * (rank + 8.0) * along + 8.0 * whole)
+    return coordinates, _up(np.concatenate([left, hidden[:, None]], axis=1) * (1.0 + 1e-6))
+
+
+def _up(values: Floats) -> Singles:
+    with np.errstate(over="ignore"):
+        return np.nextafter(values.astype(np.float32), np.float32(np.inf))

@@ -1,0 +1,365 @@
+"""Compiled loops: N's slopes at one input, and what they leave open of each member's margin."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.compiling import kept
+from leaveout.verifier.guard.differences import GROUP
+
+__all__ = ["LEVELS", "gradient", "open_groups", "open_inputs", "open_members", "slopes", "trace"]
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+LEVELS = 8
+"""Multipliers that are tried to bound what changes of phase may cost; see `slopes`."""
+
+
+@kept(nogil=True)
+def trace(
+    plan: Ints, weights: Floats, biases: Floats, x: Singles, before: Floats, after: Floats
+) -> None:
+    """Evaluate N: values of all layers before and after their ReLU, the input first in both."""
+    for j in range(len(x)):
+        before[j] = after[j] = x[j]
+    for step in range(len(plan)):
+        at, first, inputs, out, width = (
+            plan[step, 0], plan[step, 1], plan[step, 2], plan[step, 3], plan[step, 4],
+        )  # fmt: skip
+        sums = before[out : out + width]
+        if plan[step, 5] >= 0:
+            for i in range(width):
+                sums[i] = biases[plan[step, 5] + i]
+        for j in range(inputs):
+            value = after[first + j]
+            if value != 0.0:
+                row = weights[at + j * width : at + (j + 1) * width]
+                for i in range(width):
+                    sums[i] += value * row[i]
+        if plan[step, 6]:
+            hidden = plan[step, 7] != 0
+            for i in range(width):
+                after[out + i] = max(sums[i], 0.0) if hidden else sums[i]
+
+
+@kept(nogil=True)
+def slopes(
+    plan: Ints,
+    weights: Floats,
+    before: Floats,
+    after: Floats,
+    label: int,
+    rival: int,
+    labels: int,
+    reach: Floats,
+    pull: Floats,
+    lengths: Floats,
+    phases: Floats,
+) -> None:
+    """Go backwards through N, from the margin of a label over a rival.
+
+    Parameters
+    ----------
+    plan, weights, before, after
+        As of `trace`.
+    label, rival, labels : int
+    reach : ndarray of float64, shape (layers, 2)
+        Least and greatest norm of change expected of each layer; any give sound bounds.
+    pull : ndarray of float64, shape (values,)
+        Filled with the slopes of the margin in all values before their ReLU.
+    lengths : ndarray of float64, shape (layers, 2)
+        Filled, of each layer, with the norm of what it reads, 1 for its bias, and of ``pull``.
+    phases : ndarray of float64, shape (layers, LEVELS, 2)
+        Filled with multipliers p and rests q: where a layer's values change by a vector of norm E,
+        changes of phase lower the margin by at most p E^2 / 2 + q, whichever p.
+    """
+    pull[:] = 0.0
+    scores = len(pull) - labels
+    pull[scores + label] = 1.0
+    pull[scores + rival] = -1.0
+    layer = len(lengths)
+    for step in range(len(plan) - 1, -1, -1):
+        at, first, inputs, out, width = (
+            plan[step, 0], plan[step, 1], plan[step, 2], plan[step, 3], plan[step, 4],
+        )  # fmt: skip
+        own = pull[out : out + width]
+        if plan[step, 6]:
+            layer -= 1
+            phases[layer] = 0.0
+            if plan[step, 7]:
+                _phases(own, before[out : out + width], reach[layer], phases[layer])
+                for i in range(width):
+                    if not before[out + i] > 0.0:
+                        own[i] = 0.0
+            total = 0.0
+            for i in range(width):
+                total += own[i] * own[i]
+            lengths[layer, 1] = np.sqrt(total)
+            lengths[layer, 0] = 1.0
+        for j in range(inputs):
+            lengths[layer, 0] += after[first + j] * after[first + j]
+            row = weights[at + j * width : at + (j + 1) * width]
+            total = 0.0
+            for i in range(width):
+                total += row[i] * own[i]
+            pull[first + j] += total
+    for k in range(len(lengths)):
+        lengths[k, 0] = np.sqrt(lengths[k, 0])
+
+
+@kept(nogil=True)
+def _phases(slope: Floats, values: Floats, reach: Floats, phases: Floats) -> None:
+    steepest = total = 0.0
+    for i in range(len(slope)):
+        if slope[i] < 0.0:
+            steepest = max(steepest, -slope[i])
+            total += slope[i] * slope[i]
+    if not steepest > 0.0:
+        return  # Nothing is lost where a ReLU gives more than its tangent.
+    least = 0.5 * steepest / reach[1]
+    ratio = (np.sqrt(total) / reach[0]) / least
+    for level in range(len(phases)):
+        factor = least * ratio ** (level / (len(phases) - 1))
+        rest = 0.0
+        for i in range(len(slope)):
+            if slope[i] < 0.0:
+                gained = slope[i] * slope[i] / (2.0 * factor) * (1.0 + 1e-12)
+                rest += max(0.0, gained + slope[i] * abs(values[i]) * (1.0 - 1e-12))
+        phases[level, 0] = factor * (1.0 + 1e-12)
+        phases[level, 1] = rest * (1.0 + 1e-12)
+
+
+@kept(nogil=True)
+def gradient(
+    plan: Ints, after: Floats, pull: Floats, scales: Floats, shift: int, found: Singles
+) -> None:
+    """Write the slopes of the margin in all of N's parameters, each layer's divided by its scale.
+
+    Parameters
+    ----------
+    plan, after, pull
+        As of `slopes`.
+    scales : ndarray of float64, shape (layers,)
+    shift : int
+        Number of weights; biases follow.
+    found : ndarray of float32
+    """
+    layer = -1
+    for step in range(len(plan)):
+        at, first, inputs, out, width = (
+            plan[step, 0], plan[step, 1], plan[step, 2], plan[step, 3], plan[step, 4],
+        )  # fmt: skip
+        if plan[step, 5] >= 0:
+            layer += 1
+            for i in range(width):
+                found[shift + plan[step, 5] + i] = pull[out + i] / scales[layer]
+        for j in range(inputs):
+            value = after[first + j] / scales[layer]
+            for i in range(width):
+                found[at + j * width + i] = value * pull[out + i]
+
+
+@kept(nogil=True)
+def _lost(
+    norms: Singles, sources: Ints, spectral: Floats, lengths: Floats, phases: Floats, moved: Floats
+) -> tuple[float, float]:
+    """Bound what a member loses of N's margin: to first order, and beyond it."""
+    first = beyond = 0.0
+    for k in range(len(lengths)):
+        read = passed = 0.0
+        for at in range(sources[k], sources[k + 1]):
+            source = sources[len(lengths) + 1 + at]
+            if source > 0:
+                read += moved[source - 1] * moved[source - 1]
+                passed += spectral[at] * moved[source - 1]
+        read = np.sqrt(read)
+        norm = float(norms[k])
+        first += norm * lengths[k, 0] * lengths[k, 1]
+        beyond += norm * read * lengths[k, 1]
+        moved[k] = norm * (lengths[k, 0] + read) + passed
+        if k < len(lengths) - 1:
+            least = np.inf
+            half = 0.5 * moved[k] * moved[k]
+            for level in range(phases.shape[1]):
+                least = min(least, phases[k, level, 0] * half + phases[k, level, 1])
+            beyond += least
+    return first * (1.0 + 1e-9), beyond * (1.0 + 1e-9)
+
+
+@kept(nogil=True)
+def open_groups(
+    blocks: Singles,
+    norms: Singles,
+    block_upper: Floats,
+    upper: Floats,
+    sources: Ints,
+    spectral: Floats,
+    lengths: Floats,
+    phases: Floats,
+    margin: float,
+    confidence: float,
+    error: float,
+    found: Ints,
+) -> int:
+    """List groups of which some member may lose the margin; return how many they are.
+
+    Parameters
+    ----------
+    blocks, norms : ndarray of float32, shape (blocks or groups, layers)
+        Largest of any member.
+    block_upper, upper : ndarray of float64, shape (blocks or groups,)
+        Largest proved bound of any member.
+    sources, spectral, lengths, phases
+        As of `slopes` and `margins.MarginBounds`.
+    margin, confidence : float
+        N's margin over the rival, and over all.
+    error : float
+        Margins above it stay above 0 in float32.
+    found : ndarray of int64, shape (groups,)
+        Filled.
+    """
+    count = 0
+    moved = np.empty(len(lengths))
+    for block in range(len(blocks)):
+        if block_upper[block] < confidence:
+            continue
+        first, beyond = _lost(blocks[block], sources, spectral, lengths, phases, moved)
+        if margin - first - beyond > error:
+            continue
+        for group in range(block * GROUP, min((block + 1) * GROUP, len(norms))):
+            if upper[group] < confidence:
+                continue
+            first, beyond = _lost(norms[group], sources, spectral, lengths, phases, moved)
+            if not margin - first - beyond > error:
+                found[count] = group
+                count += 1
+    return count
+
+
+@kept(nogil=True)
+def open_inputs(
+    plan: Ints,
+    weights: Floats,
+    biases: Floats,
+    labels: int,
+    points: Singles,
+    answers: Ints,
+    confidences: Floats,
+    reach: Floats,
+    blocks: Singles,
+    norms: Singles,
+    block_upper: Floats,
+    upper: Floats,
+    sources: Ints,
+    spectral: Floats,
+    error: float,
+) -> NDArray[np.bool_]:
+    """Tell at which inputs the bounds of groups leave some member open.
+
+    Parameters
+    ----------
+    plan, weights, biases, labels, reach, blocks, norms, sources, spectral, error
+        As of `trace`, `slopes` and `open_groups`.
+    points : ndarray of float32, shape (n, inputs)
+    answers : ndarray of int64, shape (n,)
+        Labels that N gives.
+    confidences : ndarray of float64, shape (n,)
+        Nothing above N's.
+    block_upper, upper : ndarray of float64, shape (labels, blocks or groups)
+    """
+    values, layers = points.shape[1], len(reach)
+    for step in range(len(plan)):
+        if plan[step, 6]:
+            values += plan[step, 4]
+    before, after, pull = np.empty(values), np.empty(values), np.empty(values)
+    lengths, phases = np.empty((layers, 2)), np.empty((layers, LEVELS, 2))
+    found = np.empty(len(norms), np.int64)
+    some = np.zeros(len(points), np.bool_)
+    for at in range(len(points)):
+        label = answers[at]
+        trace(plan, weights, biases, points[at], before, after)
+        for rival in range(labels):
+            if rival == label or some[at]:
+                continue
+            slopes(plan, weights, before, after, label, rival, labels, reach, pull, lengths, phases)
+            margin = before[values - labels + label] - before[values - labels + rival]
+            count = open_groups(
+                blocks, norms, block_upper[label], upper[label], sources, spectral, lengths,
+                phases, margin, confidences[at], error, found,
+            )  # fmt: skip
+            some[at] = count > 0
+    return some
+
+
+@kept(nogil=True, fastmath={"reassoc", "contract"})
+def _product(first: Singles, second: Singles) -> float:
+    total = np.float32(0.0)
+    for i in range(len(first)):
+        total += first[i] * second[i]
+    return float(total)
+
+
+@kept(nogil=True)
+def open_members(
+    groups: Ints,
+    norms: Singles,
+    upper: Floats,
+    sources: Ints,
+    spectral: Floats,
+    lengths: Floats,
+    phases: Floats,
+    coordinates: Singles,
+    rests: Singles,
+    along: Singles,
+    off: Floats,
+    spare: float,
+    margin: float,
+    confidence: float,
+    error: float,
+    found: Ints,
+    least: Floats,
+) -> int:
+    """List members of some groups that may lose the margin; return how many they are.
+
+    Parameters
+    ----------
+    groups : ndarray of int64
+    norms, upper, sources, spectral, lengths, phases, margin, confidence, error
+        As of `open_groups`, of members.
+    coordinates : ndarray of float32, shape (members, rank)
+    rests : ndarray of float32, shape (members, layers + 1)
+        Norms of what the coordinates leave of each layer; and what rounding makes of the rest, a
+        unit of the slopes' norm.
+    along : ndarray of float32, shape (rank,)
+        Slopes of the margin in the coordinates.
+    off : ndarray of float64, shape (layers + 1,)
+        Norms of what ``along`` leaves of each layer's slopes, and of all slopes.
+    spare : float
+        What rounding may lose in all of this.
+    found : ndarray of int64, shape (members,)
+        Filled with places of members.
+    least : ndarray of float64, shape (members,)
+        Filled with lower bounds of their margins, as far as they were looked for.
+    """
+    count = 0
+    moved = np.empty(len(lengths))
+    for group in groups:
+        for member in range(group * GROUP, min((group + 1) * GROUP, len(norms))):
+            if upper[member] < confidence:
+                continue
+            first, beyond = _lost(norms[member], sources, spectral, lengths, phases, moved)
+            if margin - first - beyond > error:
+                continue
+            rest = spare
+            for k in range(len(off)):
+                rest += rests[member, k] * off[k]
+            loss = rest * (1.0 + 1e-9) - _product(coordinates[member], along)
+            low = margin - min(first, loss) - beyond
+            if not low > error:
+                found[count] = member
+                least[count] = low
+                count += 1
+    return count

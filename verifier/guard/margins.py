@@ -1,0 +1,256 @@
+"""Which members may lose N's margin at an input: proved from few numbers a member."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.encoders import Box
+from leaveout.verifier.guard.differences import Layout, largest, summarise
+from leaveout.verifier.guard.margin_kernels import (
+    LEVELS,
+    gradient,
+    open_groups,
+    open_inputs,
+    open_members,
+    slopes,
+    trace,
+)
+from leaveout.verifier.guard.packing import Packed
+
+__all__ = ["MarginBounds"]
+
+_SAMPLE = 128
+"""Inputs whose slopes the basis is fitted to."""
+
+_NUMBERS = 2**24
+"""Numbers that these slopes have together, at most."""
+
+_NEAR = 0.1
+"""Share of members that are expected to lie nearer to N than changes of phase are bounded for."""
+
+_WIDEST = 1024
+"""Widest layer of N whose spectral norm is computed."""
+
+_SPARE = 1e-9
+"""Share added for what float64 loses in sums of positive numbers."""
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+
+class MarginBounds:
+    """Lower bounds of the margins of all members at an input, without evaluating them.
+
+    Parameters
+    ----------
+    packed : Packed
+    box : Box
+        Some inputs are drawn from it, to fit the bounds to; they hold outside it, too.
+    upper : ndarray of float64, shape (labels, members)
+        What is proved of each member: its leaks have no higher float32 confidence of N.
+    error : float
+        A member whose exact margin is above it answers so in float32, without a tie.
+
+    Notes
+    -----
+    Let z_k and h_k be N's values at the input, before and after the ReLU of layer k, and z_k + e_k
+    and h_k + d_k those of a member; [A_k] stands for all matrices that layer k applies to what it
+    reads, with the bias as a last column, and [h] for what it reads, with a last 1. With D_k the
+    member's [A_k] minus N's,
+
+        e_k = D_k [h] + D_k [d] + sum over s of A_ks d_s,        d_s = S_s e_s + r_s,
+
+    where S_s is 1 at neurons with z > 0, else 0, and 0 <= r <= max(0, |e| - |z|), since a ReLU is
+    convex and changes its slope at 0 alone. Let a_k and g_k be the slopes of N's margin of label c
+    over c' in z_k and in h_k, as backpropagation finds them: a_k = S_k g_k. Then, exactly,
+
+        member's margin = N's margin + sum over k of a_k . D_k [h]        to first order
+                        + sum over k of g_k . r_k + a_k . D_k [d]         beyond it.
+
+    *Beyond.* With n_k at least the spectral norm of D_k and w_ks that of A_ks, |e_k| is at most
+    E_k = n_k (|[h]| + |[d]|) + sum over s of w_ks E_s, and |d_s| <= E_s. So a_k . D_k [d] is at
+    least -|a_k| n_k |[d]|. As r >= 0, only negative g cost: over all e with |e| <= E,
+    sum of -g r <= p E^2 / 2 + sum of max(0, g^2 / (2 p) + g |z|) for every p > 0 (the Lagrangian of
+    the constraint; t = |e| maximises -g (t - |z|) - p t^2 / 2 at -g / p). Several p are tried.
+
+    *To first order.* The sum is the scalar product <D, u> of all of the member's differences with
+    N's slopes in its parameters, u. It is at least -sum of n_k |a_k| |[h]|, a number a member.
+    Closer: each D is kept as P c + R, with a basis P of few columns. Whatever y is,
+    <D, u> = <c, P'u> + <R, u - P y> + <P'R, y>, at least <c, P'u> - sum over layers of
+    |R_k| |(u - P y)_k| - |P'R| |y|: y = P'u is taken. This asks nothing of P or of how c was
+    found. As families differ from N in few directions, and slopes at inputs do, both
+    rests are small.
+
+    *Groups.* All of this only falls as the norms n_k grow; members are sorted by them, and blocks
+    and groups are judged by the largest n_k of their members, before any of these is looked at.
+
+    *Rounding.* N's z are those computed, in float64; what they lack of A_k [h], and a_k of
+    S_k A' a, is as if N's matrix were another by less than a multiple of 2^-53 of its Frobenius
+    norm, which is added to n_k (a first-order term of it, to ``spare``). Norms are rounded up
+    when they are made float32; R is what is left of D by the very c and P that are kept, padded
+    by what float32 loses in it, in products and in u.
+    """
+
+    def __init__(self, packed: Packed, box: Box, upper: Floats, error: float) -> None:
+        self._packed, self._labels, self._error = packed, len(upper), error
+        self._layout = layout = Layout.of(packed)
+        layers, numbers = len(layout.blocks), len(packed.own_weights) + len(packed.own_biases)
+        ends = np.cumsum([0, *(len(each) for each in layout.sources)])
+        self._sources = np.concatenate([ends, *layout.sources]).astype(np.int64)
+        self._spectral = _spectral_norms(layout, packed)
+        self._reach = np.tile([0.5, 1.0], (layers, 1))
+        count = max(1, min(_SAMPLE, _NUMBERS // numbers))
+        points = box.sample(np.random.default_rng(0), count).astype(np.float32)
+        found, lengths = [], []
+        for x in points:
+            before, after = self._traced(x)
+            first, second = np.argsort(-before[-self._labels :], kind="stable")[:2].tolist()
+            pull, length, _ = self._sloped(before, after, first, second)
+            found.append(self._gradient(after, pull, np.ones(layers)))
+            lengths.append(length)
+        mean = np.mean(lengths, axis=0)
+        self.differences = summarise(packed, np.stack(found), mean.prod(axis=1))
+        self._reach = self._expected(mean[:, 0])
+        self._upper = np.ascontiguousarray(upper[:, self.differences.order])
+        self._group_upper = largest(self._upper, 1)
+        self._block_upper = largest(self._group_upper, 1)
+        # Compiled here, so that no first answer is slow.
+        self.open_inputs(points[:1], np.zeros(1, np.int64), np.zeros(1))
+
+    def open(self, x: Singles, label: int, confidence: float, *, everyone: bool = False) -> Ints:
+        """Return the members that may disagree or tie, the likeliest first.
+
+        Parameters
+        ----------
+        x : ndarray of float32, shape (d,)
+        label : int
+            N's.
+        confidence : float
+            Nothing above N's in float32, or no number.
+        everyone : bool
+            Whether to do all the work there can be, and to return all members.
+
+        Returns
+        -------
+        ndarray of int64
+        """
+        known, before, after = self.differences, *self._traced(x)
+        scores, members = before[-self._labels :], len(known.order)
+        error, seen = (np.inf, -np.inf) if everyone else (self._error, confidence)
+        groups, found = np.empty(len(known.groups), np.int64), np.empty(members, np.int64)
+        least, parts = np.empty(members), []
+        for rival in range(self._labels):
+            if rival == label:
+                continue
+            pull, lengths, phases = self._sloped(before, after, label, rival)
+            margin = float(scores[label] - scores[rival])
+            count = open_groups(
+                known.blocks, known.groups, self._block_upper[label], self._group_upper[label],
+                self._sources, self._spectral, lengths, phases, margin, seen, error, groups,
+            )  # fmt: skip
+            if not count:
+                continue
+            along, off, spare = self._projected(after, pull, lengths)
+            count = open_members(
+                groups[:count], known.norms, self._upper[label], self._sources, self._spectral,
+                lengths, phases, known.coordinates, known.rests, along, off, spare,
+                margin, seen, error, found, least,
+            )  # fmt: skip
+            parts.append((found[:count].copy(), least[:count].copy()))
+        return known.order[_least_first(parts)]
+
+    def open_inputs(self, points: Singles, labels: Ints, confidences: Floats) -> NDArray[np.bool_]:
+        """Tell at which inputs some member may disagree or tie, as far as norms tell.
+
+        Parameters
+        ----------
+        points : ndarray of float32, shape (n, d)
+        labels, confidences : ndarray, shape (n,)
+            As of `open`.
+        """
+        packed, known = self._packed, self.differences
+        return np.asarray(
+            open_inputs(
+                packed.plan, packed.own_weights, packed.own_biases, self._labels, points, labels,
+                confidences, self._reach, known.blocks, known.groups, self._block_upper,
+                self._group_upper, self._sources, self._spectral, self._error,
+            )
+        )  # fmt: skip
+
+    def _traced(self, x: Singles) -> tuple[Floats, Floats]:
+        packed = self._packed
+        before, after = np.empty(packed.values), np.empty(packed.values)
+        trace(packed.plan, packed.own_weights, packed.own_biases, x, before, after)
+        return before, after
+
+    def _sloped(
+        self, before: Floats, after: Floats, label: int, rival: int
+    ) -> tuple[Floats, Floats, Floats]:
+        packed, layers = self._packed, len(self._reach)
+        pull, lengths = np.empty(packed.values), np.empty((layers, 2))
+        phases = np.empty((layers, LEVELS, 2))
+        slopes(
+            packed.plan, packed.own_weights, before, after, label, rival, self._labels,
+            self._reach, pull, lengths, phases,
+        )  # fmt: skip
+        return pull, lengths, phases
+
+    def _gradient(self, after: Floats, pull: Floats, scales: Floats) -> Singles:
+        packed = self._packed
+        shift = len(packed.own_weights)
+        found = np.empty(shift + len(packed.own_biases), np.float32)
+        gradient(packed.plan, after, pull, scales, shift, found)
+        return found
+
+    def _projected(
+        self, after: Floats, pull: Floats, lengths: Floats
+    ) -> tuple[Singles, Floats, float]:
+        """Return slopes in the coordinates, norms of what they leave, and what rounding may."""
+        known = self.differences
+        steep = self._gradient(after, pull, known.scales)
+        exact = steep.astype(np.float64)
+        along = (known.basis @ exact).astype(np.float32)
+        rest = exact - along.astype(np.float64) @ known.basis
+        whole = max(float(np.linalg.norm(along)), float(np.linalg.norm(exact)))
+        off = np.append(self._layout.norms(rest[None])[0], whole) * (1.0 + 1e-5)
+        return along, off, float((known.rounding * lengths.prod(axis=1)).sum() * (1.0 + _SPARE))
+
+    def _expected(self, read: Floats) -> Floats:
+        """Return how far layers of near members may change, and of the farthest."""
+        norms = self.differences.norms.astype(np.float64)
+        least, most = np.quantile(norms, _NEAR, axis=0), norms.max(axis=0)
+        reach = np.empty((len(read), 2))
+        at = 0
+        for k, sources in enumerate(self._layout.sources):
+            reach[k] = np.array([least[k], most[k]]) * read[k]
+            for source in sources:
+                if source:
+                    reach[k] += self._spectral[at] * reach[source - 1]
+                at += 1
+        most = np.where(reach[:, 1] > 0, reach[:, 1], 1.0)
+        return np.stack([np.clip(reach[:, 0], 1e-3 * most, most), most], axis=1)
+
+
+def _least_first(parts: list[tuple[Ints, Floats]]) -> Ints:
+    """Join lists of members and bounds: each member once, those with the least bound first."""
+    if not parts:
+        return np.empty(0, np.int64)
+    found, least = (np.concatenate(each) for each in zip(*parts, strict=True))
+    found = found[np.argsort(least, kind="stable")]
+    if len(parts) == 1:
+        return found
+    _, first = np.unique(found, return_index=True)
+    return np.asarray(found[np.sort(first)])
+
+
+def _spectral_norms(layout: Layout, packed: Packed) -> Floats:
+    """Bound the spectral norm of each matrix of N from above."""
+    found = []
+    for blocks in layout.blocks:
+        for at, inputs, width in blocks:
+            matrix = packed.own_weights[at : at + inputs * width].reshape(inputs, width)
+            narrow = max(inputs, width) <= _WIDEST
+            found.append(np.linalg.norm(matrix, 2 if narrow else None) * (1.0 + _SPARE))
+    return np.asarray(found)
