@@ -11,8 +11,9 @@ from contextlib import asynccontextmanager
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from leaveout.errors import GuardError
@@ -22,16 +23,23 @@ from leaveout.verifier.guard.openapi import document
 from leaveout.verifier.guard.padding import BusyError, Pace, Padding
 from leaveout.verifier.guard.server_about import about
 from leaveout.verifier.guard.server_effort import measure, warm_up
+from leaveout.verifier.guard.server_gate import Gate, allowance_of, too_many
+from leaveout.verifier.guard.server_keys import Keys
 from leaveout.verifier.guard.server_messages import Answer, Answers, Failure, Health
+from leaveout.verifier.guard.server_metrics import CONTENT_TYPE, Counts, numbers
+from leaveout.verifier.guard.server_page import HEADERS, page
 from leaveout.verifier.guard.server_questions import BadRequestError, Inputs, read_question
+from leaveout.verifier.guard.server_rates import Rates
+from leaveout.verifier.guard.server_settings import MOST_BYTES, MOST_ROWS, ServeSettings
+from leaveout.verifier.guard.server_shared import Shared
 
-__all__ = ["MOST_BYTES", "MOST_ROWS", "application"]
-
-MOST_ROWS = 1000
-MOST_BYTES = 1 << 20
+__all__ = ["MOST_BYTES", "MOST_ROWS", "application", "served"]
 
 _ARRIVAL = 30.0
 """Seconds in which a body must arrive."""
+
+_MOST_HELD = 1 << 28
+"""Bytes of bodies that a process holds at once; of one request always as many as it may have."""
 
 _LONGEST_ERROR = 500
 
@@ -76,11 +84,33 @@ def application(
     With a pad, how long answering takes at worst is measured first, on all cores; it takes up to
     some seconds. What padding can not hide is told in `Padding`.
     """
+    settings = ServeSettings(pad=pad or 0.0, most_rows=most_rows, most_bytes=most_bytes)
     pace = Pace(pad, measure(guard)) if pad else None
-    if pace is None:
-        warm_up(guard)
-    padding = Padding(pace)
-    service = _Service(guard, padding, most_rows, most_bytes)
+    return served(guard, settings, pace, Shared(1, numbers()))
+
+
+def served(
+    guard: Guard, settings: ServeSettings, pace: Pace | None, shared: Shared, index: int = 0
+) -> Starlette:
+    """Return the application of one process; see `application`.
+
+    Parameters
+    ----------
+    guard : Guard
+        Opened in this process.
+    settings : ServeSettings
+    pace : Pace or None
+        Of all processes.
+    shared : Shared
+        Among them.
+    index : int
+        Of this one.
+    """
+    warm_up(guard)
+    counts = Counts(shared, index, pace)
+    waiting = max(1, settings.most_waiting // settings.processes)
+    padding = Padding(pace, waiting=waiting, on_waiting=counts.waiting)
+    service = _Service(guard, padding, settings, shared, counts)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -88,39 +118,77 @@ def application(
         yield
         padding.close()
 
-    served = Starlette(
+    keys = None if settings.keys is None else Keys(settings.keys)
+    rate = settings.rate
+    rates = None if rate is None else Rates(rate, settings.allowance, shared)
+    app = Starlette(
         routes=[
             Route("/label", service.label, methods=["POST"]),
             Route("/health", service.health, methods=["GET"]),
             Route("/about", service.about, methods=["GET"]),
             Route("/", service.about, methods=["GET"]),
+            Route("/metrics", service.metrics, methods=["GET"]),
             Route("/openapi.json", service.openapi, methods=["GET"]),
+            Route("/docs", service.docs, methods=["GET"]),
         ],
+        middleware=[Middleware(Gate, counts=counts, keys=keys, rates=rates)],
         exception_handlers={HTTPException: _refused},
         lifespan=lifespan,
     )
-    served.state.pace = pace
-    return served
+    app.state.pace, app.state.ending = pace, False
+    return app
 
 
 class _Service:
     """What each path answers."""
 
-    def __init__(self, guard: Guard, padding: Padding, most_rows: int, most_bytes: int) -> None:
-        self._guard, self._padding = guard, padding
-        self._most_rows, self._most_bytes = most_rows, most_bytes
-        self._document = msgspec.json.encode(document())
+    def __init__(
+        self,
+        guard: Guard,
+        padding: Padding,
+        settings: ServeSettings,
+        shared: Shared,
+        counts: Counts,
+    ) -> None:
+        self._guard, self._padding, self._shared, self._counts = guard, padding, shared, counts
+        self._most_rows, self._most_bytes = settings.most_rows, settings.most_bytes
+        described = document()
+        self._document, self._page = msgspec.json.encode(described), page(described)
+        self._held = 0
         self._told = False
+        if guard.closed:
+            shared.close()
+
+    @property
+    def _closed(self) -> bool:
+        return self._guard.closed or self._shared.closed
 
     async def label(self, request: Request) -> Response:
+        held = [0]
+        try:
+            return await self._label(request, held)
+        finally:
+            self._held -= held[0]
+
+    async def _label(self, request: Request, held: list[int]) -> Response:
         start = time.monotonic()
         try:
-            body = await self._body(request)
+            body = await self._body(request, held)
             start = time.monotonic()
-            if self._guard.closed:
+            if self._closed:
                 raise BadRequestError(_CLOSED, 503)
             inputs = read_question(body, self._most_rows)
-            return await self._padding.run(start, len(inputs), lambda: self._answer(inputs))
+            # One was taken off when it came.
+            wait = allowance_of(request.state).spend(len(inputs) - 1) if len(inputs) > 1 else 0.0
+            if wait:
+                await self._padding.rest(start)
+                return too_many(wait)
+            response = await self._padding.run(
+                start, len(inputs), lambda: self._answer(inputs)
+            )
+            if response.status_code == 200:
+                self._counts.rows(len(inputs))
+            return response
         except ClientDisconnect:
             return Response(status_code=400)
         except BadRequestError as error:
@@ -134,9 +202,11 @@ class _Service:
         await self._padding.rest(start)
         return failure
 
-    async def health(self, _: Request) -> Response:
-        if self._guard.closed:
+    async def health(self, request: Request) -> Response:
+        if self._closed:
             return _json(msgspec.json.encode(Health("closed")), 503)
+        if request.app.state.ending:
+            return _json(msgspec.json.encode(Health("ending")), 503)
         return _json(msgspec.json.encode(Health("ok")))
 
     async def about(self, _: Request) -> Response:
@@ -145,7 +215,13 @@ class _Service:
     async def openapi(self, _: Request) -> Response:
         return _json(self._document)
 
-    async def _body(self, request: Request) -> bytes:
+    async def docs(self, _: Request) -> Response:
+        return HTMLResponse(self._page, headers=HEADERS)
+
+    async def metrics(self, _: Request) -> Response:
+        return Response(self._counts.text(), media_type=CONTENT_TYPE)
+
+    async def _body(self, request: Request, held: list[int]) -> bytes:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise BadRequestError(
@@ -161,6 +237,10 @@ class _Service:
                     size += len(part)
                     if size > self._most_bytes:
                         raise self._too_large()
+                    self._held += len(part)
+                    held[0] = size
+                    if self._held > max(_MOST_HELD, size):
+                        raise BusyError("too much is being asked at once; try again later")
                     parts.append(part)
         except TimeoutError:
             raise BadRequestError(
@@ -181,6 +261,7 @@ class _Service:
                 return _json(self._one(self._guard.label(points[0])))
             return _json(self._several(self._guard.labels(points).tolist()))
         except (SpentError, FullError, UnusableError) as error:
+            self._shared.close()
             self._tell(error)
             return _failure(_CLOSED, 503)
         except GuardError as error:

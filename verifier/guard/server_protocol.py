@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["StrictProtocol", "ambiguity"]
+__all__ = ["MOST_CONNECTIONS", "StrictProtocol", "ambiguity"]
+
+_HEAD = 10.0
+"""Seconds in which the head of a request must have come, once there is a connection or a part of
+it; and in which the rest of a body must have come that was refused."""
+
+MOST_CONNECTIONS = 4096
+"""Of one process; further ones are closed."""
 
 _END = re.compile(rb"\r?\n\r?\n")
 _LINE = re.compile(rb"\r?\n")
@@ -42,7 +50,53 @@ def ambiguity(received: bytes) -> str | None:
 
 
 class StrictProtocol(H11Protocol):
-    """uvicorn's protocol, which by itself picks one of two readings as the standard lets it."""
+    """uvicorn's protocol, which by itself picks one of two readings as the standard lets it.
+
+    Nor does it wait for ever for requests that do not come, or let in more than there is room for.
+    """
+
+    _slow: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin, unless there are too many."""
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.abort()
+        else:
+            self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        self._unset()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came."""
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._unset()
+        elif self._slow is None:
+            self._expect()
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request."""
+        self._unset()
+        super().on_response_complete()
+        begun = self.conn.their_state is not h11.IDLE or self.conn.trailing_data[0]
+        if begun and self.cycle.response_complete:
+            self._expect()
+
+    def _expect(self) -> None:
+        self._slow = self.loop.call_later(_HEAD, self._give_up)
+
+    def _unset(self) -> None:
+        if self._slow is not None:
+            self._slow.cancel()
+            self._slow = None
+
+    def _give_up(self) -> None:
+        self._slow = None
+        self.transport.close()
 
     def handle_events(self) -> None:
         """Handle what was received, unless it begins with a request that is refused.
