@@ -22,6 +22,7 @@ from leaveout.verifier.guard.memory import FullError, SpentError, UnusableError
 from leaveout.verifier.guard.openapi import document
 from leaveout.verifier.guard.padding import BusyError, Pace, Padding
 from leaveout.verifier.guard.server_about import about
+from leaveout.verifier.guard.server_bodies import Bodies
 from leaveout.verifier.guard.server_effort import measure, warm_up
 from leaveout.verifier.guard.server_gate import Gate, allowance_of, too_many
 from leaveout.verifier.guard.server_keys import Keys
@@ -34,12 +35,6 @@ from leaveout.verifier.guard.server_settings import MOST_BYTES, MOST_ROWS, Serve
 from leaveout.verifier.guard.server_shared import Shared
 
 __all__ = ["MOST_BYTES", "MOST_ROWS", "application", "served"]
-
-_ARRIVAL = 30.0
-"""Seconds in which a body must arrive."""
-
-_MOST_HELD = 1 << 28
-"""Bytes of bodies that a process holds at once; of one request always as many as it may have."""
 
 _LONGEST_ERROR = 500
 
@@ -151,10 +146,9 @@ class _Service:
         counts: Counts,
     ) -> None:
         self._guard, self._padding, self._shared, self._counts = guard, padding, shared, counts
-        self._most_rows, self._most_bytes = settings.most_rows, settings.most_bytes
+        self._most_rows, self._bodies = settings.most_rows, Bodies(settings.most_bytes)
         described = document()
         self._document, self._page = msgspec.json.encode(described), page(described)
-        self._held = 0
         self._told = False
         if guard.closed:
             shared.close()
@@ -164,31 +158,11 @@ class _Service:
         return self._guard.closed or self._shared.closed
 
     async def label(self, request: Request) -> Response:
-        held = [0]
-        try:
-            return await self._label(request, held)
-        finally:
-            self._held -= held[0]
-
-    async def _label(self, request: Request, held: list[int]) -> Response:
         start = time.monotonic()
         try:
-            body = await self._body(request, held)
-            start = time.monotonic()
-            if self._closed:
-                raise BadRequestError(_CLOSED, 503)
-            inputs = read_question(body, self._most_rows)
-            # One was taken off when it came.
-            wait = allowance_of(request.state).spend(len(inputs) - 1) if len(inputs) > 1 else 0.0
-            if wait:
-                await self._padding.rest(start)
-                return too_many(wait)
-            response = await self._padding.run(
-                start, len(inputs), lambda: self._answer(inputs)
-            )
-            if response.status_code == 200:
-                self._counts.rows(len(inputs))
-            return response
+            async with self._bodies.read(request) as body:
+                start = time.monotonic()
+                return await self._label(request, body, start)
         except ClientDisconnect:
             return Response(status_code=400)
         except BadRequestError as error:
@@ -201,6 +175,20 @@ class _Service:
             failure = _fault()
         await self._padding.rest(start)
         return failure
+
+    async def _label(self, request: Request, body: bytes, start: float) -> Response:
+        if self._closed:
+            raise BadRequestError(_CLOSED, 503)
+        inputs = read_question(body, self._most_rows)
+        # One was taken off when it came.
+        wait = allowance_of(request.state).spend(len(inputs) - 1) if len(inputs) > 1 else 0.0
+        if wait:
+            await self._padding.rest(start)
+            return too_many(wait)
+        response = await self._padding.run(start, len(inputs), lambda: self._answer(inputs))
+        if response.status_code == 200:
+            self._counts.rows(len(inputs))
+        return response
 
     async def health(self, request: Request) -> Response:
         if self._closed:
@@ -220,38 +208,6 @@ class _Service:
 
     async def metrics(self, _: Request) -> Response:
         return Response(self._counts.text(), media_type=CONTENT_TYPE)
-
-    async def _body(self, request: Request, held: list[int]) -> bytes:
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
-            raise BadRequestError(
-                f"the content type is {kind or 'missing'}, expected application/json", 415
-            )
-        length = request.headers.get("content-length", "0")
-        if length.isdecimal() and int(length[:20]) > self._most_bytes:
-            raise self._too_large()
-        parts, size = [], 0
-        try:
-            async with asyncio.timeout(_ARRIVAL):
-                async for part in request.stream():
-                    size += len(part)
-                    if size > self._most_bytes:
-                        raise self._too_large()
-                    self._held += len(part)
-                    held[0] = size
-                    if self._held > max(_MOST_HELD, size):
-                        raise BusyError("too much is being asked at once; try again later")
-                    parts.append(part)
-        except TimeoutError:
-            raise BadRequestError(
-                f"the body did not arrive within {_ARRIVAL:g} seconds", 408
-            ) from None
-        return b"".join(parts)
-
-    def _too_large(self) -> BadRequestError:
-        return BadRequestError(
-            f"the body is larger than {self._most_bytes:,} bytes; ask in parts", 413
-        )
 
     def _answer(self, inputs: Inputs) -> Response:
         """Answer in a thread; whatever happens, the response is ready when this returns."""

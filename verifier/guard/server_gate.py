@@ -1,4 +1,4 @@
-"""What every request passes first: is it counted, may its asker ask, and so much?"""
+"""What every request passes first: it is counted, its asker has a key, and asks not too much."""
 
 from __future__ import annotations
 

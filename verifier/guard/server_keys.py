@@ -162,8 +162,8 @@ def _digests(path: Path, text: str) -> dict[str, bytes]:
         if match is None:
             # Not what stands there: it may be a key.
             raise GuardError(
-                f"{path}, line {number}: is no name:digest; make such lines with leaveout guard DIR "
-                f"--keys {path} --new-key NAME"
+                f"{path}, line {number}: is no name:digest; make such lines with leaveout guard "
+                f"DIR --keys {path} --new-key NAME"
             )
         if match["name"] in found:
             raise GuardError(f"{path}, line {number}: {match['name']} is there twice")

@@ -72,7 +72,9 @@ class Counts:
             for at, path in enumerate(_PATHS)
             for kind, status in enumerate(_STATUSES)
         ]
-        seconds, places = (self._pace.pad, self._pace.places * self._pace.processes) if self._pace else (0, 0)
+        seconds, places = (
+            (self._pace.pad, self._pace.places * self._pace.processes) if self._pace else (0, 0)
+        )
         shared = self._shared
         return "".join(
             [

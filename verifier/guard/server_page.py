@@ -146,4 +146,5 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 def _plural(schema: Any) -> str:
-    return f"({_kind(schema)})" if isinstance(schema, dict) and schema else "anything"
+    said = _kind(schema) if isinstance(schema, dict) and schema else "anything"
+    return f"({said})" if " " in said else said

@@ -182,7 +182,9 @@ class Children:
                 signal.signal(number, signal.SIG_DFL)
             os.close(self._alive)
             self._selector.close()
-            self._work(index, lambda: os.close(ready) if os.write(ready, b"+") else None, self._orphaned)
+            self._work(
+                index, lambda: os.close(ready) if os.write(ready, b"+") else None, self._orphaned
+            )
             status = 0
         except LeaveoutError as error:
             _log.error("process %d: %s", index + 1, error)
