@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import ks_2samp
 
+from leaveout.deadline import Deadline
 from leaveout.errors import LeaveoutError
 from leaveout.verifier.guard import Guard
 
@@ -75,10 +76,14 @@ class Server:
 
     def kill(self) -> None:
         """End it and all its processes as a power cut would."""
-        for pid in [*descendants(self.process.pid), self.process.pid]:
+        every = [self.process.pid, *descendants(self.process.pid)]
+        for pid in every:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
+        # The port is theirs until they have gone.
+        while any(is_alive(pid) for pid in every):
+            time.sleep(0.01)
 
     def kill_one(self, rng: np.random.Generator) -> bool:
         """End one of its processes so; return whether there was one."""
@@ -105,6 +110,13 @@ class Server:
         return self.process.wait(timeout=120)
 
 
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that nobody waited for does not."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
 def descendants(pid: int) -> list[int]:
     """Return the processes that a process has started."""
     found = []
@@ -129,32 +141,44 @@ def soak(given: argparse.Namespace, inputs: Inputs, memory: Path) -> tuple[Tally
     try:
         made = iter(requests(inputs, given.requests, given.seed))
         lock, tally = threading.Lock(), Tally()
+        deadline, handed = Deadline.after(given.time), 0
 
         def work() -> object:
+            nonlocal handed
             with lock:
-                return next(made, None)
+                if deadline.over or (request := next(made, None)) is None:
+                    return None
+                handed += 1
+                return request
 
         clients = [
-            threading.Thread(target=client, args=[work, port, inputs, tally, given.patience])
+            threading.Thread(
+                target=client, args=[work, port, inputs, tally, given.patience], daemon=True
+            )
             for _ in range(given.clients)
         ]
         start = time.perf_counter()
+
+        def wait_until(share: float) -> None:
+            while any(each.is_alive() for each in clients):
+                late = given.time and time.perf_counter() - start >= share * given.time
+                if late or tally.done >= share * given.requests:
+                    return
+                time.sleep(0.02)
+
         for each in clients:
             each.start()
         server.before = server.held()
         singles = given.single_kills if given.processes > 1 else 0
         whole = sorted(rng.permutation(given.kills + singles)[: given.kills].tolist())
         for kill in range(given.kills + singles):
-            due = given.requests * (kill + 1) // (given.kills + singles + 1)
-            while tally.done < due and any(each.is_alive() for each in clients):
-                time.sleep(0.01)
+            wait_until((kill + 1) / (given.kills + singles + 1))
             if kill in whole:
                 server.kill()
                 server.start()
             elif server.kill_one(rng):
                 server.killed += 1
-        while tally.done < given.requests * 0.99 and any(each.is_alive() for each in clients):
-            time.sleep(0.01)
+        wait_until(0.99)
         server.after = server.held()
         for each in clients:
             each.join()
@@ -163,8 +187,8 @@ def soak(given: argparse.Namespace, inputs: Inputs, memory: Path) -> tuple[Tally
             tally.wrong.append("the server did not end cleanly")
     finally:
         server.kill()
-    if tally.done < given.requests:
-        tally.wrong.append(f"{given.requests - tally.done} requests got no answer")
+    if tally.done < handed:
+        tally.wrong.append(f"{handed - tally.done} requests got no answer")
     return tally, server, seconds
 
 
@@ -192,6 +216,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--epsilon", type=float, default=0.2)
     parser.add_argument("--pad", type=float, default=0.05, help="seconds")
     parser.add_argument("--requests", type=int, default=50_000)
+    parser.add_argument("--time", type=float, help="seconds, after which no more are sent")
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--kills", type=int, default=3, help="of the server")
     parser.add_argument("--processes", type=int, default=1)

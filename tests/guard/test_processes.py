@@ -165,6 +165,45 @@ def test_a_guard_that_one_process_closes_is_closed_in_all(leaky, tmp_path):
         assert statuses == {503}
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+def test_it_is_not_ready_before_it_ends_and_does_not_wait_for_slow_senders(
+    leaky, tmp_path, processes
+):
+    options = ("--pad", "0", "--drain", "3600", "--grace", "0.5", "--memory", str(tmp_path / "m"))
+    with process(leaky.folder, *options, "--processes", str(processes)) as served:
+        slow, asker = Asker(served.port), Asker(served.port)
+        slow._connection.putrequest("POST", "/label")
+        slow._connection.putheader("content-type", "application/json")
+        slow._connection.putheader("content-length", "19")
+        slow._connection.endheaders(b"{")
+        served.under_way()
+        served.process.terminate()
+        children.wait_until(
+            lambda: asker.get("/health").said == {"status": "ending"}, "503", served.process
+        )
+        assert asker.get("/health").status == 503
+        # Until it has ended it answers, whoever comes.
+        assert Asker(served.port).ask({"x": [0.25, 0.75]}).status == 200
+        # Each process has been told by now, and is told once more: at once.
+        served.process.send_signal(signal.SIGINT)
+        assert served.process.wait(children.HANGS) == 0
+        assert slow.reply().status == 503
+
+
+def test_slow_senders_are_waited_for_no_longer_than_said(leaky, tmp_path):
+    options = ("--pad", "0", "--grace", "0.5", "--processes", "2", "--memory", str(tmp_path / "m"))
+    with process(leaky.folder, *options) as served:
+        slow = Asker(served.port)
+        slow._connection.putrequest("POST", "/label")
+        slow._connection.putheader("content-type", "application/json")
+        slow._connection.putheader("content-length", "19")
+        slow._connection.endheaders(b"{")
+        served.under_way()
+        served.process.terminate()
+        assert slow.reply().status == 503
+        assert served.process.wait(children.HANGS) == 0
+
+
 def test_a_server_whose_processes_cannot_start_says_so_and_ends(leaky, tmp_path):
     log = tmp_path / "keys"
     log.write_text("no key\n")

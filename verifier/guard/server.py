@@ -78,23 +78,18 @@ def serve(
         If the address is in use, or the pad, the keys or the memory cannot be used.
     """
     settings = settings or ServeSettings()
-    logging.config.dictConfig(_LOGGING)
     if settings.keys is not None:
         Keys(settings.keys)
     _allow_descriptors()
     with _listening(host, port) as listening:
-        if not _is_loopback(listening):
-            _log.warning(
-                _EXPOSED if settings.keys is None else _PLAIN,
-                host or listening.getsockname()[0],
-            )
-        address = _address(host, listening)
         shared = Shared(settings.processes, numbers())
         if settings.processes > 1:
-            _serve_side_by_side(guard, settings, shared, listening, address)
+            _serve_side_by_side(guard, settings, shared, host, listening)
             return
         pace = Pace(settings.pad, measure(guard)) if settings.pad else None
         app = served(guard, settings, pace, shared)
+        _begin_log(host, listening, settings)
+        address = _address(host, listening)
         line = start_line(guard, guard.account(), address, pace, settings.most_rows)
         _Server(app, settings, lambda: _log.info(line)).run(sockets=[listening])
 
@@ -103,8 +98,8 @@ def _serve_side_by_side(
     guard: Guard,
     settings: ServeSettings,
     shared: Shared,
+    host: str,
     listening: socket.socket,
-    address: str,
 ) -> None:
     account = guard.account()
     # SQLite's locks do not survive a fork, so that no connection may.
@@ -118,7 +113,8 @@ def _serve_side_by_side(
     if settings.pad:
         effort = msgspec.json.decode(in_child(measured), type=Effort)
         pace = Pace(settings.pad, effort, settings.processes)
-    line = start_line(guard, account, address, pace, settings.most_rows)
+    _begin_log(host, listening, settings)
+    line = start_line(guard, account, _address(host, listening), pace, settings.most_rows)
 
     def work(index: int, ready: Callable[[], None], orphaned: int) -> None:
         with guard.reopened(shared.writing) as own:
@@ -218,6 +214,14 @@ class _Server(uvicorn.Server):
         asyncio.get_running_loop().remove_reader(self._orphaned)
         _log.error("the parent process has gone; this one ends")
         self.handle_exit(signal.SIGTERM, None)
+
+
+def _begin_log(host: str, listening: socket.socket, settings: ServeSettings) -> None:
+    """Write to standard error from here on; first of all, who else can reach the server."""
+    logging.config.dictConfig(_LOGGING)
+    if not _is_loopback(listening):
+        text = _EXPOSED if settings.keys is None else _PLAIN
+        _log.warning(text, host or listening.getsockname()[0])
 
 
 def _allow_descriptors() -> None:
