@@ -200,8 +200,11 @@ class _Server(uvicorn.Server):
             await self.lifespan.shutdown()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End once all requests under way are answered; on a second Ctrl-C, at once."""
-        if self._stop_at is not None and sig == signal.SIGINT:
+        """End once all requests under way are answered; on a second Ctrl-C, at once.
+
+        The first is the parent's, where there is one: it sends SIGINT for the second alone.
+        """
+        if sig == signal.SIGINT and (self._stop_at is not None or self._orphaned is not None):
             self.should_exit = self.force_exit = True
         elif self._stop_at is None:
             self._app.state.ending = True
