@@ -5,15 +5,19 @@
 FOLDER is what ``leaveout train`` leaves, with the bounds of ``leaveout verify --bounds``. The
 guard is served by ``leaveout guard FOLDER --serve`` with a memory of its own; clients ask for test
 rows and for leaks, the same ones again and again, one or several at a time, and send some that is
-invalid. Meanwhile the server is killed (SIGKILL) and started again; clients try again. At the end
-no input may have had two answers, and the memory must hold what was given, paid for once. Exit
-status 1 if anything is wrong.
+invalid. Meanwhile the server is killed (SIGKILL) and started again; with ``--processes`` single
+processes of it are, too, which it replaces itself. Clients try again. At the end no input may have
+had two answers, and the memory must hold what was given, paid for once. Exit status 1 if
+anything is wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -26,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import ks_2samp
 
+from leaveout.deadline import Deadline
 from leaveout.errors import LeaveoutError
 from leaveout.verifier.guard import Guard
 
@@ -47,6 +52,8 @@ class Server:
     def __init__(self, command: list[str]) -> None:
         self.command = command
         self.log: list[str] = []
+        self.killed = 0
+        self.before = self.after = (0.0, 0)
         self.start()
 
     def start(self) -> None:
@@ -68,9 +75,34 @@ class Server:
         self.log.extend(line for line in stream if "HTTP/1.1" not in line)  # type: ignore[attr-defined]
 
     def kill(self) -> None:
-        """End it as a power cut would."""
-        self.process.kill()
+        """End it and all its processes as a power cut would."""
+        every = [self.process.pid, *descendants(self.process.pid)]
+        for pid in every:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
+        # The port is theirs until they have gone.
+        while any(is_alive(pid) for pid in every):
+            time.sleep(0.01)
+
+    def kill_one(self, rng: np.random.Generator) -> bool:
+        """End one of its processes so; return whether there was one."""
+        found = descendants(self.process.pid)
+        if not found:
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(rng.choice(found)), signal.SIGKILL)
+        return True
+
+    def held(self) -> tuple[float, int]:
+        """Return the MiB that its processes hold, shared pages in parts, and their descriptors."""
+        size = files = 0
+        for pid in [self.process.pid, *descendants(self.process.pid)]:
+            with contextlib.suppress(OSError):
+                rolled = Path(f"/proc/{pid}/smaps_rollup").read_text()
+                size += int(re.search(r"^Pss:\s+(\d+)", rolled, re.M)[1])  # type: ignore[index]
+                files += len(list(Path(f"/proc/{pid}/fd").iterdir()))
+        return size / 1024, files
 
     def stop(self) -> int:
         """End it as its owner would."""
@@ -78,37 +110,76 @@ class Server:
         return self.process.wait(timeout=120)
 
 
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that nobody waited for does not."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if path.read_text().rpartition(")")[2].split()[1] == str(pid):
+                found.append(int(path.parent.name))
+    return found
+
+
 def soak(given: argparse.Namespace, inputs: Inputs, memory: Path) -> tuple[Tally, Server, float]:
-    """Send all requests, killing the server now and then."""
+    """Send all requests, killing the server and single processes of it now and then."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     server = Server(
         [sys.executable, "-m", "leaveout", "guard", str(given.folder), "--epsilon",
          str(given.epsilon), "--serve", "--port", str(port), "--pad", str(given.pad),
-         "--memory", str(memory)]
+         "--memory", str(memory), "--processes", str(given.processes)]
     )  # fmt: skip
+    rng = np.random.default_rng(given.seed)
     try:
         made = iter(requests(inputs, given.requests, given.seed))
         lock, tally = threading.Lock(), Tally()
+        deadline, handed = Deadline.after(given.time), 0
 
         def work() -> object:
+            nonlocal handed
             with lock:
-                return next(made, None)
+                if deadline.over or (request := next(made, None)) is None:
+                    return None
+                handed += 1
+                return request
 
         clients = [
-            threading.Thread(target=client, args=[work, port, inputs, tally, given.patience])
+            threading.Thread(
+                target=client, args=[work, port, inputs, tally, given.patience], daemon=True
+            )
             for _ in range(given.clients)
         ]
         start = time.perf_counter()
+
+        def wait_until(share: float) -> None:
+            while any(each.is_alive() for each in clients):
+                late = given.time and time.perf_counter() - start >= share * given.time
+                if late or tally.done >= share * given.requests:
+                    return
+                time.sleep(0.02)
+
         for each in clients:
             each.start()
-        for kill in range(given.kills):
-            due = given.requests * (kill + 1) // (given.kills + 1)
-            while tally.done < due and any(each.is_alive() for each in clients):
-                time.sleep(0.01)
-            server.kill()
-            server.start()
+        server.before = server.held()
+        singles = given.single_kills if given.processes > 1 else 0
+        whole = sorted(rng.permutation(given.kills + singles)[: given.kills].tolist())
+        for kill in range(given.kills + singles):
+            wait_until((kill + 1) / (given.kills + singles + 1))
+            if kill in whole:
+                server.kill()
+                server.start()
+            elif server.kill_one(rng):
+                server.killed += 1
+        wait_until(0.99)
+        server.after = server.held()
         for each in clients:
             each.join()
         seconds = time.perf_counter() - start
@@ -116,8 +187,8 @@ def soak(given: argparse.Namespace, inputs: Inputs, memory: Path) -> tuple[Tally
             tally.wrong.append("the server did not end cleanly")
     finally:
         server.kill()
-    if tally.done < given.requests:
-        tally.wrong.append(f"{given.requests - tally.done} requests got no answer")
+    if tally.done < handed:
+        tally.wrong.append(f"{handed - tally.done} requests got no answer")
     return tally, server, seconds
 
 
@@ -145,8 +216,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--epsilon", type=float, default=0.2)
     parser.add_argument("--pad", type=float, default=0.05, help="seconds")
     parser.add_argument("--requests", type=int, default=50_000)
+    parser.add_argument("--time", type=float, help="seconds, after which no more are sent")
     parser.add_argument("--clients", type=int, default=16)
-    parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--kills", type=int, default=3, help="of the server")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--single-kills", type=int, default=3, help="of one of several processes")
+    parser.add_argument("--search", type=float, default=60.0, help="seconds, for leaks")
     parser.add_argument("--rows", type=int, default=1000, help="of the test rows, at most")
     parser.add_argument("--leaks", type=int, default=500, help="to look for")
     parser.add_argument("--patience", type=float, default=120.0, help="seconds for one request")
@@ -174,7 +249,10 @@ def main() -> None:
             raise SystemExit(f"{memory}: is there already; name another --memory")
         try:
             with Guard.load(given.folder, given.epsilon, memory=folder / "own.sqlite") as guard:
-                inputs = find_inputs(guard, rows_of(given, guard), given.leaks, given.seed)
+                inputs = find_inputs(
+                    guard, rows_of(given, guard), given.leaks, given.seed,
+                    seconds=given.search, say=lambda line: print(line, flush=True),
+                )  # fmt: skip
         except LeaveoutError as error:
             raise SystemExit(str(error)) from None
         tally, server, seconds = soak(given, inputs, memory)
@@ -189,8 +267,11 @@ def main() -> None:
     rate = tally.done / seconds
     for name, value in [
         ("requests answered", f"{tally.done:,} in {seconds:.0f} s, {rate:.0f} a second"),
-        ("clients, kills", f"{given.clients}, {given.kills}"),
-        ("tries that broke", f"{tally.retries:,}"),
+        ("clients", f"{given.clients}"),
+        ("kills, of one process", f"{given.kills}, {server.killed} of {given.processes}"),
+        ("tries that broke, were busy", f"{tally.retries:,}, {tally.busy:,}"),
+        ("MiB, start and end", f"{server.before[0]:.0f}, {server.after[0]:.0f}"),
+        ("descriptors, start and end", f"{server.before[1]}, {server.after[1]}"),
         ("inputs", f"{len(inputs.points):,}, {len(leaks):,} of them leaks"),
         ("leaks answered, kept, asked", f"{answered:,} <= {account.answers:,} <= {asked:,}"),
         ("epsilon of all answers", f"{account.epsilon:g}"),

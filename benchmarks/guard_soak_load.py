@@ -33,7 +33,11 @@ INVALID = (
 
 JSON = {"content-type": "application/json"}
 BREAKS = (OSError, http.client.HTTPException)
-SEARCHES = 400
+TRIED = 1000
+"""Inputs that are looked at together in the search for leaks."""
+
+BARREN = 20
+"""Rounds of them in which no leak is found, after which there are taken to be none to find."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +69,7 @@ class Tally:
     seconds: list[tuple[int, float]] = field(default_factory=list)
     done: int = 0
     retries: int = 0
+    busy: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def sent(self, request: Request) -> None:
@@ -83,6 +88,11 @@ class Tally:
                 self.answers[index].add(label)
             if tier:
                 self.seconds.append((tier, took))
+
+    def turned_away(self) -> None:
+        """Note an answer that says to ask again later; it is asked again."""
+        with self.lock:
+            self.busy += 1
 
     def broken(self) -> None:
         """Note a connection that broke; its request is sent again."""
@@ -109,8 +119,20 @@ def judge(request: Request, status: int, body: bytes) -> tuple[str, list[int]]:
     return "", labels
 
 
-def find_inputs(guard: Guard, rows: NDArray[np.float32], leaks: int, seed: int) -> Inputs:
+def find_inputs(
+    guard: Guard,
+    rows: NDArray[np.float32],
+    leaks: int,
+    seed: int,
+    *,
+    seconds: float = 60.0,
+    say: Callable[[str], object] = lambda _: None,
+) -> Inputs:
     """Return rows that lie in the box, and leaks: found at random, then near those found.
+
+    A family may leak nowhere, or so seldom that no search at random finds a leak. So it ends
+    once enough are found, `BARREN` rounds went by without one, or the time is over, and says
+    which; a soak goes on with those there are.
 
     Parameters
     ----------
@@ -119,20 +141,32 @@ def find_inputs(guard: Guard, rows: NDArray[np.float32], leaks: int, seed: int) 
     leaks : int
         How many to look for.
     seed : int
+    seconds : float
+        After which to look no further.
+    say : callable
+        Told what is found.
     """
     rng = np.random.default_rng(seed)
     inside = rows[guard.box.contains(rows.astype(np.float64))]
-    found: list[NDArray[np.float32]] = []
-    for _ in range(SEARCHES):
-        if len(found) >= leaks:
-            break
-        tried = guard.box.sample(rng, 1000)
+    found = list(inside[guard.inspect(inside).leaks]) if len(inside) else []
+    deadline, tried, barren = Deadline.after(seconds), 0, 0
+    while len(found) < leaks and barren < BARREN and not deadline.over:
+        sample = guard.box.sample(rng, TRIED)
         if found:
-            near = np.asarray(found)[rng.integers(len(found), size=500)]
-            tried[:500] = guard.box.nearest(near + 0.02 * rng.normal(size=near.shape))
-        points = tried.astype(np.float32)
+            near = np.asarray(found)[rng.integers(len(found), size=TRIED // 2)]
+            # Near a leak at several distances: where members disagree may be a thin sheet.
+            width = 10.0 ** rng.uniform(-4, -1.5, size=(len(near), 1))
+            moved = near + width * (guard.box.upper - guard.box.lower) * rng.normal(size=near.shape)
+            sample[: len(near)] = guard.box.nearest(moved)
+        points = sample.astype(np.float32)
         points = points[guard.box.contains(points.astype(np.float64))]
-        found.extend(points[guard.inspect(points).leaks])
+        new = points[guard.inspect(points).leaks]
+        found.extend(new)
+        tried += len(points)
+        barren = 0 if len(new) else barren + 1
+    if len(found) < leaks:
+        why = "time is over" if deadline.over else f"none among the last {BARREN * TRIED:,}"
+        say(f"{len(found):,} leaks found of {leaks:,}: {tried:,} inputs tried, {why}; going on")
     points = np.concatenate([inside, np.asarray(found[:leaks]).reshape(-1, guard.inputs)])
     # -0.0 is the same input as 0.0.
     points = np.unique((points + np.float32(0)).astype(np.float32), axis=0)
@@ -207,6 +241,10 @@ def client(
                     connection.request("GET", request.path)
                 response = connection.getresponse()
                 body = response.read()
+                if response.status == 503 and b"closed" not in body and not until.over:
+                    tally.turned_away()
+                    time.sleep(0.1)
+                    continue
                 tally.received(request, response.status, body, time.perf_counter() - start, tier)
                 break
             except BREAKS as error:

@@ -20,6 +20,7 @@ from leaveout.models import DataFacts, Manifest
 from leaveout.verifier.guard import Guard
 from leaveout.verifier.guard.server import serve
 from leaveout.verifier.guard.server_protocol import ambiguity
+from leaveout.verifier.guard.server_settings import ServeSettings
 
 from support import networks
 from support.guards import make_folder
@@ -478,4 +479,4 @@ def test_an_address_in_use_or_a_pad_too_short_is_said_in_one_line(guard, port):
     with pytest.raises(GuardError, match=f"127.0.0.1:{port}: cannot be listened on"):
         serve(guard, "127.0.0.1", port)
     with pytest.raises(GuardError, match="a pad must be between"):
-        serve(guard, port=0, pad=1e-6)
+        serve(guard, port=0, settings=ServeSettings(pad=1e-6))

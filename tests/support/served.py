@@ -19,8 +19,11 @@ from typing import Any
 import uvicorn
 
 from leaveout.verifier.guard import Guard
-from leaveout.verifier.guard.server import application
+from leaveout.verifier.guard.server_app import application, served
+from leaveout.verifier.guard.server_metrics import numbers
 from leaveout.verifier.guard.server_protocol import StrictProtocol
+from leaveout.verifier.guard.server_settings import ServeSettings
+from leaveout.verifier.guard.server_shared import Shared
 
 from support import children
 
@@ -79,9 +82,14 @@ class Asker:
 
 
 @contextlib.contextmanager
-def in_thread(guard: Guard, pad: float = 0.0, **limits: int) -> Iterator[int]:
-    """Serve in a thread; yield the port."""
-    app = application(guard, pad=pad, **limits)
+def in_thread(
+    guard: Guard, pad: float = 0.0, settings: ServeSettings | None = None, **limits: int
+) -> Iterator[int]:
+    """Serve in a thread; yield the port. With settings, unpadded, as they say."""
+    if settings is None:
+        app = application(guard, pad=pad, **limits)
+    else:
+        app = served(guard, settings, None, Shared(1, numbers()))
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     listening.listen()

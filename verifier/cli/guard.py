@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -121,6 +121,76 @@ def guard(
             min=0,
         ),
     ] = 0.05,
+    processes: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            help="With --serve: answer in so many processes, which share the socket, the memory "
+            "and what was loaded; one that dies is started again. Linux.",
+        ),
+    ] = 1,
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --serve: answer only who sends Authorization: Bearer KEY with a key of this "
+            "file, which holds name:sha256 lines; see --new-key. A changed file is read again.",
+            show_default="everybody is answered",
+        ),
+    ] = None,
+    new_key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Answer nothing: make a key, add its digest to the file of --keys, and print it, "
+            "once.",
+            show_default=False,
+        ),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            metavar="ROWS",
+            help="With --serve: rows a second that each key may ask for, or without keys each "
+            "address; more is refused with 429.",
+            show_default="no limit",
+        ),
+    ] = None,
+    burst: Annotated[
+        float | None,
+        typer.Option(
+            metavar="ROWS",
+            help="With --rate: rows that may be asked for at once.",
+            show_default="ten seconds of the rate",
+        ),
+    ] = None,
+    most_rows: Annotated[
+        int, typer.Option(metavar="N", help="With --serve: rows of one request.")
+    ] = 1000,
+    most_bytes: Annotated[
+        int, typer.Option(metavar="N", help="With --serve: bytes of one request.")
+    ] = 1 << 20,
+    most_waiting: Annotated[
+        int,
+        typer.Option(
+            metavar="N", help="With --serve: requests that may wait; others are refused with 503."
+        ),
+    ] = 1000,
+    grace: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            help="With --serve: how long requests under way are still answered after SIGTERM.",
+        ),
+    ] = 30.0,
+    drain: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            help="With --serve: how long new requests are still taken after SIGTERM, while /health "
+            "says 503, so that a balancer sends no more.",
+        ),
+    ] = 0.0,
     account: Annotated[
         bool,
         typer.Option(
@@ -139,10 +209,16 @@ def guard(
 
     For example: leaveout guard family --epsilon 0.2 patients.csv -o labels.csv
 
+    Over HTTP, to who has a key: leaveout guard family --keys keys --new-key alice, and then
+    leaveout guard family --epsilon 0.2 --serve --keys keys --processes 4. GET /docs tells the rest.
+
     Exit status: 0 all rows answered, 3 some refused, 2 bad input.
     """
     from leaveout.verifier.guard import Guard
 
+    if new_key is not None:
+        sys.stdout.write(_new_key(keys, new_key))
+        return
     if rows is not None and (serve or account):
         raise GuardError(f"{rows}: {'--serve' if serve else '--account'} takes no rows")
     if account:
@@ -178,7 +254,21 @@ def guard(
         if seed is not None:
             sys.stderr.write("leaveout: the noise is seeded: for experiments only\n")
         if serve:
-            _serve(opened, host, port, pad)
+            _serve(
+                opened,
+                host,
+                port,
+                pad=pad,
+                processes=processes,
+                keys=keys,
+                rate=rate,
+                burst=burst,
+                most_rows=most_rows,
+                most_bytes=most_bytes,
+                most_waiting=most_waiting,
+                grace=grace,
+                drain=drain,
+            )
             return
         _refuse_to_replace(output, folder, memory, rows)
         refused = _answer(opened, rows, output)
@@ -275,14 +365,24 @@ def _target(output: Path | None) -> Iterator[TextIO]:
         raise GuardError(f"-o {output}: cannot be written: {error.strerror}") from None
 
 
-def _serve(guard: Guard, host: str, port: int, pad: float) -> None:
+def _serve(guard: Guard, host: str, port: int, **settings: Any) -> None:
+    from leaveout.verifier.guard.server_settings import ServeSettings
+
     try:
         from leaveout.verifier.guard.server import serve
     except ImportError as error:
         raise GuardError(
             f"--serve needs {error.name}, which is not installed: pip install 'leaveout[serve]'"
         ) from None
-    serve(guard, host=host, port=port, pad=pad)
+    serve(guard, host, port, ServeSettings(**settings))
+
+
+def _new_key(keys: Path | None, name: str) -> str:
+    from leaveout.verifier.guard.server_keys import add_key
+
+    if keys is None:
+        raise GuardError("--new-key: name the file of digests, as in --keys keys.txt")
+    return f"{add_key(keys, name)}\n"
 
 
 def _account(folder: Path, memory: Path | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -115,6 +116,24 @@ class Guard:
         return cls(
             subject, settings, Memory(path, *subject.identity, settings.epsilon, subject.labels)
         )
+
+    def reopened(self, turn: AbstractContextManager[None] | None = None) -> Guard:
+        """Return a guard of the same with the memory opened anew: forked processes share none.
+
+        Parameters
+        ----------
+        turn : context manager, optional
+            Entered for each write to the memory; see `Memory`.
+
+        Raises
+        ------
+        GuardError
+            If the memory cannot be opened.
+        """
+        path, epsilon = self._answering.memory.path, self.settings.epsilon
+        subject = self.subject
+        memory = Memory(path, *subject.identity, epsilon, subject.labels, turn)
+        return Guard(subject, self.settings, memory)
 
     @property
     def inputs(self) -> int:

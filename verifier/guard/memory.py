@@ -8,7 +8,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -65,6 +65,9 @@ class Memory:
         drawn for more.
     labels : int
         How many there are: no answer is another one.
+    turn : context manager, optional
+        Entered for each write, so that processes take turns; without one they wait as SQLite does,
+        which looks again after up to a tenth of a second.
 
     Attributes
     ----------
@@ -78,9 +81,17 @@ class Memory:
     """
 
     def __init__(
-        self, path: Path, model: str, family: str, inputs: str, epsilon: float, labels: int
+        self,
+        path: Path,
+        model: str,
+        family: str,
+        inputs: str,
+        epsilon: float,
+        labels: int,
+        turn: AbstractContextManager[None] | None = None,
     ) -> None:
         self.path = path
+        self._turn = nullcontext() if turn is None else turn
         self._labels = labels
         self._lock = Lock()
         self._process = os.getpid()
@@ -296,14 +307,15 @@ class Memory:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        try:
-            self._database.execute("BEGIN IMMEDIATE")
-            yield
-            self._database.execute("COMMIT")
-        except BaseException:
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
-            raise
+        with self._turn:
+            try:
+                self._database.execute("BEGIN IMMEDIATE")
+                yield
+                self._database.execute("COMMIT")
+            except BaseException:
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
+                raise
 
     def _refuse_if_replaced(self) -> None:
         """Notice that the file was deleted, exchanged or cut short: answers would be forgotten."""

@@ -20,13 +20,18 @@ __all__ = ["document"]
 
 _FAILURES = {
     "400": "The body is no JSON.",
+    "401": "The server has keys, and none of them came.",
     "408": "The body did not arrive.",
     "413": "The body or the number of inputs is too large.",
     "415": "The body is not said to be JSON.",
     "422": "What is asked does not fit what is served, or lies outside the verified box.",
+    "429": "Too many rows were asked for; Retry-After says in how many seconds to ask again.",
     "500": "A fault of the server.",
-    "503": "The guard is closed and answers nothing, or too many requests are waiting.",
+    "503": "The guard is closed and answers nothing, it ends, or too many requests are waiting.",
 }
+
+_KEYED: list[dict[str, list[str]]] = [{"key": []}, {}]
+"""A key is needed where the server has some."""
 
 _MESSAGES = (Question, Answer, Answers, Failure, Health, About)
 
@@ -54,14 +59,18 @@ def document() -> dict[str, Any]:
                     "summary": "Whether label requests are answered",
                     "responses": {
                         "200": _json("They are.", "Health"),
-                        "503": _json("They are not.", "Health"),
+                        "503": _json("They are not, or not for long: the server ends.", "Health"),
                     },
                 }
             },
             "/about": {"get": _about("about")},
             "/": {"get": _about("root")},
+            "/metrics": {"get": _metrics()},
         },
-        "components": {"schemas": schemas},
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
     }
 
 
@@ -69,6 +78,7 @@ def _label() -> dict[str, Any]:
     return {
         "operationId": "label",
         "summary": "Label one input, or several",
+        "security": _KEYED,
         "requestBody": {
             "required": True,
             "content": {"application/json": {"schema": _reference("Question")}},
@@ -84,7 +94,24 @@ def _about(name: str) -> dict[str, Any]:
     return {
         "operationId": name,
         "summary": "What is served",
-        "responses": {"200": _json("Features, labels, box and promise.", "About")},
+        "security": _KEYED,
+        "responses": {
+            "200": _json("Features, labels, box and promise.", "About"),
+            "401": _json(_FAILURES["401"], "Failure"),
+        },
+    }
+
+
+def _metrics() -> dict[str, Any]:
+    text = {"text/plain": {"schema": {"type": "string"}}}
+    return {
+        "operationId": "metrics",
+        "summary": "How much is asked, for Prometheus",
+        "security": _KEYED,
+        "responses": {
+            "200": {"description": "Counters and gauges, in its text format.", "content": text},
+            "401": _json(_FAILURES["401"], "Failure"),
+        },
     }
 
 

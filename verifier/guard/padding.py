@@ -66,22 +66,36 @@ class Pace:
     """How long requests take, and how many are worked on at once: by their rows, not their work.
 
     So many are worked on at once that all could be the most expensive ones and still be ready
-    in time.
+    in time. Processes share the cores and the disk, and so the places: each has as many as all
+    others, and keeps them, so that what one is asked does not make another's askers wait.
 
     Attributes
     ----------
     pad : float
         Seconds; every answer takes a multiple.
     effort : Effort
+    processes : int
+        That answer side by side.
 
     Raises
     ------
     GuardError
-        If the pad cannot be used.
+        If the pad cannot be used, or there is not one core and one place a process.
+
+    Notes
+    -----
+    Let c be the cores, r and w the seconds of a row on its core and of a write, s = 1.5 and h a
+    millisecond. One input takes T(1), the least multiple of the pad from s (r + w) + h on. All P
+    places together are ready in time where P (s (r / c + w) + h) <= T(1): rows share the cores,
+    writes follow one another. So P is the greatest such number, and each of N processes has
+    floor(P / N) of them. A request of many rows works on one core, so no more than c may be under
+    way: it takes ceil(P / c) places, or all those of its process where they are fewer, of which
+    there are N <= c.
     """
 
     pad: float
     effort: Effort
+    processes: int = 1
 
     def __post_init__(self) -> None:
         if not _LEAST <= self.pad <= _MOST:
@@ -89,17 +103,32 @@ class Pace:
                 f"a pad must be between {_LEAST:g} and {_MOST:g} seconds, got {self.pad}; 0 turns "
                 "padding off"
             )
+        if self.processes > max(1, self.effort.cores):
+            raise GuardError(
+                f"{self.processes} processes are more than the {self.effort.cores} cores here, and "
+                "padded ones need one each; choose fewer --processes"
+            )
+        if self.processes > self.total:
+            raise GuardError(
+                f"a pad of {self.pad:g} s leaves time for {self.total} inputs at once, fewer than "
+                f"{self.processes} processes; choose fewer --processes, or a --pad of "
+                f"{self.processes * self._each:.2g} s"
+            )
+
+    @property
+    def total(self) -> int:
+        """How many single inputs are worked on at once, in all processes together."""
+        most = _MOST_PLACES * self.processes
+        return min(max(1, int(self.seconds(1) / self._each)), most)
 
     @property
     def places(self) -> int:
-        """How many single inputs are worked on at once."""
-        effort = self.effort
-        each = _SAFETY * (effort.row / effort.cores + effort.commit) + _HANDLING
-        return min(max(1, int(self.pad / each)), _MOST_PLACES)
+        """How many single inputs one process works on at once."""
+        return self.total // self.processes
 
     def taken(self, rows: int) -> int:
         """Return how many places a request with these rows takes: at most those of one core."""
-        return min(rows, max(1, self.places // self.effort.cores))
+        return min(rows, -(-self.total // self.effort.cores), self.places)
 
     def pads(self, rows: int) -> int:
         """Return after how many pads a request with these rows is answered."""
@@ -109,6 +138,11 @@ class Pace:
     def seconds(self, rows: int) -> float:
         """Return after how many seconds a request with these rows is answered."""
         return self.pads(rows) * self.pad
+
+    @property
+    def _each(self) -> float:
+        """Seconds that one input takes of all cores and the disk."""
+        return _SAFETY * (self.effort.row / self.effort.cores + self.effort.commit) + _HANDLING
 
 
 class Padding:
@@ -127,6 +161,8 @@ class Padding:
         Of the work where there is no pace.
     waiting : int
         Requests that may wait for a place; further ones are refused.
+    on_waiting : callable, optional
+        Told how many wait, whenever that changes.
 
     Notes
     -----
@@ -137,13 +173,21 @@ class Padding:
     requests to a few microseconds meanwhile.
     """
 
-    def __init__(self, pace: Pace | None, *, threads: int = 16, waiting: int = 1000) -> None:
+    def __init__(
+        self,
+        pace: Pace | None,
+        *,
+        threads: int = 16,
+        waiting: int = 1000,
+        on_waiting: Callable[[int], None] | None = None,
+    ) -> None:
         self.pace = pace
         self.missed = 0
         self._threads = threads if pace is None else pace.places
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="guard")
-        self._free = 0 if pace is None else pace.places
+        self._free = self._threads
         self._waiting = waiting
+        self._on_waiting = on_waiting
         self._chance = random.SystemRandom()
         self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
 
@@ -188,12 +232,12 @@ class Padding:
         BusyError
             If too many requests wait already.
         """
-        if self.pace is None:
-            return await asyncio.wrap_future(self._pool.submit(work))
-        taken = self.pace.taken(rows)
+        taken = 1 if self.pace is None else self.pace.taken(rows)
         waited = await self._take(taken)
         try:
             future = self._pool.submit(work)
+            if self.pace is None:
+                return await asyncio.wrap_future(future)
             return await self._timely(future, start, self.pace.pads(rows), waited, self.pace.pad)
         finally:
             self._give_back(taken)
@@ -237,6 +281,7 @@ class Padding:
             raise BusyError("too many requests are waiting; try again later")
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append((places, turn))
+        self._tell()
         try:
             await turn
         except asyncio.CancelledError:
@@ -244,6 +289,7 @@ class Padding:
                 self._give_back(places)
             else:
                 self._queue.remove((places, turn))
+                self._tell()
                 self._next()
             raise
         return True
@@ -256,4 +302,9 @@ class Padding:
         while self._queue and self._free >= self._queue[0][0]:
             places, turn = self._queue.popleft()
             self._free -= places
+            self._tell()
             turn.set_result(None)
+
+    def _tell(self) -> None:
+        if self._on_waiting is not None:
+            self._on_waiting(len(self._queue))

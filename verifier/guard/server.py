@@ -1,61 +1,168 @@
-"""Serve a guard over HTTP from one process, until it is told to end."""
+"""Serve a guard over HTTP, from one process or several, until it is told to end."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ipaddress
 import logging.config
 import os
 import signal
 import socket
+import time
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+import msgspec
 import uvicorn
+from starlette.applications import Starlette
 
 from leaveout.errors import GuardError
 from leaveout.verifier.guard.guard import Guard
+from leaveout.verifier.guard.padding import Effort, Pace
 from leaveout.verifier.guard.server_about import start_line
-from leaveout.verifier.guard.server_app import MOST_BYTES, MOST_ROWS, application
-from leaveout.verifier.guard.server_protocol import StrictProtocol
+from leaveout.verifier.guard.server_app import application, served
+from leaveout.verifier.guard.server_effort import measure
+from leaveout.verifier.guard.server_keys import Keys
+from leaveout.verifier.guard.server_metrics import numbers
+from leaveout.verifier.guard.server_processes import Children, in_child
+from leaveout.verifier.guard.server_protocol import MOST_CONNECTIONS, StrictProtocol
+from leaveout.verifier.guard.server_settings import ServeSettings
+from leaveout.verifier.guard.server_shared import Shared
 
 __all__ = ["application", "serve"]
 
 _EXPOSED = (
     "--host %s: whoever reaches this machine may ask, in plain HTTP and without a password; put a "
-    "proxy that asks for one in front, or listen on 127.0.0.1"
+    "proxy that asks for one in front, give --keys, or listen on 127.0.0.1"
 )
+_PLAIN = (
+    "--host %s: keys and questions travel in plain HTTP, which whoever is on the way can read; put "
+    "a proxy that encrypts in front"
+)
+
+_KEPT = 75
+"""Seconds that a connection is kept for a next request: longer than proxies keep theirs."""
+
+_BACKLOG = 2048
+"""Connections that wait to be taken."""
+
+_DESCRIPTORS = MOST_CONNECTIONS + 256
+
+_log = logging.getLogger("leaveout.guard")
 
 
 def serve(
     guard: Guard,
     host: str = "127.0.0.1",
     port: int = 8000,
-    pad: float = 0.05,
-    *,
-    most_rows: int = MOST_ROWS,
-    most_bytes: int = MOST_BYTES,
+    settings: ServeSettings | None = None,
 ) -> None:
     """Answer over HTTP until Ctrl-C or SIGTERM; requests under way are answered first.
 
     What it does is told on standard error: a line at the start, then one a request, with neither
-    what was asked nor what was answered.
+    what was asked nor what was answered, nor any key.
 
     Parameters
     ----------
     guard : Guard
-        Closed by the caller.
+        Closed by the caller; of several processes here, since each opens its own.
     host, port
         Where to listen; port 0 takes a free one, which the first line tells.
-    pad, most_rows, most_bytes
-        See `application`.
+    settings : ServeSettings, optional
 
     Raises
     ------
     GuardError
-        If the address is in use, or the pad or the memory cannot be used.
+        If the address is in use, or the pad, the keys or the memory cannot be used.
     """
+    settings = settings or ServeSettings()
+    if settings.keys is not None:
+        Keys(settings.keys)
+    _allow_descriptors()
     with _listening(host, port) as listening:
-        app = application(guard, pad=pad, most_rows=most_rows, most_bytes=most_bytes)
+        shared = Shared(settings.processes, numbers())
+        if settings.processes > 1:
+            _serve_side_by_side(guard, settings, shared, host, listening)
+            return
+        pace = Pace(settings.pad, measure(guard)) if settings.pad else None
+        app = served(guard, settings, pace, shared)
+        _begin_log(host, listening, settings)
+        address = _address(host, listening)
+        line = start_line(guard, guard.account(), address, pace, settings.most_rows)
+        _Server(app, settings, lambda: _log.info(line)).run(sockets=[listening])
+
+
+def _serve_side_by_side(
+    guard: Guard,
+    settings: ServeSettings,
+    shared: Shared,
+    host: str,
+    listening: socket.socket,
+) -> None:
+    account = guard.account()
+    # SQLite's locks do not survive a fork, so that no connection may.
+    guard.close()
+
+    def measured() -> bytes:
+        with guard.reopened() as own:
+            return msgspec.json.encode(measure(own))
+
+    pace = None
+    if settings.pad:
+        effort = msgspec.json.decode(in_child(measured), type=Effort)
+        pace = Pace(settings.pad, effort, settings.processes)
+    _begin_log(host, listening, settings)
+    line = start_line(guard, account, _address(host, listening), pace, settings.most_rows)
+
+    def work(index: int, ready: Callable[[], None], orphaned: int) -> None:
+        with guard.reopened(shared.writing) as own:
+            app = served(own, settings, pace, shared, index)
+            own_socket = _Taken(fileno=listening.detach())
+            _Server(app, settings, ready, orphaned).run(sockets=[own_socket])
+
+    Children(
+        settings.processes,
+        work,
+        on_ready=lambda: _log.info(line),
+        # Else connections would be taken for which nobody is there.
+        on_end=listening.close,
+        on_restart=shared.restarted,
+        patience=settings.drain + settings.grace,
+    ).run()
+
+
+class _Taken(socket.socket):
+    """A socket that listens already, and is asked for one connection at a time.
+
+    asyncio would take as many as it said may wait, of which none were left to other processes.
+    """
+
+    def listen(self, backlog: int = _BACKLOG, /) -> None:
+        """Do nothing."""
+
+
+class _Server(uvicorn.Server):
+    """Tells when it answers, and ends where others would die of the signal once more.
+
+    Parameters
+    ----------
+    app : Starlette
+        Its ``state.ending`` is set when it is told to end.
+    settings : ServeSettings
+    on_ready : callable
+    orphaned : int, optional
+        A descriptor at whose end it ends, too.
+    """
+
+    def __init__(
+        self,
+        app: Starlette,
+        settings: ServeSettings,
+        on_ready: Callable[[], None],
+        orphaned: int | None = None,
+    ) -> None:
         config = uvicorn.Config(
             app,
             loop="asyncio",
@@ -64,28 +171,28 @@ def serve(
             lifespan="on",
             server_header=False,
             proxy_headers=False,
-            log_config=_LOGGING,
+            log_config=None,
+            timeout_keep_alive=_KEPT,
+            backlog=_BACKLOG if orphaned is None else 1,
         )
-        if not _is_loopback(listening):
-            logging.getLogger("leaveout.guard").warning(
-                _EXPOSED, host or listening.getsockname()[0]
-            )
-        address = _address(host, listening)
-        line = start_line(guard, address, app.state.pace, most_rows)
-        _Server(config, line).run(sockets=[listening])
-
-
-class _Server(uvicorn.Server):
-    """Tells when it answers, and ends where others would die of the signal once more."""
-
-    def __init__(self, config: uvicorn.Config, line: str) -> None:
         super().__init__(config)
-        self._line = line
+        # Not rounded to whole seconds: it is given to asyncio as it is.
+        config.timeout_graceful_shutdown = settings.grace  # type: ignore[assignment]
+        self._app, self._drain = app, settings.drain
+        self._on_ready, self._orphaned = on_ready, orphaned
+        self._stop_at: float | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        if self._orphaned is not None:
+            asyncio.get_running_loop().add_reader(self._orphaned, self._abandoned)
         if self.started:
-            logging.getLogger("leaveout.guard").info(self._line)
+            self._on_ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._stop_at is not None and time.monotonic() >= self._stop_at:
+            self.should_exit = True
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await super().shutdown(sockets)
@@ -93,10 +200,42 @@ class _Server(uvicorn.Server):
             await self.lifespan.shutdown()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End once all requests under way are answered; on a second Ctrl-C, at once."""
-        if self.should_exit and sig == signal.SIGINT:
-            self.force_exit = True
-        self.should_exit = True
+        """End once all requests under way are answered; on a second Ctrl-C, at once.
+
+        The first is the parent's, where there is one: it sends SIGINT for the second alone.
+        """
+        if sig == signal.SIGINT and (self._stop_at is not None or self._orphaned is not None):
+            self.should_exit = self.force_exit = True
+        elif self._stop_at is None:
+            self._app.state.ending = True
+            self._stop_at = time.monotonic() + self._drain
+            self.should_exit = self._drain == 0
+
+    def _abandoned(self) -> None:
+        """End, since the parent has gone: nobody would start this process again."""
+        assert self._orphaned is not None
+        asyncio.get_running_loop().remove_reader(self._orphaned)
+        _log.error("the parent process has gone; this one ends")
+        self.handle_exit(signal.SIGTERM, None)
+
+
+def _begin_log(host: str, listening: socket.socket, settings: ServeSettings) -> None:
+    """Write to standard error from here on; first of all, who else can reach the server."""
+    logging.config.dictConfig(_LOGGING)
+    if not _is_loopback(listening):
+        text = _EXPOSED if settings.keys is None else _PLAIN
+        _log.warning(text, host or listening.getsockname()[0])
+
+
+def _allow_descriptors() -> None:
+    """Let the process have as many connections as it takes, where the system does."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -107,7 +246,7 @@ def _listening(host: str, port: int) -> socket.socket:
         if os.name == "posix":
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.listen()
+        listening.listen(_BACKLOG)
     except (OSError, OverflowError) as error:
         listening.close()
         raise GuardError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leaveout.models.train.encoding import CategoryColumn
+from leaveout.verifier.guard.account import Account
 from leaveout.verifier.guard.guard import Guard
 from leaveout.verifier.guard.padding import Pace
 from leaveout.verifier.guard.server_messages import About, BoxFacts, Column, ListedValues
@@ -45,26 +46,32 @@ def about(guard: Guard) -> About:
     )  # fmt: skip
 
 
-def start_line(guard: Guard, address: str, pace: Pace | None, most_rows: int) -> str:
+def start_line(
+    guard: Guard, account: Account, address: str, pace: Pace | None, most_rows: int
+) -> str:
     """Return what the owner reads at the start; what was spent is for the owner alone.
 
     Parameters
     ----------
     guard : Guard
+    account : Account
+        Of its memory.
     address : str
         Where it is served.
     pace : Pace or None
     most_rows : int
         A request may have.
     """
-    account, settings = guard.account(), guard.settings
+    settings = guard.settings
     cap = "no cap" if settings.cap is None else f"cap {settings.cap:g}"
     timing = "answers are sent at once, so that their time tells how they were found"
     if pace is not None:
         timing = (
             f"1 input is answered after {pace.seconds(1):g} s, {most_rows:,} after "
-            f"{pace.seconds(most_rows):g} s, {pace.places} at once"
+            f"{pace.seconds(most_rows):g} s, {pace.places * pace.processes} at once"
         )
+        if pace.processes > 1:
+            timing += f" in {pace.processes} processes"
     closed = "; it is closed: nothing is answered" if guard.closed else ""
     return (
         f"{address} answers for {guard.members:,} members over {guard.subject.domain.words}; "

@@ -11,8 +11,9 @@ from contextlib import asynccontextmanager
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from leaveout.errors import GuardError
@@ -21,17 +22,19 @@ from leaveout.verifier.guard.memory import FullError, SpentError, UnusableError
 from leaveout.verifier.guard.openapi import document
 from leaveout.verifier.guard.padding import BusyError, Pace, Padding
 from leaveout.verifier.guard.server_about import about
+from leaveout.verifier.guard.server_bodies import Bodies
 from leaveout.verifier.guard.server_effort import measure, warm_up
+from leaveout.verifier.guard.server_gate import Gate, allowance_of, too_many
+from leaveout.verifier.guard.server_keys import Keys
 from leaveout.verifier.guard.server_messages import Answer, Answers, Failure, Health
+from leaveout.verifier.guard.server_metrics import CONTENT_TYPE, Counts, numbers
+from leaveout.verifier.guard.server_page import HEADERS, page
 from leaveout.verifier.guard.server_questions import BadRequestError, Inputs, read_question
+from leaveout.verifier.guard.server_rates import Rates
+from leaveout.verifier.guard.server_settings import MOST_BYTES, MOST_ROWS, ServeSettings
+from leaveout.verifier.guard.server_shared import Shared
 
-__all__ = ["MOST_BYTES", "MOST_ROWS", "application"]
-
-MOST_ROWS = 1000
-MOST_BYTES = 1 << 20
-
-_ARRIVAL = 30.0
-"""Seconds in which a body must arrive."""
+__all__ = ["MOST_BYTES", "MOST_ROWS", "application", "served"]
 
 _LONGEST_ERROR = 500
 
@@ -76,11 +79,33 @@ def application(
     With a pad, how long answering takes at worst is measured first, on all cores; it takes up to
     some seconds. What padding can not hide is told in `Padding`.
     """
+    settings = ServeSettings(pad=pad or 0.0, most_rows=most_rows, most_bytes=most_bytes)
     pace = Pace(pad, measure(guard)) if pad else None
-    if pace is None:
-        warm_up(guard)
-    padding = Padding(pace)
-    service = _Service(guard, padding, most_rows, most_bytes)
+    return served(guard, settings, pace, Shared(1, numbers()))
+
+
+def served(
+    guard: Guard, settings: ServeSettings, pace: Pace | None, shared: Shared, index: int = 0
+) -> Starlette:
+    """Return the application of one process; see `application`.
+
+    Parameters
+    ----------
+    guard : Guard
+        Opened in this process.
+    settings : ServeSettings
+    pace : Pace or None
+        Of all processes.
+    shared : Shared
+        Among them.
+    index : int
+        Of this one.
+    """
+    warm_up(guard)
+    counts = Counts(shared, index, pace)
+    waiting = max(1, settings.most_waiting // settings.processes)
+    padding = Padding(pace, waiting=waiting, on_waiting=counts.waiting)
+    service = _Service(guard, padding, settings, shared, counts)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -88,39 +113,56 @@ def application(
         yield
         padding.close()
 
-    served = Starlette(
+    keys = None if settings.keys is None else Keys(settings.keys)
+    rate = settings.rate
+    rates = None if rate is None else Rates(rate, settings.allowance, shared)
+    app = Starlette(
         routes=[
             Route("/label", service.label, methods=["POST"]),
             Route("/health", service.health, methods=["GET"]),
             Route("/about", service.about, methods=["GET"]),
             Route("/", service.about, methods=["GET"]),
+            Route("/metrics", service.metrics, methods=["GET"]),
             Route("/openapi.json", service.openapi, methods=["GET"]),
+            Route("/docs", service.docs, methods=["GET"]),
         ],
+        middleware=[Middleware(Gate, counts=counts, keys=keys, rates=rates)],
         exception_handlers={HTTPException: _refused},
         lifespan=lifespan,
     )
-    served.state.pace = pace
-    return served
+    app.state.pace, app.state.ending = pace, False
+    return app
 
 
 class _Service:
     """What each path answers."""
 
-    def __init__(self, guard: Guard, padding: Padding, most_rows: int, most_bytes: int) -> None:
-        self._guard, self._padding = guard, padding
-        self._most_rows, self._most_bytes = most_rows, most_bytes
-        self._document = msgspec.json.encode(document())
+    def __init__(
+        self,
+        guard: Guard,
+        padding: Padding,
+        settings: ServeSettings,
+        shared: Shared,
+        counts: Counts,
+    ) -> None:
+        self._guard, self._padding, self._shared, self._counts = guard, padding, shared, counts
+        self._most_rows, self._bodies = settings.most_rows, Bodies(settings.most_bytes)
+        described = document()
+        self._document, self._page = msgspec.json.encode(described), page(described)
         self._told = False
+        if guard.closed:
+            shared.close()
+
+    @property
+    def _closed(self) -> bool:
+        return self._guard.closed or self._shared.closed
 
     async def label(self, request: Request) -> Response:
         start = time.monotonic()
         try:
-            body = await self._body(request)
-            start = time.monotonic()
-            if self._guard.closed:
-                raise BadRequestError(_CLOSED, 503)
-            inputs = read_question(body, self._most_rows)
-            return await self._padding.run(start, len(inputs), lambda: self._answer(inputs))
+            async with self._bodies.read(request) as body:
+                start = time.monotonic()
+                return await self._label(request, body, start)
         except ClientDisconnect:
             return Response(status_code=400)
         except BadRequestError as error:
@@ -134,9 +176,25 @@ class _Service:
         await self._padding.rest(start)
         return failure
 
-    async def health(self, _: Request) -> Response:
-        if self._guard.closed:
+    async def _label(self, request: Request, body: bytes, start: float) -> Response:
+        if self._closed:
+            raise BadRequestError(_CLOSED, 503)
+        inputs = read_question(body, self._most_rows)
+        # One was taken off when it came.
+        wait = allowance_of(request.state).spend(len(inputs) - 1) if len(inputs) > 1 else 0.0
+        if wait:
+            await self._padding.rest(start)
+            return too_many(wait)
+        response = await self._padding.run(start, len(inputs), lambda: self._answer(inputs))
+        if response.status_code == 200:
+            self._counts.rows(len(inputs))
+        return response
+
+    async def health(self, request: Request) -> Response:
+        if self._closed:
             return _json(msgspec.json.encode(Health("closed")), 503)
+        if request.app.state.ending:
+            return _json(msgspec.json.encode(Health("ending")), 503)
         return _json(msgspec.json.encode(Health("ok")))
 
     async def about(self, _: Request) -> Response:
@@ -145,33 +203,11 @@ class _Service:
     async def openapi(self, _: Request) -> Response:
         return _json(self._document)
 
-    async def _body(self, request: Request) -> bytes:
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
-            raise BadRequestError(
-                f"the content type is {kind or 'missing'}, expected application/json", 415
-            )
-        length = request.headers.get("content-length", "0")
-        if length.isdecimal() and int(length[:20]) > self._most_bytes:
-            raise self._too_large()
-        parts, size = [], 0
-        try:
-            async with asyncio.timeout(_ARRIVAL):
-                async for part in request.stream():
-                    size += len(part)
-                    if size > self._most_bytes:
-                        raise self._too_large()
-                    parts.append(part)
-        except TimeoutError:
-            raise BadRequestError(
-                f"the body did not arrive within {_ARRIVAL:g} seconds", 408
-            ) from None
-        return b"".join(parts)
+    async def docs(self, _: Request) -> Response:
+        return HTMLResponse(self._page, headers=HEADERS)
 
-    def _too_large(self) -> BadRequestError:
-        return BadRequestError(
-            f"the body is larger than {self._most_bytes:,} bytes; ask in parts", 413
-        )
+    async def metrics(self, _: Request) -> Response:
+        return Response(self._counts.text(), media_type=CONTENT_TYPE)
 
     def _answer(self, inputs: Inputs) -> Response:
         """Answer in a thread; whatever happens, the response is ready when this returns."""
@@ -181,6 +217,7 @@ class _Service:
                 return _json(self._one(self._guard.label(points[0])))
             return _json(self._several(self._guard.labels(points).tolist()))
         except (SpentError, FullError, UnusableError) as error:
+            self._shared.close()
             self._tell(error)
             return _failure(_CLOSED, 503)
         except GuardError as error:

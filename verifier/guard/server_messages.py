@@ -64,7 +64,7 @@ class Failure(msgspec.Struct, frozen=True):
 class Health(msgspec.Struct, frozen=True):
     """Whether label requests are answered."""
 
-    status: Literal["ok", "closed"]
+    status: Literal["ok", "closed", "ending"]
 
 
 class ListedValues(msgspec.Struct, frozen=True):

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["StrictProtocol", "ambiguity"]
+__all__ = ["MOST_CONNECTIONS", "StrictProtocol", "ambiguity"]
+
+_HEAD = 10.0
+"""Seconds in which the head of a request must have come, once there is a part of it; and in which
+the rest of a body must have come that was refused."""
+
+MOST_CONNECTIONS = 4096
+"""Of one process; further ones are closed."""
 
 _END = re.compile(rb"\r?\n\r?\n")
 _LINE = re.compile(rb"\r?\n")
@@ -42,7 +50,55 @@ def ambiguity(received: bytes) -> str | None:
 
 
 class StrictProtocol(H11Protocol):
-    """uvicorn's protocol, which by itself picks one of two readings as the standard lets it."""
+    """uvicorn's protocol, which by itself picks one of two readings as the standard lets it.
+
+    Nor does it wait for ever for requests that do not come, or let in more than there is room for.
+    """
+
+    _limit: asyncio.TimerHandle | None = None
+    _begun = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin, unless there are too many."""
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.abort()
+        else:
+            # A first request may be as long in coming as a next one.
+            self._wait(self.timeout_keep_alive)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        self._wait(None)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came."""
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._wait(None)
+        elif not self._begun:
+            self._begun = True
+            self._wait(_HEAD)
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request."""
+        self._begun = False
+        super().on_response_complete()
+        if not self.cycle.response_complete:
+            return
+        self._begun = self.conn.their_state is not h11.IDLE or bool(self.conn.trailing_data[0])
+        self._wait(_HEAD if self._begun else None)
+
+    def _wait(self, seconds: float | None) -> None:
+        """Wait for a head, or what is left of a body, no longer than so."""
+        if self._limit is not None:
+            self._limit.cancel()
+        self._limit = None if seconds is None else self.loop.call_later(seconds, self._give_up)
+
+    def _give_up(self) -> None:
+        self._limit = None
+        self.transport.close()
 
     def handle_events(self) -> None:
         """Handle what was received, unless it begins with a request that is refused.

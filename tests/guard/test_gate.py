@@ -1,0 +1,280 @@
+"""Who may ask a served guard, how much, and what is told of it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leaveout.errors import GuardError
+from leaveout.verifier.cli import run
+from leaveout.verifier.guard import Guard
+from leaveout.verifier.guard.server_keys import Keys, add_key
+from leaveout.verifier.guard.server_metrics import Counts, numbers
+from leaveout.verifier.guard.server_rates import Rates, neighbourhood
+from leaveout.verifier.guard.server_settings import ServeSettings
+from leaveout.verifier.guard.server_shared import SLOTS, Shared
+
+from support.served import JSON, Asker, in_thread
+
+QUESTION = {"x": [0.25, 0.5]}
+
+
+def bearing(key: str) -> list[tuple[bytes, bytes]]:
+    return [(b"authorization", f"Bearer {key}".encode())]
+
+
+@pytest.fixture(scope="module")
+def guard(leaky, tmp_path_factory):
+    with Guard.load(leaky.folder, 0.5, memory=tmp_path_factory.mktemp("m") / "m") as opened:
+        yield opened
+
+
+@pytest.fixture
+def asked(guard, tmp_path):
+    """A server with two keys and a rate, and the keys."""
+    path = tmp_path / "keys"
+    keys = {name: add_key(path, name) for name in ("alice", "bob")}
+    settings = ServeSettings(pad=0.0, keys=path, rate=0.01, burst=5.0)
+    with in_thread(guard, settings=settings) as port:
+        asker = Asker(port)
+        yield asker, keys
+        asker.close()
+
+
+def authorised(key: str | bytes) -> dict:
+    value = key if isinstance(key, bytes) else key.encode()
+    return {**JSON, "Authorization": b"Bearer " + value}
+
+
+def test_only_who_has_a_key_is_answered(asked):
+    asker, keys = asked
+    assert asker.ask(QUESTION, headers=authorised(keys["alice"])).status == 200
+    for headers in [
+        JSON,
+        authorised("wrong"),
+        authorised(keys["alice"][:-1]),
+        authorised(keys["alice"] + "x"),
+        authorised(b"\xff\xfe\x00"[:2]),
+        authorised("ü".encode("latin-1")),
+        {**JSON, "Authorization": f"Basic {keys['alice']}"},
+        {**JSON, "Authorization": keys["alice"]},
+        {**JSON, "Authorization": ""},
+        {**JSON, "Authorization": "Bearer"},
+    ]:
+        reply = asker.ask(QUESTION, headers=headers)
+        assert (reply.status, set(reply.said)) == (401, {"error"})
+        assert reply.headers["www-authenticate"] == "Bearer"
+    for path in ("/about", "/", "/metrics", "/nothing"):
+        assert asker.get(path).status == 401
+    for path in ("/health", "/docs", "/openapi.json"):
+        assert asker.get(path).status == 200
+
+
+def test_no_key_is_refused_before_the_body_has_come(asked):
+    asker, _ = asked
+    connection = asker._connection
+    connection.putrequest("POST", "/label")
+    connection.putheader("content-type", "application/json")
+    connection.putheader("content-length", "1000")
+    connection.endheaders()
+    assert connection.getresponse().status == 401
+
+
+def test_each_key_has_its_own_allowance_of_rows(asked):
+    asker, keys = asked
+    alice, bob = (authorised(keys[name]) for name in ("alice", "bob"))
+    several = {"X": [QUESTION["x"]] * 6}
+    # More rows than the allowance are answered while something is left of it.
+    assert asker.ask(several, headers=alice).status == 200
+    reply = asker.ask(QUESTION, headers=alice)
+    assert (reply.status, set(reply.said)) == (429, {"error"})
+    # One row is owed, which takes 100 seconds since.
+    assert 1 <= int(reply.headers["retry-after"]) <= 101
+    assert asker.ask(QUESTION, headers=bob).status == 200
+
+
+def test_two_headers_are_none(tmp_path):
+    key = add_key(tmp_path / "keys", "alice")
+    keys = Keys(tmp_path / "keys")
+    assert keys.holder(bearing(key)) == "alice"
+    assert keys.holder(bearing(key) * 2) is None
+    assert keys.holder([]) is None
+    assert keys.holder([(b"authorization", f"bEARER   {key}".encode())]) == "alice"
+
+
+def test_keys_are_kept_as_digests_that_their_owner_alone_may_change(tmp_path):
+    path = tmp_path / "keys"
+    key = add_key(path, "alice")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert key not in path.read_text() and len(key) >= 43
+    assert path.read_text() == f"alice:{hashlib.sha256(key.encode()).hexdigest()}\n"
+    path.write_text("# those who may ask\n\n" + path.read_text().rstrip("\n"))
+    add_key(path, "bob")
+    assert len(Keys(path)) == 2
+    with pytest.raises(GuardError, match="a key of alice already"):
+        add_key(path, "alice")
+    path.chmod(0o644)
+    Keys(path)
+    path.chmod(0o660)
+    with pytest.raises(GuardError, match="others than its owner may write"):
+        Keys(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "holds no key"),
+        ("# none\n", "holds no key"),
+        ("secretkey\n", "line 1: is no name:digest"),
+        (f"a:{'0' * 63}\n", "line 1: is no name:digest"),
+        (f"a:{'0' * 64}\na:{'1' * 64}\n", "line 2: a is there twice"),
+    ],
+)
+def test_files_that_hold_no_keys_are_refused_and_not_shown(tmp_path, text, message):
+    path = tmp_path / "keys"
+    path.write_text(text)
+    path.chmod(0o600)
+    with pytest.raises(GuardError, match=message) as caught:
+        Keys(path)
+    assert "secretkey" not in str(caught.value)
+
+
+def test_a_changed_file_is_read_again_and_a_damaged_one_changes_nothing(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    path = tmp_path / "keys"
+    alice = add_key(path, "alice")
+    keys = Keys(path)
+    bob = add_key(path, "bob")
+    now[0] += 2
+    assert keys.holder(bearing(bob)) == "bob"
+    path.write_text("damaged\n")
+    now[0] += 2
+    assert keys.holder(bearing(alice)) == "alice"
+    path.write_text("")
+    add_key(tmp_path / "new", "carol")
+    (tmp_path / "new").replace(path)
+    now[0] += 2
+    assert keys.holder(bearing(alice)) is None
+
+
+def test_the_command_makes_a_key_and_prints_it_once(tmp_path, capsys):
+    path = tmp_path / "keys"
+    assert run(["guard", "family", "--keys", str(path), "--new-key", "alice"]) == 0
+    key = capsys.readouterr().out.strip()
+    assert Keys(path).holder(bearing(key)) == "alice"
+    assert run(["guard", "family", "--new-key", "alice"]) == 2
+    assert "--keys" in capsys.readouterr().err
+    assert run(["guard", "family", "--keys", str(path), "--new-key", "a b"]) == 2
+    assert "cannot name a key" in capsys.readouterr().err
+
+
+@given(st.lists(st.tuples(st.floats(0, 5), st.integers(1, 30)), max_size=40))
+def test_in_the_long_run_nobody_gets_more_than_the_rate(asks):
+    shared, now, taken, last = Shared(1, 1), 0.0, 0, 0
+    rates = Rates(2.0, 6.0, shared)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: now)
+        for wait, rows in asks:
+            now += wait
+            seconds = rates.spend("alice", rows)
+            if seconds == 0:
+                # It was above nothing before it, and so at most its own rows too much.
+                assert taken < 6.0 + 2.0 * now + 1e-9
+                taken, last = taken + rows, rows
+            else:
+                now += seconds + 1e-9
+                assert rates.spend("alice", 1) == 0
+                taken, last = taken + 1, 1
+        assert taken <= 6.0 + 2.0 * now + last + 1e-6
+
+
+def test_more_askers_than_there_is_room_for_are_still_held_to_the_rate(monkeypatch):
+    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
+    rates = Rates(1.0, 1.0, Shared(1, 1))
+    allowed = sum(rates.spend(f"asker {at}", 1) == 0 for at in range(SLOTS + 2000))
+    assert SLOTS // 2 < allowed <= SLOTS
+    assert sum(rates.spend(f"asker {at}", 1) == 0 for at in range(100)) == 0
+
+
+def test_addresses_of_one_network_count_as_one():
+    assert neighbourhood("10.0.0.1") != neighbourhood("10.0.0.2")
+    assert neighbourhood("2001:db8::1") == neighbourhood("2001:db8::2:1")
+    assert neighbourhood("2001:db8:0:1::1") != neighbourhood("2001:db8:0:2::1")
+    assert neighbourhood("::ffff:10.0.0.1") == "10.0.0.1"
+    assert neighbourhood("") == ""
+
+
+def test_processes_count_apart_and_are_told_together():
+    shared = Shared(2, numbers())
+    first, second = (Counts(shared, at, None) for at in range(2))
+    for counts, status in ((first, 200), (second, 200), (second, 422), (second, 599)):
+        counts.begin()
+        counts.rows(3)
+        counts.end("/label", status)
+    second.begin()
+    text = first.text()
+    assert 'requests_total{path="/label",status="200"} 2\n' in text
+    assert 'requests_total{path="/label",status="none"} 1\n' in text
+    assert "rows_answered_total 12\n" in text and "requests_in_flight 1\n" in text
+    # What a process had under way dies with it; what it had answered does not.
+    assert "requests_in_flight 0\n" in Counts(shared, 1, None).text()
+    for line in text.splitlines():
+        assert re.fullmatch(r"# (HELP|TYPE) \w+ .+|\w+(\{.*\})? \S+", line), line
+
+
+def test_what_the_guard_hides_is_not_counted(guard):
+    """Whatever the label is and whether or not it was drawn, the same is counted."""
+    points = _grid(guard)
+    with in_thread(guard, settings=ServeSettings(pad=0.0)) as port:
+        asker = Asker(port)
+        tiers = guard.inspect(points).tiers
+        seen = set()
+        for tier in (1, 3):
+            x = next(x for x, found in zip(points, tiers) if found == tier)
+            before = _counted(asker)
+            body = f'{{"x": [{x[0]:.6f}, {x[1]:.6f}]}}'.encode()
+            assert asker.ask(body).status == 200
+            after = _counted(asker)
+            seen.add(tuple(after[name] - before[name] for name in sorted(before)))
+        assert len(seen) == 1
+        asker.close()
+
+
+def _grid(guard):
+    return guard.box.sample(np.random.default_rng(3), 2000).astype("float32")
+
+
+def _counted(asker: Asker) -> dict[str, float]:
+    lines = asker.get("/metrics").body.decode().splitlines()
+    return {
+        line.rpartition(" ")[0]: float(line.rpartition(" ")[2])
+        for line in lines
+        if not line.startswith("#")
+    }
+
+
+def test_the_page_loads_nothing_and_says_every_path(guard):
+    with in_thread(guard, settings=ServeSettings(pad=0.0)) as port:
+        asker = Asker(port)
+        reply = asker.get("/docs")
+        paths = asker.get("/openapi.json").said["paths"]
+        asker.close()
+    text = reply.body.decode()
+    assert reply.headers["content-type"].startswith("text/html")
+    policy = reply.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    style = text.partition("<style>")[2].partition("</style>")[0]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"'sha256-{digest}'" in policy
+    assert "<script" not in text and "src=" not in text and "style=" not in text
+    assert all(f"<code>{path}</code>" in text for path in paths)
+    named = set(re.findall(r'href="#([^"]+)"', text))
+    assert named <= set(re.findall(r'id="([^"]+)"', text))

@@ -1,0 +1,127 @@
+"""What every request passes first: it is counted, its asker has a key, and asks not too much."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Any
+
+import msgspec
+from starlette.datastructures import State
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from leaveout.verifier.guard.server_keys import Keys
+from leaveout.verifier.guard.server_messages import Failure
+from leaveout.verifier.guard.server_metrics import Counts
+from leaveout.verifier.guard.server_rates import Rates, neighbourhood
+
+__all__ = ["FREE", "Allowance", "Gate", "allowance_of", "too_many"]
+
+FREE = frozenset(("/health", "/docs", "/openapi.json"))
+"""What needs no key: it is the same whatever is served."""
+
+_LEAVING = 30.0
+"""Seconds in which a response must have left: who reads none of it holds no memory for ever."""
+
+
+class Allowance:
+    """What the asker of one request may still ask for.
+
+    Parameters
+    ----------
+    rates : Rates or None
+    who : str
+    """
+
+    def __init__(self, rates: Rates | None, who: str) -> None:
+        self._rates, self._who = rates, who
+
+    def spend(self, rows: int) -> float:
+        """Take rows off; see `Rates.spend`."""
+        return 0.0 if self._rates is None else self._rates.spend(self._who, rows)
+
+
+class Gate:
+    """Refuses who has no key, or asked for too much, before a body is read; counts all.
+
+    Neither depends on what is asked, so these answers leave at once, padded or not.
+
+    Parameters
+    ----------
+    app : ASGI application
+        Finds an `Allowance` in the state of a request.
+    counts : Counts
+    keys : Keys or None
+    rates : Rates or None
+    """
+
+    def __init__(
+        self, app: ASGIApp, counts: Counts, keys: Keys | None = None, rates: Rates | None = None
+    ) -> None:
+        self._app, self._counts, self._keys, self._rates = app, counts, keys, rates
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or let it through."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = 0
+
+        async def received() -> Message:
+            message = await receive()
+            self._counts.bytes(len(message.get("body", b"")))
+            return message
+
+        async def sent(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            async with asyncio.timeout(_LEAVING):
+                await send(message)
+
+        self._counts.begin()
+        try:
+            answer = self._refusal(scope) or self._app
+            await answer(scope, received, sent)
+        except TimeoutError:
+            status = 0
+        finally:
+            self._counts.end(scope["path"], status)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        who = neighbourhood((scope.get("client") or ("",))[0])
+        path = scope["path"]
+        if self._keys is not None and path not in FREE:
+            holder = self._keys.holder(scope["headers"])
+            if holder is None:
+                return _refused(
+                    "a key is missing or unknown; send Authorization: Bearer KEY",
+                    401,
+                    {"www-authenticate": "Bearer"},
+                )
+            who = f"key {holder}"
+        allowance = Allowance(self._rates if path == "/label" else None, who)
+        scope.setdefault("state", {})["allowance"] = allowance
+        seconds = allowance.spend(1)
+        return too_many(seconds) if seconds else None
+
+
+def allowance_of(state: State) -> Allowance:
+    """Return what the asker of a request may still ask for."""
+    found: Any = state.allowance
+    assert isinstance(found, Allowance)
+    return found
+
+
+def too_many(seconds: float) -> Response:
+    """Return what is said where an asker must wait so many seconds."""
+    wait = math.ceil(seconds)
+    return _refused(
+        f"too many rows were asked for; ask again in {wait} s", 429, {"retry-after": str(wait)}
+    )
+
+
+def _refused(error: str, status: int, headers: dict[str, str]) -> Response:
+    content = msgspec.json.encode(Failure(error))
+    return Response(content, status, headers, media_type="application/json")

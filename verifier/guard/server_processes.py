@@ -1,0 +1,293 @@
+"""Processes that serve side by side: forked once the guard is loaded, and again where one dies."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import os
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NoReturn
+
+from leaveout.errors import GuardError, LeaveoutError
+
+__all__ = ["Children", "in_child"]
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD) if os.name == "posix" else ()
+
+_FIRST_WAIT, _LONGEST_WAIT = 0.25, 30.0
+"""Seconds before a process is started in place of one that died; twice as many each time."""
+
+_LASTING = 30.0
+"""Seconds after which a process that dies was none that dies at once."""
+
+_SPARE = 10.0
+"""Seconds that processes have to end in beyond those they were given."""
+
+_log = logging.getLogger("leaveout.guard")
+
+
+def in_child(work: Callable[[], bytes]) -> bytes:
+    """Return what work in a forked process returns, so that its threads and locks are not here.
+
+    Raises
+    ------
+    GuardError
+        If the work fails as such, with its message, or the process ends without.
+    """
+    read, write = os.pipe()
+    pid = _fork()
+    if pid == 0:
+        os.close(read)
+        with contextlib.suppress(BaseException):
+            try:
+                said = b"+" + work()
+            except LeaveoutError as error:
+                said = b"-" + str(error).encode()
+            with os.fdopen(write, "wb") as stream:
+                stream.write(said)
+        _leave(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as stream:
+        said = stream.read()
+    _, status = os.waitpid(pid, 0)
+    if said[:1] == b"+":
+        return said[1:]
+    raise GuardError(said[1:].decode() or f"a process {_ending(status)} while it measured")
+
+
+@dataclass
+class _Child:
+    """One process."""
+
+    index: int
+    pid: int
+    begun: float
+    ready: bool = False
+
+
+class Children:
+    """The processes of a server, and what is done about them until all have ended.
+
+    Parameters
+    ----------
+    count : int
+    work : callable
+        What each does, forked: it is given its index, a function to call once it answers, and a
+        descriptor at whose end the parent has gone. It ends by SIGTERM, having answered what is
+        under way, and at once by SIGINT after that.
+    on_ready : callable
+        Called once all answer.
+    on_end : callable
+        Called when they are first told to end.
+    on_restart : callable
+        Called for each process that is started in place of another.
+    patience : float
+        Seconds in which they should have ended once told to.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        work: Callable[[int, Callable[[], None], int], None],
+        *,
+        on_ready: Callable[[], None],
+        on_end: Callable[[], None],
+        on_restart: Callable[[], None],
+        patience: float,
+    ) -> None:
+        self._count, self._work, self._patience = count, work, patience
+        self._on_ready, self._on_end, self._on_restart = on_ready, on_end, on_restart
+        self._running: dict[int, _Child] = {}
+        self._due: dict[int, float] = {}
+        self._deaths = [0] * count
+        self._told = False
+        self._failure: GuardError | None = None
+        self._kill_at: float | None = None
+
+    def run(self) -> None:
+        """Start them, and return once all have ended.
+
+        Raises
+        ------
+        GuardError
+            If one ended before all answered.
+        """
+        self._selector = selectors.DefaultSelector()
+        alive, self._alive = os.pipe()
+        self._orphaned = alive
+        with self._signals() as wake:
+            self._selector.register(wake, selectors.EVENT_READ)
+            try:
+                for index in range(self._count):
+                    self._start(index)
+                while self._running or (self._due and self._kill_at is None):
+                    self._look(wake)
+            finally:
+                # Whatever went wrong here: they end, as this process will.
+                for pid in self._running:
+                    _send(pid, signal.SIGKILL)
+                self._selector.close()
+        if self._failure is not None:
+            raise self._failure
+
+    def _look(self, wake: int) -> None:
+        """Wait for the next event, and do what is due."""
+        for key, _ in self._selector.select(self._timeout()):
+            if key.fd == wake:
+                for number in os.read(wake, 512):
+                    self._signalled(number)
+            else:
+                self._heard(key.fd, key.data)
+        self._reap()
+        now = time.monotonic()
+        if self._kill_at is not None and now >= self._kill_at and self._running:
+            _log.error("%d processes did not end in time and are killed", len(self._running))
+            self._kill_at = now + _SPARE
+            for pid in self._running:
+                _send(pid, signal.SIGKILL)
+        if self._kill_at is None:
+            for index in [each for each, due in self._due.items() if due <= now]:
+                del self._due[index]
+                self._on_restart()
+                self._start(index)
+
+    def _timeout(self) -> float | None:
+        due = [*self._due.values()] if self._kill_at is None else [self._kill_at]
+        return max(0.0, min(due) - time.monotonic()) if due else None
+
+    def _start(self, index: int) -> None:
+        read, write = os.pipe()
+        pid = _fork()
+        if pid == 0:
+            os.close(read)
+            self._become(index, write)
+        os.close(write)
+        self._running[pid] = _Child(index, pid, time.monotonic())
+        self._selector.register(read, selectors.EVENT_READ, pid)
+
+    def _become(self, index: int, ready: int) -> NoReturn:
+        """Be a child."""
+        status = 1
+        try:
+            # Ctrl-C at a terminal is the parent's to handle.
+            os.setpgid(0, 0)
+            signal.set_wakeup_fd(-1)
+            for number in _SIGNALS:
+                signal.signal(number, signal.SIG_DFL)
+            os.close(self._alive)
+            self._selector.close()
+            self._work(
+                index, lambda: os.close(ready) if os.write(ready, b"+") else None, self._orphaned
+            )
+            status = 0
+        except LeaveoutError as error:
+            _log.error("process %d: %s", index + 1, error)
+        except BaseException:
+            _log.exception("process %d failed", index + 1)
+        _leave(status)
+
+    def _heard(self, descriptor: int, pid: int) -> None:
+        """Note that a process answers; or, where nothing is said, that it has gone."""
+        said = os.read(descriptor, 1)
+        self._selector.unregister(descriptor)
+        os.close(descriptor)
+        child = self._running.get(pid)
+        if not said or child is None:
+            return
+        child.ready = True
+        if not self._told and all(each.ready for each in self._running.values()):
+            self._told = True
+            self._on_ready()
+
+    def _signalled(self, number: int) -> None:
+        if number == signal.SIGCHLD:
+            return
+        if self._kill_at is None:
+            self._end()
+        elif number == signal.SIGINT:
+            for pid in self._running:
+                _send(pid, signal.SIGINT)
+
+    def _end(self) -> None:
+        self._kill_at = time.monotonic() + self._patience + _SPARE
+        self._on_end()
+        for pid in self._running:
+            _send(pid, signal.SIGTERM)
+
+    def _reap(self) -> None:
+        for child in list(self._running.values()):
+            pid, status = os.waitpid(child.pid, os.WNOHANG)
+            if pid:
+                del self._running[pid]
+                if self._kill_at is None:
+                    self._died(child, status)
+
+    def _died(self, child: _Child, status: int) -> None:
+        """Have another process take the place of one that died; at the start, end all."""
+        how = _ending(status)
+        if not self._told:
+            self._failure = GuardError(f"process {child.index + 1} {how} before it answered")
+            self._end()
+            return
+        now = time.monotonic()
+        if now - child.begun >= _LASTING:
+            self._deaths[child.index] = 0
+        wait = min(_FIRST_WAIT * 2 ** self._deaths[child.index], _LONGEST_WAIT)
+        self._deaths[child.index] += 1
+        self._due[child.index] = now + wait
+        _log.warning(
+            "process %d (pid %d) %s; another is started in %g s",
+            child.index + 1,
+            child.pid,
+            how,
+            wait,
+        )
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[int]:
+        """Have signals written to a pipe; yield its end to read from."""
+        read, write = os.pipe()
+        for each in (read, write):
+            os.set_blocking(each, False)
+        before = {number: signal.signal(number, lambda *_: None) for number in _SIGNALS}
+        written = signal.set_wakeup_fd(write)
+        try:
+            yield read
+        finally:
+            signal.set_wakeup_fd(written)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            os.close(read)
+            os.close(write)
+
+
+def _fork() -> int:
+    """Fork; what is not changed afterwards stays in the same memory."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    gc.collect()
+    gc.freeze()
+    return os.fork()
+
+
+def _leave(status: int) -> NoReturn:
+    """End a forked process: whatever the parent has to do at its end is not done twice."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(status)
+
+
+def _send(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _ending(status: int) -> str:
+    code = os.waitstatus_to_exitcode(status)
+    return f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"

@@ -1,0 +1,93 @@
+"""How a guard is served: how many processes, how padded, to whom, and how much at once."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from leaveout.errors import GuardError
+
+__all__ = ["MOST_BYTES", "MOST_ROWS", "MOST_WAITING", "ServeSettings"]
+
+MOST_ROWS = 1000
+MOST_BYTES = 1 << 20
+MOST_WAITING = 1000
+
+_BURST = 10.0
+"""Seconds of a rate that may be asked for at once."""
+
+_LONGEST = 3600.0
+_MOST_PROCESSES = 256
+
+
+@dataclass(frozen=True)
+class ServeSettings:
+    """How a guard is served.
+
+    Attributes
+    ----------
+    pad : float
+        Seconds; see `Padding`. 0 answers at once.
+    processes : int
+        That answer, each by itself, from one memory.
+    keys : Path or None
+        Digests of the keys of those who may ask; None answers everybody.
+    rate : float or None
+        Rows a second that each asker may ask for in the long run; None sets no limit.
+    burst : float or None
+        Rows that an asker may ask for at once; ten seconds of the rate unless given.
+    most_rows, most_bytes : int
+        Of one request.
+    most_waiting : int
+        Requests that may wait for their turn, over all processes.
+    grace : float
+        Seconds in which requests under way are answered at the end.
+    drain : float
+        Seconds at the end in which new requests are still answered, while `/health` says 503.
+
+    Raises
+    ------
+    GuardError
+        If one cannot be used.
+    """
+
+    pad: float = 0.05
+    processes: int = 1
+    keys: Path | None = None
+    rate: float | None = None
+    burst: float | None = None
+    most_rows: int = MOST_ROWS
+    most_bytes: int = MOST_BYTES
+    most_waiting: int = MOST_WAITING
+    grace: float = 30.0
+    drain: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.processes <= _MOST_PROCESSES:
+            raise GuardError(f"processes must be 1 to {_MOST_PROCESSES}, got {self.processes}")
+        if self.processes > 1 and sys.platform != "linux":
+            raise GuardError(
+                "several processes share one guard on Linux alone; leave --processes out, and "
+                "start several servers with one --memory instead"
+            )
+        for name in ("most_rows", "most_bytes", "most_waiting"):
+            if getattr(self, name) < 1:
+                raise GuardError(f"{name.replace('_', ' ')} must be at least 1")
+        for name in ("grace", "drain"):
+            if not 0 <= getattr(self, name) <= _LONGEST:
+                raise GuardError(f"{name} must be 0 to {_LONGEST:g} seconds")
+        if self.rate is None and self.burst is not None:
+            raise GuardError("a burst is of a rate: give --rate, too")
+        for name in ("rate", "burst"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise GuardError(f"the {name} must be above 0 rows, got {value}")
+
+    @property
+    def allowance(self) -> float:
+        """Rows that an asker may ask for at once."""
+        if self.burst is not None:
+            return self.burst
+        return max(1.0, _BURST * (self.rate or 0.0))
