@@ -168,8 +168,12 @@ class Samples:
     def __init__(self, context: Context) -> None:
         self._resolver = context.resolver
         self._kind = f"leaks of samples, {context.options.engine}"
-        decider = Decider(context.resolver, context.options, context.progress)
-        self._sampled = SampledLeaks(decider, context.resolver, context.options.gap)
+        decider = Decider(
+            context.resolver, context.options, context.progress, context.certificate
+        )
+        self._sampled = SampledLeaks(
+            decider, context.resolver, context.options.gap, context.certificate
+        )
 
     @property
     def notes(self) -> list[str]:

@@ -16,7 +16,7 @@ from leaveout.models.train.export import FAMILY, NETWORK, SPEC
 from leaveout.models.train.job import Job, settings_of
 from leaveout.models.train.signature import flattened
 
-__all__ = ["PARTIAL", "finished_networks", "is_complete"]
+__all__ = ["PARTIAL", "finished_networks", "is_complete", "stored"]
 
 PARTIAL = ".partial"
 
@@ -41,7 +41,7 @@ def is_complete(job: Job) -> bool:
                 "another folder, or delete it"
             )
         return False
-    manifest, members = _stored(family)
+    manifest, members = stored(family)
     said = differences(settings_of(manifest, members), job.settings)
     if said:
         raise TrainingError(
@@ -90,8 +90,14 @@ def finished_networks(job: Job) -> NDArray[np.float32] | None:
     return networks
 
 
-def _stored(family: Path) -> tuple[Manifest, int]:
-    """Read the manifest of a finished run, and how many members it has, without its weights."""
+def stored(family: Path) -> tuple[Manifest, int]:
+    """Read the manifest of a finished run, and how many members it has, without its weights.
+
+    Raises
+    ------
+    TrainingError
+        If it cannot be read, or training did not write it.
+    """
     try:
         arrays = read_archive(family, TrainingError, (MANIFEST, "removed"))
         manifest = read_manifest(family, arrays[MANIFEST], Manifest, TrainingError)
