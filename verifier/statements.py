@@ -13,7 +13,6 @@ from leaveout.verifier.engines import (
     FormulaTask,
     LeakTask,
     SampledTask,
-    ValueTask,
     engines,
 )
 from leaveout.verifier.points.advice import Case, advice

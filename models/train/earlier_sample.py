@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from leaveout.errors import TrainingError
 from leaveout.models.family import Manifest, Sample

@@ -17,8 +17,8 @@ from leaveout.models.train.architecture import Layer, layers_of, parameter_shape
 from leaveout.models.train.data import TrainingData
 from leaveout.models.train.device import device_facts, resolve_device
 from leaveout.models.train.directory import PARTIAL, is_complete
-from leaveout.models.train.export import network_model, spec_text
 from leaveout.models.train.earlier_sample import earlier_sample
+from leaveout.models.train.export import network_model, spec_text
 from leaveout.models.train.family_run import OnProgress, farewell, report_of, train_family
 from leaveout.models.train.job import Job
 from leaveout.models.train.left_out import left_out

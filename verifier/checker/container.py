@@ -118,7 +118,9 @@ def read_certificate(path: Path) -> Certificate:
         known = len(manifest.forests.questions)
         if not all(0 <= each.question < known for each in manifest.forests.results):
             raise CertificateError(f"{path}: a claim about forests is about no question")
-    for result in (*manifest.results, *manifest.samples):
-        if not 0 <= result.question < len(manifest.questions):
-            raise CertificateError(f"{path}: {result.name} is about no question of the manifest")
+    asked = [(each.name, each.question) for each in manifest.results]
+    asked += [(each.name, each.question) for each in manifest.samples]
+    for name, question in asked:
+        if not 0 <= question < len(manifest.questions):
+            raise CertificateError(f"{path}: {name} is about no question of the manifest")
     return Certificate(path, manifest, arrays)

@@ -78,7 +78,7 @@ def _some(family: Family, without: tuple[int, ...]) -> Family:
     if not without:
         return family
     ascending = all(a < b for a, b in pairwise(without))
-    if not (ascending and 0 <= without[0] and without[-1] < len(family) > len(without)):
+    if not (ascending and without[0] >= 0 and without[-1] < len(family) > len(without)):
         raise RejectedError("the members that are left out are not some of the family's")
     rest = np.delete(np.arange(len(family)), without)
     return Family(family.take(rest), family.removed[rest], family.manifest, family.source)

@@ -149,9 +149,7 @@ def read_sampled(part: SampledPart, question: Question, together: int) -> Sample
         )
     bounded = question.family.removed
     left_out = np.sort(removed[~np.isin(removed, bounded)])
-    return SampledSubject(
-        part, len(removed), left_out, share, confidence, chance, question.subject
-    )
+    return SampledSubject(part, len(removed), left_out, share, confidence, chance, question.subject)
 
 
 def _hold_draw(drawn: DrawPart, question: Question) -> None:

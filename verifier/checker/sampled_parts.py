@@ -1,4 +1,4 @@
-"""What a manifest may say of all rows, of which a sample was left out; nothing of it is believed."""
+"""What a manifest may say of all rows, of which a sample was left out; none of it is believed."""
 
 from __future__ import annotations
 

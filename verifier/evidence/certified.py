@@ -141,9 +141,7 @@ def _contradiction(claim: Checked, result: Result, direction: str) -> str:
             return _value(subject, result)
 
 
-def _another(
-    claim: Checked, result: Result, said: StatementRecord | None, report: Report
-) -> str:
+def _another(claim: Checked, result: Result, said: StatementRecord | None, report: Report) -> str:
     """Return in what a claim is about something else than a statement; empty where in nothing.
 
     Of results of earlier versions that is not known.

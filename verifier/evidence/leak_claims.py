@@ -10,7 +10,7 @@ from leaveout.errors import LeaveoutError
 from leaveout.specs import Confident, Find, Guarantee, check, parse
 from leaveout.specs.text.errors import Slip
 from leaveout.verifier.points.leak_statements import recognise
-from leaveout.verifier.points.sampled_leaks import share_of, without_share
+from leaveout.verifier.points.sampled_job import share_of, without_share
 from leaveout.verifier.report import StatementRecord
 from leaveout.verifier.resolve_names import Resolver
 

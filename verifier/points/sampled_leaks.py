@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from leaveout.bab import EngineResult, Instance, agree, make_instance
 from leaveout.bab.native.files.certificate import SampledClaim
 from leaveout.models import Family
-from leaveout.specs import Binder, Confident, Find, ForAll, Guarantee, Number
-from leaveout.verifier.points.asked_samples import AskedClaim, AskedSample, Looks
+from leaveout.specs import Confident, Find, Guarantee
+from leaveout.verifier.points.asked_samples import AskedSample, Looks
 from leaveout.verifier.points.idp import Decider, Job
 from leaveout.verifier.points.leak_decider import finite, floor_of, merged
 from leaveout.verifier.points.leak_statements import IdpStatement, recognise
 from leaveout.verifier.points.network_rows import tighten
 from leaveout.verifier.points.proofs import CertificateTarget
+from leaveout.verifier.points.sampled_job import SampledJob, share_of, without_share
 from leaveout.verifier.points.sampling import (
     Sampling,
     sampling_of,
@@ -32,78 +33,11 @@ from leaveout.verifier.report import SAMPLE, Result
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.time_sharing import Clock
 
-__all__ = ["SampledJob", "SampledLeaks", "share_of", "without_share"]
+__all__ = ["SampledLeaks"]
 
 Floats = NDArray[np.float64]
 
 _LOOSE = "numerical: which members are the worst was not told apart by the bounds of each"
-
-
-def share_of(statement: Guarantee | Find) -> Number | None:
-    """Return the share of all rows that a statement leaves out, None where it is about all."""
-    claim = statement.claim.claim if isinstance(statement.claim, Confident) else statement.claim
-    shares = [each.but for each in claim.binders if each.but] if isinstance(claim, ForAll) else []
-    return shares[0] if shares else None
-
-
-def without_share(statement: Guarantee | Find) -> Guarantee | Find:
-    """Return the same about all members alone, for certain."""
-    confident = statement.claim
-    assert isinstance(confident, Confident)
-    claim = confident.claim
-    assert isinstance(claim, ForAll)
-    binders = tuple(Binder(each.name, each.domain, at=each.at) for each in claim.binders)
-    return replace(statement, claim=replace(claim, binders=binders))
-
-
-@dataclass(frozen=True, eq=False)
-class SampledJob:
-    """A statement about all rows, loaded.
-
-    Attributes
-    ----------
-    job : Job
-        The same about the members alone.
-    statement : Guarantee or Find
-        As written.
-    sampling : Sampling
-        Its error is that of the statement; `SampledLeaks` shares it among all.
-    level : float
-    looks : Looks
-        What the sample was asked.
-    """
-
-    job: Job
-    statement: Guarantee | Find
-    sampling: Sampling
-    level: float
-    looks: Looks
-
-    @property
-    def results(self) -> int:
-        """How many results it has, each of which may be wrong."""
-        return len(self.asked)
-
-    @property
-    def asked(self) -> list[tuple[int, ...]]:
-        """The labels that each result is about together."""
-        if isinstance(self.statement, Guarantee) or not self.statement.per_label:
-            return [self.job.labels]
-        return [(each,) for each in self.job.labels]
-
-    def claims(self) -> list[AskedClaim]:
-        """Return what it asks of the sample, a claim a result."""
-        is_find = isinstance(self.statement, Find)
-        return [
-            AskedClaim(
-                name=self.statement.name,
-                share=str(self.sampling.share),
-                labels=labels,
-                above="" if is_find else repr(floor_of(self.job.statement)),
-                about=AskedClaim.digest(self.job.instance),
-            )
-            for labels in self.asked
-        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,8 +88,8 @@ class SampledLeaks:
         Raises
         ------
         LeaveoutError
-            If it is about no leaks, the family is no sample of the rows, or was asked something else
-            before.
+            If it is about no leaks, the family is no sample of the rows, or was asked something
+            else before.
         """
         share, confident = share_of(statement), statement.claim
         assert share is not None and isinstance(confident, Confident)
@@ -326,6 +260,9 @@ class SampledLeaks:
         if isinstance(sampled.statement, Find):
             low, high = (float(np.sort(each)[-1 - most]) for each in (lower, upper))
             closed = bare.verdict == "proved" if not most else self._closed(found, low, high)
+            if self._certificate is not None and closed and found.rest:
+                # What is told is what the search proves by itself, at most its gap above.
+                high = max(high, *(each.upper for each in found.rest))
             return structs.replace(
                 shared,
                 lower=low,

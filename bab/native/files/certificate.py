@@ -337,7 +337,6 @@ class CertificateBook:
             # By this a certificate is known from other archives.
             put_array(archive, CERTIFIES, np.array([manifest["format"]], np.int64))
 
-
     def _sampled_part(self, sampled: SampledClaim, trees: Mapping[int, str]) -> dict[str, object]:
         """Return what the manifest says of all rows."""
         claims = [self._claim(sampled.instance, label) for label in sampled.labels]
