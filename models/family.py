@@ -44,7 +44,7 @@ class DataFacts(msgspec.Struct, frozen=True, kw_only=True):
     units: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class Sample(msgspec.Struct, frozen=True, kw_only=True):
+class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which rows were left out, where not all were: some drawn uniformly, without replacement.
 
     Attributes
@@ -55,11 +55,17 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         Of so many.
     seed : int
         Of the draw, and of nothing else.
+    draw : int
+        Which one of the seed this is, from 1.
+    draws : int
+        How many were planned before the first; they share what may be wrong.
     """
 
     size: int
     rows: int
     seed: int
+    draw: int = 1
+    draws: int = 1
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,8 @@ from leaveout.verifier.points.idp import Decider, Job
 from leaveout.verifier.points.job import Asked, FormulaJob, load_formula, why_no_formula
 from leaveout.verifier.points.leak_statements import FORESTS as FOREST_LEAKS
 from leaveout.verifier.points.leak_statements import IdpStatement, recognise
-from leaveout.verifier.points.sampled_leaks import SampledJob, SampledLeaks, share_of
+from leaveout.verifier.points.sampled_job import SampledJob, share_of
+from leaveout.verifier.points.sampled_leaks import SampledLeaks
 from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Context, Engine, Statement
 from leaveout.verifier.time_sharing import Clock
@@ -168,8 +169,10 @@ class Samples:
     def __init__(self, context: Context) -> None:
         self._resolver = context.resolver
         self._kind = f"leaks of samples, {context.options.engine}"
-        decider = Decider(context.resolver, context.options, context.progress)
-        self._sampled = SampledLeaks(decider, context.resolver, context.options.gap)
+        decider = Decider(context.resolver, context.options, context.progress, context.certificate)
+        self._sampled = SampledLeaks(
+            decider, context.resolver, context.options.gap, context.certificate
+        )
 
     @property
     def notes(self) -> list[str]:

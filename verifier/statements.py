@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from msgspec import structs
 
 from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
@@ -15,7 +13,6 @@ from leaveout.verifier.engines import (
     FormulaTask,
     LeakTask,
     SampledTask,
-    ValueTask,
     engines,
 )
 from leaveout.verifier.points.advice import Case, advice
@@ -91,14 +88,10 @@ class Statements:
     @property
     def notes(self) -> list[str]:
         """What a reader of the results should know."""
-        options = self._options
-        proving = LeakTask | ForestTask | FormulaTask | ValueTask
-        if not any(isinstance(task, proving) for task in self.tasks):
-            # That none is written is said where it would be.
-            options = replace(options, certificate=False)
         # What is said of values comes last.
         said = [note for engine in reversed(self._engines) for note in engine.notes]
-        return [*said, *in_vain(options, [(task.statement.name, task.kind) for task in self.tasks])]
+        kinds = [(task.statement.name, task.kind) for task in self.tasks]
+        return [*said, *in_vain(self._options, kinds)]
 
     def models(self, resolver: Resolver) -> tuple[ModelRecord, ...]:
         """Return the models whose leaks statements ask about, each once."""

@@ -18,7 +18,7 @@ USED: Mapping[Kind, frozenset[str]] = {
     ),
     "leaks, lucid": frozenset({"engine", "time", "solver", "variant", "workers", "seed"}),
     "leaks of samples, native": frozenset(
-        {"engine", "time", "workers", "executor", "kernel", "seed"}
+        {"engine", "time", "workers", "executor", "kernel", "seed", "certificate"}
     ),
     "leaks of samples, lucid": frozenset(
         {"engine", "time", "solver", "variant", "workers", "seed"}

@@ -18,7 +18,7 @@ from leaveout.models.train.export import FAMILY, NETWORK, SPEC
 from leaveout.models.train.job import Job, settings_of
 from leaveout.models.train.signature import flattened, unflattened
 
-__all__ = ["PARTIAL", "FinishedNetworks", "finished_networks", "is_complete"]
+__all__ = ["PARTIAL", "FinishedNetworks", "finished_networks", "is_complete", "stored"]
 
 PARTIAL = ".partial"
 
@@ -76,7 +76,7 @@ def is_complete(job: Job) -> bool:
                 "another folder, or delete it"
             )
         return False
-    manifest, members = _stored(family)
+    manifest, members = stored(family)
     said = differences(settings_of(manifest, members), job.settings)
     if said:
         raise TrainingError(
@@ -127,8 +127,14 @@ def _check_shapes(shapes: Mapping[str, tuple[int, ...]], family: Family) -> None
             raise TrainingError(f"members have {name!r} of another shape than {shape}")
 
 
-def _stored(family: Path) -> tuple[Manifest, int]:
-    """Read the manifest of a finished run, and how many members it has, without its weights."""
+def stored(family: Path) -> tuple[Manifest, int]:
+    """Read the manifest of a finished run, and how many members it has, without its weights.
+
+    Raises
+    ------
+    TrainingError
+        If it cannot be read, or training did not write it.
+    """
     try:
         arrays = read_archive(family, TrainingError, (MANIFEST, "removed"))
         manifest = read_manifest(family, arrays[MANIFEST], Manifest, TrainingError)

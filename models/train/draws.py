@@ -42,7 +42,7 @@ def shuffle(seed: int, epoch: int, rows: int) -> NDArray[np.int64]:
     return _generator(seed, _SHUFFLE, epoch).permutation(rows)
 
 
-def drawn_rows(seed: int, rows: int, size: int) -> NDArray[np.int64]:
+def drawn_rows(seed: int, rows: int, size: int, draw: int = 1) -> NDArray[np.int64]:
     """Draw some of the rows, every set of them as likely as any other; ascending.
 
     Parameters
@@ -50,8 +50,11 @@ def drawn_rows(seed: int, rows: int, size: int) -> NDArray[np.int64]:
     seed : int
     rows, size : int
         How many there are, and are drawn.
+    draw : int
+        From 1; each draws from all rows, and owes nothing to the others.
     """
-    drawn = _generator(seed, _SAMPLE).permutation(rows)[:size]
+    key = (_SAMPLE,) if draw == 1 else (_SAMPLE, draw)
+    drawn = _generator(seed, *key).permutation(rows)[:size]
     return np.sort(drawn.astype(np.int64))
 
 

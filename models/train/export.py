@@ -184,7 +184,7 @@ def spec_text(
     box = inputs_text(facts, inside, encoding)
     but, sure = "", ""
     if sample is not None:
-        but = f" but {_share(sample.size, len(facts.labels))}"
+        but = f" but {_share(sample.size, len(facts.labels) * sample.draws)}"
         sure = f"\n    with confidence {_CONFIDENCE}"
     return (
         f"# what any one record of {about} can change\n"
@@ -198,7 +198,7 @@ def spec_text(
     )
 
 
-def _share(size: int, labels: int) -> float:
+def _share(size: int, results: int) -> float:
     """Return a round share of the rows, such that a sample most likely has one of so many."""
-    least = math.log(max(labels, 1) / (1 - _CONFIDENCE)) / size
+    least = math.log(max(results, 1) / (1 - _CONFIDENCE)) / size
     return next((each for each in _SHARES if each >= least), _SHARES[-1])

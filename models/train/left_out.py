@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,9 @@ from numpy.typing import NDArray
 from leaveout.errors import TrainingError
 from leaveout.models.family import Sample
 from leaveout.models.train.draws import drawn_rows
+
+if TYPE_CHECKING:
+    from leaveout.models.train.earlier_sample import EarlierSample
 
 __all__ = ["left_out"]
 
@@ -20,6 +24,8 @@ def left_out(
     *,
     members: int | None = None,
     sample: int | None = None,
+    draws: int | None = None,
+    earlier: EarlierSample | None = None,
     said: str = "{}=",
 ) -> tuple[NDArray[np.int64], Sample | None]:
     """Return the row that each member lacks, and how they were drawn where they were.
@@ -34,6 +40,10 @@ def left_out(
         The first so many.
     sample : int or None
         So many, drawn uniformly without replacement.
+    draws : int or None
+        How many samples are planned; None: one.
+    earlier : EarlierSample or None
+        Of which the next is drawn.
     said : str
         How messages write one of these two, its name in braces.
 
@@ -46,23 +56,40 @@ def left_out(
     Raises
     ------
     TrainingError
-        If both are given, or one is out of range.
+        If members and sample are given, a number is out of range, or no further draw was planned.
     """
-    for name, count in (("members", members), ("sample", sample)):
+    for name, count in (("members", members), ("sample", sample), ("draws", draws)):
         whole = isinstance(count, Integral) and not isinstance(count, bool)
         if count is not None and not (whole and count >= 1):
             raise TrainingError(
                 f"{said.format(name)}{count!r}: expected a whole number of at least 1"
             )
-        if count is not None and count > rows:
+        if count is not None and count > rows and name != "draws":
             raise TrainingError(
                 f"{said.format(name)}{count}: the data has {rows:,} rows; leave out at most all"
             )
     if sample is None:
+        for name, given in (("draws", draws), ("fresh", earlier)):
+            if given is not None:
+                raise TrainingError(
+                    f"{said.format(name).rstrip(' =')}: is of samples of the rows; say how many to "
+                    f"draw with {said.format('sample').rstrip(' =')}"
+                )
         return np.arange(rows if members is None else int(members)), None
     if members is not None:
         raise TrainingError(
             "members and sample both say which rows are left out: the first ones, or ones drawn at "
             "random; drop one"
         )
-    return drawn_rows(seed, rows, int(sample)), Sample(size=int(sample), rows=rows, seed=seed)
+    draw = 1
+    if earlier is not None:
+        if draws is not None:
+            raise TrainingError(
+                f"{said.format('draws')}{draws}: how many there are was planned with the first "
+                f"sample, {earlier.sample.draws}; drop it"
+            )
+        draw, draws = earlier.next_draw, earlier.sample.draws
+    drawn = Sample(
+        size=int(sample), rows=rows, seed=seed, draw=draw, draws=1 if draws is None else int(draws)
+    )
+    return drawn_rows(seed, rows, drawn.size, draw), drawn

@@ -16,6 +16,7 @@ from leaveout.models.train.architecture import Layer, layers_of, parameter_shape
 from leaveout.models.train.data import TrainingData
 from leaveout.models.train.device import device_count, device_facts, device_memory, resolve_device
 from leaveout.models.train.directory import PARTIAL, is_complete
+from leaveout.models.train.earlier_sample import earlier_sample
 from leaveout.models.train.executors import check_executor, workplace
 from leaveout.models.train.export import network_model, spec_text
 from leaveout.models.train.family_run import OnProgress, farewell, report_of, train_family
@@ -43,6 +44,8 @@ def run(
     recipe: Recipe | None = None,
     members: int | None = None,
     sample: int | None = None,
+    draws: int | None = None,
+    fresh: Path | str | None = None,
     block: int | None = None,
     workers: int | None = None,
     executor: str = "processes",
@@ -75,6 +78,10 @@ def run(
     sample : int or None
         Leave out each of so many rows drawn uniformly without replacement, by the recipe's seed:
         enough to speak of all rows, statistically. Such a family is not extended.
+    draws : int or None
+        How many such samples are planned, of which this is the first; None: it alone.
+    fresh : Path or str or None
+        The folder of the sample before: the next of those that were planned is drawn.
     block : int or None
         Networks trained together by one process; None: what suits the device, on a GPU as many as
         fit into its memory. Where they turn out not to fit, fewer are.
@@ -106,13 +113,17 @@ def run(
         check_executor(executor, f"--executor {executor}")
         recipe = recipe or Recipe()
         data = read_data(Path(source), label, identity, units)
+        earlier = None if fresh is None else earlier_sample(Path(fresh))
         removed, drawn = left_out(
-            len(data.X), recipe.seed, members=members, sample=sample, said="--{} "
-        )
+            len(data.X), recipe.seed,
+            members=members, sample=sample, draws=draws, earlier=earlier, said="--{} ",
+        )  # fmt: skip
         _check_class_weights(recipe, data)
         layers = layers_of(recipe, data.X.shape[1], len(data.labels))
         resolved = resolve_device(device)
         job = _job(Path(source), Path(directory), data, recipe, layers, (removed, drawn), resolved)
+        if earlier is not None:
+            earlier.refuse_other(job)
         complete = is_complete(job)
         if not complete:
             X = np.ascontiguousarray(data.X, dtype=np.float32)

@@ -5,25 +5,31 @@ from __future__ import annotations
 import html
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from leaveout.bab import EngineResult
+from leaveout.verifier.checker import check
 from leaveout.verifier.cli.app import run
+from leaveout.verifier.evidence.certified import standings
+from leaveout.verifier.evidence.errors import TamperedError
 from leaveout.verifier.evidence.mlbom import ml_bom
 from leaveout.verifier.evidence.reading import read_report
 from leaveout.verifier.evidence.sarif import sarif
 from leaveout.verifier.points.sampled_leaks import SampledLeaks, _Found
 from leaveout.verifier.report_views import frame, lines
 
+from support.certificates import Content
 from support.files import BOUND, write_question
 
 HEAD = BOUND[: BOUND.index("find")]
 CLAIM = "forall x in X, M in F but 0.5: confidence(N, x) > {} => label(M, x) == label(N, x)"
 SPEC = (
     f"{HEAD}find bound: least b such that {CLAIM.format('b')} with confidence 0.6\n"
-    f"guarantee quiet: {CLAIM.format('1e6')} with confidence 0.6\n"
+    f"guarantee quiet: {CLAIM.format('0.9')} with confidence 0.6\n"
 )
 
 
@@ -84,8 +90,74 @@ def test_a_check_says_with_which_confidence(proof, capsys):
     capsys.readouterr()
     assert run(["check", str(proof), "--files", str(proof.parent)]) == 0
     told = capsys.readouterr().out
-    assert "bound: proved at 0.6; not in the certificate" in told
-    assert "quiet: proved at 0.6; not in the certificate" in told
+    assert "bound: proved at 0.6; proved again: at 0.6 over the draw, at most" in told
+    assert "quiet: proved at 0.6; proved again: at 0.6 over the draw, at most" in told
+    assert "accepted; 2 of 2 results are proved again" in told
+    assert told.count("accepted at 0.6") == 2
+
+
+def results_of(certificate, count, *, fewer=False):
+    """Let a certificate say that so many results share what may be wrong."""
+    content = Content.of(certificate)
+    content.manifest["format"] = 4
+    if fewer:
+        content.manifest["samples"].pop()
+    for each in content.manifest["samples"]:
+        each["results"] = count
+    content.save(certificate)
+    return check(
+        certificate,
+        network=certificate.parents[1] / "full.onnx",
+        family=certificate.parents[1] / "family.npz",
+    )
+
+
+@pytest.mark.parametrize(
+    ("forge", "match"),
+    [
+        (lambda path: results_of(path, 1, fewer=True), "with 1 results in the certificate, and 2"),
+        (lambda path: results_of(path, 3), "may be wrong with 0.2 in the results, with 0.133"),
+    ],
+)
+def test_a_certificate_shares_what_may_be_wrong_as_the_results_do(proof, tmp_path, forge, match):
+    shutil.copytree(proof.parent, tmp_path / "copy")
+    path = tmp_path / "copy" / "proof" / "result.json"
+    report = read_report(path.read_bytes(), path)
+    # Taken by itself it is what it says it is.
+    checked = forge(path.parent / "certificate.npz")
+    with pytest.raises(TamperedError, match=match):
+        standings(report, checked, path.parent / "attestation.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"confidence": 0.7}, "holds with 0.7 in the results"),
+        ({"facts": ()}, "about its members in the results"),
+        ({"members": 7}, "about 7 members"),
+    ],
+)
+def test_results_that_say_more_than_the_certificate_are_named(proof, change, match):
+    path = proof / "result.json"
+    report = read_report(path.read_bytes(), path)
+    checked = check(
+        proof / "certificate.npz",
+        network=proof.parent / "full.onnx",
+        family=proof.parent / "family.npz",
+    )
+    results = tuple(structs.replace(each, **change) for each in report.results)
+    with pytest.raises(TamperedError, match=match):
+        standings(structs.replace(report, results=results), checked, proof)
+    # Of a statement with another share, or none, the same claim proves nothing.
+    for text in (
+        report.statements[0].text.replace("0.5", "0.4"),
+        report.statements[0].text.replace(" but 0.5", "").replace(" with confidence 0.6", ""),
+    ):
+        said = structs.replace(report.statements[0], text=text)
+        held = standings(
+            structs.replace(report, statements=(said, report.statements[1])), checked, proof
+        )
+        assert [each.proved for each in held] == [False, True]
 
 
 def test_a_search_that_rounding_closed_is_closed():
@@ -100,6 +172,6 @@ def test_a_search_that_rounding_closed_is_closed():
     # Ends that differ by more than the gap, where the search put the rest down to rounding.
     for closed in (True, False):
         rest = (searched(0.5, 0.501, closed=closed),)
-        found = _Found((), np.zeros(1), np.zeros(1), rest)
+        found = _Found(None, (), np.zeros(1), np.zeros(1), rest)
         assert decider._closed(found, 0.5, 0.501) == closed
         assert not decider._closed(found, 0.4, 0.501)

@@ -31,6 +31,7 @@ def write_question(
     reach: float = 1.0,
     rows: int | None = None,
     sample: int | None = None,
+    draws: int | None = None,
 ) -> Path:
     """Write ``full.onnx``, ``family.npz`` and ``test.spec``; return the specification.
 
@@ -52,7 +53,7 @@ def write_question(
         Manifest(architecture=instance.network.architecture, data=facts),
     )
     if sample is not None:
-        removed, drawn = left_out(facts.rows, sample, sample=len(family))
+        removed, drawn = left_out(facts.rows, sample, sample=len(family), draws=draws)
         family = replace(
             family, removed=removed, manifest=structs.replace(family.manifest, sample=drawn)
         )

@@ -120,12 +120,14 @@ def test_a_bound_leaves_out_the_worst_of_a_large_sample(tmp_path):
 def test_guarantees_are_proved_refuted_or_open(tmp_path):
     spec = write_question(tmp_path, text=QUIET.format(share=0, above=1e6, level=0.9), sample=3)
     assert verify(spec).results[0].verdict == "proved"
-    spec.write_text(QUIET.format(share=0, above=0, level=0.9))
-    refuted = verify(spec).results[0]
+    for name in ("leaking", "open"):
+        (tmp_path / name).mkdir()
+    text = QUIET.format(share=0, above=0, level=0.9)
+    refuted = verify(write_question(tmp_path / "leaking", text=text, sample=3)).results[0]
     assert refuted.verdict == "refuted"
     assert refuted.confidence == 0.9
-    write_question(tmp_path, rows=30, sample=3)
-    spec.write_text(QUIET.format(share=0.5, above=0, level=0.999))
+    text = QUIET.format(share=0.5, above=0, level=0.999)
+    spec = write_question(tmp_path / "open", text=text, rows=30, sample=3)
     assert verify(spec).results[0].verdict == "unknown"
 
 

@@ -11,6 +11,7 @@ from leaveout.verifier.checker.claim_words import PointsSubject
 from leaveout.verifier.checker.ensembles.subject import ForestSubject
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.expressions.statements import ValueSubject
+from leaveout.verifier.checker.sampled import SampledSubject
 from leaveout.verifier.checker.subject import Subject
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "ForestSubject",
     "PointsSubject",
     "RejectedError",
+    "SampledSubject",
     "Subject",
     "ValueSubject",
     "check",

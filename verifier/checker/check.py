@@ -26,6 +26,8 @@ from leaveout.verifier.checker.manifest import ClaimPart, ResultPart
 from leaveout.verifier.checker.points import read_points
 from leaveout.verifier.checker.question import read_question
 from leaveout.verifier.checker.readers import Given, Shelf
+from leaveout.verifier.checker.sampled import SampledSubject, read_sampled
+from leaveout.verifier.checker.sampled_parts import SampledPart
 from leaveout.verifier.checker.spaces import Space
 from leaveout.verifier.checker.spare import Spare
 from leaveout.verifier.checker.subject import Subject
@@ -39,7 +41,7 @@ __all__ = ["Checked", "check", "spares"]
 
 Progress = Callable[[str, int | None, int, int], None]
 
-_About = Subject | PointsSubject | ValueSubject | ForestSubject
+_About = Subject | SampledSubject | PointsSubject | ValueSubject | ForestSubject
 _Walked = Callable[[], tuple[int, _About]]
 
 
@@ -58,7 +60,7 @@ class Checked:
     leaves : int
         Of the tree that proves it; 0 where there is none.
     seconds : float
-    subject : Subject, PointsSubject, ValueSubject or ForestSubject
+    subject : Subject, SampledSubject, PointsSubject, ValueSubject or ForestSubject
         What is claimed, in words.
     """
 
@@ -67,7 +69,7 @@ class Checked:
     upper: float | None
     leaves: int
     seconds: float
-    subject: Subject | PointsSubject | ValueSubject | ForestSubject
+    subject: Subject | SampledSubject | PointsSubject | ValueSubject | ForestSubject
 
 
 def check(
@@ -113,6 +115,7 @@ def check(
     checker = _Checker(read_certificate(path), given, numbers, progress)
     manifest = checker.certificate.manifest
     found = [checker.result(each) for each in manifest.results]
+    found += [checker.sampled(each) for each in manifest.samples]
     found += [checker.claim(each) for each in manifest.claims]
     if manifest.forests is not None:
         found += [checker.forest(each, manifest.forests) for each in manifest.forests.results]
@@ -131,6 +134,8 @@ def spares(path: Path, *, network: Sequence[Path], family: Sequence[Path]) -> di
     manifest = checker.certificate.manifest
     for result in manifest.results:
         checker.result(result)
+    for sampled in manifest.samples:
+        checker.sampled(sampled)
     for claim in manifest.claims:
         checker.claim(claim)
     return checker.spares
@@ -158,6 +163,12 @@ class _Checker:
     def result(self, result: ResultPart) -> Checked:
         """Check a claim about leaks."""
         return self._checked(result.name, result.label, result.upper, lambda: self._leaks(result))
+
+    def sampled(self, part: SampledPart) -> Checked:
+        """Check a claim about all rows, of which a sample was left out."""
+        label = part.bounds[0].label if len(part.bounds) == 1 else None
+        upper = max((each.upper for each in part.bounds), default=math.nan)
+        return self._checked(part.name, label, upper, lambda: self._sampled(part))
 
     def claim(self, claim: ClaimPart) -> Checked:
         """Check a claim over points."""
@@ -221,16 +232,35 @@ class _Checker:
         return Checked(name, label, upper, leaves, time.perf_counter() - begun, subject)
 
     def _leaks(self, result: ResultPart) -> tuple[int, Subject]:
-        part = self.certificate.tree(result.tree, leaks=True)
-        if result.question not in self._ready:
-            asked = self.certificate.manifest.questions[result.question]
+        if self.certificate.manifest.questions[result.question].without:
+            raise RejectedError("it leaves out members, which only a claim about a sample may")
+        return self._bounded(result), self._prepared(result.question).question.subject
+
+    def _sampled(self, part: SampledPart) -> tuple[int, SampledSubject]:
+        together = len(self.certificate.manifest.samples)
+        subject = read_sampled(part, self._prepared(part.question).question, together)
+        bounds = [
+            ResultPart(part.question, part.name, each.label, each.upper, each.tree)
+            for each in part.bounds
+        ]
+        return sum(map(self._bounded, bounds)), subject
+
+    def _prepared(self, place: int) -> Leaks:
+        """Return a question, read once."""
+        if place not in self._ready:
+            asked = self.certificate.manifest.questions[place]
             folder = self.certificate.path.parent
             question = read_question(asked, folder, self._given)
-            self._ready[result.question] = prepare_leaks(question, self._numbers)
-        ready, label = self._ready[result.question], result.label
+            self._ready[place] = prepare_leaks(question, self._numbers)
+        return self._ready[place]
+
+    def _bounded(self, result: ResultPart) -> int:
+        """Walk the tree that bounds the leaks of a label; return its leaves."""
+        part = self.certificate.tree(result.tree, leaks=True)
+        ready, label = self._prepared(result.question), result.label
         tree = make_tree(ready.tree(part, label), ready.shape(label), result.upper)
         self._walk(tree, iter([ready.space(label)]), result)
-        return tree.leaves, ready.question.subject
+        return tree.leaves
 
     def _points(self, claim: ClaimPart) -> tuple[int, PointsSubject]:
         part = self.certificate.tree(claim.tree, leaks=False)

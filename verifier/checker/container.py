@@ -17,7 +17,7 @@ from leaveout.verifier.checker.tree_arrays import Numbers, TreeArrays, TreePart
 
 __all__ = ["SHORT", "Certificate", "read_certificate"]
 
-_FORMATS = (1, 2, 3)
+_FORMATS = (1, 2, 3, 4)
 _MAPPED_FROM = 2**20
 
 SHORT = 3
@@ -62,6 +62,8 @@ class Certificate:
 
 def _least_format(manifest: ManifestPart) -> int:
     """Return the first format that has all that a manifest says."""
+    if manifest.samples or any(each.without for each in manifest.questions):
+        return 4
     later = manifest.values is not None or manifest.forests is not None
     return 3 if later else 2 if manifest.claims else 1
 
@@ -102,12 +104,12 @@ def read_certificate(path: Path) -> Certificate:
     if manifest.format not in _FORMATS or manifest.format < _least_format(manifest):
         raise CertificateError(
             f"{path}: is of format {manifest.format}; this program checks the formats "
-            f"{_FORMATS[0]}, of leaks alone, {_FORMATS[1]}, with claims over points, and "
-            f"{_FORMATS[2]}, with statements about values"
+            f"{_FORMATS[0]}, of leaks alone, {_FORMATS[1]}, with claims over points, "
+            f"{_FORMATS[2]}, with statements about values, and {_FORMATS[3]}, with samples"
         )
     stated = manifest.values is not None and manifest.values.statements
     leaks = manifest.forests is not None and manifest.forests.results
-    if not (manifest.results or manifest.claims or stated or leaks):
+    if not (manifest.results or manifest.claims or manifest.samples or stated or leaks):
         raise CertificateError(f"{path}: claims nothing")
     for text in printed(manifest):
         if not text.isprintable() or "  " in text:
@@ -116,7 +118,9 @@ def read_certificate(path: Path) -> Certificate:
         known = len(manifest.forests.questions)
         if not all(0 <= each.question < known for each in manifest.forests.results):
             raise CertificateError(f"{path}: a claim about forests is about no question")
-    for result in manifest.results:
-        if not 0 <= result.question < len(manifest.questions):
-            raise CertificateError(f"{path}: {result.name} is about no question of the manifest")
+    asked = [(each.name, each.question) for each in manifest.results]
+    asked += [(each.name, each.question) for each in manifest.samples]
+    for name, question in asked:
+        if not 0 <= question < len(manifest.questions):
+            raise CertificateError(f"{path}: {name} is about no question of the manifest")
     return Certificate(path, manifest, arrays)

@@ -10,6 +10,7 @@ from leaveout.verifier.checker.basic_parts import BoxPart, ChoicesPart, FilePart
 from leaveout.verifier.checker.ensembles.parts import ForestsPart, forest_texts
 from leaveout.verifier.checker.expressions.parts import ValuesPart
 from leaveout.verifier.checker.expressions.parts import names as names_of
+from leaveout.verifier.checker.sampled_parts import SampledPart, sampled_texts
 
 __all__ = [
     "ApplicationPart", "BoxPart", "CasePart", "ChoicesPart", "ClaimPart", "FamilyPart", "FilePart",
@@ -20,12 +21,22 @@ Term = tuple[int, int, float]
 
 
 class QuestionPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A network, a family and a box."""
+    """A network, members of a family and a box.
+
+    Attributes
+    ----------
+    network, family : FilePart
+    members : int
+    box : BoxPart
+    without : tuple of int
+        Positions of further members of the file that it is not about, ascending; of samples alone.
+    """
 
     network: FilePart
     family: FilePart
     members: int
     box: BoxPart
+    without: tuple[int, ...] = ()
 
 
 class ResultPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -137,7 +148,10 @@ class ClaimPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ManifestPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything but arrays; format 1 has leaks alone, format 2 no statements about values."""
+    """Everything but arrays.
+
+    Format 1 has leaks alone, format 2 no statements about values, format 3 no samples.
+    """
 
     format: int
     leaveout: str
@@ -148,6 +162,7 @@ class ManifestPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     claims: tuple[ClaimPart, ...] = ()
     values: ValuesPart | None = None
     forests: ForestsPart | None = None
+    samples: tuple[SampledPart, ...] = ()
 
 
 def printed(manifest: ManifestPart) -> Iterator[str]:
@@ -156,6 +171,8 @@ def printed(manifest: ManifestPart) -> Iterator[str]:
         yield from (result.name, result.tree)
     for claim in manifest.claims:
         yield from (claim.name, claim.tree)
+    for sampled in manifest.samples:
+        yield from sampled_texts(sampled)
     files = [part for each in manifest.questions for part in (each.network, each.family)]
     applied = [each for claim in manifest.claims for each in claim.applications]
     files += [each.network for each in applied]

@@ -10,7 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from leaveout.verifier.amounts import bound, ends
-from leaveout.verifier.checker import Checked, ForestSubject, PointsSubject, Subject, ValueSubject
+from leaveout.verifier.checker import (
+    Checked,
+    ForestSubject,
+    PointsSubject,
+    SampledSubject,
+    Subject,
+    ValueSubject,
+)
 from leaveout.verifier.checker.inputs import runs
 from leaveout.verifier.cli.accuracy_table import accuracies
 from leaveout.verifier.report import BoxRecord, Report, Result
@@ -64,7 +71,7 @@ def render_checked(found: list[Checked], console: Console) -> None:
         table.add_row(
             Text(each.name),
             "-" if each.label is None else str(each.label),
-            Text("accepted", style=_STYLE["proved"]),
+            Text(_accepted(each), style=_STYLE["proved"]),
             _upper(each),
             f"{each.leaves:,}" if each.leaves else "-",
             "-" if each.subject.members is None else f"{each.subject.members:,}",
@@ -82,6 +89,13 @@ def render_checked(found: list[Checked], console: Console) -> None:
     # What several statements rest on is said once.
     lines += [Text(line) for line in dict.fromkeys(n for s in stated for n in s.rests_on())]
     console.print(Group(*lines), soft_wrap=True)
+
+
+def _accepted(found: Checked) -> str:
+    """Return that a claim is, and what it holds with where it rests on a sample."""
+    if isinstance(found.subject, SampledSubject):
+        return f"accepted at {float(found.subject.confidence):g}"
+    return "accepted"
 
 
 def _upper(found: Checked) -> str:

@@ -130,6 +130,24 @@ def train(
             show_default=False,
         ),
     ] = None,
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            metavar="M",
+            help="With --sample: so many samples are planned, this one and fresh ones after a "
+            "look at it. They share what a confidence leaves open in equal parts.",
+            show_default="1",
+        ),
+    ] = None,
+    fresh: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="With --sample: draw the next of the samples that were planned, after the one in "
+            "this folder, of the same table and training.",
+            show_default=False,
+        ),
+    ] = None,
     block: Annotated[
         int | None,
         typer.Option(
@@ -195,6 +213,8 @@ def train(
             recipe=recipe,
             members=members,
             sample=sample,
+            draws=draws,
+            fresh=fresh,
             block=block,
             workers=workers,
             executor=executor,

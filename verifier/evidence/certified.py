@@ -13,10 +13,12 @@ from leaveout.verifier.checker.claim_words import PointsSubject
 from leaveout.verifier.checker.ensembles.subject import ForestSubject
 from leaveout.verifier.checker.expressions.statements import ValueSubject
 from leaveout.verifier.checker.inputs import Inputs
+from leaveout.verifier.checker.sampled import SampledSubject
 from leaveout.verifier.checker.subject import Subject
 from leaveout.verifier.evidence.errors import TamperedError
 from leaveout.verifier.evidence.leak_claims import asked_of_leaks
 from leaveout.verifier.evidence.same_claim import is_same
+from leaveout.verifier.evidence.sampled_claims import other_sample, over_sample
 from leaveout.verifier.report import BoxRecord, Report, Result, StatementRecord
 
 __all__ = ["Standing", "standings"]
@@ -84,7 +86,7 @@ def standings(
         claims = by_result.get(at, [])
         for claim in claims:
             wrong = _contradiction(claim, result, directions.get(result.name, ""))
-            wrong = wrong or _another(claim, said.get(result.name), report)
+            wrong = wrong or _another(claim, result, said.get(result.name), report)
             if wrong:
                 raise TamperedError(f"{attestation}: statement {_called(result)!r}: {wrong}")
         if wrong := _bounded(claims, result):
@@ -107,6 +109,9 @@ def _names(claim: Checked) -> Iterator[str]:
 def _is_about(claim: Checked, result: Result) -> bool:
     """Whether a claim is of a result's label; a guarantee is about all, and may name the worst."""
     own = result.label if result.kind == "find" else None
+    if isinstance(claim.subject, SampledSubject):
+        # Of several labels it is about all of them together.
+        return own is None or claim.label == own
     return claim.label is None or own is None or claim.label == own
 
 
@@ -117,7 +122,7 @@ def _called(result: Result) -> str:
 def _contradiction(claim: Checked, result: Result, direction: str) -> str:
     """Return in what a claim cannot be true beside a result; empty where it can."""
     match claim.subject:
-        case Subject() | ForestSubject() as subject:
+        case Subject() | SampledSubject() | ForestSubject() as subject:
             if subject.members != result.members:
                 return (
                     f"is about {result.members:,} members, the certificate about "
@@ -136,7 +141,7 @@ def _contradiction(claim: Checked, result: Result, direction: str) -> str:
             return _value(subject, result)
 
 
-def _another(claim: Checked, said: StatementRecord | None, report: Report) -> str:
+def _another(claim: Checked, result: Result, said: StatementRecord | None, report: Report) -> str:
     """Return in what a claim is about something else than a statement; empty where in nothing.
 
     Of results of earlier versions that is not known.
@@ -146,6 +151,9 @@ def _another(claim: Checked, said: StatementRecord | None, report: Report) -> st
             return "says something else in the certificate"
         case Subject() | ForestSubject() as subject if said is not None:
             return _other_files(subject, said, report)
+        case SampledSubject() as subject:
+            wrong = other_sample(subject, result, report)
+            return wrong or ("" if said is None else _other_files(subject.base, said, report))
     return ""
 
 
@@ -257,6 +265,9 @@ def _standing(
     if any(isinstance(each.subject, ValueSubject) for each in claims):
         # Whose text is not kept may say something else.
         return Standing(result, result.verdict, said is not None)
+    of_samples = [each for each in claims if isinstance(each.subject, SampledSubject)]
+    if of_samples:
+        return Standing(result, *over_sample(of_samples, result, said))
     if any(isinstance(each.subject, PointsSubject) for each in claims):
         return _over_points(result, claims, direction)
     return _over_leaks(result, claims, said)
@@ -270,6 +281,9 @@ def _over_leaks(
     Results of earlier versions do not say what a statement is.
     """
     asked = None if said is None else asked_of_leaks(said)
+    if asked is not None and asked.share is not None:
+        # What is known of members for certain is not what is said of all rows.
+        asked = None
     whole = (result.kind == "find" and result.label is not None) or _all_labels(claims)
     if asked is not None and asked.label is not None:
         own = [each for each in claims if each.label in (None, asked.label)]

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leaveout.errors import LeaveoutError
-from leaveout.specs import Find, Guarantee, check, parse
+from leaveout.specs import Confident, Find, Guarantee, check, parse
 from leaveout.specs.text.errors import Slip
 from leaveout.verifier.points.leak_statements import recognise
+from leaveout.verifier.points.sampled_job import share_of, without_share
 from leaveout.verifier.report import StatementRecord
 from leaveout.verifier.resolve_names import Resolver
 
@@ -27,10 +28,16 @@ class AskedOfLeaks:
     threshold : float
         No leak is to be above it: infinite where it is to be found, minus infinity where there is
         to be no leak at all.
+    share : float or None
+        Of all rows, so many may be exceptions; None where it is about the members.
+    level : float or None
+        Its confidence.
     """
 
     label: int | None
     threshold: float
+    share: float | None = None
+    level: float | None = None
 
     def follows(self, upper: float) -> bool:
         """Whether it holds where no leak has a confidence above a number.
@@ -57,9 +64,14 @@ def asked_of_leaks(said: StatementRecord) -> AskedOfLeaks | None:
         last = checked.statements[-1] if checked.statements else None
         if not isinstance(last, Guarantee | Find) or last.name != said.name:
             return None
+        share, confident, level = share_of(last), last.claim, None
+        if share is not None and isinstance(confident, Confident):
+            level = confident.level.value
+            last = without_share(last)
         read = recognise(last, Resolver(checked, Path()))
     except (LeaveoutError, Slip):
         return None
     if isinstance(read, LeaveoutError):
         return None
-    return AskedOfLeaks(read.label, math.inf if read.threshold is None else read.threshold)
+    threshold = math.inf if read.threshold is None else read.threshold
+    return AskedOfLeaks(read.label, threshold, None if share is None else share.value, level)

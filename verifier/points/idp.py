@@ -66,12 +66,19 @@ class Job:
         The labels it is about.
     pair : bool
         Whether the family is one other network of the specification.
+    without : tuple of int or None
+        Of what a sample says: positions of the members of its file that are left out. None where it
+        is about all of them, for certain.
+    certified : bool
+        Whether what proves it is of any use.
     """
 
     statement: IdpStatement
     instance: Instance
     labels: tuple[int, ...]
     pair: bool
+    without: tuple[int, ...] | None = None
+    certified: bool = True
 
     @property
     def question(self) -> Instance:
@@ -268,7 +275,7 @@ class Decider(LeakDecider[Job, Witness]):
 
         result = self._engine(seconds, self._checkpoints.get((name, label)))(
             job.instance, label, floor=floor, decide=decide, known=known, progress=report,
-            **self._keeping(records, None if decide else groups),
+            **self._keeping(records if job.certified else None, None if decide else groups),
         )  # fmt: skip
         self.contradicted = self.contradicted or result.contradicted
         self._known[key] = result
@@ -285,26 +292,29 @@ class Decider(LeakDecider[Job, Witness]):
         return result
 
     def _keeping(
-        self, records: list[Record], groups: list[Group] | None
+        self, records: list[Record] | None, groups: list[Group] | None
     ) -> dict[str, Callable[..., None]]:
         """Return where a search puts what it finds beside the bounds."""
         kept: dict[str, Callable[..., None]] = {}
-        if self._certificate is not None:
+        if self._certificate is not None and records is not None:
             kept["proofs"] = records.extend
         if groups is not None and self._options.engine == "native":
             kept["groups"] = groups.extend
         return kept
 
     def _certify(self, job: Job, result: EngineResult, records: list[Record]) -> None:
-        if self._certificate is None:
+        if self._certificate is None or not job.certified:
             return
         statement = job.statement
         files = FileFacts(
-            self._resolver.file(statement.network), self._resolver.file(statement.family), job.pair
+            self._resolver.file(statement.network),
+            self._resolver.file(statement.family),
+            job.pair,
+            job.without or (),
         )
-        self._certificate.add(
-            statement.statement.name, result.label, result.upper, records, job.instance, files
-        )
+        # What a sample says is a claim of its own.
+        name = statement.statement.name if job.without is None else ""
+        self._certificate.add(name, result.label, result.upper, records, job.instance, files)
 
     def _account(self, job: Job, result: Result) -> None:
         """Say what of a result the certificate does not hold."""

@@ -14,6 +14,7 @@ from leaveout.bab.native.files.certificate import (
     CERTIFIES,
     CertificateBook,
     FileFacts,
+    SampledClaim,
     ValueClaims,
 )
 from leaveout.bab.native.files.records import Record
@@ -136,6 +137,30 @@ class CertificateTarget:
                     f"{upper:.6g}: that rests on interval propagation or an earlier search, and "
                     f"this search did not get as far{cure}"
                 )
+
+    def sampled(self, claim: SampledClaim, upper: float, *, stopped: bool) -> None:
+        """Keep what a sample says of all rows, or note why it is not in the certificate.
+
+        Parameters
+        ----------
+        claim : SampledClaim
+        upper : float
+            What the result tells.
+        stopped : bool
+            Whether time or Ctrl-C ended the search.
+        """
+        assert self._book is not None
+        proved = max(self._book.proved(claim.instance, label) for label in claim.labels)
+        cure = "; let the run take longer" if stopped else ""
+        if math.isinf(proved):
+            self.without(claim.name, f"not all of it was searched{cure}")
+            return
+        self._book.add_sampled(claim)
+        if upper + _CLOSE * (1.0 + abs(upper)) < proved:
+            self.notes.append(
+                f"{claim.name}: the certificate proves {proved:.6g} of all rows only, not "
+                f"{upper:.6g}{cure}"
+            )
 
     def points(self, name: str, solved: list[Solved], questions: int, *, decides: bool) -> None:
         """Keep what proves a claim over points, or note why it is not in the certificate.

@@ -11,12 +11,16 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from leaveout.bab import EngineResult, Instance, agree, make_instance
+from leaveout.bab.native.files.certificate import SampledClaim
 from leaveout.models import Family
-from leaveout.specs import Binder, Confident, Find, ForAll, Guarantee, Number
+from leaveout.specs import Confident, Find, Guarantee
+from leaveout.verifier.points.asked_samples import AskedSample, Looks
 from leaveout.verifier.points.idp import Decider, Job
 from leaveout.verifier.points.leak_decider import finite, floor_of, merged
 from leaveout.verifier.points.leak_statements import IdpStatement, recognise
 from leaveout.verifier.points.network_rows import tighten
+from leaveout.verifier.points.proofs import CertificateTarget
+from leaveout.verifier.points.sampled_job import SampledJob, share_of, without_share
 from leaveout.verifier.points.sampling import (
     Sampling,
     sampling_of,
@@ -29,64 +33,22 @@ from leaveout.verifier.report import SAMPLE, Result
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.time_sharing import Clock
 
-__all__ = ["SampledJob", "SampledLeaks", "share_of", "without_share"]
+__all__ = ["SampledLeaks"]
 
 Floats = NDArray[np.float64]
 
 _LOOSE = "numerical: which members are the worst was not told apart by the bounds of each"
 
 
-def share_of(statement: Guarantee | Find) -> Number | None:
-    """Return the share of all rows that a statement leaves out, None where it is about all."""
-    claim = statement.claim.claim if isinstance(statement.claim, Confident) else statement.claim
-    shares = [each.but for each in claim.binders if each.but] if isinstance(claim, ForAll) else []
-    return shares[0] if shares else None
-
-
-def without_share(statement: Guarantee | Find) -> Guarantee | Find:
-    """Return the same about all members alone, for certain."""
-    confident = statement.claim
-    assert isinstance(confident, Confident)
-    claim = confident.claim
-    assert isinstance(claim, ForAll)
-    binders = tuple(Binder(each.name, each.domain, at=each.at) for each in claim.binders)
-    return replace(statement, claim=replace(claim, binders=binders))
-
-
-@dataclass(frozen=True, eq=False)
-class SampledJob:
-    """A statement about all rows, loaded.
-
-    Attributes
-    ----------
-    job : Job
-        The same about the members alone.
-    statement : Guarantee or Find
-        As written.
-    sampling : Sampling
-        Its error is that of the statement; `SampledLeaks` shares it among all.
-    level : float
-    """
-
-    job: Job
-    statement: Guarantee | Find
-    sampling: Sampling
-    level: float
-
-    @property
-    def results(self) -> int:
-        """How many results it has, each of which may be wrong."""
-        one = isinstance(self.statement, Guarantee) or not self.statement.per_label
-        return 1 if one else len(self.job.labels)
-
-
 @dataclass(frozen=True, eq=False)
 class _Found:
     """What searches found, and what is known of each member by them.
 
-    ``rest`` are those of the members without the worst; none where all count.
+    ``rest`` are those of the members without the worst; none where all count. ``job`` is about the
+    members that count.
     """
 
+    job: Job
     every: Sequence[EngineResult]
     lower: Floats
     upper: Floats
@@ -99,15 +61,25 @@ class SampledLeaks:
     Parameters
     ----------
     decider : Decider
-        Of claims about the members. It writes no certificate.
+        Of claims about the members.
     resolver : Resolver
     gap : float
         Relative gap at which bounds count as closed.
+    certificate : CertificateTarget or None
+        Given what proves each result; the same that the decider gives its bounds to.
     """
 
-    def __init__(self, decider: Decider, resolver: Resolver, gap: float) -> None:
+    def __init__(
+        self,
+        decider: Decider,
+        resolver: Resolver,
+        gap: float,
+        certificate: CertificateTarget | None = None,
+    ) -> None:
         self.decider, self._resolver, self._gap = decider, resolver, gap
+        self._certificate = certificate
         self._jobs: list[SampledJob] = []
+        self._looks: dict[int, Looks] = {}
         self.notes: list[str] = []
 
     def load(self, statement: Guarantee | Find) -> SampledJob:
@@ -116,7 +88,8 @@ class SampledLeaks:
         Raises
         ------
         LeaveoutError
-            If it is about no leaks, or the family is no sample of the rows.
+            If it is about no leaks, the family is no sample of the rows, or was asked something
+            else before.
         """
         share, confident = share_of(statement), statement.claim
         assert share is not None and isinstance(confident, Confident)
@@ -133,22 +106,99 @@ class SampledLeaks:
         sampling = sampling_of(
             job.instance.family, share.value, 1 - Fraction(repr(level)), job.instance.family.source
         )
-        loaded = SampledJob(job, statement, sampling, level)
+        place = id(job.instance)
+        if place not in self._looks:
+            source = self._resolver.file(leak.family)
+            self._looks[place] = Looks.of(job.instance, source)
+        loaded = SampledJob(job, statement, sampling, level, self._looks[place])
+        before = loaded.looks.first()
+        if before is not None:
+            self._refuse_new(loaded, before)
         self._jobs.append(loaded)
         return loaded
 
-    def decide(self, sampled: SampledJob, clock: Clock) -> list[Result]:
-        """Return the results of one statement."""
+    def _refuse_new(self, sampled: SampledJob, before: AskedSample) -> None:
+        """Refuse what was not asked of a sample before anybody had looked at it."""
+        if all(before.has(each) for each in sampled.claims()):
+            return
+        share = share_of(sampled.statement)
+        assert share is not None
+        known = ", ".join(dict.fromkeys(each.name for each in before.claims))
+        raise self._resolver.fail(
+            share,
+            f"this sample was looked at before, for {known}, and this is another claim: whoever "
+            "has seen results can choose the next claim by them",
+            "ask a fresh sample: leaveout train ... --sample K --fresh DIR (how many there are to "
+            f"be is planned with the first: --draws); the look is in {sampled.looks.path}",
+        )
+
+    def _shared(self, sampled: SampledJob) -> int:
+        """Return how many results share what may be wrong; this is where a sample is looked at."""
         count = sum(each.results for each in self._jobs)
-        sampling = replace(sampled.sampling, error=sampled.sampling.error / count)
+        same = [each for each in self._jobs if each.looks == sampled.looks]
+        before = sampled.looks.first()
+        if before is None:
+            if all(tolerated(each.sampling.shared(count)) is None for each in same):
+                # Nothing is searched, so nothing is seen.
+                return count
+            asked = [claim for each in same for claim in each.claims()]
+            before = sampled.looks.look(asked, count)
+            for each in same:
+                # Another process may have been first.
+                self._refuse_new(each, before)
+        return max(count, before.results)
+
+    def decide(self, sampled: SampledJob, clock: Clock) -> list[Result]:
+        """Return the results of one statement.
+
+        Raises
+        ------
+        SpecError
+            If another process is the first to look at the sample, or it cannot be said that this
+            one did.
+        """
+        count = self._shared(sampled)
+        sampling = sampled.sampling.shared(count)
         self._tell(sampling, count)
         most = tolerated(sampling)
         if most is None:
             return self._too_small(sampled, sampling, clock)
-        labels = sampled.job.labels
-        asked = [(each,) for each in labels] if sampled.results > 1 else [labels]
-        found = [self._search(sampled, each, most, clock) for each in asked]
-        return [self._result(sampled, sampling, most, each) for each in found]
+        decided = []
+        for labels in sampled.asked:
+            found = self._search(sampled, labels, most, clock)
+            result = self._result(sampled, sampling, most, found)
+            self._certify(sampled, count, labels, found, result)
+            decided.append(result)
+        return decided
+
+    def _certify(
+        self,
+        sampled: SampledJob,
+        count: int,
+        labels: tuple[int, ...],
+        found: _Found,
+        result: Result,
+    ) -> None:
+        """Leave what proves a bound of all rows again."""
+        upper = result.upper
+        if self._certificate is None or result.verdict == "refuted" or upper is None:
+            return
+        drawn = sampled.job.instance.family.manifest.sample
+        assert drawn is not None
+        if result.verdict == "proved" and sampled.job.statement.threshold is not None:
+            # Beyond what is asked nothing needs to be proved.
+            upper = max(upper, sampled.job.statement.threshold)
+        said = {
+            "sample": {name: getattr(drawn, name) for name in drawn.__struct_fields__},
+            "share": str(sampled.sampling.share),
+            "confidence": str(Fraction(repr(sampled.level))),
+            "results": count,
+        }
+        self._certificate.sampled(
+            SampledClaim(sampled.statement.name, found.job.instance, labels, said),
+            upper,
+            stopped=(result.reason or "").startswith("time"),
+        )
 
     def _search(
         self, sampled: SampledJob, labels: tuple[int, ...], most: int, clock: Clock
@@ -158,18 +208,22 @@ class SampledLeaks:
         floor = floor_of(job.statement)
         # Where no member may be above the bound, the first that is ends the search.
         decide = is_guarantee and not most
+        job = replace(job, without=(), certified=not most)
         found = self.decider.in_turn(job, labels, clock, floor, decide=decide)
         lower, upper = self._known(job, found)
         if not most:
-            return _Found(found, lower, upper)
+            return _Found(job, found, lower, upper)
         tighten(job.instance, self.decider.rows.of(job.question), clock)
         lower, upper = self._known(job, found)
-        rest = np.sort(np.lexsort((upper, lower))[: len(lower) - most])
-        others = replace(job, instance=_among(job.instance, rest))
+        order = np.lexsort((upper, lower))
+        rest, worst = np.sort(order[: len(order) - most]), np.sort(order[len(order) - most :])
+        others = replace(
+            job, instance=_among(job.instance, rest), without=tuple(worst.tolist()), certified=True
+        )
         again = self.decider.in_turn(others, labels, clock, floor, decide=is_guarantee)
         low, high = self._known(others, again)
         lower[rest], upper[rest] = np.maximum(lower[rest], low), np.minimum(upper[rest], high)
-        return _Found(found, lower, upper, again)
+        return _Found(others, found, lower, upper, again)
 
     def _result(
         self,
@@ -194,6 +248,8 @@ class SampledLeaks:
                 "exceptions": sampling.exceptions,
                 "above": most,
                 "error": float(sampling.error),
+                "draw": sampling.draw,
+                "draws": sampling.draws,
             },
         )
         shared = structs.replace(
@@ -204,6 +260,9 @@ class SampledLeaks:
         if isinstance(sampled.statement, Find):
             low, high = (float(np.sort(each)[-1 - most]) for each in (lower, upper))
             closed = bare.verdict == "proved" if not most else self._closed(found, low, high)
+            if self._certificate is not None and closed and found.rest:
+                # What is told is what the search proves by itself, at most its gap above.
+                high = max(high, *(each.upper for each in found.rest))
             return structs.replace(
                 shared,
                 lower=low,
@@ -248,10 +307,8 @@ class SampledLeaks:
     def _too_small(self, sampled: SampledJob, sampling: Sampling, clock: Clock) -> list[Result]:
         clock.skip(len(sampled.job.labels))
         least = smallest_sample(sampling)
-        labels = [(each,) for each in sampled.job.labels]
-        asked = labels if sampled.results > 1 else [sampled.job.labels]
         found = []
-        for each in asked:
+        for each in sampled.asked:
             bare = self.decider.result(
                 sampled.job, [self.decider.unsearched(sampled.job, label, "") for label in each]
             )
@@ -274,6 +331,10 @@ class SampledLeaks:
             shared = (
                 f"; {count} results rest on samples and share what may be wrong, 1/{count} each, "
                 "so that the confidence is that of all together"
+            )
+        if sampling.draws > 1:
+            shared += (
+                f"; this is draw {sampling.draw} of {sampling.draws} planned, which share it too"
             )
         note = (
             f"statistical: of {sampling.rows:,} training rows {sampling.size:,} were drawn at "

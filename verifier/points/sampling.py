@@ -9,7 +9,7 @@ sample is hypergeometric.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -37,17 +37,25 @@ class Sampling:
         Of all rows, so many may be exceptions.
     error : Fraction
         What is said may be wrong with this probability.
+    draw, draws : int
+        Which one it is of those that were planned; the error is that of this one.
     """
 
     rows: int
     size: int
     share: Fraction
     error: Fraction
+    draw: int = 1
+    draws: int = 1
 
     @property
     def exceptions(self) -> int:
         """How many of all rows may be exceptions."""
         return math.floor(self.share * self.rows)
+
+    def shared(self, results: int) -> Sampling:
+        """Return what is left to one of some results, which share the error in equal parts."""
+        return replace(self, error=self.error / results)
 
 
 def tolerated(sampling: Sampling) -> int | None:
@@ -110,6 +118,7 @@ def sampling_of(family: Family, share: float, error: Fraction, place: str) -> Sa
     share : float
         As it was written.
     error : Fraction
+        Of all draws together, which have equal parts of it.
     place : str
         Names the family in messages.
 
@@ -124,7 +133,11 @@ def sampling_of(family: Family, share: float, error: Fraction, place: str) -> Sa
             f"{place}: its members do not lack rows that were drawn at random, so they say nothing "
             "of others; train a family that does: leaveout train ... --sample 3000"
         )
-    expected = drawn_rows(drawn.seed, drawn.rows, drawn.size)
+    if not 1 <= drawn.draw <= drawn.draws:
+        raise SpecError(
+            f"{place}: its manifest says draw {drawn.draw} of {drawn.draws} planned; train it anew"
+        )
+    expected = drawn_rows(drawn.seed, drawn.rows, drawn.size, drawn.draw)
     facts = family.manifest.data
     counted = facts is None or facts.rows == drawn.rows
     if not counted or not np.array_equal(expected, family.removed):
@@ -132,7 +145,9 @@ def sampling_of(family: Family, share: float, error: Fraction, place: str) -> Sa
             f"{place}: its members are not the sample that its manifest says, {drawn.size:,} of "
             f"{drawn.rows:,} rows by seed {drawn.seed}; train it anew"
         )
-    return Sampling(drawn.rows, drawn.size, Fraction(repr(share)), error)
+    return Sampling(
+        drawn.rows, drawn.size, Fraction(repr(share)), error / drawn.draws, drawn.draw, drawn.draws
+    )
 
 
 @dataclass(frozen=True)

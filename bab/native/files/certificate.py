@@ -33,6 +33,7 @@ __all__ = [
     "CertificateBook",
     "FileFacts",
     "PointsClaim",
+    "SampledClaim",
     "ValueClaims",
     "box_part",
     "family_kind",
@@ -58,11 +59,14 @@ class FileFacts:
     network, family : Path
     family_is_network : bool
         Whether the family is a single network.
+    without : tuple of int
+        Positions of its members that the question is not about.
     """
 
     network: Path
     family: Path
     family_is_network: bool = False
+    without: tuple[int, ...] = ()
 
 
 @dataclass(eq=False)
@@ -72,6 +76,28 @@ class _Claim:
     label: int
     upper: float
     tree: ProofTree
+
+
+@dataclass(frozen=True, eq=False)
+class SampledClaim:
+    """What members for a sample of the rows say of all rows.
+
+    Attributes
+    ----------
+    name : str
+        Of the statement.
+    instance : Instance
+        The members that the bound is of.
+    labels : tuple of int
+        That it is of, together.
+    said : mapping of str to object
+        What the manifest says of the sample and of what is concluded, in JSON types.
+    """
+
+    name: str
+    instance: Instance
+    labels: tuple[int, ...]
+    said: Mapping[str, object]
 
 
 class PointsClaim(Protocol):
@@ -137,6 +163,7 @@ class CertificateBook:
     _questions: list[tuple[Instance, FileFacts]] = field(default_factory=list)
     _claims: dict[tuple[int, int], _Claim] = field(default_factory=dict)
     _points: list[PointsClaim] = field(default_factory=list)
+    _sampled: list[SampledClaim] = field(default_factory=list)
 
     def add(
         self,
@@ -154,7 +181,7 @@ class CertificateBook:
         Parameters
         ----------
         name : str
-            Of the statement.
+            Of the statement; empty where the bound alone is no claim.
         label : int
         upper : float
             What the search found.
@@ -171,25 +198,39 @@ class CertificateBook:
                 names = [] if known is None else known.names
                 known = _Claim(names, place, label, proved, tree)
                 self._claims[place, label] = known
-        if known is not None and name not in known.names:
+        if known is not None and name and name not in known.names:
             known.names.append(name)
+
+    def add_sampled(self, claim: SampledClaim) -> None:
+        """Keep what a sample says; the bounds of its members were added."""
+        self._sampled.append(claim)
+
+    def proved(self, instance: Instance, label: int) -> float:
+        """Return the bound proved of a label, infinite if none."""
+        claim = self._claim(instance, label)
+        return math.inf if claim is None else claim.upper
+
+    def _claim(self, instance: Instance, label: int) -> _Claim | None:
+        places = (i for i, (question, _) in enumerate(self._questions) if question is instance)
+        return next((self._claims.get((i, label)) for i in places), None)
 
     def rested(self, name: str, instance: Instance, label: int) -> float:
         """Note that a result is about a label; return the bound proved of it, infinite if none."""
-        for i, (question, _) in enumerate(self._questions):
-            claim = self._claims.get((i, label))
-            if question is instance and claim is not None:
-                if name not in claim.names:
-                    claim.names.append(name)
-                return claim.upper
-        return math.inf
+        claim = self._claim(instance, label)
+        if claim is None:
+            return math.inf
+        if name not in claim.names:
+            claim.names.append(name)
+        return claim.upper
 
     def add_points(self, claim: PointsClaim) -> None:
         """Keep a claim over points."""
         self._points.append(claim)
 
     def __bool__(self) -> bool:
-        return bool(self._claims) or bool(self._points) or bool(self.values) or bool(self.forests)
+        named = any(each.names for each in self._claims.values())
+        others = (self._points, self._sampled, self.values, self.forests)
+        return named or any(map(bool, others))
 
     def _place(self, instance: Instance, files: FileFacts) -> int:
         for i, (known, _) in enumerate(self._questions):
@@ -240,9 +281,16 @@ class CertificateBook:
             self._write(stream, path.resolve().parent)
 
     def _write(self, stream: IO[bytes], folder: Path) -> None:
-        claims = sorted(self._claims.values(), key=lambda claim: (claim.question, claim.label))
+        told = {
+            id(self._claim(each.instance, label)) for each in self._sampled for label in each.labels
+        }
+        claims = sorted(
+            (each for each in self._claims.values() if each.names or id(each) in told),
+            key=lambda claim: (claim.question, claim.label),
+        )
+        trees = {id(claim): f"tree{i}" for i, claim in enumerate(claims)}
         manifest: dict[str, object] = {
-            "format": 3,
+            "format": 4 if self._sampled else 3,
             "leaveout": self.version,
             "spec": self.spec,
             "text": self.text,
@@ -255,11 +303,14 @@ class CertificateBook:
                     "name": ", ".join(claim.names),
                     "label": claim.label,
                     "upper": claim.upper,
-                    "tree": f"tree{i}",
+                    "tree": trees[id(claim)],
                 }
-                for i, claim in enumerate(claims)
+                for claim in claims
+                if claim.names
             ],
         }
+        if self._sampled:
+            manifest["samples"] = [self._sampled_part(each, trees) for each in self._sampled]
         names = [f"tree{len(claims) + i}" for i in range(len(self._points))]
         if self._points:
             manifest["claims"] = [
@@ -285,6 +336,20 @@ class CertificateBook:
                     put_array(archive, f"{name}.{key}", np.asarray(array))
             # By this a certificate is known from other archives.
             put_array(archive, CERTIFIES, np.array([manifest["format"]], np.int64))
+
+    def _sampled_part(self, sampled: SampledClaim, trees: Mapping[int, str]) -> dict[str, object]:
+        """Return what the manifest says of all rows."""
+        claims = [self._claim(sampled.instance, label) for label in sampled.labels]
+        known = [claim for claim in claims if claim is not None]
+        return {
+            "question": known[0].question,
+            "name": sampled.name,
+            "bounds": [
+                {"label": each.label, "upper": each.upper, "tree": trees[id(each)]}
+                for each in known
+            ],
+            **sampled.said,
+        }
 
 
 def leak_tree(
@@ -321,6 +386,7 @@ def _question(instance: Instance, files: FileFacts, folder: Path) -> dict[str, o
         "family": file_part(files.family, folder, kind),
         "members": len(instance.family),
         "box": box_part(instance.box),
+        **({"without": files.without} if files.without else {}),
     }
 
 

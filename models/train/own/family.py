@@ -25,6 +25,7 @@ from leaveout.models.replay import with_parameters
 from leaveout.models.train.bar import progress_bar
 from leaveout.models.train.data import TrainingData
 from leaveout.models.train.directory import PARTIAL, is_complete
+from leaveout.models.train.earlier_sample import earlier_sample
 from leaveout.models.train.executors import Workplace, check_executor, workplace
 from leaveout.models.train.export import spec_text
 from leaveout.models.train.family_run import OnProgress, farewell, report_of, train_family
@@ -64,6 +65,8 @@ def leave_one_out(
     seed: int = 0,
     members: int | None = None,
     sample: int | None = None,
+    draws: int | None = None,
+    fresh: Path | str | None = None,
     features: Sequence[str] | None = None,
     units: Mapping[str, str] | None = None,
     ids: Sequence[Any] | str | None = None,
@@ -107,6 +110,10 @@ def leave_one_out(
     sample : int or None
         Leave out each of so many rows drawn uniformly without replacement, by ``seed``: enough to
         speak of all rows, statistically. Such a family is not extended.
+    draws : int or None
+        How many such samples are planned, of which this is the first; None: it alone.
+    fresh : Path or str or None
+        The folder of the sample before: the next of those that were planned is drawn.
     features : sequence of str or None
         Names of an array's columns.
     units : mapping of str to str or None
@@ -147,7 +154,10 @@ def leave_one_out(
         executor = _executor(executor, backend)
         data = training_data(X, y, features=features, units=units, ids=ids, one_hot=one_hot)
         _check(seed, workers, target)
-        removed, drawn = left_out(len(data.X), int(seed), members=members, sample=sample)
+        earlier = None if fresh is None else earlier_sample(Path(fresh))
+        removed, drawn = left_out(
+            len(data.X), int(seed), members=members, sample=sample, draws=draws, earlier=earlier
+        )
         refuse_lone_labels(data, removed)
         task = FitTask(packed, data.X, data.y, len(data.labels), removed, int(seed))
         with progress_bar(on_progress) as told:
@@ -156,6 +166,8 @@ def leave_one_out(
             # In one process, one after the other: what a training leaves there the next may find.
             with processes(task, 1, importable()) as pool:
                 job, retrained = _tried(pool, task, data, target, drawn)
+            if earlier is not None:
+                earlier.refuse_other(job)
             known.append(job)
             complete = is_complete(job)
             found = []

@@ -86,7 +86,8 @@ class Access:
             folder / SERVED[0], sha256, folder / SERVED[1], sha256, len(own), self.network.labels,
             self.inputs,
         )  # fmt: skip
-        return Question(self.network, own, Members(self.network.graph, own), subject)
+        members = Members(self.network.graph, own)
+        return Question(self.network, own, members, subject, own.removed)
 
 
 def access(given: Given) -> Access:

@@ -1,0 +1,216 @@
+"""Claims about all rows are proved again from their sample, and nothing that was forged is."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from leaveout.models import Family, load_family_file, save_family_file
+from leaveout.verifier.checker import CertificateError, RejectedError, SampledSubject, check
+from leaveout.verifier.checker.sampled import few_drawn
+from leaveout.verifier.cli.app import run
+from leaveout.verifier.run import verify
+
+from support.certificates import Content
+from support.samples import LEVEL, MEMBERS, ROWS, write_sample
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sampled")
+    spec = write_sample(folder)
+    report = verify(spec, certificate=folder / "c.npz")
+    return folder, report
+
+
+@pytest.fixture
+def folder(written, tmp_path):
+    shutil.copytree(written[0], tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def changed(folder, change):
+    content = Content.of(folder / "c.npz")
+    content.manifest["format"] = 4
+    change(content.manifest)
+    content.save(folder / "c.npz")
+    return check(folder / "c.npz")
+
+
+def with_family(folder, change):
+    """Change the family too, and let the certificate name what it is now."""
+    path = folder / "family.npz"
+    family = load_family_file(path)
+    removed, manifest = change(family.removed.copy(), family.manifest)
+    save_family_file(path, Family(family.parameters, removed, manifest))
+
+    def named(manifest):
+        for each in manifest["questions"]:
+            each["family"]["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+
+    return named
+
+
+def test_the_tail_is_that_of_all_samples_there_are():
+    for rows in range(1, 9):
+        for size in range(1, rows + 1):
+            for marked in range(1, rows + 1):
+                drawn = [sum(i < marked for i in each) for each in combinations(range(rows), size)]
+                for most in range(size + 1):
+                    expected = Fraction(sum(count <= most for count in drawn), len(drawn))
+                    assert few_drawn(rows, size, marked, most) == expected
+
+
+def test_what_was_proved_at_a_confidence_is_proved_again_at_it(written, capsys):
+    folder, report = written
+    found = check(folder / "c.npz")
+    assert [each.label for each in found] == [0, 1]
+    for again, result in zip(found, report.results, strict=True):
+        assert isinstance(again.subject, SampledSubject)
+        assert result.verdict == "proved" and result.confidence == LEVEL
+        assert dict(result.facts[0].facts)["above"] == len(again.subject.left_out) == 1
+        assert again.upper == pytest.approx(result.upper, rel=1e-6, abs=1e-6)
+        assert float(again.subject.confidence) == LEVEL
+        assert again.subject.chance <= Fraction(1, 10)
+        assert again.subject.members == MEMBERS
+    run(["check", str(folder / "c.npz")])
+    told = capsys.readouterr().out
+    assert told.count("accepted at 0.8") == 2
+    assert f"at most {ROWS // 4} (a share of 0.25)" in told
+    assert "accepted\n" not in told
+
+
+def set_first(**values):
+    return lambda manifest: manifest["samples"][0].update(values)
+
+
+def set_draw(name, value):
+    return lambda manifest: manifest["samples"][0]["sample"].update({name: value})
+
+
+def drop_member(manifest):
+    question = manifest["questions"][manifest["samples"][0]["question"]]
+    others = [i for i in range(MEMBERS) if i not in question["without"]]
+    question["without"] = sorted([*question["without"], others[0]])
+    question["members"] -= 1
+
+
+def drop_silently(manifest):
+    manifest["questions"][manifest["samples"][0]["question"]]["members"] -= 1
+
+
+def leave_out_another(manifest):
+    question = manifest["questions"][manifest["samples"][0]["question"]]
+    (worst,) = question["without"]
+    question["without"] = [(worst + 1) % MEMBERS]
+
+
+def lower_bound(manifest):
+    manifest["samples"][0]["bounds"][0]["upper"] *= 0.5
+
+
+def claim_for_certain(manifest):
+    sampled = manifest["samples"].pop()
+    manifest["results"] = [
+        {"question": sampled["question"], "name": "bound", **each} for each in sampled["bounds"]
+    ]
+
+
+FORGED = {
+    "share": (set_first(share="1/100"), "so few of the 1 worst rows"),
+    "no share": (set_first(share="1"), "no share"),
+    "confidence": (set_first(confidence="99/100"), "more than the 0.005"),
+    "certainty": (set_first(confidence="1"), "no confidence"),
+    "split": (set_first(results=1), "the certificate alone has 2"),
+    "no split": (set_first(results=0), "the certificate alone has 2"),
+    "a dropped member": (drop_member, "2 of 8 sampled rows are left out"),
+    "a member not there": (drop_silently, "has 8 members"),
+    "another left out": (leave_out_another, "node"),
+    "a bound": (lower_bound, "node"),
+    "no bounds": (set_first(bounds=[]), "finite bound"),
+    "rows": (set_draw("rows", ROWS + 1), "says rows 13 of the sample"),
+    "size": (set_draw("size", MEMBERS - 1), "says size 7 of the sample"),
+    "seed": (set_draw("seed", 4), "says seed 4 of the sample"),
+    "draw": (set_draw("draw", 2), "says draw 2 of the sample"),
+    "draws": (set_draw("draws", 2), "says draws 2 of the sample"),
+    "no chance": (claim_for_certain, "only a claim about a sample may"),
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_forged_claim_is_rejected_by_name(folder, forged):
+    change, match = FORGED[forged]
+    with pytest.raises(RejectedError, match=match):
+        changed(folder, change)
+
+
+FAMILIES = {
+    "another seed": (
+        lambda removed, manifest: (
+            removed, structs.replace(manifest, sample=structs.replace(manifest.sample, seed=5))
+        ),
+        set_draw("seed", 5),
+        "do not lack the 8 rows",
+    ),
+    "another row": (
+        lambda removed, manifest: (
+            np.sort(np.append(removed[:-1], np.setdiff1d(np.arange(ROWS), removed)[0])), manifest
+        ),
+        lambda manifest: None,
+        "do not lack the 8 rows",
+    ),
+    "more rows": (
+        lambda removed, manifest: (
+            removed, structs.replace(manifest, data=structs.replace(manifest.data, rows=99))
+        ),
+        lambda manifest: None,
+        "was trained on 99 rows",
+    ),
+    "no sample": (
+        lambda removed, manifest: (removed, structs.replace(manifest, sample=None)),
+        lambda manifest: None,
+        "says of no sample",
+    ),
+    "far too many": (
+        lambda removed, manifest: (
+            removed,
+            structs.replace(manifest, sample=structs.replace(manifest.sample, rows=10**15)),
+        ),
+        set_draw("rows", 10**15),
+        "are no sample",
+    ),
+    "a draw that was not planned": (
+        lambda removed, manifest: (
+            removed, structs.replace(manifest, sample=structs.replace(manifest.sample, draw=2))
+        ),
+        set_draw("draw", 2),
+        "there is no draw 2 of 1",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("forged", FAMILIES)
+def test_a_family_that_is_not_the_draw_is_rejected_by_name(folder, forged):
+    family, certificate, match = FAMILIES[forged]
+    named = with_family(folder, family)
+
+    def change(manifest):
+        named(manifest)
+        certificate(manifest)
+
+    with pytest.raises(RejectedError, match=match):
+        changed(folder, change)
+
+
+def test_an_earlier_format_has_no_samples(folder):
+    def change(manifest):
+        manifest["format"] = 3
+
+    with pytest.raises(CertificateError, match="format"):
+        changed(folder, change)

@@ -1,0 +1,144 @@
+"""A sample that was looked at is asked nothing else, and fresh ones share what may be wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from fractions import Fraction
+
+import msgspec
+import numpy as np
+import pytest
+
+from leaveout.errors import SpecError
+from leaveout.models.train.draws import drawn_rows
+from leaveout.models.train.left_out import left_out
+from leaveout.verifier.points.asked_samples import AskedClaim, AskedSample, Looks
+from leaveout.verifier.points.sampling import Sampling, tolerated
+from leaveout.verifier.run import verify
+
+from support import children
+from support.samples import CLAIM, HEAD, LEVEL, MEMBERS, ROWS, SPEC, write_sample
+
+QUIET = f"guarantee quiet: {CLAIM.format(0.25, 5)} with confidence {LEVEL}\n"
+
+
+def looks(folder):
+    return sorted(folder.glob("asked-*.json"))
+
+
+def test_the_same_is_asked_again_and_shares_what_it_shared(tmp_path):
+    spec = write_sample(tmp_path, SPEC + QUIET)
+    first = verify(spec)
+    (kept,) = looks(tmp_path)
+    content = kept.read_bytes()
+    # One statement of three results, by another name and at another confidence.
+    spec.write_text(HEAD + QUIET.replace("quiet", "again").replace("0.8", "0.7"))
+    again = verify(spec).results[0]
+    assert again.verdict == first.results[2].verdict == "proved"
+    error = dict(again.facts[0].facts)["error"]
+    assert error == float(Fraction(3, 10) / 3)
+    assert kept.read_bytes() == content
+    assert looks(tmp_path) == [kept]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SPEC.replace("but 0.25", "but 0.5"),
+        SPEC.replace("box(0, 1)", "box(0, 0.5)"),
+        SPEC.replace("least b per label", "least b"),
+        HEAD + QUIET,
+        SPEC + QUIET,
+    ],
+)
+def test_what_was_not_asked_at_first_takes_a_fresh_sample(tmp_path, text):
+    spec = write_sample(tmp_path)
+    verify(spec)
+    spec.write_text(text)
+    with pytest.raises(SpecError, match="--fresh"):
+        verify(spec)
+    # A sample of another seed was not looked at.
+    write_sample(tmp_path, text, seed=4)
+    verify(spec)
+    assert len(looks(tmp_path)) == 2
+
+
+def test_a_guarantee_of_another_number_is_another_claim(tmp_path):
+    spec = write_sample(tmp_path, HEAD + QUIET)
+    verify(spec)
+    spec.write_text(HEAD + QUIET.replace("> 5", "> 4"))
+    with pytest.raises(SpecError, match="another claim"):
+        verify(spec)
+
+
+def test_nothing_that_shows_no_result_is_a_look(tmp_path):
+    small = SPEC.replace("but 0.25", "but 0").replace(str(LEVEL), "0.99")
+    spec = write_sample(tmp_path, small)
+    assert all("too small" in each.reason for each in verify(spec).results)
+    assert not looks(tmp_path)
+
+
+def test_a_look_that_cannot_be_counted_is_none(tmp_path, monkeypatch):
+    spec = write_sample(tmp_path)
+
+    def refused(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.link", refused)
+    with pytest.raises(SpecError, match="must be writable"):
+        verify(spec)
+    assert not list(tmp_path.glob(".leaveout-*"))
+    monkeypatch.undo()
+    verify(spec)
+    (kept,) = looks(tmp_path)
+    for damage in (b"", b"{}", kept.read_bytes()[:40]):
+        kept.write_bytes(damage)
+        with pytest.raises(SpecError, match="does not say what was asked"):
+            verify(spec)
+    claim = AskedClaim(name="g", share="0", labels=(0,), above="", about="")
+    other = AskedSample(leaveout="", family="ab", results=1, claims=(claim,))
+    kept.write_bytes(msgspec.json.encode(other))
+    with pytest.raises(SpecError, match="is not of the sample"):
+        verify(spec)
+
+
+ONE_OF_MANY = """
+import sys
+from pathlib import Path
+from leaveout.verifier.points.asked_samples import AskedClaim, Looks
+folder, name = sys.argv[1:]
+sys.stdin.readline()
+claim = AskedClaim(name=name, share="0", labels=(0,), above="", about=name)
+print(Looks(Path(folder) / "asked-ab.json", "ab").look([claim], 1).claims[0].name)
+"""
+
+
+def test_of_many_at_once_one_is_first(tmp_path):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    command = [sys.executable, "-c", ONE_OF_MANY, tmp_path]
+    running = [children.start([*command, f"g{i}"], **pipes) for i in range(3)]
+    for each in running:
+        each.stdin.write("\n")
+        each.stdin.flush()
+    told = {each.communicate(timeout=300)[0].strip() for each in running}
+    assert len(told) == 1
+    first = Looks(tmp_path / "asked-ab.json", "ab").first()
+    assert first is not None and {first.claims[0].name} == told
+    assert not list(tmp_path.glob(".leaveout-*"))
+
+
+def test_draws_are_fresh_and_share_what_may_be_wrong(tmp_path):
+    rows = [drawn_rows(3, 1000, 100, draw) for draw in (1, 2, 3)]
+    assert np.array_equal(rows[0], drawn_rows(3, 1000, 100))
+    common = [len(np.intersect1d(rows[i], rows[j])) for i, j in ((0, 1), (0, 2), (1, 2))]
+    assert all(0 < each < 40 for each in common)
+    removed, drawn = left_out(ROWS, 3, sample=MEMBERS, draws=4)
+    assert drawn is not None and (drawn.draw, drawn.draws, len(removed)) == (1, 4, MEMBERS)
+    report = verify(write_sample(tmp_path, draws=4))
+    asked = Sampling(ROWS, MEMBERS, Fraction(1, 4), Fraction(1, 5) / 4 / 2)
+    for result in report.results:
+        facts = dict(result.facts[0].facts)
+        assert facts["error"] == float(asked.error)
+        assert facts["above"] == tolerated(asked)
+    assert any("draw 1 of 4 planned" in note for note in report.notes)

@@ -1,0 +1,222 @@
+"""Claims about all rows, from members for a sample of them: the draw, and an exact tail of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.expressions.ranges import number
+from leaveout.verifier.checker.inputs import Inputs, runs
+from leaveout.verifier.checker.question import Question
+from leaveout.verifier.checker.sampled_parts import DrawPart, SampledPart
+from leaveout.verifier.checker.subject import Subject
+
+__all__ = ["SampledSubject", "few_drawn", "read_sampled"]
+
+_MOST_ROWS = 10**8
+"""That are drawn from: a permutation of them is kept."""
+
+_MOST_TERMS = 2**20
+"""Numbers as long as these many rows are multiplied out."""
+
+_STREAM = 3
+"""Of a seed, that training draws rows from."""
+
+_NAMED = 8
+
+
+@dataclass(frozen=True, eq=False)
+class SampledSubject:
+    """What a claim about all rows is about.
+
+    Attributes
+    ----------
+    part : SampledPart
+    members : int
+        Those of the sample.
+    left_out : ndarray of int64, shape (k,)
+        Rows of the members that are not bounded.
+    share, confidence, chance : Fraction
+        The last: of a draw with so few of the worst rows, if too many rows were above the bound.
+    base : Subject
+        The files and inputs; of the members that are bounded.
+    """
+
+    part: SampledPart
+    members: int
+    left_out: NDArray[np.int64]
+    share: Fraction
+    confidence: Fraction
+    chance: Fraction
+    base: Subject
+
+    @property
+    def exceptions(self) -> int:
+        """How many of all rows may be above."""
+        return math.floor(self.share * self.part.sample.rows)
+
+    @property
+    def inputs(self) -> Inputs:
+        """The inputs that it is about."""
+        return self.base.inputs
+
+    def lines(self) -> Iterator[str]:
+        """Say it, a line a file and a line a range of inputs."""
+        part, drawn = self.part, self.part.sample
+        level, asked = float(self.confidence), sorted({each.label for each in part.bounds})
+        yield (
+            f"{part.name}, at {level:g} over the draw: of {drawn.rows:,} training rows at most "
+            f"{self.exceptions:,} (a share of {float(self.share):g}) cause a leak above upper, "
+            f"{self.claimed(asked)}"
+        )
+        yield (
+            f"drawn again: {drawn.size:,} rows by seed {drawn.seed}, draw {drawn.draw} of "
+            f"{drawn.draws} planned; bounded are the members of {self.base.members:,} of them"
+            f"{self._without}"
+        )
+        yield (
+            f"chance of such a draw if it were wrong: {_up(self.chance):.3g}, of "
+            f"{float(1 - self.confidence):.3g} that {part.results} "
+            f"result{'s' * (part.results > 1)} of {drawn.draws} draw{'s' * (drawn.draws > 1)} share"
+        )
+        yield (
+            "taken on trust: that the seed, the claims and the number of draws were chosen before "
+            "anything was known of the sample, and that each member is the network retrained "
+            "without its row"
+        )
+        _, *others = self.base.lines()
+        yield from others
+
+    @property
+    def _without(self) -> str:
+        if not len(self.left_out):
+            return ""
+        shown = ", ".join(map(str, self.left_out[:_NAMED]))
+        more = f" and {len(self.left_out) - _NAMED:,} more" if len(self.left_out) > _NAMED else ""
+        return f", not of {shown}{more}"
+
+    def claimed(self, labels: Collection[int]) -> str:
+        """Say of which labels there is a claim."""
+        plural = "s" * (len(labels) > 1)
+        return f"with label{plural} {runs(sorted(labels))} of {self.base.labels}"
+
+
+def read_sampled(part: SampledPart, question: Question, together: int) -> SampledSubject:
+    """Check everything that a claim about all rows says beyond the bounds of its members.
+
+    Parameters
+    ----------
+    part : SampledPart
+    question : Question
+        Of the members that are bounded.
+    together : int
+        Claims about all rows that the certificate has.
+
+    Raises
+    ------
+    RejectedError
+        If it does not follow from those bounds; what does not fit is named.
+    """
+    drawn, removed = part.sample, question.removed
+    if not part.bounds or len({each.label for each in part.bounds}) < len(part.bounds):
+        raise RejectedError("its bounds are not one for each label that it is about")
+    share, confidence = number(part.share), number(part.confidence)
+    if not 0 <= share < 1:
+        raise RejectedError(f"{part.share} is no share of the rows")
+    if not 0 < confidence < 1:
+        raise RejectedError(f"{part.confidence} is no confidence")
+    if part.results < together:
+        raise RejectedError(
+            f"what may be wrong is shared by {part.results} results, and the certificate alone has "
+            f"{together} that rest on samples"
+        )
+    _hold_draw(drawn, question)
+    without = len(removed) - len(question.members)
+    exceptions = math.floor(share * drawn.rows)
+    chance = few_drawn(drawn.rows, drawn.size, exceptions + 1, without)
+    error = (1 - confidence) / (part.results * drawn.draws)
+    if chance > error:
+        raise RejectedError(
+            f"{without:,} of {drawn.size:,} sampled rows are left out of the bound: a draw has so "
+            f"few of the {exceptions + 1:,} worst rows with probability {_up(chance):.4g}, more "
+            f"than the {float(error):.4g} that is allowed"
+        )
+    bounded = question.family.removed
+    left_out = np.sort(removed[~np.isin(removed, bounded)])
+    return SampledSubject(part, len(removed), left_out, share, confidence, chance, question.subject)
+
+
+def _hold_draw(drawn: DrawPart, question: Question) -> None:
+    """Draw the rows again, and hold everything against them that says which they are."""
+    manifest, family = question.family.manifest, question.subject.family
+    said = manifest.sample
+    if said is None:
+        raise RejectedError(f"{family}: its manifest says of no sample")
+    for name in DrawPart.__struct_fields__:
+        own, theirs = getattr(drawn, name), getattr(said, name)
+        if own != theirs:
+            raise RejectedError(
+                f"the certificate says {name} {own} of the sample, the manifest of {family} "
+                f"{theirs}"
+            )
+    if not 1 <= drawn.size <= drawn.rows <= _MOST_ROWS:
+        raise RejectedError(f"{drawn.size} rows are no sample of {drawn.rows}")
+    if not 1 <= drawn.draw <= drawn.draws or drawn.seed < 0:
+        raise RejectedError(f"there is no draw {drawn.draw} of {drawn.draws} by seed {drawn.seed}")
+    if manifest.data is not None and manifest.data.rows != drawn.rows:
+        raise RejectedError(
+            f"{family}: was trained on {manifest.data.rows:,} rows, and {drawn.rows:,} were drawn "
+            "from"
+        )
+    key = (_STREAM,) if drawn.draw == 1 else (_STREAM, drawn.draw)
+    source = np.random.PCG64(np.random.SeedSequence((drawn.seed, *key)))
+    rows = np.random.Generator(source).permutation(drawn.rows)[: drawn.size]
+    if not np.array_equal(np.sort(rows), question.removed):
+        raise RejectedError(
+            f"{family}: its members do not lack the {drawn.size:,} rows that seed {drawn.seed} "
+            f"draws from {drawn.rows:,}"
+        )
+
+
+def few_drawn(rows: int, size: int, marked: int, most: int) -> Fraction:
+    """Return the probability that of some marked rows at most so many are drawn.
+
+    Counted from the other side: which places of the rows the sample has, and of these which are
+    marked. ``C(size, j) C(rows - size, marked - j) / C(rows, marked)``, summed over j.
+
+    Parameters
+    ----------
+    rows, size : int
+        How many there are, and are drawn without replacement.
+    marked : int
+    most : int
+
+    Raises
+    ------
+    RejectedError
+        If these numbers are too large to be multiplied out.
+    """
+    if min(marked, size) > _MOST_TERMS:
+        raise RejectedError(f"a tail of {marked:,} rows, of which {size:,} are drawn, is too long")
+    if size < marked:
+        size, marked = marked, size
+    least = max(0, size + marked - rows)
+    if most < least:
+        return Fraction(0)
+    ways = math.comb(size, least) * math.comb(rows - size, marked - least)
+    total = ways
+    for j in range(least, min(most, marked)):
+        ways = ways * (size - j) * (marked - j) // ((j + 1) * (rows - size - marked + j + 1))
+        total += ways
+    return Fraction(total, math.comb(rows, marked))
+
+
+def _up(chance: Fraction) -> float:
+    """Return a number that is no smaller, exactly 0 where it is 0."""
+    return math.nextafter(float(chance), math.inf) if chance else 0.0

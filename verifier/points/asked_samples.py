@@ -1,0 +1,165 @@
+"""What a sample has been asked: fixed when it is first looked at, and kept beside the family.
+
+Whoever has seen results of a sample can choose the next claim so that this very sample supports it.
+So the claims of the first look are all that there are: they may be asked again, at what may be
+wrong when shared by all of them; any other takes a fresh sample.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from leaveout.bab import Instance
+from leaveout.bab.native.files.digests import box_digest, family_digest, network_digest
+from leaveout.errors import SpecError
+from leaveout.files import PARTIALS, SETTINGS, read_whole, why_unread
+from leaveout.version import VERSION
+
+__all__ = ["AskedClaim", "AskedSample", "Looks"]
+
+_DIGITS = 16
+"""Of a sample's digest, in the name of a file."""
+
+
+class AskedClaim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One result that rests on a sample.
+
+    Attributes
+    ----------
+    name : str
+        Of the statement.
+    share : str
+        A fraction.
+    labels : tuple of int
+        That it is about together.
+    above : str
+        The number of a guarantee, in full; empty where it is to be found.
+    about : str
+        Digest of the network and the set of inputs.
+    """
+
+    name: str
+    share: str
+    labels: tuple[int, ...]
+    above: str
+    about: str
+
+    @property
+    def claim(self) -> tuple[object, ...]:
+        """What is claimed, whatever it is called."""
+        return self.share, self.labels, self.above, self.about
+
+    @staticmethod
+    def digest(instance: Instance) -> str:
+        """Return the digest of what claims about an instance are about, but for its members."""
+        both = network_digest(instance.network) + box_digest(instance.box)
+        return hashlib.sha256(both.encode()).hexdigest()
+
+
+class AskedSample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The first look at a sample.
+
+    Attributes
+    ----------
+    leaveout : str
+        Version.
+    family : str
+        Digest of the sample's members.
+    results : int
+        So many share what may be wrong.
+    claims : tuple of AskedClaim
+    """
+
+    leaveout: str
+    family: str
+    results: int
+    claims: tuple[AskedClaim, ...]
+
+    def has(self, claim: AskedClaim) -> bool:
+        """Whether a claim is one of those that were fixed."""
+        return claim.claim in {each.claim for each in self.claims}
+
+
+@dataclass(frozen=True)
+class Looks:
+    """The file beside a family that says what was asked of it.
+
+    Attributes
+    ----------
+    path : Path
+    family : str
+        Digest of its members.
+    """
+
+    path: Path
+    family: str
+
+    @classmethod
+    def of(cls, instance: Instance, source: Path) -> Looks:
+        """Return the file of a family; ``source`` is where that was read from."""
+        digest = family_digest(instance.family)
+        return cls(source.parent / f"asked-{digest[:_DIGITS]}.json", digest)
+
+    def first(self) -> AskedSample | None:
+        """Return the first look; None where there was none.
+
+        Raises
+        ------
+        SpecError
+            If the file cannot be read, or is of another sample.
+        """
+        try:
+            found = msgspec.json.decode(read_whole(self.path, SETTINGS), type=AskedSample)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise SpecError(f"{self.path}: {why_unread(error)}") from None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise SpecError(
+                f"{self.path}: does not say what was asked of the sample beside it: {error}; "
+                "without it the sample cannot be used"
+            ) from None
+        if found.family != self.family or found.results < len(found.claims):
+            raise SpecError(f"{self.path}: is not of the sample beside it")
+        return found
+
+    def look(self, claims: Sequence[AskedClaim], results: int) -> AskedSample:
+        """Write down the first look, or return the one that came before it.
+
+        Of several at once one is first. A process that is killed leaves all or nothing.
+
+        Raises
+        ------
+        SpecError
+            If it cannot be written: a look that is not counted is none.
+        """
+        mine = AskedSample(
+            leaveout=VERSION, family=self.family, results=results, claims=tuple(claims)
+        )
+        prefix, suffix = PARTIALS.split("*")
+        try:
+            handle, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=self.path.parent)
+            try:
+                with os.fdopen(handle, "wb") as stream:
+                    stream.write(msgspec.json.format(msgspec.json.encode(mine), indent=2) + b"\n")
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                # A link is made only where there is none.
+                os.link(name, self.path)
+            finally:
+                Path(name).unlink()
+        except FileExistsError:
+            return self.first() or mine
+        except OSError as error:
+            raise SpecError(
+                f"{self.path}: cannot be written: {error.strerror or error}; what a sample is "
+                "asked is counted beside it, so its folder must be writable"
+            ) from None
+        return mine

@@ -1,0 +1,80 @@
+"""Statements with ``but`` a share of the rows, loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from leaveout.specs import Binder, Confident, Find, ForAll, Guarantee, Number
+from leaveout.verifier.points.asked_samples import AskedClaim, Looks
+from leaveout.verifier.points.idp import Job
+from leaveout.verifier.points.leak_decider import floor_of
+from leaveout.verifier.points.sampling import Sampling
+
+__all__ = ["SampledJob", "share_of", "without_share"]
+
+
+def share_of(statement: Guarantee | Find) -> Number | None:
+    """Return the share of all rows that a statement leaves out, None where it is about all."""
+    claim = statement.claim.claim if isinstance(statement.claim, Confident) else statement.claim
+    shares = [each.but for each in claim.binders if each.but] if isinstance(claim, ForAll) else []
+    return shares[0] if shares else None
+
+
+def without_share(statement: Guarantee | Find) -> Guarantee | Find:
+    """Return the same about all members alone, for certain."""
+    confident = statement.claim
+    assert isinstance(confident, Confident)
+    claim = confident.claim
+    assert isinstance(claim, ForAll)
+    binders = tuple(Binder(each.name, each.domain, at=each.at) for each in claim.binders)
+    return replace(statement, claim=replace(claim, binders=binders))
+
+
+@dataclass(frozen=True, eq=False)
+class SampledJob:
+    """A statement about all rows, loaded.
+
+    Attributes
+    ----------
+    job : Job
+        The same about the members alone.
+    statement : Guarantee or Find
+        As written.
+    sampling : Sampling
+        Its error is that of the statement; `SampledLeaks` shares it among all.
+    level : float
+    looks : Looks
+        What the sample was asked.
+    """
+
+    job: Job
+    statement: Guarantee | Find
+    sampling: Sampling
+    level: float
+    looks: Looks
+
+    @property
+    def results(self) -> int:
+        """How many results it has, each of which may be wrong."""
+        return len(self.asked)
+
+    @property
+    def asked(self) -> list[tuple[int, ...]]:
+        """The labels that each result is about together."""
+        if isinstance(self.statement, Guarantee) or not self.statement.per_label:
+            return [self.job.labels]
+        return [(each,) for each in self.job.labels]
+
+    def claims(self) -> list[AskedClaim]:
+        """Return what it asks of the sample, a claim a result."""
+        is_find = isinstance(self.statement, Find)
+        return [
+            AskedClaim(
+                name=self.statement.name,
+                share=str(self.sampling.share),
+                labels=labels,
+                above="" if is_find else repr(floor_of(self.job.statement)),
+                about=AskedClaim.digest(self.job.instance),
+            )
+            for labels in self.asked
+        ]
