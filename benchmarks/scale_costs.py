@@ -8,13 +8,12 @@ by), ``workers`` (start-up), ``files`` (blocks, families, digests), ``search`` (
 (one question to all of them), ``forest`` (deletions). ``FOLDER`` holds a network and a
 family as `leaveout train` left them. Times are seconds of processor time of one thread, which other
 programs on the machine disturb less than those of a clock; where clocks are read the table
-says so. ``--json`` keeps the fitted rates for `scale_needs.py`.
+says so. ``--json`` keeps the fitted rates, as `scale_rates.json` has them.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +22,7 @@ import numpy as np
 
 from scale_members import asked, deleted, drawn, opened, searched
 from scale_tables import amount, print_table
-from scale_training import CASES, TERMS, Fit, Trained, fit, flop, measured
+from scale_training import CASES, TERMS, Trained, fit, flop, keep_rates, measured
 from scale_workers import files, ray_start, start
 from traces import machine
 
@@ -63,12 +62,7 @@ def print_training(given: argparse.Namespace) -> None:
         (term, f"{rate:.3g}") for term, rate in zip(TERMS, whole.rates, strict=True)
     ])  # fmt: skip
     if given.json is not None:
-        _keep(given.json, whole)
-
-
-def _keep(path: Path, found: Fit) -> None:
-    rates = dict(zip(TERMS, map(float, found.rates), strict=True))
-    path.write_text(json.dumps({"machine": machine(), "rates": rates}, indent=1) + "\n")
+        keep_rates(given.json, whole, machine())
 
 
 def print_workers(given: argparse.Namespace) -> None:

@@ -155,8 +155,7 @@ class _Kind(Enum):
 
 @dataclass
 class _Worker:
-    """One place in the pool. ``turn`` counts the workers that were there: what was said of an
-    earlier one is void."""
+    """One place in the pool; what was said in an earlier ``turn``, of another worker, is void."""
 
     turn: int = 0
     block: int | None = None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from clock import LEAK, Question, write
 from sklearn.datasets import make_classification
 from threadpoolctl import threadpool_limits
 
@@ -19,8 +21,8 @@ from leaveout.bab.native.workers.worker import Worker
 from leaveout.encoders import Box
 from leaveout.models import load_family, load_network
 
-from clock import LEAK, Question, write
 from guard_access import Mechanism, Session, Stacked
+from traces import warm_up
 
 __all__ = ["Asked", "Deleted", "Searched", "asked", "deleted", "drawn", "searched"]
 
@@ -101,11 +103,16 @@ def parameters_of(instance: Instance) -> int:
     return sum(stack[0].size for stack in instance.family.parameters.values())
 
 
+@cache
+def _warm() -> None:
+    """Have kernels compiled, or read from disk, before any clock runs."""
+    warm_up(drawn((3, 3), 2), NativeOptions())
+
+
 def searched(instance: Instance, seconds: float) -> Searched:
     """Search label 0 for some seconds, on one thread."""
     options = NativeOptions()
-    # Compiled, or read from disk, before the clock.
-    Worker(Leaks(instance, 0), options, threads=1)
+    _warm()
     begun = time.process_time()
     worker = Worker(Leaks(instance, 0), options, threads=1)
     prepared = time.process_time()

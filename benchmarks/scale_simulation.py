@@ -5,13 +5,13 @@
     python benchmarks/scale_simulation.py --record DIR/.partial --workers 2 > times.csv
 
 The run is a family of Adult (32,561 rows, 2x50, 50 epochs, batches of 1,024) unless options say
-otherwise; `scale_costs.py` measures what they default to. The first column of noise is what
+otherwise; what they default to `scale_costs.py` measured. Noise called measured is what
 `scale_times.csv` says: how long blocks of 32 such networks took two workers on a machine
 that other programs used too, each over their mean. Beside it, stragglers by Pareto's law and
-workers lost by an exponential one are assumed, not measured. Each number is a mean over ``--rounds``.
+workers lost by an exponential one are assumed, not measured. Times are medians over ``--rounds``.
 
-``--record`` reads when the blocks of an unfinished run of so many workers were written: they are given
-out in order, so the block after the first ones began when an earlier one ended.
+``--record`` reads when the blocks of an unfinished run of so many workers were written. They are
+given out in order, so a block after the first ones began when an earlier one ended.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 
 from scale_events import Noise, Pool, Run, best_block, expected_makespan, simulate, with_block
 from scale_tables import amount, print_table
+from scale_training import Case, kept_rates
 
-__all__ = ["block_times", "ideal_makespan", "mean_outcome", "measured_factors"]
+__all__ = ["block_times", "ideal_makespan", "measured_factors", "middle_outcome"]
 
 TIMES = Path(__file__).with_name("scale_times.csv")
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 256)
@@ -85,15 +86,29 @@ def measured_factors(path: Path = TIMES) -> NDArray[np.float64]:
     return factors
 
 
+def adult_costs() -> tuple[float, float]:
+    """Return seconds of a network of Adult in a block of 32, and of the block beside them.
+
+    By the rates that `scale_costs.py` fitted.
+    """
+    rates, epochs = kept_rates(), 50
+    case = Case((50, 50), rows=32_561, batch=1024, stack=32)
+    fixed = rates.fixed(case)
+    return epochs * (rates.seconds(case) - fixed) / case.stack, epochs * fixed
+
+
 def ideal_makespan(run: Run, workers: int) -> float:
     """Return what a run would take without start-up, noise, losses, or an end to wait for."""
     return float(run.seconds.sum()) / workers
 
 
-def mean_outcome(
+def middle_outcome(
     run: Run, pool: Pool, noise: Noise | None, rounds: int, seed: int = 0
 ) -> tuple[float, float, float, float]:
-    """Return the means of makespan, its greatest tenth, efficiency and wasted share."""
+    """Return the median makespan, the one that a tenth exceeds, and mean efficiency and waste.
+
+    Of makespans with a heavy tail the mean says more of the worst run than of any other.
+    """
     makespans, efficiencies, wasted = [], [], []
     for number in range(rounds):
         found = simulate(run, pool, np.random.default_rng((seed, number)), noise)
@@ -101,7 +116,7 @@ def mean_outcome(
         efficiencies.append(found.efficiency(pool.workers))
         wasted.append(found.wasted / max(found.wasted + found.useful, 1e-300))
     high = float(np.quantile(makespans, 0.9))
-    return float(np.mean(makespans)), high, float(np.mean(efficiencies)), float(np.mean(wasted))
+    return float(np.median(makespans)), high, float(np.mean(efficiencies)), float(np.mean(wasted))
 
 
 def print_workers(run: Run, start: float, noises: Sequence[tuple[str, Noise]], rounds: int) -> None:
@@ -111,7 +126,7 @@ def print_workers(run: Run, start: float, noises: Sequence[tuple[str, Noise]], r
         pool = Pool(workers, start)
         row = [f"{workers}", amount(ideal_makespan(run, workers))]
         for _, noise in noises:
-            mean, _, share, _ = mean_outcome(run, pool, noise, rounds)
+            mean, _, share, _ = middle_outcome(run, pool, noise, rounds)
             row += [amount(mean), f"{share:.0%}"]
         row.append(amount(expected_makespan(run, pool, noises[-1][1])))
         rows.append(row)
@@ -127,7 +142,7 @@ def print_blocks(run: Run, pool: Pool, noise: Noise, rounds: int) -> None:
     rows = []
     for block in BLOCKS:
         own = with_block(run, block)
-        mean, high, share, wasted = mean_outcome(own, pool, noise, rounds)
+        mean, high, share, wasted = middle_outcome(own, pool, noise, rounds)
         formula = amount(expected_makespan(own, pool, noise))
         rows.append(
             [f"{block}", amount(own.fixed + own.network * block), amount(mean), amount(high),
@@ -148,13 +163,15 @@ def print_losses(run: Run, pool: Pool, noise: Noise, rounds: int) -> None:
         own = Pool(pool.workers, pool.start, 3600 * hours, pool.gap)
         row = ["none is lost" if math.isinf(hours) else f"{hours:g} h"]
         for block in (8, run.block, 256):
-            mean, _, _, wasted = mean_outcome(with_block(run, block), own, noise, rounds)
+            mean, _, _, wasted = middle_outcome(with_block(run, block), own, noise, rounds)
             row += [amount(mean), f"{wasted:.1%}"]
-        tried = {b: mean_outcome(with_block(run, b), own, noise, rounds)[0] for b in BLOCKS}
+        tried = {b: middle_outcome(with_block(run, b), own, noise, rounds)[0] for b in BLOCKS}
         best = min(tried, key=lambda block: tried[block])
         row += [f"{best} ({amount(tried[best])})", f"{best_block(run, own, noise)}"]
         rows.append(row)
-    print(f"By how long a worker lives, {pool.workers} workers; another comes {pool.gap:g} s later\n")
+    print(
+        f"By how long a worker lives, {pool.workers} workers; another comes {pool.gap:g} s later\n"
+    )
     head = ["life"]
     for block in (8, run.block, 256):
         head += [f"blocks of {block}", "wasted"]
@@ -166,11 +183,11 @@ def print_best(run: Run, start: float, noise: Noise, rounds: int) -> None:
     rows = []
     for workers in WORKERS:
         pool = Pool(workers, start)
-        tried = {b: mean_outcome(with_block(run, b), pool, noise, rounds)[0] for b in BLOCKS}
+        tried = {b: middle_outcome(with_block(run, b), pool, noise, rounds)[0] for b in BLOCKS}
         best = min(tried, key=lambda block: tried[block])
         near = [b for b in BLOCKS if tried[b] <= 1.02 * tried[best]]
         own = best_block(run, pool, noise)
-        at = mean_outcome(with_block(run, own), pool, noise, rounds)[0]
+        at = middle_outcome(with_block(run, own), pool, noise, rounds)[0]
         rows.append(
             [f"{workers}", f"{best}", f"{near[0]} to {near[-1]}", amount(tried[best]), f"{own}",
              f"{at / tried[best] - 1:+.1%}"]
@@ -182,10 +199,11 @@ def print_best(run: Run, start: float, noise: Noise, rounds: int) -> None:
 
 def main() -> None:
     """Print what the command line asks for."""
+    each, fixed = adult_costs()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--networks", type=int, default=32_562)
-    parser.add_argument("--network", type=float, default=1.2, help="seconds of one, in a block")
-    parser.add_argument("--fixed", type=float, default=0.4, help="seconds of a block beside that")
+    parser.add_argument("--network", type=float, default=each, help="seconds of one, in a block")
+    parser.add_argument("--fixed", type=float, default=fixed, help="seconds of a block beside it")
     parser.add_argument("--head", type=float, default=0.003, help="seconds the head takes a block")
     parser.add_argument("--last", type=float, default=20.0, help="seconds of putting together")
     parser.add_argument("--start", type=float, default=5.0, help="seconds of a worker's start-up")
@@ -195,7 +213,7 @@ def main() -> None:
     parser.add_argument("--straggler", type=float, default=0.01, help="probability of a block")
     parser.add_argument("--tail", type=float, default=1.5, help="exponent of Pareto's law")
     parser.add_argument("--times", type=Path, default=TIMES)
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--many", type=int, default=64, help="workers of the later tables")
     parser.add_argument("--validate", action="store_true")
     parser.add_argument("--record", type=Path, metavar="DIR", help="an unfinished run's blocks")
@@ -212,6 +230,10 @@ def main() -> None:
     spread = Noise(factors)
     heavy = Noise(factors, given.straggler, given.tail)
     said = ", ".join(f"{np.quantile(factors, q):.2f}" for q in (0.1, 0.5, 0.9, 1.0))
+    print(f"A network takes {run.network:.2f} s, a block {run.fixed:.2f} s beside, "
+          f"{run.fixed + run.block * run.network:.1f} s in all")  # fmt: skip
+    _networks, begun, ended = read_times(given.times).T
+    print(f"The measured blocks of 32 took {(ended - begun)[begun > 0].min():.1f} s at least")
     print(f"{len(factors)} measured blocks: 10 %, half, 90 % and all take at most {said} means\n")
     print_workers(
         run, given.start, (("no noise", Noise()), ("measured", spread), ("stragglers", heavy)),

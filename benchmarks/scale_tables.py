@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 __all__ = ["amount", "print_table"]
 
-_UNITS = (("days", 86_400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
+_UNITS = (
+    ("years", 31_557_600.0),
+    ("days", 86_400.0),
+    ("h", 3600.0),
+    ("min", 60.0),
+    ("s", 1.0),
+    ("ms", 1e-3),
+    ("µs", 1e-6),
+)
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -27,7 +27,23 @@ from leaveout.models.train import Recipe
 from leaveout.models.train.architecture import count_parameters, layers_of
 from leaveout.models.train.pool import ENVIRONMENT
 
-__all__ = ["CASES", "TERMS", "Case", "Fit", "Trained", "fit", "flop", "measured", "train_data"]
+__all__ = [
+    "CASES",
+    "RATES",
+    "TERMS",
+    "Case",
+    "Fit",
+    "Trained",
+    "fit",
+    "flop",
+    "keep_rates",
+    "kept_rates",
+    "measured",
+    "train_data",
+]
+
+RATES = Path(__file__).with_name("scale_rates.json")
+"""What `scale_costs.py --json` measured."""
 
 TERMS = ("layers x steps", "parameters x steps", "parameters x rows", "neurons x rows")
 """What seconds an epoch are a sum of, each but the first times the members of a stack."""
@@ -119,8 +135,7 @@ CASES = tuple(
     )
     for stack in stacks
 )
-"""Sizes from 4,000 parameters to a million; of each a stack of one, of the size that is usual and of
-one that leaves the cache."""
+"""Sizes from 4,000 parameters to a million: stacks of one, of the usual size, and beyond caches."""
 
 
 def train_data(
@@ -200,6 +215,18 @@ def fit(found: Sequence[Trained]) -> Fit:
     scale = table.max(axis=0)
     rates, _ = nnls(table / scale, np.ones(len(found)))
     return Fit(rates / scale)
+
+
+def keep_rates(path: Path, found: Fit, machine: str) -> None:
+    """Write the rates of a fit."""
+    rates = dict(zip(TERMS, map(float, found.rates), strict=True))
+    path.write_text(json.dumps({"machine": machine, "rates": rates}, indent=1) + "\n")
+
+
+def kept_rates(path: Path = RATES) -> Fit:
+    """Read what `keep_rates` wrote."""
+    rates = json.loads(path.read_text())["rates"]
+    return Fit(np.array([rates[term] for term in TERMS]))
 
 
 def flop(case: Case) -> float:

@@ -7,14 +7,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from many_members import many_members
 
+from leaveout.errors import LeaveoutError
 from leaveout.models import Family, load_family, load_network
 from leaveout.models.archive import read_archive
-from leaveout.errors import LeaveoutError
 from leaveout.models.family_file import FAMILY
 from leaveout.models.train import Recipe
 from leaveout.models.train.blocks import Blocks, write_block
@@ -22,9 +24,9 @@ from leaveout.models.train.export import NETWORK
 from leaveout.models.train.pool import Pool, processes
 from leaveout.models.train.stacked_task import StackedTask
 from leaveout.models.train.task import Block
+from leaveout.models.train.task import Step as TaskStep
 from leaveout.verifier.origin.digests import sha256_of
 
-from many_members import many_members
 from scale_training import train_data
 
 __all__ = ["Start", "Step", "files", "ray_start", "start"]
@@ -87,7 +89,7 @@ def _started(
     orders = [Block(range(i, i + 1)) for i in range(workers)]
     wall, processor = time.perf_counter(), _children()
     with opened(task, workers) as pool:
-        done = list(pool.work(orders))
+        done = [order for order, said in pool.work(orders) if not isinstance(said, TaskStep)]
         wall = time.perf_counter() - wall
     assert len(done) == workers
     return Start(workers, wall, _children() - processor)
@@ -110,7 +112,7 @@ def ray_start(workers: int) -> Iterator[tuple[str, Start]]:
     from leaveout.models.train.ray_pool import actors
 
     yield "ray and its actors", _started(actors, workers)
-    ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
     try:
         yield "actors, where ray runs", _started(actors, workers)
     finally:
@@ -131,15 +133,13 @@ def files(trained: Path, members: int, scratch: Path | None = None) -> Iterator[
     rng = np.random.default_rng(0)
     with TemporaryDirectory(dir=scratch) as name:
         folder = Path(name)
-        for count, size in ((32, 3_752), (32, 1_000_000)):
-            block = rng.random((count, size), dtype=np.float32)
-            blocks = Blocks(folder, size)
-            said = f"a block of {count} x {size:,}"
-            yield _step(f"write {said}", block.nbytes, lambda: write_block(folder, 0, count, block))
-            yield _step(
-                f"read {said}", block.nbytes, lambda: np.array(blocks.read(range(count))).sum()
-            )
-            (folder / f"{0:09d}-{count:09d}.npy").unlink()
+        for size in (3_752, 1_000_000):
+            block = rng.random((32, size), dtype=np.float32)
+            own = folder / f"{size}"
+            own.mkdir()
+            said = f"a block of 32 x {size:,}"
+            yield _step(f"write {said}", block.nbytes, partial(write_block, own, 0, 32, block))
+            yield _step(f"read {said}", block.nbytes, partial(_read, Blocks(own, size)))
         own = folder / "family"
         begun = time.process_time()
         many_members(trained, own, members)
@@ -148,11 +148,13 @@ def files(trained: Path, members: int, scratch: Path | None = None) -> Iterator[
         size = file.stat().st_size
         yield Step(f"make and write a family of {members:,}", size / 1e6, made)
         network = load_network(own / NETWORK)
-        yield _step(
-            "read its arrays", size, lambda: read_archive(file, LeaveoutError), rounds=2
-        )
+        yield _step("read its arrays", size, lambda: read_archive(file, LeaveoutError), rounds=2)
         yield _step("load it, checked", size, lambda: _loaded(file, network), rounds=2)
         yield _step("digest it (SHA-256)", size, lambda: sha256_of(file), rounds=2)
+
+
+def _read(blocks: Blocks) -> float:
+    return float(np.array(blocks.read(range(32))).sum())
 
 
 def _loaded(file: Path, network: object) -> Family:
