@@ -20,7 +20,8 @@ import argparse
 import csv
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -34,8 +35,10 @@ __all__ = ["block_times", "ideal_makespan", "measured_factors", "middle_outcome"
 
 TIMES = Path(__file__).with_name("scale_times.csv")
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 256)
+SOME = (8, 64, 256)
+FEW = (8, 16, 32, 64)
 BLOCKS = (4, 8, 16, 32, 64, 128, 256, 512)
-LIVES = (math.inf, 100.0, 10.0, 2.0, 0.5)
+LIVES = (math.inf, 10.0, 2.0, 0.5)
 """Hours that a worker lives on average."""
 
 
@@ -165,7 +168,7 @@ def print_losses(run: Run, pool: Pool, noise: Noise, rounds: int) -> None:
         for block in (8, run.block, 256):
             mean, _, _, wasted = middle_outcome(with_block(run, block), own, noise, rounds)
             row += [amount(mean), f"{wasted:.1%}"]
-        tried = {b: middle_outcome(with_block(run, b), own, noise, rounds)[0] for b in BLOCKS}
+        tried = {b: middle_outcome(with_block(run, b), own, noise, rounds)[0] for b in FEW}
         best = min(tried, key=lambda block: tried[block])
         row += [f"{best} ({amount(tried[best])})", f"{best_block(run, own, noise)}"]
         rows.append(row)
@@ -181,7 +184,7 @@ def print_losses(run: Run, pool: Pool, noise: Noise, rounds: int) -> None:
 def print_best(run: Run, start: float, noise: Noise, rounds: int) -> None:
     """Print the size of a block that suits so many workers."""
     rows = []
-    for workers in WORKERS:
+    for workers in SOME:
         pool = Pool(workers, start)
         tried = {b: middle_outcome(with_block(run, b), pool, noise, rounds)[0] for b in BLOCKS}
         best = min(tried, key=lambda block: tried[block])
@@ -213,8 +216,10 @@ def main() -> None:
     parser.add_argument("--straggler", type=float, default=0.01, help="probability of a block")
     parser.add_argument("--tail", type=float, default=1.5, help="exponent of Pareto's law")
     parser.add_argument("--times", type=Path, default=TIMES)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--many", type=int, default=64, help="workers of the later tables")
+    tables = ["workers", "blocks", "losses", "best"]
+    parser.add_argument("--only", choices=tables, nargs="+", default=tables)
     parser.add_argument("--validate", action="store_true")
     parser.add_argument("--record", type=Path, metavar="DIR", help="an unfinished run's blocks")
     parser.add_argument("--workers", type=int, default=2, help="of the run that is recorded")
@@ -235,14 +240,16 @@ def main() -> None:
     _networks, begun, ended = read_times(given.times).T
     print(f"The measured blocks of 32 took {(ended - begun)[begun > 0].min():.1f} s at least")
     print(f"{len(factors)} measured blocks: 10 %, half, 90 % and all take at most {said} means\n")
-    print_workers(
-        run, given.start, (("no noise", Noise()), ("measured", spread), ("stragglers", heavy)),
-        given.rounds,
-    )  # fmt: skip
+    noises = (("no noise", Noise()), ("measured", spread), ("stragglers", heavy))
     pool = Pool(given.many, given.start, 3600 * given.life, given.gap)
-    print_blocks(run, pool, heavy, given.rounds)
-    print_losses(run, pool, heavy, given.rounds)
-    print_best(run, given.start, spread, given.rounds)
+    printed: dict[str, Callable[[], None]] = {
+        "workers": partial(print_workers, run, given.start, noises, given.rounds),
+        "blocks": partial(print_blocks, run, pool, heavy, given.rounds),
+        "losses": partial(print_losses, run, pool, heavy, given.rounds),
+        "best": partial(print_best, run, given.start, spread, given.rounds),
+    }
+    for name in given.only:
+        printed[name]()
     return None
 
 

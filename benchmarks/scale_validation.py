@@ -90,14 +90,14 @@ def sleeping(rng: np.random.Generator) -> None:
     )
 
 
-def training(rounds: int = 3) -> None:
+def training(rounds: int = 2) -> None:
     """Print how long real runs take with one worker and with two, and what is said of two.
 
     Rounds of one and of two workers follow each other, since other programs disturb both.
     """
     recipe = Recipe(layers=(50, 50), batch=256, epochs=2)
     X, y = train_data(4_096, 21, 2)
-    blocks = [range(start, start + 16) for start in range(0, 24 * 16, 16)]
+    blocks = [range(start, start + 16) for start in range(0, 256, 16)]
     task = StackedTask(recipe, "", "cpu", X, y, 2, np.arange(1_000))
     rows = []
     for number in range(rounds):
