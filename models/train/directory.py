@@ -50,9 +50,9 @@ class FinishedNetworks:
         if networks.start == 0:
             result[0] = self.first
         if self.family is not None:
-            lead = max(networks.start, 1)
-            for name, view in unflattened(self.shapes, result[lead - networks.start :]).items():
-                view[...] = self.family.parameters[name][lead - 1 : networks.stop - 1]
+            start = max(networks.start, 1)
+            for name, view in unflattened(self.shapes, result[start - networks.start :]).items():
+                view[...] = self.family.parameters[name][start - 1 : networks.stop - 1]
         return result
 
 

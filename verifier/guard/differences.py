@@ -66,7 +66,8 @@ class Layout:
         """Read it from the plan of the kernels."""
         starts: list[int] = [0]
         blocks: list[list[tuple[int, int, int]]] = []
-        biases, sources = [], []
+        biases: list[tuple[int, int]] = []
+        sources: list[list[int]] = []
         for at, first, inputs, out, width, shift, *_ in packed.plan.tolist():
             if shift >= 0:
                 starts.append(out)
@@ -95,7 +96,8 @@ class Layout:
             sum(np.einsum("ij,ij->i", rows[:, c], rows[:, c], dtype=np.float64) for c in columns)
             for columns in map(self.columns, range(len(self.blocks)))
         ]
-        return np.sqrt(np.stack(squares, axis=1))
+        norms: Floats = np.sqrt(np.stack(squares, axis=1))
+        return norms
 
     def matrix(self, rows: Floats, layer: int) -> Floats:
         """Return a layer's matrices, biases as a last row, shape (rows, inputs + 1, outputs)."""
