@@ -56,3 +56,20 @@ def _interrupts_arrive():
 def _children_end():
     yield
     children.end_all()
+
+
+@pytest.fixture(scope="session")
+def _session_cluster():
+    pytest.importorskip("ray", reason="ray is not installed")
+    from support.ray_clusters import ray_cluster
+
+    with ray_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(_session_cluster, monkeypatch):
+    """Return a cluster of Ray, which ``RAY_ADDRESS`` names; one for all tests."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_ADDRESS", _session_cluster.address)
+    return _session_cluster

@@ -17,6 +17,7 @@ from leaveout.bab.native.files.checkpoint import Checkpoints
 from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.native.workers.executors import make_executor
 from leaveout.errors import SolverError
+from leaveout.ray_cluster import refuse_unreachable
 from leaveout.references import find_reference
 from leaveout.solvers import Feature, find_solver
 from leaveout.specs import Spec
@@ -34,7 +35,6 @@ from leaveout.verifier.statements import Statements
 from leaveout.verifier.tasks import Context
 from leaveout.verifier.time_sharing import Clock
 from leaveout.verifier.warm_up import Say, warm
-from leaveout.ray_cluster import refuse_unreachable
 from leaveout.version import VERSION
 
 if TYPE_CHECKING:

@@ -42,16 +42,16 @@ def check_executor(executor: str, said: str) -> None:
     ----------
     executor : str
     said : str
-        What it was said by, up to its name: ``--executor ``, ``executor=``.
+        How it was said: ``--executor ray``, ``executor='ray'``.
 
     Raises
     ------
     TrainingError
     """
     if executor not in EXECUTORS:
-        raise TrainingError(f"{said}{executor}: expected one of {', '.join(EXECUTORS)}")
+        raise TrainingError(f"{said}: expected one of {', '.join(EXECUTORS)}")
     if executor == "ray":
-        need_ray(TrainingError(f"{said}ray needs ray: pip install 'leaveout[ray]'"))
+        need_ray(TrainingError(f"{said} needs ray: pip install 'leaveout[ray]'"))
         refuse_unreachable(TrainingError)
 
 

@@ -62,7 +62,7 @@ def ray_workers(workers: int | None, shared: int) -> Iterator[RayWorkers]:
         If there is no cluster, or it is lost.
     """
     try:
-        with RayDriver(workers, shared) as driver:
+        with RayDriver(workers, shared=shared) as driver:
             yield RayWorkers(driver, workers)
     except RayLostError as error:
         raise TrainingError(

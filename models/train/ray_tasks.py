@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from leaveout.models.train.task import Check, Checked, Event, Noted, Order, Step, Task
-from leaveout.ray_driver import Close, Role, Say, first_line
+from leaveout.ray_driver import Close, Role, Say, first_line, this_machine
 from leaveout.version import VERSION
 
 __all__ = ["Came", "Given", "Lost", "TrainBlocks", "Unlike", "bits_of_this_machine"]
@@ -149,6 +149,8 @@ class _Driver:
             why = f"{type(cause).__name__}: {first_line(cause)}"
             self._say(Lost(given.number, why, fault=True))
         except errors.RayError as error:
+            # Where the head is lost, so are its machine's workers: that is said, and not this.
+            self._ray.nodes()
             self._say(Lost(given.number, first_line(error)))
         else:
             if isinstance(said, Unlike):
@@ -214,7 +216,7 @@ def _train(
     import ray
 
     node = ray.get_runtime_context().get_node_id()
-    machine = f"{platform.node()} ({ray.util.get_node_ip_address()})"
+    machine = this_machine(ray)
     if version != VERSION:
         return node, Unlike(machine, {"leaveout": VERSION})
     task.prepare()

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models.train.architecture import layers_of
-from leaveout.models.train.device import claim_device, device_count
+from leaveout.models.train.device import claim_device, device_count, device_facts
 from leaveout.models.train.recipe import Recipe
 from leaveout.models.train.room import GROUP, Room, fitting
 from leaveout.models.train.task import (
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["StackedTask"]
 
-_BATCHES = 5
-"""Steps of a check, the last with a batch of one row less."""
+_BATCHES = 10
+"""Steps of an epoch of a check, the last with a batch of one row less."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,17 +158,22 @@ class StackedTask(Task):
         return self.networks_at_once(free)
 
     def _digest(self) -> str:
-        """Digest what some steps on the first rows give, with the shapes of a whole training."""
+        """Digest what some steps on the first rows give, with the shapes of a whole training.
+
+        Rounding may differ for rare numbers alone, so what the manifest says of the device counts
+        as well.
+        """
         from leaveout.models.train.stacked import NOTHING, Stack
 
-        recipe = msgspec.structs.replace(self.recipe, epochs=1, class_weights=())
+        recipe = msgspec.structs.replace(self.recipe, epochs=2, class_weights=())
         rows = slice(min(len(self.X), _BATCHES * recipe.batch - 1))
         layers = layers_of(recipe, self.X.shape[1], self.labels)
         removed = np.array([NOTHING, 0], dtype=np.int64)
         place = (self.room.device or self.device, GROUP[self.device])
         stack = Stack(layers, recipe, self.X[rows], self.y[rows], removed, *place)
         stack.train()
-        return digest_of(stack.parameters())
+        facts = " ".join(map(str, device_facts(self.device).values()))
+        return f"{digest_of(stack.parameters())} {facts}"
 
 
 def _forget(device: str) -> None:

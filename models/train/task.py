@@ -99,7 +99,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Checked:
-    """What came of a check: the digest of the parameters."""
+    """What came of a check: a digest, the same where machines train the same bits."""
 
     digest: str
 

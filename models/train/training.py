@@ -103,7 +103,7 @@ def run(
         for flag, count in (("--block", block), ("--workers", workers)):
             if count is not None and count < 1:
                 raise TrainingError(f"{flag} {count}: expected a whole number of at least 1")
-        check_executor(executor, "--executor ")
+        check_executor(executor, f"--executor {executor}")
         recipe = recipe or Recipe()
         data = read_data(Path(source), label, identity, units)
         removed, drawn = left_out(

@@ -9,7 +9,6 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from typing import Any, Self
 
 from leaveout.children import Child, importable
@@ -85,6 +84,8 @@ class RayDriver:
         How many workers are to run at once on a cluster of one's own; None: one a core.
     shared : int
         Bytes that its object store must hold.
+    patience : float
+        Seconds that it may take to be connected.
 
     Attributes
     ----------
@@ -99,9 +100,7 @@ class RayDriver:
         If there is no cluster to be had.
     """
 
-    def __init__(
-        self, size: int | None, shared: int = 0, variables: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, size: int | None, *, shared: int = 0, patience: float = _CONNECTING) -> None:
         self.address = _address()
         self.cpus = self.gpus = 0
         self._heard = time.monotonic()
@@ -116,10 +115,10 @@ class RayDriver:
                     address=self.address,
                     cpus=max(cores(), size or 0),
                     store=_STORE + 3 * shared,
-                    variables={**importable(), **(variables or {})},
+                    variables=importable(),
                 )
             )
-            self._connected()
+            self._connected(min(patience, _CONNECTING))
         except BaseException:
             self._end()
             raise
@@ -177,8 +176,9 @@ class RayDriver:
 
     def close(self) -> None:
         """Let the cluster go, and end it if it is one of one's own."""
-        self.send(Close())
-        self._reader.join(_ENDING)
+        if self._ended is None:
+            self.send(Close())
+            self._reader.join(_ENDING)
         self._end()
 
     def _end(self) -> None:
@@ -187,15 +187,15 @@ class RayDriver:
         if not self._reader.is_alive():
             self._child.close()
 
-    def _connected(self) -> None:
-        until = time.monotonic() + _CONNECTING
+    def _connected(self, patience: float) -> None:
+        until = time.monotonic() + patience
         while time.monotonic() < until:
             # Nothing is heard before it is connected.
             self._heard = time.monotonic()
             message = self.receive(_WAKE)
             if isinstance(message, Connected):
                 return
-        raise RayLostError(f"{self.name} did not answer within {_CONNECTING:.0f} s")
+        raise RayLostError(f"{self.name} did not answer within {patience:.0f} s")
 
     def _listen(self) -> None:
         try:

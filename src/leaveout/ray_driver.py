@@ -7,6 +7,8 @@ its parent every few seconds that the cluster answers, and dies alone.
 
 from __future__ import annotations
 
+import os
+import platform
 import queue
 import threading
 import time
@@ -17,7 +19,18 @@ from typing import Any
 
 from leaveout.frames import follow, own_channel, read_frame, write_frame
 
-__all__ = ["Alive", "Broken", "Close", "Connect", "Connected", "Role", "Say", "first_line", "main"]
+__all__ = [
+    "Alive",
+    "Broken",
+    "Close",
+    "Connect",
+    "Connected",
+    "Role",
+    "Say",
+    "first_line",
+    "main",
+    "this_machine",
+]
 
 _BEAT = 2.0
 """Seconds between two signs of life."""
@@ -95,10 +108,13 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
+def this_machine(ray: Any) -> str:
+    """Return what messages call the machine that a worker of Ray is on."""
+    return f"{platform.node()} ({ray.util.get_node_ip_address()})"
+
+
 def main() -> None:
     """Serve the parent over the standard descriptors, which libraries then cannot write to."""
-    import os
-
     os.environ.setdefault("RAY_raylet_start_wait_time_s", _STARTING)
     requests, replies = own_channel()
     one_write = threading.Lock()

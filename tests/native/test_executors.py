@@ -368,12 +368,3 @@ def test_without_ray_the_cure_is_named(monkeypatch):
     with pytest.raises(SolverError, match=r"pip install 'leaveout\[ray\]'") as error:
         make_executor(replace(TWO, executor="ray"))
     assert "\n" not in str(error.value)
-
-
-def test_two_ray_actors_agree_with_one_explorer():
-    pytest.importorskip("ray", reason="ray is not installed")
-    instance = many()
-    one = search(instance, 1, ONE)
-    two = search(instance, 1, replace(TWO, executor="ray"))
-    agree(one, two)
-    sound(two, instance, one)

@@ -67,6 +67,11 @@ def end_all() -> None:
         end(process)
 
 
+def marked(process: subprocess.Popen[Any]) -> list[int]:
+    """Return a process that `start` returned, and all that it started, in whatever session."""
+    return [pid for each, mark in _started if each is process for pid in _marked(mark)]
+
+
 def _kill(process: subprocess.Popen[Any], mark: str) -> None:
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import queue
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from leaveout.bab.native.workers.program import Answer, Call, Setup, Told
 from leaveout.bab.native.workers.serial import SerialThread
 from leaveout.bab.native.workers.worker import Worker
 from leaveout.errors import FamilyError, LeaveoutError
-from leaveout.ray_driver import Close, Role, Say, first_line
+from leaveout.ray_driver import Close, Role, Say, first_line, this_machine
 
 __all__ = ["Answered", "Asked", "Explore", "Revive"]
 
@@ -116,16 +115,20 @@ class _Actor:
     def __init__(self, setup: Setup, incumbent: Any) -> None:
         import ray
 
-        self._worker = Worker(
-            _opened(setup.payload),
-            setup.options,
-            setup.first,
-            setup.stride,
-            setup.threads,
-        )
+        # An error in the making of an actor is a death, and tells nobody of what.
+        self._refused: LeaveoutError | None = None
+        try:
+            question = _opened(setup.payload)
+            first, stride, threads = setup.first, setup.stride, setup.threads
+            self._worker = Worker(question, setup.options, first, stride, threads)
+        except LeaveoutError as error:
+            self._refused = error
+            return
         self._worker.listen = _Ear(ray, incumbent)
 
     def call(self, method: str, *arguments: Any) -> Any:
+        if self._refused is not None:
+            raise self._refused
         # Arrays that ray shares are read-only and stay in its store; nodes outlive both.
         return getattr(self._worker, method)(*arguments)
 
@@ -137,7 +140,7 @@ def _opened(payload: Payload) -> Any:
     except FamilyError as error:
         import ray
 
-        machine = f"{platform.node()} ({ray.util.get_node_ip_address()})"
+        machine = this_machine(ray)
         path = str(getattr(payload, "path", ""))
         if not path:
             raise
@@ -175,9 +178,6 @@ class _Actors:
                 return Answer(error=cause)
             return Answer(failure=f"a worker failed: {type(cause).__name__}: {first_line(cause)}")
         except errors.RayError as error:
-            cause = getattr(error, "cause", None)
-            if isinstance(cause, LeaveoutError):
-                return Answer(error=cause)
             return Answer(failure=f"a worker died: {first_line(error)}")
 
     def tell(self, target: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import threading
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import is_dataclass, replace
@@ -45,7 +46,7 @@ class RayExecutor:
         """See `Executor.pool`; a cluster that is not to be had is a worker lost."""
         size, payload = options.workers, _anywhere(question.payload())
         try:
-            driver = RayDriver(size)
+            driver = RayDriver(size, patience=options.seconds or math.inf)
         except RayLostError as error:
             raise WorkerLostError(0, str(error)) from None
         threads = max(1, min(driver.cpus, cores()) // size)
@@ -57,7 +58,7 @@ def _anywhere(payload: Payload) -> Payload:
     path = getattr(payload, "path", "")
     if not path or not is_dataclass(payload):
         return payload
-    return replace(payload, path=str(Path(path).resolve()))  # type: ignore[return-value]
+    return replace(payload, path=str(Path(path).resolve()))
 
 
 class _Workers:

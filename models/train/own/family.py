@@ -214,9 +214,11 @@ def _check(seed: int, workers: int | None, target: Path) -> None:
 
 def _executor(executor: str, backend: str | None) -> str:
     """Return where to train, by either of its names."""
-    said = "executor=" if backend is None else "backend="
-    check_executor(backend or executor, said)
-    return backend or executor
+    if backend is None:
+        check_executor(executor, f"executor={executor!r}")
+        return executor
+    check_executor(backend, f"backend={backend!r}")
+    return backend
 
 
 def _tried(

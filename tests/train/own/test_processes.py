@@ -138,18 +138,3 @@ def test_words_in_sets_come_in_one_order_and_torch_is_seeded_though_fit_imports_
     network = load_network(report.network)
     for name, stack in load_family(report.family, network).parameters.items():
         assert (stack == network.parameters[name]).all()
-
-
-def test_two_actors_of_ray_give_the_bytes_of_processes(tmp_path):
-    pytest.importorskip("ray")
-
-    def fit(X, y, seed):
-        from sklearn.linear_model import LogisticRegression
-
-        return LogisticRegression().fit(X, y)
-
-    for backend in ("processes", "ray"):
-        leaveout.leave_one_out(
-            fit, *data(), out=tmp_path / backend, workers=2, backend=backend, members=7
-        )
-    assert contents(tmp_path / "ray") == contents(tmp_path / "processes")
