@@ -59,7 +59,7 @@ def one_by_one(recipe, removed):
 
 @every_recipe
 def test_members_that_share_steps_are_those_trained_one_by_one(recipe):
-    removed = [NOTHING, *range(ROWS)]
+    removed = [NOTHING, *range(0, ROWS, 2)]
     assert np.array_equal(trained(recipe, removed), one_by_one(recipe, removed))
 
 
@@ -69,9 +69,9 @@ def test_bits_do_not_depend_on_how_many_members_a_product_is_of(recipe):
     assert np.array_equal(trained(recipe, removed, group=4), one_by_one(recipe, removed))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
-    removed=st.lists(st.integers(NOTHING, ROWS - 1), min_size=1, max_size=9),
+    removed=st.lists(st.integers(NOTHING, ROWS - 1), min_size=1, max_size=6),
     recipe=st.sampled_from(list(RECIPES.values())),
     group=st.sampled_from([None, 1, 3]),
 )
