@@ -24,6 +24,9 @@ RETIRED = {
 }  # fmt: skip
 """Words, and what to say instead; in names and in prose."""
 
+THEIRS = {"verifier/guard/server_metrics.py": {"gauge"}}
+"""Words that a format of others has, by file: a type of Prometheus."""
+
 NAMES = {"lead": "margin", "leads": "margin", "site": "worker", "team": "coordinator"}
 """Words of everyday prose that are no names of anything in the code."""
 
@@ -68,9 +71,11 @@ def test_retired_words_stay_out_of_names_and_prose(room):
         here = file.parent == ROOT if room == "." else folder in file.parents
         if here:
             code = file.suffix == ".py" and room != "docs"
+            name = str(file.relative_to(ROOT))
             found = retired(file.read_text(encoding="utf-8"), code=code)
+            found = {word: say for word, say in found.items() if word not in THEIRS.get(name, ())}
             if found:
-                wrong[str(file.relative_to(ROOT))] = found
+                wrong[name] = found
     assert not wrong
 
 

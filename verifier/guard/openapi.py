@@ -109,7 +109,7 @@ def _metrics() -> dict[str, Any]:
         "summary": "How much is asked, for Prometheus",
         "security": _KEYED,
         "responses": {
-            "200": {"description": "Counters and gauges, in its text format.", "content": text},
+            "200": {"description": "Numbers, in its text format.", "content": text},
             "401": _json(_FAILURES["401"], "Failure"),
         },
     }
