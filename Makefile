@@ -13,7 +13,14 @@ CHECK := test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_i
 	|| { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 ..."; exit 1; }
 EXAMPLE := examples/breast_cancer
 DEMO := build/demo
+# Two halves that take as long as each other to compile: together all there is.
+WARM := forest_guard trees additions forest forest_leaks forest_check
+WARM_BESIDE := points guard dpa ss_dpa finite_aggregation hash_bagging run_off \
+	collective_accuracy survival
 EXTRAS := train,gurobi,pulp,ortools,scip,export,docs,serve,attest
+
+# Tests start hundreds of processes of the program: each would compile its modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test docs check lint types imports wheel clean
 
@@ -69,7 +76,8 @@ $(DEV)/.ready: pyproject.toml constraints.txt
 	@test -d $(DEV) || $(PYTHON) -m venv $(DEV)
 	@echo "installing leaveout, every extra and the test tools into $(DEV)"
 	@$(DEVBIN)/$(PIP) -e '.[$(EXTRAS),test]'
-	@$(DEVBIN)/leaveout warm
+	@$(DEVBIN)/leaveout warm $(WARM) & \
+		$(DEVBIN)/leaveout warm $(WARM_BESIDE) && wait $$!
 	@touch $@
 
 $(SITE)/.ready: pyproject.toml constraints.txt

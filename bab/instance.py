@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from leaveout.bab.clusters import Clusters, make_clusters
 from leaveout.encoders import (
     Applied,
     Box,
@@ -69,6 +70,11 @@ class Instance:
     def others(self) -> Applied:
         """Members in its place."""
         return Applied(self.network, self.members)
+
+    @cached_property
+    def clusters(self) -> Clusters:
+        """The members, those that are close together."""
+        return make_clusters(self.network.stack, self.members)
 
     def alone(self, member: int) -> Instance:
         """Return the question of a single member, which propagation bounds far lower.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import LeaveoutError
 from leaveout.files import ARCHIVE, open_file, why_unread, written_whole
-from leaveout.models.npz import array_names, put_array, read_arrays
+from leaveout.models.npz import Streamed, array_names, put_array, read_arrays
 from leaveout.names import hint
 
 __all__ = [
@@ -43,7 +43,7 @@ class _Versioned(msgspec.Struct):
 
 def write_archive(
     path: Path,
-    arrays: Mapping[str, NDArray[Any]],
+    arrays: Mapping[str, NDArray[Any] | Streamed],
     kind: type[LeaveoutError],
     *,
     compressed: bool = False,
@@ -53,7 +53,7 @@ def write_archive(
     Parameters
     ----------
     path : Path
-    arrays : mapping of str to ndarray
+    arrays : mapping of str to ndarray or Streamed
         In order; `manifest_array` makes the one called `MANIFEST`.
     kind : type of LeaveoutError
         To raise.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ from leaveout.errors import FamilyError
 from leaveout.files import UnusualFileError
 from leaveout.models.archive import MANIFEST, manifest_array, read_manifest, write_archive
 from leaveout.models.family import Family, Manifest
-from leaveout.models.npz import ChangedError, read_arrays
+from leaveout.models.npz import ChangedError, Streamed, read_arrays
 
-__all__ = ["FAMILY", "load_family_file", "save_family_file"]
+__all__ = ["FAMILY", "load_family_file", "save_family_file", "save_members"]
 
 FAMILY = "family.npz"
 """What the file is called beside its network."""
@@ -37,12 +37,27 @@ def save_family_file(path: Path | str, family: Family) -> None:
         If a parameter is named ``removed`` or ``manifest``, which the format keeps for itself, or
         the file cannot be written.
     """
-    target = Path(path)
-    clash = {_REMOVED, MANIFEST} & set(family.parameters)
+    save_members(Path(path), family.removed, family.manifest, family.parameters)
+
+
+def save_members(
+    path: Path,
+    removed: NDArray[np.int64],
+    manifest: Manifest,
+    parameters: Mapping[str, NDArray[np.float32]] | Mapping[str, Streamed],
+) -> None:
+    """Write what a family consists of, which need not fit into memory, as `save_family_file` does.
+
+    Raises
+    ------
+    FamilyError
+        As `save_family_file`.
+    """
+    clash = {_REMOVED, MANIFEST} & set(parameters)
     if clash:
-        raise FamilyError(f"{target}: a parameter may not be named {sorted(clash)[0]!r}")
-    first: dict[str, Any] = {_REMOVED: family.removed, MANIFEST: manifest_array(family.manifest)}
-    write_archive(target, {**first, **family.parameters}, FamilyError)
+        raise FamilyError(f"{path}: a parameter may not be named {sorted(clash)[0]!r}")
+    first: dict[str, Any] = {_REMOVED: removed, MANIFEST: manifest_array(manifest)}
+    write_archive(path, {**first, **parameters}, FamilyError)
 
 
 def load_family_file(path: Path | str) -> Family:

@@ -43,6 +43,10 @@ class Members:
     def __len__(self) -> int:
         return len(self.family)
 
+    def __getstate__(self) -> dict[str, Graph | Family]:
+        # Not what was lowered, which takes several times as much.
+        return {"graph": self.graph, "family": self.family}
+
     @property
     def inputs(self) -> int:
         """Width of the (flattened) input."""

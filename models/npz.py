@@ -9,8 +9,9 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +24,7 @@ from leaveout.files import ARCHIVE, open_file
 __all__ = [
     "UNPACKED",
     "ChangedError",
+    "Streamed",
     "array_names",
     "put_array",
     "read_arrays",
@@ -52,6 +54,51 @@ _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0
 
 class ChangedError(ValueError):
     """The file is shorter than its own directory says, or another process is writing to it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed:
+    """An array that is written part by part, so that it need not fit into memory.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : numpy.dtype
+    parts : callable
+        Yields it in pieces along the first axis, in order; called once for each time it is written.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    parts: Callable[[], Iterator[NDArray[Any]]]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all numbers."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def write(self, stream: IO[bytes]) -> None:
+        """Write it as numpy writes the whole array in C order.
+
+        Raises
+        ------
+        ValueError
+            If the parts are not the array that was promised.
+        """
+        described = {
+            "descr": npy.dtype_to_descr(self.dtype),
+            "fortran_order": False,
+            "shape": self.shape,
+        }
+        npy.write_array_header_1_0(stream, described)
+        rows = 0
+        for part in self.parts():
+            if part.shape[1:] != self.shape[1:] or part.dtype != self.dtype:
+                raise ValueError(f"a part of shape {part.shape}, {part.dtype}, of {self}")
+            stream.write(np.ascontiguousarray(part).data.cast("B") if part.size else b"")
+            rows += len(part)
+        if rows != self.shape[0]:
+            raise ValueError(f"parts of {rows} rows, of {self}")
 
 
 def read_arrays(
@@ -97,7 +144,7 @@ def read_arrays(
 
 
 def put_array(
-    archive: zipfile.ZipFile, name: str, array: NDArray[Any], *, packed: bool = False
+    archive: zipfile.ZipFile, name: str, array: NDArray[Any] | Streamed, *, packed: bool = False
 ) -> None:
     """Write an array into an archive, as numpy does; it need not be kept.
 
@@ -105,7 +152,7 @@ def put_array(
     ----------
     archive : ZipFile
     name : str
-    array : ndarray
+    array : ndarray or Streamed
     packed : bool
         Whether to compress it, however the archive holds others.
 
@@ -118,7 +165,10 @@ def put_array(
     info.compress_type = zipfile.ZIP_DEFLATED if packed else archive.compression
     # The size is not known before, and may be large, as numpy takes it to be.
     with archive.open(info, "w", force_zip64=not packed or array.nbytes >= _LARGE) as stream:
-        npy.write_array(stream, array, allow_pickle=False)
+        if isinstance(array, Streamed):
+            array.write(stream)
+        else:
+            npy.write_array(stream, array, allow_pickle=False)
 
 
 def array_names(path: Path) -> tuple[str, ...]:

@@ -250,6 +250,9 @@ class Arguments(Mapping[str, object]):
         Whether a certificate is written, so that a proof is wanted.
     say : callable
         Is told, in words, how far a decider that takes long is.
+    interrupted : bool
+        Set by a decider that Ctrl-C ended and that returns what it knew by then. Nothing is decided
+        after it.
     unproved : str
         Why ``leaveout check`` could not prove the answer again; empty if it can. A statement that
         rests on such a call is not in the certificate, and a note says this.
@@ -276,6 +279,7 @@ class Arguments(Mapping[str, object]):
         self.proving = proving
         self.say = say
         self.proof: Proof | None = None
+        self.interrupted = False
         self.unproved = ""
 
     def prove(self, proof: Proof) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import signal
 import subprocess
 import sys
@@ -11,10 +13,27 @@ from hypothesis import HealthCheck, settings
 
 from support import children
 
+# Before anything loads numpy. The threads of two workers, and of processes that tests start, would
+# spin while they wait for each other's cores: that takes many times the work itself.
+for _library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
+
+
+def pytest_collection() -> None:
+    """Look for no garbage while thousands of tests are made."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Nor ever again among them: they live as long as the process."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

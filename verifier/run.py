@@ -17,6 +17,7 @@ from leaveout.bab.native.files.checkpoint import Checkpoints
 from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.native.workers.executors import make_executor
 from leaveout.errors import SolverError
+from leaveout.ray_cluster import refuse_unreachable
 from leaveout.references import find_reference
 from leaveout.solvers import Feature, find_solver
 from leaveout.specs import Spec
@@ -251,6 +252,8 @@ def usable_features(options: VerifyOptions) -> frozenset[Feature] | None:
     if options.engine != "lucid":
         make_kernel(options.kernel, threads=1)
         make_executor(options.native(None))
+        if options.executor == "ray" and (options.workers or 1) > 1:
+            refuse_unreachable(SolverError)
         return None
     if Feature.DUAL_BOUND not in features:
         raise SolverError(

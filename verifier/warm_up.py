@@ -110,6 +110,31 @@ def _votes(claim: str) -> Callable[[], None]:
     return rehearse
 
 
+def _finite_aggregation() -> None:
+    """Ask one member spread over two, and weigh what it gains."""
+    from leaveout.bab.votes.finite_weights import weighted
+
+    _votes("certified_accuracy(finite_aggregation(U), edits = 1) >= 0.1")()
+    weighted(np.ones(2, np.int64), np.arange(2), 1, 0, 1, 1)
+
+
+def _collective() -> None:
+    """Search attacks on three points, and try every one."""
+    from leaveout.bab.votes.collective_counters import counters_of
+    from leaveout.encoders.votes.collective import stakes_of
+    from leaveout.encoders.votes.tally import tally
+
+    _votes(
+        "collective_accuracy(dpa(V), edits = 1) >= collective_accuracy(dpa(V, members = "
+        "certified), edits = 3) + collective_accuracy(run_off(V), edits = 1)"
+    )()
+    votes, truth = np.array([[0, 0, 1], [1, 1, 0]], np.int32), np.arange(2, dtype=np.int32)
+    stakes = stakes_of(votes, truth, tally(votes, 2), 1)
+    counters = counters_of(stakes, np.arange(stakes.units))
+    if counters is not None:
+        counters.task(0, np.zeros(stakes.budget, np.int64), 0)
+
+
 def _survival() -> None:
     """Ask both learners of members that survive changes, on four rows."""
     from leaveout.models.votes.survival.learner import Part
@@ -210,15 +235,12 @@ KERNELS: Mapping[str, Callable[[], object]] = {
         "edits = 1)"
     ),
     "ss_dpa": _votes("certified_accuracy(ss_dpa(V), relabels = 1) >= 0.1"),
-    "finite_aggregation": _votes("certified_accuracy(finite_aggregation(U), edits = 1) >= 0.1"),
+    "finite_aggregation": _finite_aggregation,
     "hash_bagging": _votes("certified_accuracy(hash_bagging(F), edits = 1) >= 0.1"),
     "run_off": _votes(
         "certified_accuracy(run_off(V), edits = 1) >= certified_accuracy(run_off(U), edits = 1)"
     ),
-    "collective_accuracy": _votes(
-        "collective_accuracy(dpa(V), edits = 1) >= collective_accuracy(dpa(V, members = "
-        "certified), edits = 3) + collective_accuracy(run_off(V), edits = 1)"
-    ),
+    "collective_accuracy": _collective,
     "survival": _survival,
     "trees": _trees,
     "additions": _additions,

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from leaveout.bab.attack.claim_attack import Seeker
 from leaveout.bab.attack.counterexamples import Found
+from leaveout.bab.clusters import Clusters, make_clusters
 from leaveout.bab.forms import Forms
 from leaveout.bab.joint_claim import JointClaim
 from leaveout.bab.native.case_bounds import Propagation
-from leaveout.bab.native.clusters import make_clusters
 from leaveout.bab.native.files.digests import box_digest, family_digest, network_digest
 from leaveout.bab.native.files.proof_trees import Room
 from leaveout.bab.native.nodes import Node
@@ -72,6 +72,7 @@ class Claims:
     least = -math.inf
     # The roots often settle the question.
     seeks_first = False
+    opens_slowly = False
 
     def __init__(self, claim: JointClaim, label: int = -1, seed: int = 0) -> None:
         self.claim, self.label, self.seed = claim, label, seed
@@ -93,7 +94,13 @@ class Claims:
     def space(self) -> Space:
         """The region, and the networks over it."""
         joint = self.claim.joint
-        return make_space(joint.first, joint.members, joint.box)
+        return make_space(joint.first, joint.members, joint.box, self.clusters)
+
+    @cached_property
+    def clusters(self) -> Clusters | None:
+        """The members, those that are close together."""
+        joint = self.claim.joint
+        return make_clusters(joint.first, joint.members) if self.members > 1 else None
 
     @cached_property
     def forms(self) -> Forms:
@@ -120,15 +127,12 @@ class Claims:
     def prepare(self, options: NativeOptions) -> Prepared:
         """See `Question.prepare`."""
         joint, space, forms = self.claim.joint, self.space, self.forms
-        clusters = None
-        if self.members > 1:
-            clusters = make_clusters(joint.first, joint.members, options.seed)
         # Tied phases cover every way to pass a difference for one form of it, not for several.
         touching = [int(forms.touching[forms.case(i)].sum()) for i in range(forms.cases)]
         return Prepared(
             space,
             forms,
-            clusters,
+            self.clusters,
             ClaimRounding(self.claim, space),
             tuple(_shifted(space, *region) for region in joint.regions),
             tuple(not joint.is_pair or count <= 1 for count in touching),

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.bab.clusters import FEW, Clusters
 from leaveout.bab.forms import Forms
 from leaveout.bab.native.branching import Brancher
-from leaveout.bab.native.clusters import Clusters
 from leaveout.bab.native.files.records import Proof, Record
 from leaveout.bab.native.kernels.interface import CLOSED, EMPTY, OPEN, Kernel, Work
 from leaveout.bab.native.nodes import Node, Split, batch_of, untied, with_bounds
@@ -29,10 +29,6 @@ RoundingBound = Callable[[Node, float], Node]
 _BATCH = 32
 _WIDEST = 512
 """Nodes bounded at once, while sets of members are taken apart."""
-
-_FEW = 16
-"""Sets of at most this many members are taken apart at once."""
-
 
 _HINTED = 4
 """Nodes that cannot be split any further to keep as hints: there the value is to be found."""
@@ -227,7 +223,7 @@ class Explorer:
 
     def _children(self, node: Node, split: Split) -> list[Node]:
         if split.kind == "members":
-            few = len(node.members) <= _FEW
+            few = len(node.members) <= FEW
             groups = np.split(node.members, len(node.members)) if few else self._clustered(node)
             return [
                 replace(

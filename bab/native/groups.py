@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.native.clusters import Clusters
+from leaveout.bab.clusters import Clusters
 from leaveout.bab.native.explorer import Explorer
 from leaveout.bab.native.nodes import Node, batch_of, with_bounds
 from leaveout.bab.native.question import Prepared

@@ -12,9 +12,9 @@ import onnx
 from numpy.typing import NDArray
 
 from leaveout.bab.attack.leak_attack import find_leak, improve_many
+from leaveout.bab.clusters import Clusters
 from leaveout.bab.forms import leak_forms
 from leaveout.bab.instance import Instance
-from leaveout.bab.native.clusters import make_clusters
 from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.digests import box_digest, family_digest, network_digest
 from leaveout.bab.native.files.proof_trees import Room
@@ -56,6 +56,11 @@ class Leaks:
         self.members = len(instance.family)
         self.rounding = instance.network_error + instance.member_error
 
+    @property
+    def opens_slowly(self) -> bool:
+        """See `Question.opens_slowly`."""
+        return _size(self.instance.family) >= _BY_PATH
+
     @cached_property
     def most(self) -> float:
         """What propagation proves of all members."""
@@ -80,14 +85,15 @@ class Leaks:
 
     def prepare(self, options: NativeOptions) -> Prepared:
         """See `Question.prepare`."""
-        instance, label, first = self.instance, self.label, self.instance.network.stack
-        space = make_space(first, instance.members, instance.box)
+        instance, label = self.instance, self.label
+        first, clusters = instance.network.stack, instance.clusters
+        space = make_space(first, instance.members, instance.box, clusters)
         errors = instance.network_error, instance.member_error
         forms = leak_forms(label, instance.labels, space.layout.inputs, *errors)
         return Prepared(
             space=space,
             forms=space.read(forms),
-            clusters=make_clusters(first, instance.members, options.seed),
+            clusters=clusters,
             bound_rounding=LeakRounding(instance, label, space),
         )
 
@@ -95,8 +101,7 @@ class Leaks:
         """See `Question.payload`; a large family that lies in a file stays there."""
         instance = self.instance
         family = instance.family
-        size = sum(stack.nbytes for stack in family.parameters.values())
-        by_path = bool(family.source) and size >= _BY_PATH
+        by_path = bool(family.source) and _size(family) >= _BY_PATH
         return LeakPayload(
             model=instance.network.model.SerializeToString(),
             source=instance.network.source,
@@ -105,6 +110,7 @@ class Leaks:
             digest=family_digest(family) if by_path else "",
             box=instance.box,
             pair=instance.pair,
+            clusters=instance.clusters,
             network_error=instance.network_error,
             member_error=instance.member_error,
             label=self.label,
@@ -168,6 +174,8 @@ class LeakPayload:
         Where the family is read from where it is not here, and what it must then be.
     box : Box
     pair : PairBounds
+    clusters : Clusters
+        Found once for all workers and labels.
     network_error, member_error : float
     label : int
     """
@@ -179,6 +187,7 @@ class LeakPayload:
     digest: str
     box: Box
     pair: PairBounds
+    clusters: Clusters
     network_error: float
     member_error: float
     label: int
@@ -200,7 +209,13 @@ class LeakPayload:
         members = Members(network.graph, family)
         errors = self.network_error, self.member_error
         instance = Instance(network, family, members, self.box, self.pair, *errors)
+        # A cached property, set.
+        vars(instance)["clusters"] = self.clusters
         return Leaks(instance, self.label)
+
+
+def _size(family: Family) -> int:
+    return sum(stack.nbytes for stack in family.parameters.values())
 
 
 def search(

@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.bab.clusters import Clusters
 from leaveout.bab.forms import Forms
-from leaveout.bab.native.clusters import Clusters
 from leaveout.bab.native.files.proof_trees import Room
 from leaveout.bab.native.nodes import Node, root_node
 from leaveout.bab.native.options import NativeOptions
@@ -146,6 +146,11 @@ class Question(Protocol[W]):
     @property
     def seeks_first(self) -> bool:
         """Whether to seek before anything is bounded: a good witness saves many nodes."""
+        ...
+
+    @property
+    def opens_slowly(self) -> bool:
+        """Whether workers take long to open it: they are then started before anything is sought."""
         ...
 
     def prepare(self, options: NativeOptions) -> Prepared:

@@ -188,19 +188,17 @@ class NativeSearch(Generic[W]):
             self._recall(saved)
         self._tell()
         if saved is None and self.question.seeks_first:
+            if self.question.opens_slowly and self.options.workers > 1:
+                # Workers read the members meanwhile.
+                self.coordinator = self._started()
             self._attack(self.seeking.first_share)
         elif saved is None and not self.known.settled:
             # Some bound from below is better than none.
             self.seeking.sample()
         if self.known.settled:
             return
-        self.coordinator = Coordinator(
-            pool=make_executor(self.options).pool(self.question, self.options),
-            members=self.question.members,
-            checkpoint=self.checkpoint,
-            records=self.options.certificate,
-            deadline=self.deadline.later(max(_LEAST_GRACE, _GRACE * (self.options.seconds or 0.0))),
-        )
+        if self.coordinator is None:
+            self.coordinator = self._started()
         if saved is not None:
             self.coordinator.resume(saved, self.known.target)
             self.known.prove(self.coordinator.value)
@@ -212,6 +210,15 @@ class NativeSearch(Generic[W]):
                 # What so many nodes prove is not to depend on how long anything took.
                 self._attack(self.seeking.first_share)
         self._explore(self.coordinator)
+
+    def _started(self) -> Coordinator:
+        return Coordinator(
+            pool=make_executor(self.options).pool(self.question, self.options),
+            members=self.question.members,
+            checkpoint=self.checkpoint,
+            records=self.options.certificate,
+            deadline=self.deadline.later(max(_LEAST_GRACE, _GRACE * (self.options.seconds or 0.0))),
+        )
 
     def _recall(self, saved: Saved) -> None:
         assert self.checkpoint is not None

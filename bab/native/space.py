@@ -3,50 +3,30 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.bab.clusters import Clusters
 from leaveout.bab.forms import Forms
+from leaveout.bab.native.hulls import Difference, Hulls, shifted
 from leaveout.bab.native.kernels.interface import MemberSets, Numbers
 from leaveout.bab.native.layout import Layout, layout_of
 from leaveout.bab.native.listed_values import Listed
+from leaveout.bab.others import Others
 from leaveout.encoders import Box
 from leaveout.encoders.interval import gamma
 from leaveout.models import Stack
 
-__all__ = ["Others", "Space", "make_space"]
+__all__ = ["Space", "make_space"]
 
 Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
 
 _CACHED = 2**28
 """Bytes of differences of sets kept at hand."""
-
-
-class Others(Protocol):
-    """Networks of the first one's architecture, some at a time."""
-
-    def __len__(self) -> int: ...
-
-    def chunks(self, indices: Members) -> Iterator[tuple[Members, Stack]]:
-        """Go through some of them, a few at a time: which they are, and their stack."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class Difference:
-    """Hull of the differences of one set of members."""
-
-    centre: Floats
-    radius: Floats
-    shift: Floats
-    slack: Floats
-    exact: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +37,6 @@ class Space:
 
     Attributes
     ----------
-    first : Stack
     members : Others
     numbers : Numbers
     origin : ndarray of float64, shape (inputs,)
@@ -67,9 +46,9 @@ class Space:
         The whole region, shifted.
     root : ndarray of float64, shape (6, hidden)
         State of a node that covers everything: interval arithmetic.
+    hulls : Hulls
     """
 
-    first: Stack
     members: Others
     numbers: Numbers
     origin: Floats
@@ -77,6 +56,7 @@ class Space:
     lower: Floats
     upper: Floats
     root: Floats
+    hulls: Hulls
     _cache: OrderedDict[bytes, Difference]
 
     @property
@@ -108,7 +88,7 @@ class Space:
 
     def sets(self, groups: list[Members]) -> MemberSets:
         """Return the differences of some sets of members, side by side."""
-        found = [self._difference(group) for group in groups]
+        found = self._differences(groups)
         return MemberSets(
             np.stack([each.centre for each in found]),
             np.stack([each.radius for each in found]),
@@ -117,21 +97,22 @@ class Space:
             np.array([each.exact for each in found]),
         )
 
-    def _difference(self, group: Members) -> Difference:
-        key = group.tobytes()
-        known = self._cache.get(key)
-        if known is None:
-            known = _hull(self.first, self.members, self.numbers, self.origin, group)
-            self._cache[key] = known
-            each = 16 * (len(known.centre) + len(known.shift))
-            while len(self._cache) > max(64, _CACHED // each):
-                self._cache.popitem(last=False)
-        else:
-            self._cache.move_to_end(key)
-        return known
+    def _differences(self, groups: list[Members]) -> list[Difference]:
+        """Return the hulls of some sets; those that are not at hand are found together."""
+        cache, keys = self._cache, [group.tobytes() for group in groups]
+        found = {key: cache[key] for key in keys if key in cache}
+        for key in found:
+            cache.move_to_end(key)
+        missing = {key: group for key, group in zip(keys, groups, strict=True) if key not in found}
+        for key, hull in zip(missing, self.hulls.of(list(missing.values())), strict=True):
+            found[key] = cache[key] = hull
+        each = 16 * len(self.numbers.weights) + 16 * len(self.numbers.bias)
+        while len(cache) > max(64, _CACHED // each):
+            cache.popitem(last=False)
+        return [found[key] for key in keys]
 
 
-def make_space(first: Stack, members: Others, box: Box) -> Space:
+def make_space(first: Stack, members: Others, box: Box, clusters: Clusters | None = None) -> Space:
     """Bring networks into the kernels' form.
 
     Parameters
@@ -140,6 +121,8 @@ def make_space(first: Stack, members: Others, box: Box) -> Space:
         Of one network.
     members : Others
     box : Box
+    clusters : Clusters, optional
+        Hulls of its large sets are found at once, reading each member a single time.
     """
     layout = layout_of(first)
     origin = np.minimum(box.lower, 0.0)
@@ -148,53 +131,12 @@ def make_space(first: Stack, members: Others, box: Box) -> Space:
     most = np.nextafter(box.upper - origin, np.inf)
     least = np.maximum(np.nextafter(box.lower - origin, -np.inf), 0.0)
     bare = Numbers(layout, weights, bias, bias, bias, 0.0)
-    everyone = np.arange(len(members), dtype=np.int64)
-    whole = _hull(first, members, bare, origin, everyone)
+    hulls = Hulls(first, members, origin, None if clusters is None else clusters.tree)
+    whole = hulls.everyone()
     unit = gamma(8 * (layout.inputs + 2 * len(bias)) + 256)
     root, rough, rough_difference = propagate(layout, bare, whole, origin, least, most, unit)
     numbers = Numbers(layout, weights, bias, rough, rough_difference, unit)
-    return Space(first, members, numbers, origin, box, least, most, root, OrderedDict())
-
-
-def shifted(layout: Layout, weights: Floats, bias: Floats, origin: Floats) -> Floats:
-    """Biases for inputs shifted by ``origin``; ``weights`` and ``bias`` may be stacks."""
-    if not origin.any():
-        return bias
-    result = bias.copy()
-    for b, (layer, _, _, _, source) in enumerate(layout.blocks):
-        if source == 0:
-            rows = slice(layout.starts[layer], layout.starts[layer + 1])
-            result[..., rows] += layout.matrix(weights, b) @ origin
-    return result
-
-
-def _hull(
-    first: Stack, members: Others, numbers: Numbers, origin: Floats, group: Members
-) -> Difference:
-    layout = numbers.layout
-    own = layout.biases_of(first)[0]
-    low = high = low_bias = high_bias = None
-    for _, stack in members.chunks(group):
-        weights = layout.weights_of(stack)
-        change = weights - numbers.weights
-        # The difference is shifted, not the two sides of it: rounding then is relative to itself.
-        bias = shifted(layout, change, layout.biases_of(stack) - own, origin)
-        below, above, below_bias, above_bias = (
-            change.min(axis=0), change.max(axis=0), bias.min(axis=0), bias.max(axis=0)
-        )  # fmt: skip
-        if low is None or high is None or low_bias is None or high_bias is None:
-            low, high, low_bias, high_bias = below, above, below_bias, above_bias
-        else:
-            low, high = np.minimum(low, below), np.maximum(high, above)
-            low_bias, high_bias = (
-                np.minimum(low_bias, below_bias), np.maximum(high_bias, above_bias)
-            )  # fmt: skip
-    assert low is not None and high is not None
-    assert low_bias is not None and high_bias is not None
-    centre, shift = (low + high) / 2, (low_bias + high_bias) / 2
-    radius = np.maximum(high - centre, centre - low)
-    slack = np.maximum(high_bias - shift, shift - low_bias)
-    return Difference(centre, radius, shift, slack, not (radius.any() or slack.any()))
+    return Space(members, numbers, origin, box, least, most, root, hulls, OrderedDict())
 
 
 def propagate(

@@ -7,7 +7,7 @@ less than two.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -32,8 +32,10 @@ Told = Callable[[str], None]
 """Is told, in words, how far a search is."""
 
 
-def in_batches(problem: CollectiveProblem, deadline: Deadline, tell: Told) -> tuple[Batch, ...]:
-    """Return batches that do not lose all of their points to one attack, found by the deadline.
+def in_batches(
+    problem: CollectiveProblem, deadline: Deadline, tell: Told
+) -> Iterator[tuple[Batch, ...]]:
+    """Yield the batches known that do not lose all of their points to one attack, more and more.
 
     Parameters
     ----------
@@ -63,7 +65,7 @@ def in_batches(problem: CollectiveProblem, deadline: Deadline, tell: Told) -> tu
             known += parts if found is None else []
         saved = sum(batch.saved for batch in (*known, *(each for _, each in growing)))
         tell(f"at most {len(order) - saved:,} points, batch {number + 1:,} of {len(starts):,}")
-    return (*known, *(batch for _, batch in growing))
+        yield (*known, *(batch for _, batch in growing))
 
 
 def _searched(

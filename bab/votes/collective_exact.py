@@ -16,7 +16,6 @@ from leaveout.bab.votes.collective import (
     COUNTED,
     Batch,
     CollectiveProblem,
-    SearchResult,
     Shared,
     Summed,
 )
@@ -61,6 +60,8 @@ class CollectiveBounds:
     summed : Summed or None
         The sum that the upper bound is; None where it is that of a search of all attacks, of a
         MILP, or how many points are at stake.
+    interrupted : bool
+        Whether Ctrl-C ended it; the bounds are what was known then.
     """
 
     attack: CollectiveAttack
@@ -69,6 +70,7 @@ class CollectiveBounds:
     proof: str
     points: NDArray[np.int64]
     summed: Summed | None = None
+    interrupted: bool = False
 
     @property
     def lower(self) -> int:
@@ -89,6 +91,8 @@ def worst_attack(
 ) -> CollectiveBounds:
     """Return bounds of the loss from one attack on all points; exact if there is time.
 
+    Ctrl-C ends it as a deadline does, at once.
+
     Parameters
     ----------
     problem : CollectiveProblem
@@ -101,28 +105,32 @@ def worst_attack(
     tell(f"at most {len(problem.points):,} points, searching all attacks")
     left = deadline.limit
     spell = _SEARCH_SECONDS if left is None else _SEARCH_SHARE * left
-    found = problem.search(Deadline.after(spell))
-    known = _Known(problem, found)
-    if not known.is_exact:
-        known.add_up(())
-    if not known.is_exact:
-        known.solve(solver, deadline, tell)
-    if not known.is_exact and not deadline.over:
-        left = deadline.limit
-        known.divide(_BATCH_SECONDS if left is None else left, tell)
+    known = _Known(problem)
+    try:
+        known.search(Deadline.after(spell))
+        if not known.is_exact:
+            known.add_up(())
+        if not known.is_exact:
+            known.solve(solver, deadline, tell)
+        if not known.is_exact and not deadline.over:
+            left = deadline.limit
+            known.divide(_BATCH_SECONDS if left is None else left, tell)
+    except KeyboardInterrupt:
+        known.interrupt()
     return known.bounds
 
 
 class _Known:
     """The best that is known of an attack, from below and from above."""
 
-    def __init__(self, problem: CollectiveProblem, found: SearchResult) -> None:
+    def __init__(self, problem: CollectiveProblem) -> None:
         self._problem = problem
-        self._units, self._lost, self._upper = found.units, found.lost, found.upper
+        self._units: tuple[int, ...] = ()
+        self._lost, self._upper = 0, len(problem.points)
         self._summed: Summed | None = None
-        self._proof = _SEARCHED if self.is_exact else _SINGLE
-        self._reason = "time: the search of all attacks did not end"
+        self._proof, self._reason = _SINGLE, ""
         self._summing = 0.0
+        self._interrupted = False
 
     @property
     def is_exact(self) -> bool:
@@ -136,8 +144,28 @@ class _Known:
         upper = max(self._upper, len(attack.lost))
         reason = self._reason if upper > len(attack.lost) else ""
         return CollectiveBounds(
-            attack, upper, reason, self._proof, self._problem.points, self._summed
+            attack,
+            upper,
+            reason,
+            self._proof,
+            self._problem.points,
+            self._summed,
+            self._interrupted,
         )
+
+    def search(self, deadline: Deadline) -> None:
+        """Search all attacks."""
+        found = self._problem.search(deadline)
+        self._units, self._lost, self._upper = found.units, found.lost, found.upper
+        if self.is_exact:
+            self._proof = _SEARCHED
+        self._reason = "time: the search of all attacks did not end"
+
+    def interrupt(self) -> None:
+        """Say that Ctrl-C ended it; where nothing is known by then, a sum is soon made."""
+        self._interrupted, self._reason = True, "time: interrupted"
+        if self._summed is None and self._proof == _SINGLE:
+            self.add_up(())
 
     def add_up(self, batches: tuple[Batch, ...]) -> None:
         """Bound what is lost by a sum over batches, and over shares where these are known."""
@@ -185,13 +213,16 @@ class _Known:
     def divide(self, seconds: float, tell: Told) -> None:
         """Search batches of points instead."""
         # What they are added up with takes a while, too, and more so with batches.
-        batches = in_batches(
-            self._problem, Deadline.after(max(0.0, seconds - 2 * self._summing)), tell
-        )
-        if batches:
-            self.add_up(batches)
-        for batch in batches:
-            self._try(batch.units)
+        deadline = Deadline.after(max(0.0, seconds - 2 * self._summing))
+        batches: tuple[Batch, ...] = ()
+        try:
+            for found in in_batches(self._problem, deadline, tell):
+                batches = found
+        finally:
+            if batches:
+                self.add_up(batches)
+            for batch in batches:
+                self._try(batch.units)
 
     def _try(self, units: tuple[int, ...]) -> None:
         """Keep an attack if it loses more than the best one."""

@@ -16,8 +16,10 @@ __all__ = ["progress_bar"]
 @contextmanager
 def progress_bar(
     instead: Callable[[TrainingProgress], None] | None = None,
-) -> Iterator[Callable[[TrainingProgress], None] | None]:
+) -> Iterator[Callable[[TrainingProgress], None]]:
     """Show progress on the terminal: what is done, and the time left.
+
+    Notes are shown on standard error where there is no terminal, too.
 
     Parameters
     ----------
@@ -26,11 +28,11 @@ def progress_bar(
 
     Yields
     ------
-    callable or None
-        To be told each `TrainingProgress`; None where there is no terminal.
+    callable
+        To be told each `TrainingProgress`.
     """
     if instead is not None or not sys.stderr.isatty():
-        yield instead
+        yield instead or _say_note
         return
     from rich.console import Console
     from rich.progress import (
@@ -66,7 +68,15 @@ def progress_bar(
                     finished=progress.finished,
                 )
             )
+        if progress.note:
+            bar.console.print(progress.note, markup=False, highlight=False, soft_wrap=True)
         bar.update(tasks[0], completed=progress.work, finished=progress.finished)
 
     with bar:
         yield show
+
+
+def _say_note(progress: TrainingProgress) -> None:
+    if progress.note:
+        sys.stderr.write(f"{progress.note}\n")
+        sys.stderr.flush()

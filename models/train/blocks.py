@@ -8,12 +8,14 @@ a later run may cut the rest into other blocks.
 from __future__ import annotations
 
 import contextlib
+import io
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
@@ -44,7 +46,7 @@ def write_block(folder: Path, start: int, stop: int, parameters: NDArray[np.floa
     """Write the parameters of networks ``start`` to ``stop - 1``, whole or not at all."""
     target = folder / f"{start:09d}-{stop:09d}{_SUFFIX}"
     with written_whole(target) as stream:
-        np.save(stream, parameters)
+        np.save(stream, np.ascontiguousarray(parameters, dtype=np.float32))
 
 
 def differences(there: Settings, here: Settings) -> list[str]:
@@ -142,10 +144,8 @@ class Blocks:
         """Cut what is not on disk into ranges of at most ``block`` networks."""
         gaps, reached = [], 0
         for done in [*self.finished(), range(networks, networks)]:
-            gaps += [
-                range(start, min(start + block, done.start))
-                for start in range(reached, done.start, block)
-            ]
+            end = min(done.start, networks)
+            gaps += [range(start, min(start + block, end)) for start in range(reached, end, block)]
             reached = done.stop
         return gaps
 
@@ -169,11 +169,16 @@ class Blocks:
         if not (start.isdigit() and stop.isdigit()):
             return None
         block = range(int(start), int(stop))
+        # As it was written, or not at all: nothing of it need be read but its first bytes.
+        header = _header(len(block), self._parameters)
         try:
-            shape = np.load(path, mmap_mode="r").shape
-        except (OSError, ValueError, EOFError):
+            with path.open("rb") as stream:
+                whole = stream.read(len(header)) == header
+                size = stream.seek(0, io.SEEK_END)
+        except OSError:
             return None
-        return block if len(block) and shape == (len(block), self._parameters) else None
+        expected = len(header) + len(block) * self._parameters * np.dtype(np.float32).itemsize
+        return block if len(block) and whole and size == expected else None
 
     def _stored_settings(self, path: Path) -> Settings | None:
         try:
@@ -182,6 +187,14 @@ class Blocks:
             return None
         except (OSError, msgspec.DecodeError) as error:
             raise TrainingError(f"{path}: damaged ({error}); delete {self.folder}") from None
+
+
+def _header(networks: int, parameters: int) -> bytes:
+    """Return how the file of a block begins."""
+    stream = io.BytesIO()
+    descr, shape = npy.dtype_to_descr(np.dtype(np.float32)), (networks, parameters)
+    npy.write_array_header_1_0(stream, {"descr": descr, "fortran_order": False, "shape": shape})
+    return stream.getvalue()
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from leaveout.models.train.encoding import (
     CategoryColumn,
     Encoding,
     NumberColumn,
-    encode_rows,
+    encode_columns,
     number_column,
 )
 from leaveout.names import hint
@@ -88,7 +88,7 @@ def table_data(
     """
     read = read_columns(table, label, identity, units)
     return TrainingData(
-        X=encode_rows(read.encoding, table.records()),
+        X=encode_columns(read.encoding, table.column, len(table.rows)),
         y=read.y,
         features=read.encoding.features,
         labels=read.labels,

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from leaveout.errors import TrainingError
+from pathlib import Path
+from typing import IO
 
-__all__ = ["DEVICES", "device_facts", "resolve_device"]
+from leaveout.errors import TrainingError
+from leaveout.files import lock
+
+__all__ = [
+    "DEVICES",
+    "claim_device",
+    "device_count",
+    "device_facts",
+    "device_memory",
+    "resolve_device",
+]
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -41,3 +52,51 @@ def device_facts(device: str) -> dict[str, object]:
     else:
         unit = torch.backends.cpu.get_cpu_capability()
     return {"device": device, "unit": unit, "torch": str(torch.__version__)}
+
+
+def device_count(device: str) -> int:
+    """Return how many devices train the same bits: GPUs of the first one's kind."""
+    import torch
+
+    if device == "cpu":
+        return 1
+    names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return next((i for i, name in enumerate(names) if name != names[0]), len(names))
+
+
+def device_memory(device: str) -> int:
+    """Return how many bytes of memory a GPU has."""
+    import torch
+
+    return int(torch.cuda.get_device_properties(device).total_memory)
+
+
+def claim_device(folder: Path, devices: int) -> tuple[int, IO[bytes]]:
+    """Take the first device that no other process of a run has.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the run.
+    devices : int
+
+    Returns
+    -------
+    int
+    IO
+        It is this process's until this is closed, or the process ends.
+
+    Raises
+    ------
+    TrainingError
+        If all are taken.
+    """
+    for index in range(devices):
+        stream = (folder / f"device-{index}.lock").open("wb")
+        try:
+            lock(stream.fileno())
+        except BlockingIOError:
+            stream.close()
+            continue
+        return index, stream
+    raise TrainingError(f"each of the {devices} devices has a worker already")

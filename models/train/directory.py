@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -9,16 +11,49 @@ from numpy.typing import NDArray
 
 from leaveout.errors import LeaveoutError, TrainingError
 from leaveout.models.archive import MANIFEST, read_archive, read_manifest
-from leaveout.models.family import Manifest
+from leaveout.models.family import Family, Manifest
 from leaveout.models.family_file import load_family_file
 from leaveout.models.train.blocks import Blocks, differences
 from leaveout.models.train.export import FAMILY, NETWORK, SPEC
 from leaveout.models.train.job import Job, settings_of
-from leaveout.models.train.signature import flattened
+from leaveout.models.train.signature import flattened, unflattened
 
-__all__ = ["PARTIAL", "finished_networks", "is_complete", "stored"]
+__all__ = ["PARTIAL", "FinishedNetworks", "finished_networks", "is_complete", "stored"]
 
 PARTIAL = ".partial"
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedNetworks:
+    """The networks of a run that is finished; members of a large family stay on disk.
+
+    Attributes
+    ----------
+    shapes : mapping of str to tuple of int
+        Of the parameters.
+    first : ndarray of float32, shape (parameters,)
+        The network on all rows.
+    family : Family or None
+        The members; None where nothing is known of them.
+    """
+
+    shapes: Mapping[str, tuple[int, ...]]
+    first: NDArray[np.float32]
+    family: Family | None = None
+
+    def __len__(self) -> int:
+        return 1 + (0 if self.family is None else len(self.family))
+
+    def read(self, networks: range) -> NDArray[np.float32]:
+        """Return some networks, numbered as in blocks, shape (networks, parameters)."""
+        result = np.empty((len(networks), len(self.first)), dtype=np.float32)
+        if networks.start == 0:
+            result[0] = self.first
+        if self.family is not None:
+            lead = max(networks.start, 1)
+            for name, view in unflattened(self.shapes, result[lead - networks.start :]).items():
+                view[...] = self.family.parameters[name][lead - 1 : networks.stop - 1]
+        return result
 
 
 def is_complete(job: Job) -> bool:
@@ -59,8 +94,8 @@ def is_complete(job: Job) -> bool:
     return True
 
 
-def finished_networks(job: Job) -> NDArray[np.float32] | None:
-    """Return the networks of a shorter run that is finished, shape (networks, parameters).
+def finished_networks(job: Job) -> FinishedNetworks | None:
+    """Return the networks of a shorter run that is finished, or the one that is known in any case.
 
     None where there is none. Whether it is one of the same settings is asked by `is_complete`.
 
@@ -71,23 +106,25 @@ def finished_networks(job: Job) -> NDArray[np.float32] | None:
     """
     from leaveout.models.onnx_file import load_network
 
-    if not (job.directory / FAMILY).exists():
-        return None
     shapes = job.signature.shapes
+    if not (job.directory / FAMILY).exists():
+        return None if job.first is None else FinishedNetworks(shapes, job.first)
     try:
         network = load_network(job.directory / NETWORK)
         family = load_family_file(job.directory / FAMILY)
-        networks = np.empty((len(family) + 1, job.signature.size), dtype=np.float32)
-        networks[0] = flattened(shapes, network.parameters)
-        for member in range(len(family)):
-            stacks = family.parameters
-            networks[member + 1] = flattened(shapes, {k: v[member] for k, v in stacks.items()})
+        _check_shapes(shapes, family)
+        return FinishedNetworks(shapes, flattened(shapes, network.parameters), family)
     except (KeyError, LeaveoutError) as error:
         raise TrainingError(
             f"{job.directory}: the family there cannot be extended ({error}); choose another "
             "folder, or delete it"
         ) from None
-    return networks
+
+
+def _check_shapes(shapes: Mapping[str, tuple[int, ...]], family: Family) -> None:
+    for name, shape in shapes.items():
+        if family.parameters[name].shape[1:] != shape:
+            raise TrainingError(f"members have {name!r} of another shape than {shape}")
 
 
 def stored(family: Path) -> tuple[Manifest, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 import msgspec
@@ -21,6 +21,7 @@ __all__ = [
     "NumberColumn",
     "cell_text",
     "decode_row",
+    "encode_columns",
     "encode_rows",
     "encode_values",
     "encoding_of",
@@ -141,8 +142,30 @@ def encode_values(
     for column in encoding.columns:
         cells = [_cell(row, column.name, at) for row, at in zip(table, named, strict=True)]
         width = len(column.features)
-        encoded[:, first : first + width] = _encode_column(column, cells, named)
+        encoded[:, first : first + width] = _encode_column(column, cells, named.__getitem__)
         first += width
+    return encoded
+
+
+def encode_columns(
+    encoding: Encoding, cells: Callable[[str], Sequence[str | float]], rows: int
+) -> NDArray[np.float32]:
+    """Encode a table column by column, which takes less memory, to what `encode_rows` gives.
+
+    ``cells`` returns those of a column by its name.
+
+    Raises
+    ------
+    TrainingError
+        If a number is not one, or a category is new.
+    """
+    encoded = np.empty((rows, len(encoding.features)), dtype=np.float32)
+    first = 0
+    with np.errstate(over="ignore"):  # for who reads the features to refuse
+        for column in encoding.columns:
+            last = first + len(column.features)
+            encoded[:, first:last] = _encode_column(column, cells(column.name), "row {}".format)
+            first = last
     return encoded
 
 
@@ -287,7 +310,9 @@ def _cell(row: Mapping[str, str | float], name: str, place: str) -> str | float:
 
 
 def _encode_column(
-    column: NumberColumn | CategoryColumn, cells: Sequence[str | float], places: Sequence[str]
+    column: NumberColumn | CategoryColumn,
+    cells: Sequence[str | float],
+    place_of: Callable[[int], str],
 ) -> NDArray[np.float64]:
     if isinstance(column, CategoryColumn):
         position = {category: place for place, category in enumerate(column.categories)}
@@ -296,7 +321,7 @@ def _encode_column(
             place = position.get(str(cell).strip())
             if place is None:
                 raise TrainingError(
-                    f"{places[index]}, column {column.name!r}: {cell!r} is not a category of the "
+                    f"{place_of(index)}, column {column.name!r}: {cell!r} is not a category of the "
                     f"training data{hint(str(cell), position)}"
                 )
             encoded[index, place] = 1
@@ -306,7 +331,7 @@ def _encode_column(
         value = number(cell.strip()) if isinstance(cell, str) else float(cell)
         if value is None or not math.isfinite(value):
             raise TrainingError(
-                f"{places[index]}, column {column.name!r}: {cell!r} is not a finite number"
+                f"{place_of(index)}, column {column.name!r}: {cell!r} is not a finite number"
             )
         values[index] = value
     return _in_range(column, values)

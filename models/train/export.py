@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.models.family import DataFacts, Family, Manifest, Sample
-from leaveout.models.family_file import FAMILY, save_family_file
+from leaveout.models.family import DataFacts, Manifest, Sample
+from leaveout.models.family_file import FAMILY, save_members
+from leaveout.models.npz import Streamed
 from leaveout.models.train.architecture import Conv, Layer, parameter_shapes
 from leaveout.models.train.blocks import Blocks
 from leaveout.models.train.encoding import Encoding
@@ -122,17 +124,22 @@ def write_family(
 ) -> None:
     """Gather the members from the finished blocks into a family file.
 
-    Blocks are read one at a time, so that memory holds the family once. ``removed`` has the row
-    that each member lacks.
+    Memory holds a parameter of one block at a time: each block is read once for every parameter.
+    ``removed`` has the row that each member lacks.
     """
-    members = len(removed)
-    stacks = {name: np.empty((members, *shape), dtype=np.float32) for name, shape in shapes.items()}
-    for block in blocks.finished():
-        # Network 0 lacks no row: it is not a member.
-        skipped = 1 if block.start == 0 else 0
-        for name, values in unflattened(shapes, blocks.read(block)).items():
-            stacks[name][block.start - 1 + skipped : block.stop - 1] = values[skipped:]
-    save_family_file(path, Family(stacks, removed, manifest))
+    finished = blocks.finished()
+
+    def parts(name: str) -> Iterator[NDArray[np.float32]]:
+        for block in finished:
+            values = unflattened(shapes, blocks.read(block))[name]
+            # Network 0 lacks no row: it is not a member.
+            yield values[1:] if block.start == 0 else values
+
+    stacks = {
+        name: Streamed((len(removed), *shape), np.dtype(np.float32), partial(parts, name))
+        for name, shape in shapes.items()
+    }
+    save_members(path, removed, manifest, stacks)
 
 
 def inputs_text(facts: DataFacts, inside: bool, encoding: Encoding | None) -> str:

@@ -17,12 +17,14 @@ from leaveout.models.train.job import Job
 from leaveout.models.train.pool import OpenPool
 from leaveout.models.train.report import TrainingProgress, TrainingReport
 from leaveout.models.train.signature import unflattened
-from leaveout.models.train.task import Block, Failed, Step, Trained
+from leaveout.models.train.task import Block, Failed, Noted, Step, Trained
 
 __all__ = ["OnProgress", "farewell", "report_of", "train_family"]
 
 _CHUNK = 4096
 """Rows run together."""
+_COPIED = 2**24
+"""Numbers of finished networks copied together."""
 
 OnProgress = Callable[[TrainingProgress], None]
 
@@ -63,12 +65,10 @@ def train_family(
     free = 0 if job.first is None else 1
     blocks = Blocks(job.directory / PARTIAL, job.signature.size, free)
     with blocks.opened(job.settings):
-        if not blocks.finished():
-            known = finished_networks(job)
-            if known is None and job.first is not None:
-                known = job.first[None]
-            if known is not None:
-                blocks.write(0, known)
+        known = finished_networks(job)
+        if known is not None:
+            for each in blocks.missing(len(known), max(1, _COPIED // job.signature.size)):
+                blocks.write(each.start, known.read(each))
         _train_blocks(job, blocks, opened, block, workers, expected, on_progress)
         look(blocks)
         _put_together(job, blocks)
@@ -95,10 +95,12 @@ def _train_blocks(
     with opened(min(workers, len(todo))) as pool:
         for order, said in pool.work(orders):
             assert isinstance(order, Block)
-            networks = order.networks
+            networks, note = order.networks, ""
             match said:
                 case Step(done):
                     underway[networks] = len(networks) * done
+                case Noted(note):
+                    underway.pop(networks, None)
                 case Failed(message):
                     raise TrainingError(message)
                 case _:
@@ -107,7 +109,7 @@ def _train_blocks(
                     underway.pop(networks, None)
                     finished += len(networks)
             work = finished + sum(underway.values())
-            on_progress(TrainingProgress(finished, job.networks, work))
+            on_progress(TrainingProgress(finished, job.networks, work, note))
 
 
 def _put_together(job: Job, blocks: Blocks) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from leaveout.children import ChildLostError, ChildPool
 from leaveout.errors import TrainingError
-from leaveout.models.train.task import Event, Order, Step, Task
+from leaveout.models.train.task import Event, Noted, Order, Step, Task
 
 __all__ = ["ENVIRONMENT", "OpenPool", "Pool", "processes"]
 
@@ -80,4 +80,4 @@ def processes(task: Task, size: int, settings: Mapping[str, str] | None = None) 
 
 
 def _is_last(event: Any) -> bool:
-    return not isinstance(event, Step)
+    return not isinstance(event, Step | Noted)

@@ -30,11 +30,14 @@ class TrainingProgress:
         How many there will be.
     work : float
         Networks' worth of training behind, unfinished blocks counted by their share.
+    note : str
+        A line on what happened since, such as that a worker died; mostly empty.
     """
 
     finished: int
     networks: int
     work: float
+    note: str = ""
 
 
 @dataclass(frozen=True, repr=False)

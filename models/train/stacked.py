@@ -1,5 +1,8 @@
 """Stacked training: many networks step together, each with one row of the data masked out.
 
+Until the first batch that holds its row, a network is the one that lacks another row, or none: so
+only one of those steps, and the others go on from it once they differ.
+
 Values are kept with the batch along the last axis, so that a layer is one batched product
 ``(outputs, fan_in + 1) x (fan_in + 1, batch)`` a member, the bias being the last column of
 the weights against a row of ones. Of plain SGD, gradient, weight decay and step are one fused
@@ -12,7 +15,8 @@ may depend on how a matrix is aligned.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,8 +25,10 @@ from numpy.typing import NDArray
 
 from leaveout.models.train.architecture import Conv, Layer
 from leaveout.models.train.draws import dropout_mask, epoch_generator, initial_weights, shuffle
+from leaveout.models.train.products import Products
 from leaveout.models.train.recipe import Recipe
 from leaveout.models.train.steps import class_weights, learning_rate, stepper
+from leaveout.models.train.windows import fold, unfold
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,6 +39,9 @@ NOTHING = -1
 """In place of a removed row: the network lacks none."""
 
 _MULTIPLE = 4
+_ROOMS = 4
+_GATHERED = 2**15
+"""Rows brought into the order of an epoch at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +58,11 @@ class _Buffers:
     outputs: list[Tensor]
     gradients: list[Tensor]
     slopes: list[Tensor]
+
+    def first(self, members: int) -> _Buffers:
+        """View those of the first members."""
+        parts = (self.inputs, self.outputs, self.gradients, self.slopes)
+        return _Buffers(*([each[:members] for each in part] for part in parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +104,9 @@ class Stack:
         The row each member lacks, `NOTHING` for none.
     device : str
         A torch device.
+    group : int or None
+        Members that one product computes, always so many: the stack is filled up to a multiple.
+        None: all there are, where a product's bits do not depend on how many.
     """
 
     def __init__(
@@ -100,22 +117,29 @@ class Stack:
         y: NDArray[np.int64],
         removed: NDArray[np.int64],
         device: str = "cpu",
+        group: int | None = None,
     ) -> None:
         import torch
 
         self._layers = layers
         self._recipe = recipe
         self._device = torch.device(device)
-        self._removed = removed
-        self._x = torch.from_numpy(np.ascontiguousarray(X.T)).to(self._device)
-        truth = np.zeros((layers[-1].outputs, len(y)), dtype=np.float32)
-        truth[y, np.arange(len(y))] = 1
-        self._truth = torch.from_numpy(truth).to(self._device)
+        self._products = Products(group)
+        first = _first_places(removed, recipe, len(y))
+        # The one that goes the longest way with all others comes first, then the next to leave it.
+        order = np.argsort(first, kind="stable")
+        order = np.concatenate([order[-1:], order[:-1]])
+        self._places = np.argsort(order)
+        filler = np.full(self._products.filled(len(removed)) - len(removed), NOTHING)
+        self._removed = np.concatenate([removed[order], filler])
+        self._apart = self._products.filled(1)
+        self._x = self._resident(X)
+        self._y = self._resident(y)
         self._weights = [
             self._padded_weights(layer, weight)
             for layer, weight in zip(layers, initial_weights(layers, recipe.seed), strict=True)
         ]
-        self._stepper = stepper(self._weights, recipe)
+        self._stepper = stepper(self._weights, recipe, self._products)
         weights = class_weights(recipe, y, layers[-1].outputs)
         self._shares = np.ones(len(y)) if weights is None else weights[y]
         self._buffers: dict[int, _Buffers] = {}
@@ -137,37 +161,84 @@ class Stack:
         """
         parts = []
         for layer, weight in zip(self._layers, self._weights, strict=True):
-            array = weight[:, : layer.outputs, : layer.fan_in + 1].cpu().numpy()
+            array = weight[:, : layer.outputs, : layer.fan_in + 1].cpu().numpy()[self._places]
             parts += [array[:, :, :-1].reshape(len(array), -1), array[:, :, -1]]
         return np.hstack(parts)
 
-    def _epoch(self, epoch: int) -> None:
+    def network_bytes(self) -> int:
+        """Return how many bytes each network takes while it trains."""
+        rows, batch = len(self._x), self._recipe.batch
+        held = {id(each): each.nbytes for each in self._stepper.state()}
+        # While a layer is stepped, its slopes are held a few times over; of a value, once more.
+        room = _ROOMS * max(weight.nbytes for weight in self._weights)
+        for size in {_padded(min(batch, rows)), _padded(rows % batch or batch)}:
+            buffers = self._allocate(size)
+            values = [*buffers.inputs[1:], *buffers.outputs, *buffers.gradients, *buffers.slopes]
+            held |= {id(each): each.nbytes for each in values}
+            room += max(each.nbytes for each in buffers.outputs)
+        return -(-(sum(held.values()) + room) // len(self._removed))
+
+    def shared_bytes(self) -> int:
+        """Return how many bytes all networks share: the data."""
+        gathered = min(len(self._x), _GATHERED) * (self._x[0].nbytes + 4 * self._layers[-1].outputs)
+        return self._x.nbytes + self._y.nbytes + gathered
+
+    def _resident(self, array: NDArray[np.float32] | NDArray[np.int64]) -> Tensor:
+        """Put data on the device; on a CPU it is not copied, and never written to."""
         import torch
 
-        recipe, rows = self._recipe, self._x.shape[1]
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+            return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
+
+    def _part(self, members: int) -> None:
+        """Let so many, the first, go their own ways: what has not yet goes on from the first."""
+        members = self._products.filled(members)
+        if members > self._apart:
+            self._stepper.fork(slice(self._apart, members))
+            self._apart = members
+
+    def _epoch(self, epoch: int) -> None:
+        recipe, rows = self._recipe, len(self._x)
         order = shuffle(recipe.seed, epoch, rows)
         where = np.empty_like(order)
         where[order] = np.arange(rows)
         place = np.where(self._removed == NOTHING, -1, where[self._removed])
-        chosen = torch.from_numpy(order).to(self._device)
-        x = self._x.index_select(1, chosen)
-        truth = self._truth.index_select(1, chosen)
-        shares = self._shares[order]
         generator = epoch_generator(recipe.seed, epoch)
         self._stepper.rate = learning_rate(recipe, epoch)
-        for start in range(0, rows, recipe.batch):
-            stop = min(start + recipe.batch, rows)
+        for start, x, truth in self._batches(order):
+            stop = start + x.shape[1]
             members = np.flatnonzero((place >= start) & (place < stop))
+            if len(members):
+                self._part(int(members[-1]) + 1)
             self._step(
                 _Batch(
-                    x[:, start:stop],
-                    truth[:, start:stop],
+                    x,
+                    truth,
                     self._masks(generator, stop - start),
-                    shares[start:stop],
+                    self._shares[order[start:stop]],
                     members,
                     place[members] - start,
                 )
             )
+        # Whoever lacks no row.
+        self._part(len(self._removed))
+
+    def _batches(self, order: NDArray[np.int64]) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Yield where each batch starts, its features, (features, size), and one-hot labels."""
+        import torch
+
+        batch, rows = self._recipe.batch, len(order)
+        labels = torch.arange(self._layers[-1].outputs, device=self._device)[:, None]
+        # Some batches are gathered together: few steps of large data, many of small ones.
+        step = batch * max(1, _GATHERED // batch)
+        for first in range(0, rows, step):
+            chosen = self._resident(order[first : first + step])
+            x = self._x.index_select(0, chosen).t().contiguous()
+            truth = (self._y.index_select(0, chosen) == labels).to(torch.float32)
+            for start in range(0, len(chosen), batch):
+                part = slice(start, start + batch)
+                yield first + start, x[:, part], truth[:, part]
 
     def _masks(self, generator: np.random.Generator, batch: int) -> list[Tensor]:
         import torch
@@ -185,6 +256,8 @@ class Stack:
         if padded not in self._buffers:
             self._buffers[padded] = self._allocate(padded)
         buffers = self._buffers[padded]
+        if self._apart < len(self._removed):
+            buffers = buffers.first(self._apart)
         # A batch that held nothing but the removed row is no batch: that member rests.
         rests = batch.members if batch.size == 1 else batch.members[:0]
         state = self._stepper.state() if len(rests) else []
@@ -202,7 +275,7 @@ class Stack:
         self._fill_shared_input(batch.x, buffers.inputs[0])
         for index, layer in enumerate(self._layers):
             value = buffers.outputs[index]
-            torch.bmm(self._weights[index], buffers.inputs[index], out=value)
+            self._products.multiply(self._weights[index], buffers.inputs[index], value)
             if index == len(self._layers) - 1:
                 return
             following, target = self._layers[index + 1], buffers.inputs[index + 1]
@@ -211,7 +284,7 @@ class Stack:
                 hidden = self._by_position(real.clamp_min(0), layer)
                 if batch.masks:
                     hidden[..., : batch.size].mul_(batch.masks[index])
-                _unfold(hidden, following, target)
+                unfold(hidden, following, target)
             else:
                 hidden = target[:, : following.fan_in]
                 torch.clamp_min(real.view(hidden.shape), 0, out=hidden)
@@ -250,12 +323,13 @@ class Stack:
             if index:
                 below = self._layers[index - 1]
                 slope = buffers.slopes[index]
-                torch.bmm(weight[:, :, : slope.shape[1]].transpose(1, 2), gradient, out=slope)
+                across = weight[:, :, : slope.shape[1]].transpose(1, 2)
+                self._products.multiply(across, gradient, slope)
                 target = buffers.gradients[index - 1]
                 if target is not slope:
                     real = self._by_position(target[:, : below.outputs], below)
                     if isinstance(layer, Conv):
-                        _fold(slope, layer, real)
+                        fold(slope, layer, real)
                     else:
                         real.copy_(self._by_position(slope[:, : layer.fan_in], below))
                 if batch.masks:
@@ -278,7 +352,7 @@ class Stack:
         if isinstance(first, Conv):
             signal = x.new_zeros((1, 1, first.length, table.shape[2] // first.positions))
             signal[0, 0, :, :size] = x
-            _unfold(signal, first, table)
+            unfold(signal, first, table)
         else:
             table[0, : first.fan_in, :size] = x
 
@@ -311,22 +385,12 @@ class Stack:
         return buffers
 
 
+def _first_places(removed: NDArray[np.int64], recipe: Recipe, rows: int) -> NDArray[np.int64]:
+    """Return where in the first epoch each row comes, shape (members,); `NOTHING` past the end."""
+    where = np.empty(rows, dtype=np.int64)
+    where[shuffle(recipe.seed, 0, rows)] = np.arange(rows)
+    return np.where(removed == NOTHING, rows, where[removed])
+
+
 def _padded(size: int) -> int:
     return -(-size // _MULTIPLE) * _MULTIPLE
-
-
-def _unfold(signal: Tensor, layer: Conv, target: Tensor) -> None:
-    """Write the windows of a (members, channels, length, batch) signal as columns of ``target``."""
-    shape = (len(signal), layer.channels, layer.width, layer.positions, -1)
-    windows = target[:, : layer.fan_in].view(shape)
-    for offset in range(layer.width):
-        windows[:, :, offset] = signal[:, :, offset : offset + layer.positions]
-
-
-def _fold(windows: Tensor, layer: Conv, target: Tensor) -> None:
-    """Add up what `_unfold` spread: the gradient of the signal from that of its windows."""
-    shape = (len(windows), layer.channels, layer.width, layer.positions, -1)
-    parts = windows[:, : layer.fan_in].view(shape)
-    target.zero_()
-    for offset in range(layer.width):
-        target[:, :, offset : offset + layer.positions] += parts[:, :, offset]

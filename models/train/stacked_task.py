@@ -3,16 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models.train.architecture import layers_of
+from leaveout.models.train.device import claim_device, device_count
 from leaveout.models.train.recipe import Recipe
-from leaveout.models.train.task import Block, Event, Failed, Order, Step, Task, name_of
+from leaveout.models.train.room import GROUP, Room, fitting
+from leaveout.models.train.task import (
+    Block,
+    Check,
+    Checked,
+    Event,
+    Failed,
+    Noted,
+    Order,
+    Step,
+    Task,
+    digest_of,
+    name_of,
+)
+
+if TYPE_CHECKING:
+    from leaveout.models.train.stacked import Stack
 
 __all__ = ["StackedTask"]
+
+_BATCHES = 5
+"""Steps of a check, the last with a batch of one row less."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +46,7 @@ class StackedTask(Task):
     ----------
     recipe : Recipe
     folder : str
-        Where blocks go.
+        Where blocks go; empty if workers cannot write there.
     device : str
     X : ndarray of float32, shape (rows, features)
     y : ndarray of int64, shape (rows,)
@@ -31,6 +54,10 @@ class StackedTask(Task):
         How many there are.
     removed : ndarray of int64, shape (members,)
         The row each member lacks.
+    reference : str
+        See `Task.reference`.
+    room : Room
+        What a process learns; a new one is not told.
     """
 
     recipe: Recipe
@@ -40,6 +67,13 @@ class StackedTask(Task):
     y: NDArray[np.int64]
     labels: int
     removed: NDArray[np.int64]
+    reference: str = ""
+    room: Room = field(default_factory=Room)
+
+    @property
+    def gpus(self) -> int:  # type: ignore[override]
+        """See `Task.gpus`."""
+        return int(self.device != "cpu")
 
     def prepare(self) -> None:
         """Fix the order of summation: with one thread it depends on shapes alone."""
@@ -49,21 +83,97 @@ class StackedTask(Task):
         torch.set_float32_matmul_precision("highest")
         if self.device != "cpu":
             torch.use_deterministic_algorithms(True)
+        self.room.device = self.device
+        devices = device_count(self.device) if self.folder else 1
+        if devices > 1:
+            index, self.room.claim = claim_device(Path(self.folder), devices)
+            self.room.device = f"{self.device}:{index}"
 
-    def do(self, order: Order, say: Callable[[Step], None]) -> Event:
+    def networks_at_once(self, memory: int) -> int:
+        """Return how many networks can be trained together in so many bytes."""
+        return fitting(self._stack(range(1), "meta"), memory, GROUP[self.device])
+
+    def do(self, order: Order, say: Callable[[Step | Noted], None]) -> Event:
         """See `Task.do`."""
-        from leaveout.models.train.stacked import NOTHING, Stack
+        import torch
 
+        if isinstance(order, Check):
+            return Checked(self._digest())
         assert isinstance(order, Block)
-        networks, epochs = order.networks, self.recipe.epochs
-        layers = layers_of(self.recipe, self.X.shape[1], self.labels)
-        # Network 0 lacks no row.
-        removed = np.append(NOTHING, self.removed)[networks.start : networks.stop]
-        stack = Stack(layers, self.recipe, self.X, self.y, removed, self.device)
-        stack.train(lambda epoch: say(Step(epoch / epochs)))
-        parameters = stack.parameters()
+        networks, parts, reached = order.networks, [], order.networks.start
+        while reached < networks.stop:
+            most = min(self.room.networks, self._free_for(), networks.stop - reached)
+            try:
+                parts.append(self._train(range(reached, reached + most), networks, say))
+                reached += most
+            except torch.OutOfMemoryError:
+                if not self.room.halve(most):
+                    return Failed(
+                        f"{most:,} networks are too many for the memory of {self.room.device}, and "
+                        "fewer are not trained there; lower --batch, or use --device cpu"
+                    )
+                say(
+                    Noted(
+                        f"{most:,} networks at once are too many for the memory of "
+                        f"{self.room.device}: at most {self.room.networks:,} from here on"
+                    )
+                )
+            # Of what did not fit, or was of another size.
+            _forget(self.room.device)
+        parameters = np.concatenate(parts)
         finite = np.isfinite(parameters).all(axis=1)
         if not finite.all():
             name = name_of(networks.start + int(np.argmin(finite)), self.removed)
             return Failed(f"training diverged: {name} has weights that are not finite; lower --lr")
         return self.kept(networks, parameters)
+
+    def _train(
+        self, networks: range, of: range, say: Callable[[Step | Noted], None]
+    ) -> NDArray[np.float32]:
+        """Train some networks of an order."""
+        stack, before = self._stack(networks, self.room.device), networks.start - of.start
+
+        def told(epoch: int) -> None:
+            say(Step((before + len(networks) * epoch / self.recipe.epochs) / len(of)))
+
+        stack.train(told)
+        return stack.parameters()
+
+    def _stack(self, networks: range, device: str) -> Stack:
+        from leaveout.models.train.stacked import NOTHING, Stack
+
+        layers = layers_of(self.recipe, self.X.shape[1], self.labels)
+        # Network 0 lacks no row.
+        removed = np.append(NOTHING, self.removed)[networks.start : networks.stop]
+        group = None if device == "meta" else GROUP[self.device]
+        return Stack(layers, self.recipe, self.X, self.y, removed, device, group)
+
+    def _free_for(self) -> int:
+        """Return how many networks the device has memory for now."""
+        import torch
+
+        if self.device == "cpu":
+            return len(self.removed) + 1
+        free, _ = torch.cuda.mem_get_info(self.room.device)
+        return self.networks_at_once(free)
+
+    def _digest(self) -> str:
+        """Digest what some steps on the first rows give, with the shapes of a whole training."""
+        from leaveout.models.train.stacked import NOTHING, Stack
+
+        recipe = msgspec.structs.replace(self.recipe, epochs=1, class_weights=())
+        rows = slice(min(len(self.X), _BATCHES * recipe.batch - 1))
+        layers = layers_of(recipe, self.X.shape[1], self.labels)
+        removed = np.array([NOTHING, 0], dtype=np.int64)
+        place = (self.room.device or self.device, GROUP[self.device])
+        stack = Stack(layers, recipe, self.X[rows], self.y[rows], removed, *place)
+        stack.train()
+        return digest_of(stack.parameters())
+
+
+def _forget(device: str) -> None:
+    """Give back what torch keeps of a device's memory."""
+    import torch
+
+    if device.startswith("cuda"):
+        torch.cuda.empty_cache()

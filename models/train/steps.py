@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.models.train.products import Products
 from leaveout.models.train.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -56,11 +57,13 @@ class Stepper:
     weights : list of Tensor
         A layer each, (members, outputs, fan_in + 1), changed in place.
     recipe : Recipe
+    products : Products
     """
 
-    def __init__(self, weights: list[Tensor], recipe: Recipe) -> None:
+    def __init__(self, weights: list[Tensor], recipe: Recipe, products: Products) -> None:
         self._weights = weights
         self._recipe = recipe
+        self._products = products
         self.rate = recipe.learning_rate
 
     def begin(self, resting: NDArray[np.int64]) -> None:
@@ -70,8 +73,15 @@ class Stepper:
         """Return everything that `step` changes, members along the first axis."""
         return self._weights
 
+    def fork(self, members: slice) -> None:
+        """Let members go on from where the first one is."""
+        for each in self.state():
+            each[members] = each[:1]
+
     def step(self, layer: int, gradient: Tensor, entry: Tensor) -> None:
-        """Change the weights of a layer; product, decay and step are one.
+        """Change the weights of a layer, of as many members, the first, as there are gradients of.
+
+        Product, decay and step are one.
 
         Parameters
         ----------
@@ -82,42 +92,42 @@ class Stepper:
             What the layer multiplied.
         """
         keep = 1 - self.rate * self._recipe.weight_decay
-        self._weights[layer].baddbmm_(gradient, entry.transpose(1, 2), beta=keep, alpha=-self.rate)
+        weight = self._weights[layer][: len(gradient)]
+        self._products.add(weight, gradient, entry.transpose(1, 2), keep=keep, times=-self.rate)
 
 
 class _Decayed(Stepper):
     """What goes by the gradient of the loss and the decay."""
 
     def _slope(self, layer: int, gradient: Tensor, entry: Tensor) -> Tensor:
-        import torch
-
-        slope = torch.bmm(gradient, entry.transpose(1, 2))
+        slope = self._products.product(gradient, entry.transpose(1, 2))
         if self._recipe.weight_decay:
-            slope.add_(torch.mul(self._weights[layer], self._recipe.weight_decay))
+            weight = self._weights[layer][: len(gradient)]
+            slope.add_(weight.mul(self._recipe.weight_decay))
         return slope
 
 
 class _Momentum(_Decayed):
     """SGD with momentum, as torch has it: v = momentum * v + slope."""
 
-    def __init__(self, weights: list[Tensor], recipe: Recipe) -> None:
-        super().__init__(weights, recipe)
+    def __init__(self, weights: list[Tensor], recipe: Recipe, products: Products) -> None:
+        super().__init__(weights, recipe, products)
         self._speed = [weight.new_zeros(weight.shape) for weight in weights]
 
     def state(self) -> list[Tensor]:
         return [*self._weights, *self._speed]
 
     def step(self, layer: int, gradient: Tensor, entry: Tensor) -> None:
-        speed = self._speed[layer]
+        weight, speed = (each[layer][: len(gradient)] for each in (self._weights, self._speed))
         speed.mul_(self._recipe.momentum).add_(self._slope(layer, gradient, entry))
-        self._weights[layer].sub_(speed.mul(self.rate))
+        weight.sub_(speed.mul(self.rate))
 
 
 class _Adam(_Decayed):
     """Adam, with decay added to the gradient; each member counts its own steps."""
 
-    def __init__(self, weights: list[Tensor], recipe: Recipe) -> None:
-        super().__init__(weights, recipe)
+    def __init__(self, weights: list[Tensor], recipe: Recipe, products: Products) -> None:
+        super().__init__(weights, recipe, products)
         self._mean = [weight.new_zeros(weight.shape) for weight in weights]
         self._square = [weight.new_zeros(weight.shape) for weight in weights]
         self._taken = np.zeros(len(weights[0]), dtype=np.int64)
@@ -134,13 +144,19 @@ class _Adam(_Decayed):
     def state(self) -> list[Tensor]:
         return [*self._weights, *self._mean, *self._square]
 
+    def fork(self, members: slice) -> None:
+        super().fork(members)
+        self._taken[members] = self._taken[0]
+
     def step(self, layer: int, gradient: Tensor, entry: Tensor) -> None:
-        slope = self._slope(layer, gradient, entry)
-        mean, square = self._mean[layer], self._square[layer]
+        slope, count = self._slope(layer, gradient, entry), len(gradient)
+        weight, mean, square = (
+            each[layer][:count] for each in (self._weights, self._mean, self._square)
+        )
         square.mul_(_BETAS[1]).add_(slope.mul(slope).mul_(1 - _BETAS[1]))
         mean.mul_(_BETAS[0]).add_(slope.mul_(1 - _BETAS[0]))
-        below = square.sqrt().div_(self._by_square).add_(_EPSILON)
-        self._weights[layer].sub_(mean.div(self._by_mean).div_(below).mul_(self.rate))
+        below = square.sqrt().div_(self._by_square[:count]).add_(_EPSILON)
+        weight.sub_(mean.div(self._by_mean[:count]).div_(below).mul_(self.rate))
 
     def _spread(self, values: list[float]) -> Tensor:
         import torch
@@ -149,8 +165,8 @@ class _Adam(_Decayed):
         return spread.to(self._weights[0].device)[:, None, None]
 
 
-def stepper(weights: list[Tensor], recipe: Recipe) -> Stepper:
+def stepper(weights: list[Tensor], recipe: Recipe, products: Products) -> Stepper:
     """Return what takes the recipe's steps."""
     if recipe.optimizer == "adam":
-        return _Adam(weights, recipe)
-    return (_Momentum if recipe.momentum else Stepper)(weights, recipe)
+        return _Adam(weights, recipe, products)
+    return (_Momentum if recipe.momentum else Stepper)(weights, recipe, products)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,22 @@ from numpy.typing import NDArray
 from leaveout.models.train.blocks import write_block
 from leaveout.models.train.signature import Signature
 
-__all__ = ["Block", "Done", "Event", "Failed", "Order", "Probe", "Step", "Task", "Trained"]
+__all__ = [
+    "Block",
+    "Check",
+    "Checked",
+    "Done",
+    "Event",
+    "Failed",
+    "Noted",
+    "Order",
+    "Probe",
+    "Step",
+    "Task",
+    "Trained",
+    "digest_of",
+    "name_of",
+]
 
 
 @dataclass(frozen=True)
@@ -38,7 +54,12 @@ class Probe:
     turn: int = 0
 
 
-Order = Block | Probe
+@dataclass(frozen=True)
+class Check:
+    """Train something small: machines that make the same of it train the same bits."""
+
+
+Order = Block | Probe | Check
 
 
 @dataclass(frozen=True)
@@ -76,21 +97,44 @@ class Failed:
     message: str
 
 
-Event = Step | Done | Trained | Failed
+@dataclass(frozen=True)
+class Checked:
+    """What came of a check: the digest of the parameters."""
+
+    digest: str
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A line for whoever waits; the order goes on."""
+
+    words: str
+
+
+Event = Step | Done | Trained | Failed | Checked | Noted
 
 
 class Task(ABC):
     """What all orders of a run share: the data, and how a network is trained."""
 
+    reference: str = ""
+    """Digest that each machine's check must give; empty if this machine's is yet to be found."""
+
+    gpus: int = 0
+    """That one worker needs."""
+
     folder: str
     """Where blocks go; empty if the parent alone can write there."""
+
+    removed: NDArray[np.int64]
+    """The row each member lacks, shape (members,)."""
 
     @abstractmethod
     def prepare(self) -> None:
         """Do what is done once in a process."""
 
     @abstractmethod
-    def do(self, order: Order, say: Callable[[Step], None]) -> Event:
+    def do(self, order: Order, say: Callable[[Step | Noted], None]) -> Event:
         """Do one order; ``say`` is told how far it is. The last event is returned."""
 
     def kept(self, networks: range, parameters: NDArray[np.float32]) -> Event:
@@ -109,3 +153,8 @@ def name_of(network: int, removed: NDArray[np.int64]) -> str:
     return (
         f"the member without row {removed[network - 1]}" if network else "the network on all rows"
     )
+
+
+def digest_of(parameters: NDArray[np.float32]) -> str:
+    """Return the digest of parameters, equal where all their bits are."""
+    return hashlib.sha256(parameters.astype("<f4").tobytes()).hexdigest()

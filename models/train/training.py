@@ -10,19 +10,18 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.cores import cores
 from leaveout.errors import TrainingError
 from leaveout.models.family import Manifest, Sample
 from leaveout.models.train.architecture import Layer, layers_of, parameter_shapes
 from leaveout.models.train.data import TrainingData
-from leaveout.models.train.device import device_facts, resolve_device
+from leaveout.models.train.device import device_count, device_facts, device_memory, resolve_device
 from leaveout.models.train.directory import PARTIAL, is_complete
 from leaveout.models.train.earlier_sample import earlier_sample
+from leaveout.models.train.executors import check_executor, workplace
 from leaveout.models.train.export import network_model, spec_text
 from leaveout.models.train.family_run import OnProgress, farewell, report_of, train_family
 from leaveout.models.train.job import Job
 from leaveout.models.train.left_out import left_out
-from leaveout.models.train.pool import processes
 from leaveout.models.train.recipe import Recipe
 from leaveout.models.train.report import TrainingInterruptedError, TrainingReport
 from leaveout.models.train.signature import Signature
@@ -31,8 +30,8 @@ from leaveout.models.train.stacked_task import StackedTask
 
 __all__ = ["run"]
 
-_BLOCK = {"cpu": 32, "cuda": 2048}
-"""Networks trained together: on a CPU their values stay in cache, a GPU is kept busy."""
+_BLOCK = 32
+"""Networks trained together on a CPU: more are no faster, and fewer are where batches are small."""
 
 
 def run(
@@ -49,6 +48,7 @@ def run(
     fresh: Path | str | None = None,
     block: int | None = None,
     workers: int | None = None,
+    executor: str = "processes",
     device: str = "auto",
     on_progress: OnProgress | None = None,
 ) -> TrainingReport:
@@ -83,9 +83,15 @@ def run(
     fresh : Path or str or None
         The folder of the sample before: the next of those that were planned is drawn.
     block : int or None
-        Networks trained together by one process; None: what suits the device.
+        Networks trained together by one process; None: what suits the device, on a GPU as many as
+        fit into its memory. Where they turn out not to fit, fewer are.
     workers : int or None
-        Processes; None: one a core, on a GPU one.
+        Processes; None: one a core. On GPUs of this machine it is one each. On Ray blocks trained
+        at once; None: as many as the cluster has cores, and gets.
+    executor : str
+        ``processes`` or ``ray``: the cluster that this process is connected to, or that
+        ``RAY_ADDRESS`` names, else this machine. The bytes are those of processes: a machine
+        that would train others is not used.
     device : str
         ``auto``, ``cpu`` or ``cuda``.
     on_progress : callable or None
@@ -104,6 +110,7 @@ def run(
         for flag, count in (("--block", block), ("--workers", workers)):
             if count is not None and count < 1:
                 raise TrainingError(f"{flag} {count}: expected a whole number of at least 1")
+        check_executor(executor, "--executor ")
         recipe = recipe or Recipe()
         data = read_data(Path(source), label, identity, units)
         earlier = None if fresh is None else earlier_sample(Path(fresh))
@@ -119,23 +126,25 @@ def run(
             earlier.refuse_other(job)
         complete = is_complete(job)
         if not complete:
-            task = StackedTask(
-                recipe=recipe,
-                folder=str((job.directory / PARTIAL).resolve()),
-                device=resolved,
-                X=np.ascontiguousarray(data.X, dtype=np.float32),
-                y=np.ascontiguousarray(data.y, dtype=np.int64),
-                labels=len(data.labels),
-                removed=removed,
-            )
-            train_family(
-                job,
-                lambda size: processes(task, size),
-                block=block or _BLOCK[resolved],
-                workers=1 if resolved == "cuda" else workers or cores(),
-                expected=False,
-                on_progress=on_progress or (lambda progress: None),
-            )
+            X = np.ascontiguousarray(data.X, dtype=np.float32)
+            with workplace(executor, workers, gpus=resolved == "cuda", shared=X.nbytes) as there:
+                task = StackedTask(
+                    recipe=recipe,
+                    folder=str((job.directory / PARTIAL).resolve()) if there.writes else "",
+                    device=resolved,
+                    X=X,
+                    y=np.ascontiguousarray(data.y, dtype=np.int64),
+                    labels=len(data.labels),
+                    removed=removed,
+                )
+                train_family(
+                    job,
+                    lambda size: there.pool(task, size),
+                    block=block or _block(task),
+                    workers=_workers(task, there.size),
+                    expected=False,
+                    on_progress=on_progress or (lambda progress: None),
+                )
         return report_of(job, started, complete)
     except KeyboardInterrupt:
         raise TrainingInterruptedError(farewell(job)) from None
@@ -175,6 +184,16 @@ def _job(
         model=lambda parameters: network_model(layers, parameters),
         spec=spec_text(facts, source.name, _inside(data), data.encoding, rows[1]),
     )
+
+
+def _block(task: StackedTask) -> int:
+    """Return how many networks an order is of: on a GPU as many as fit when nothing else does."""
+    return _BLOCK if task.device == "cpu" else task.networks_at_once(device_memory(task.device))
+
+
+def _workers(task: StackedTask, size: int) -> int:
+    """Return how many workers there are: on GPUs that this machine has, one each."""
+    return device_count(task.device) if task.device != "cpu" and task.folder else size
 
 
 def _check_class_weights(recipe: Recipe, data: TrainingData) -> None:

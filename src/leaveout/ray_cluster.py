@@ -1,52 +1,224 @@
-"""Ray, where work is given to it: the library, and a cluster of one's own where there is none."""
+"""Ray, where work is given to it: spoken to by a process of its own, which Ray may end."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import queue
+import socket
+import sys
+import threading
+import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
+from leaveout.children import Child, importable
 from leaveout.cores import cores
 from leaveout.errors import LeaveoutError
+from leaveout.ray_driver import Alive, Broken, Close, Connect, Connected, Role
 
-__all__ = ["imported", "started"]
+__all__ = ["RayDriver", "RayLostError", "need_ray", "refuse_unreachable"]
+
+_PROGRAM = "leaveout.ray_driver"
+
+_QUIET = {"RAY_DISABLE_IMPORT_WARNING": "1", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+
+_CONNECTING = 300.0
+"""Seconds that it may take to start a cluster, or to be let into one, on a busy machine."""
+
+_SILENT = 60.0
+"""Seconds without a sign of life after which a cluster is taken to be lost."""
+
+_ENDING = 20.0
+"""Seconds that a cluster of one's own has to end."""
+
+_WAKE = 0.5
+"""Seconds after which a wait looks for Ctrl-C."""
+
+_KNOCK = 10.0
+"""Seconds that a head has to take a connection."""
+
+_STORE = 256 * 2**20
+"""Bytes of the object store of a cluster of one's own, beside what is shared."""
 
 
-def imported(missing: LeaveoutError) -> Any:
-    """Return the library; raises ``missing`` where it is not installed."""
+class RayLostError(Exception):
+    """The cluster ended, or does not answer any more; the message says so in a line."""
+
+
+def need_ray(missing: LeaveoutError) -> None:
+    """Raise ``missing`` where the library is not installed."""
+    if importlib.util.find_spec("ray") is None:
+        raise missing
+
+
+def refuse_unreachable(kind: type[LeaveoutError]) -> None:
+    """Knock at the cluster that ``RAY_ADDRESS`` names, if it names one by host and port.
+
+    Raises
+    ------
+    LeaveoutError
+        Of that kind, if nobody is there.
+    """
+    given = os.environ.get("RAY_ADDRESS", "")
+    host, _, port = given.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
     try:
-        import ray
-    except ImportError:
-        raise missing from None
-    return ray
+        socket.create_connection((host.strip("[]"), int(port)), _KNOCK).close()
+    except OSError as error:
+        raise kind(
+            f"RAY_ADDRESS={given}: no cluster answers there ({error.strerror or error}); start one "
+            "with 'ray start --head', or unset RAY_ADDRESS for one of this machine's cores"
+        ) from None
 
 
-def started(ray: Any, size: int, variables: Mapping[str, str]) -> bool:
-    """Start a cluster here, unless this process is connected to one, or can be.
+class RayDriver:
+    """The process that speaks to a cluster; a context, which ends it.
 
-    A cluster that ``RAY_ADDRESS`` names is connected to.
+    The cluster is the one that this process is connected to, or that ``RAY_ADDRESS`` names; else
+    one is started here for as long as the driver lives.
 
     Parameters
     ----------
-    ray : module
-    size : int
-        How many workers are to run at once.
-    variables : mapping of str to str
-        Of the workers' environment.
+    size : int or None
+        How many workers are to run at once on a cluster of one's own; None: one a core.
+    shared : int
+        Bytes that its object store must hold.
 
-    Returns
-    -------
-    bool
-        Whether it is to be shut down when the work is done.
+    Attributes
+    ----------
+    address : str
+        Of the cluster, empty for one of one's own.
+    cpus, gpus : int
+        What the cluster has by now.
+
+    Raises
+    ------
+    RayLostError
+        If there is no cluster to be had.
     """
-    if ray.is_initialized():
-        return False
-    local = "RAY_ADDRESS" not in os.environ
-    ray.init(
-        num_cpus=max(cores(), size) if local else None,
-        include_dashboard=False if local else None,
-        log_to_driver=False,
-        configure_logging=False,
-        runtime_env={"env_vars": dict(variables)},
-    )
-    return True
+
+    def __init__(
+        self, size: int | None, shared: int = 0, variables: Mapping[str, str] | None = None
+    ) -> None:
+        self.address = _address()
+        self.cpus = self.gpus = 0
+        self._heard = time.monotonic()
+        self._inbox: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._ended: str | None = None
+        self._child = Child(_PROGRAM, settings={**_QUIET, **importable()})
+        self._reader = threading.Thread(target=self._listen, daemon=True)
+        self._reader.start()
+        try:
+            self.send(
+                Connect(
+                    address=self.address,
+                    cpus=max(cores(), size or 0),
+                    store=_STORE + 3 * shared,
+                    variables={**importable(), **(variables or {})},
+                )
+            )
+            self._connected()
+        except BaseException:
+            self._end()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def name(self) -> str:
+        """What messages call the cluster."""
+        return f"the Ray cluster at {self.address}" if self.address else "Ray on this machine"
+
+    def serve(self, role: Role) -> None:
+        """Tell the process what it does from now on."""
+        self.send(role)
+
+    def send(self, message: object) -> None:
+        """Give the process a message; where it is lost, `receive` will say so."""
+        try:
+            self._child.send(message)
+        except (OSError, ValueError):
+            # Its last words may be on their way.
+            self._reader.join(_WAKE)
+
+    def receive(self, seconds: float) -> object | None:
+        """Return what the process says next, None if it says nothing for so long.
+
+        Raises
+        ------
+        RayLostError
+        """
+        until = time.monotonic() + seconds
+        while True:
+            left = until - time.monotonic()
+            try:
+                message = self._inbox.get(timeout=max(0.0, min(left, _WAKE)))
+            except queue.Empty:
+                silent = time.monotonic() - self._heard
+                if silent > _SILENT:
+                    self._ended = f"{self.name} has not answered for {silent:.0f} s"
+                    self._inbox.put(_LOST)
+                elif left <= 0:
+                    return None
+                continue
+            if message is _LOST:
+                # Whoever asks again hears the same.
+                self._inbox.put(_LOST)
+                raise RayLostError(self._ended or f"{self.name} was lost")
+            if isinstance(message, Broken):
+                raise RayLostError(f"{self.name}: {message.why}")
+            return message
+
+    def close(self) -> None:
+        """Let the cluster go, and end it if it is one of one's own."""
+        self.send(Close())
+        self._reader.join(_ENDING)
+        self._end()
+
+    def _end(self) -> None:
+        self._child.end()
+        self._reader.join(_WAKE)
+        if not self._reader.is_alive():
+            self._child.close()
+
+    def _connected(self) -> None:
+        until = time.monotonic() + _CONNECTING
+        while time.monotonic() < until:
+            # Nothing is heard before it is connected.
+            self._heard = time.monotonic()
+            message = self.receive(_WAKE)
+            if isinstance(message, Connected):
+                return
+        raise RayLostError(f"{self.name} did not answer within {_CONNECTING:.0f} s")
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                message = self._child.read(object)
+                self._heard = time.monotonic()
+                if isinstance(message, Alive):
+                    self.cpus, self.gpus = message.cpus, message.gpus
+                if type(message) is not Alive:
+                    self._inbox.put(message)
+        except Exception:
+            # Whatever it is that cannot be read: nothing more will come.
+            if self._ended is None:
+                self._ended = f"{self.name} ended (its head, or its process on this machine)"
+            self._inbox.put(_LOST)
+
+
+_LOST = object()
+
+
+def _address() -> str:
+    """Return the address of the cluster to go to, empty for one of one's own."""
+    ray: Any = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        return str(ray.get_runtime_context().gcs_address)
+    return os.environ.get("RAY_ADDRESS", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from functools import cache
 from unittest import mock
 
@@ -95,3 +96,12 @@ def test_only_a_small_family_is_kept_lowered():
             large.take([1, 2])
         sizes = [len(call.args[1]["layers.0.bias"]) for call in lowering.mock_calls]
     assert max(sizes) == 2
+
+
+def test_what_was_lowered_does_not_travel():
+    network = network_from(networks.dense(np.random.default_rng(0), (3, 20, 2), 1.0), "N")
+    whole = Members(network.graph, family_of(np.random.default_rng(1), network, 200))
+    before = len(pickle.dumps(whole))
+    own = _bits(whole.take([3, 0]))
+    assert len(pickle.dumps(whole)) < 1.01 * before
+    assert _bits(pickle.loads(pickle.dumps(whole)).take([3, 0])) == own

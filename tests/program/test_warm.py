@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -15,7 +17,11 @@ from numba.core.registry import CPUDispatcher
 import leaveout.compiling as compiling
 import leaveout.verifier.run as run
 import leaveout.verifier.warm_up as warming
+from leaveout.bab.votes import collective_counters, collective_search, finite_weights
+from leaveout.bab.votes.finite_closing import bracketed
 from leaveout.compiling import can_keep, kept, watch_compiling
+from leaveout.encoders.votes.collective import stakes_of
+from leaveout.encoders.votes.tally import tally
 from leaveout.models.votes import Ballots, write_ballots
 from leaveout.verifier.warm_up import KERNELS, warm
 
@@ -40,6 +46,7 @@ def fresh():
 
 def compiled():
     """What is compiled of each function, by its argument types."""
+    gc.unfreeze()  # what was imported while tests were collected is among them
     return {
         id(each): tuple(each.signatures)
         for each in gc.get_objects()
@@ -70,6 +77,19 @@ def test_where_nothing_can_be_kept_that_is_said_and_all_works(monkeypatch):
     said: list[str] = []
     warm(["one"], said.append)
     assert "NUMBA_CACHE_DIR" in said[-1]
+
+
+def test_what_only_long_searches_use_is_compiled_too(monkeypatch):
+    warm(["collective_accuracy", "finite_aggregation"])
+    known = collective_counters._task.signatures, finite_weights.weighted.signatures
+    assert all(known)
+    votes, truth = random_ballots(np.random.default_rng(3), 40, 8, 3)
+    monkeypatch.setattr(collective_search, "_BRIEF", 0.0)
+    collective_search.search(stakes_of(votes, truth, tally(votes, 3), 2))
+    assert collective_counters._task.signatures == known[0]
+    for each in votes[:20]:
+        bracketed(each, 3, np.array([0, 2]), (0, 8), None)
+    assert finite_weights.weighted.signatures == known[1]
 
 
 @pytest.mark.parametrize("spent", [0.0, 1000.0])
@@ -129,6 +149,12 @@ def test_the_command_compiles_every_group(monkeypatch, capsys):
     assert program(["warm"]) == 0
     shown = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert shown == ["one", "two"]
+
+
+def test_make_test_compiles_every_group_once():
+    text = (Path(__file__).parents[2] / "Makefile").read_text().replace("\\\n", "")
+    named = " ".join(re.findall(r"^WARM\w* := (.*)$", text, re.MULTILINE)).split()
+    assert sorted(named) == sorted(KERNELS)
 
 
 LIGHT = {

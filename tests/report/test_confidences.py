@@ -42,6 +42,11 @@ def question(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def demo():
+    return leaveout.verify(EXAMPLE / "breast_cancer.spec")
+
+
 def found(folder, data):
     runs = load([str(folder / "r.json")])
     answers, left_out = confidences(runs, GivenPoints.open(str(data)))
@@ -101,9 +106,8 @@ def test_without_labels_nothing_is_right_or_wrong(question):
     assert "Answered right" not in text
 
 
-def test_a_table_is_read_in_its_own_units_and_agrees_with_the_training_data(tmp_path):
-    spec = EXAMPLE / "breast_cancer.spec"
-    write_json(leaveout.verify(spec), tmp_path / "r.json")
+def test_a_table_is_read_in_its_own_units_and_agrees_with_the_training_data(tmp_path, demo):
+    write_json(demo, tmp_path / "r.json")
     _, answers = found(tmp_path, PATIENTS)
     assert [each.name for each in answers] == ["benign", "malignant"]
     assert sum(len(each.values) for each in answers) == 569
@@ -172,8 +176,8 @@ def test_files_that_are_no_points_are_refused_in_a_line(question, tmp_path, name
     assert "\n" not in str(caught.value)
 
 
-def test_a_table_that_does_not_fit_the_encoding_is_refused_with_its_place(tmp_path):
-    write_json(leaveout.verify(EXAMPLE / "breast_cancer.spec"), tmp_path / "r.json")
+def test_a_table_that_does_not_fit_the_encoding_is_refused_with_its_place(tmp_path, demo):
+    write_json(demo, tmp_path / "r.json")
     lines = PATIENTS.read_text().splitlines()[:3]
     for old, new, said in (
         ("worst radius", "radius", "column 'worst radius' is missing"),
@@ -185,8 +189,8 @@ def test_a_table_that_does_not_fit_the_encoding_is_refused_with_its_place(tmp_pa
             found(tmp_path, tmp_path / "p.csv")
 
 
-def test_results_of_other_networks_are_left_out_with_a_word(question, tmp_path, capsys):
-    write_json(leaveout.verify(EXAMPLE / "breast_cancer.spec"), tmp_path / "other.json")
+def test_results_of_other_networks_are_left_out_with_a_word(question, tmp_path, capsys, demo):
+    write_json(demo, tmp_path / "other.json")
     out = tmp_path / "p.html"
     files = [str(question / "r.json"), str(tmp_path / "other.json")]
     assert run(["report", *files, "--data", str(PATIENTS), "-o", str(out)]) == 0

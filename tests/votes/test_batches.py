@@ -77,7 +77,7 @@ def test_batches_bound_any_problem_and_find_attacks(stakes):
 
 def test_shares_and_batches_together_are_no_worse_than_either(stakes):
     problem = PluralityProblem(stakes)
-    batches = in_batches(problem, Deadline.after(20.0), lambda words: None)
+    *_, batches = in_batches(problem, Deadline.after(20.0), lambda words: None)
     alone, both = problem.summed(()), problem.summed(batches)
     saved = sum(batch.saved for batch in batches)
     assert search(stakes).lost <= both.upper <= min(alone.upper, len(problem.points) - saved)
@@ -103,6 +103,54 @@ def test_no_time_leaves_what_single_points_and_shares_survive(stakes):
         PluralityProblem(stakes), find_solver("highs"), Deadline.after(0.0), lambda words: None
     )
     assert search(stakes).lost <= found.upper <= stakes.at_stake
+
+
+class Stopped(Plain):
+    """The same, where Ctrl-C comes at some search."""
+
+    def __init__(self, stakes, searches):
+        super().__init__(stakes)
+        self.searches = searches
+
+    def only(self, points):
+        return Stopped(super().only(points).stakes, self.searches)
+
+    def search(self, deadline):
+        if not self.searches:
+            raise KeyboardInterrupt
+        self.searches.pop()
+        return super().search(deadline)
+
+
+@pytest.mark.parametrize("searches", [0, 1, 4])
+def test_ctrl_c_leaves_what_is_known(stakes, searches):
+    worst = search(stakes).lost
+    problem = Stopped(stakes, [None] * searches)
+    found = exact.worst_attack(problem, find_solver("highs"), Deadline.after(20.0))
+    assert found.interrupted
+    assert found.reason == "time: interrupted"
+    assert worst <= found.upper <= stakes.at_stake
+    assert (found.upper < stakes.at_stake) == (searches == 4)
+
+
+def test_a_statement_keeps_what_was_known_at_ctrl_c(tmp_path, monkeypatch, stakes):
+    def stopped(self, solver, deadline, tell):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(exact, "_SEARCH_SECONDS", 0.0)
+    monkeypatch.setattr(exact._Known, "solve", stopped)
+    votes, truth = random_ballots(np.random.default_rng(3), 150, 14, 3)
+    write_ballots(Ballots(votes, truth, 3), tmp_path / "b.npz")
+    (tmp_path / "a.spec").write_text(
+        'let V = ballots("b.npz")\n'
+        "guarantee low: collective_accuracy(dpa(V), edits = 4) >= 0.001\n"
+        "guarantee high: collective_accuracy(dpa(V), edits = 3) >= 0.9\n"
+    )
+    report = verify(tmp_path / "a.spec")
+    first, second = report.results
+    assert 0 < first.lower < first.upper
+    assert first.verdict == "proved"
+    assert (second.verdict, second.reason) == ("unknown", "time: interrupted")
 
 
 @pytest.mark.parametrize("sizes", [(), (7, 7)])

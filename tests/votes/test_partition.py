@@ -366,18 +366,20 @@ def test_a_worker_that_dies_is_one_error(monkeypatch):
 
 
 def test_numerical_libraries_run_on_one_thread_while_members_are_trained():
-    from threadpoolctl import threadpool_info
+    from threadpoolctl import threadpool_info, threadpool_limits
 
     samples = samples_from_arrays(*cancer(rows=60))
-    before = [library["num_threads"] for library in threadpool_info()]
     during = []
 
     def look(done):
         during.extend(library["num_threads"] for library in threadpool_info())
 
-    hold_election(samples, PartRecipe(parts=3, learner=LINEAR), on_done=look)
+    with threadpool_limits(2):
+        before = [library["num_threads"] for library in threadpool_info()]
+        assert 2 in before
+        hold_election(samples, PartRecipe(parts=3, learner=LINEAR), on_done=look)
+        assert [library["num_threads"] for library in threadpool_info()][: len(before)] == before
     assert set(during) == {1}
-    assert [library["num_threads"] for library in threadpool_info()][: len(before)] == before
 
 
 # What a part reads

@@ -152,13 +152,23 @@ def train(
         int | None,
         typer.Option(
             help="Networks trained together by one process; changes speed, never the result.",
-            show_default="32 on a CPU, 2048 on a GPU",
+            show_default="32 on a CPU, all that fit on a GPU",
         ),
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(help="Processes; changes speed, never the result.", show_default="one a core"),
+        typer.Option(
+            help="Processes, or blocks at once on Ray; changes speed, never the result.",
+            show_default="one a core, on Ray all the cluster has",
+        ),
     ] = None,
+    executor: Annotated[
+        str,
+        typer.Option(
+            metavar="processes|ray",
+            help="Where workers run: here, or on the Ray cluster that RAY_ADDRESS names.",
+        ),
+    ] = "processes",
     device: Annotated[
         str,
         typer.Option(metavar="auto|cpu|cuda", help="auto takes a GPU where torch sees one."),
@@ -207,6 +217,7 @@ def train(
             fresh=fresh,
             block=block,
             workers=workers,
+            executor=executor,
             device=device,
             on_progress=on_progress,
         )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from leaveout.bab import (
     EngineResult,
     Instance,
@@ -23,6 +21,7 @@ from leaveout.bab.native.leaks import Leaks
 from leaveout.specs import Find
 from leaveout.verifier.by_row import ByRowRecord
 from leaveout.verifier.options import VerifyOptions
+from leaveout.verifier.points.first_look import look, propagated
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.points.leak_decider import (
     LeakDecider,
@@ -35,6 +34,7 @@ from leaveout.verifier.points.leak_statements import IdpStatement
 from leaveout.verifier.points.names import label_name
 from leaveout.verifier.points.network_rows import network_rows, tighten
 from leaveout.verifier.points.proofs import CertificateTarget
+from leaveout.verifier.points.row_bounds import lowered
 from leaveout.verifier.points.sentences import (
     box_record,
     counted_rows,
@@ -178,8 +178,16 @@ class Decider(LeakDecider[Job, Witness]):
         return any(job.instance.most(label) > floor for label in job.labels)
 
     def known(self, instance: Instance) -> list[EngineResult | None]:
-        """Return what was last found of each label of a question; None where nothing was sought."""
-        return [self._known.get((id(instance), label)) for label in range(instance.labels)]
+        """Return what was last found of each label of a question; None where nothing was sought.
+
+        Of members all that was proved counts, of their groups and of each alone, too.
+        """
+        found = [self._known.get((id(instance), label)) for label in range(instance.labels)]
+        kept = self.rows.of(instance)
+        return [
+            each if each is None or each.label not in kept else lowered(each, kept[each.label])
+            for each in found
+        ]
 
     def by_row(self, jobs: Sequence[Job], clock: Clock) -> tuple[ByRowRecord, ...]:
         """Return what is proved of each row, one a question about a family.
@@ -214,10 +222,29 @@ class Decider(LeakDecider[Job, Witness]):
         """Return the results of one statement."""
         if self.contradicted:
             self.rows.forget()
+        self._look_ahead(job, clock)
         results = super().decide(job, clock)
         for result in results:
             self._account(job, result)
         return results
+
+    def _look_ahead(self, job: Job, clock: Clock) -> None:
+        """Know something of each label before the first is searched for long."""
+        asked = job.statement.statement
+        if not isinstance(asked, Find) or not asked.per_label or self._options.engine != "native":
+            return
+        for label in job.labels[1:]:
+            key = (id(job.instance), label)
+            seen = (asked.name, label) in self._checkpoints or key in self._known
+            if seen or clock.interrupted or self.contradicted:
+                continue
+            try:
+                found = look(job.instance, label, self._options.native(None), clock.left)
+            except KeyboardInterrupt:
+                clock.interrupted = True
+                return
+            if found is not None:
+                self._known[key] = found
 
     def search(
         self, job: Job, label: int, clock: Clock, floor: float, *, decide: bool
@@ -323,7 +350,7 @@ class Decider(LeakDecider[Job, Witness]):
         self, instance: Instance, label: int, known: EngineResult | None
     ) -> EngineResult:
         """Return what holds without the solver: propagation's bound, and witnesses."""
-        bare = _propagated(instance, label, "")
+        bare = propagated(instance, label, "")
         witness = known.witness if known else None
         return replace(
             bare,
@@ -339,7 +366,7 @@ class Decider(LeakDecider[Job, Witness]):
         known = self._known.get((id(job.instance), label))
         if known is not None:
             return known.stopped(detail, self._options.gap)
-        return _propagated(job.instance, label, detail)
+        return propagated(job.instance, label, detail)
 
     def result(self, job: Job, found: Sequence[EngineResult]) -> Result:
         """See `LeakDecider.result`."""
@@ -371,13 +398,6 @@ class Decider(LeakDecider[Job, Witness]):
 
 def _label_name(job: Job, label: int | None) -> str:
     return "" if label is None else label_name(job.instance.family.manifest.data, label)
-
-
-def _propagated(instance: Instance, label: int, detail: str) -> EngineResult:
-    """Return what propagation proves."""
-    most = max(0.0, instance.most(label))
-    everyone = np.full(len(instance.family), most)
-    return EngineResult(label, 0.0, most, None, most == 0, "time", detail, everyone, 0, 0.0)
 
 
 def _asked(statement: IdpStatement) -> str:

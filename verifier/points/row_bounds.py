@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 from leaveout.bab import SearchResult
 from leaveout.verifier.by_row import LabelByRowRecord, RowLeakRecord
 
-__all__ = ["NO_LEAK", "Kept", "Leak", "RowBounds", "in_levels", "label_record", "rows_of"]
+__all__ = [
+    "NO_LEAK",
+    "Kept",
+    "Leak",
+    "RowBounds",
+    "in_levels",
+    "label_record",
+    "lowered",
+    "rows_of",
+]
 
 Floats = NDArray[np.float64]
 
@@ -108,6 +117,12 @@ class RowBounds(Generic[W]):
         if label not in labels:
             labels[label] = Kept(np.full(count, np.inf))
         return labels[label]
+
+
+def lowered(result: SearchResult[W], kept: Kept[W]) -> SearchResult[W]:
+    """Return a result with all that is known of its members, from 0 on."""
+    known = np.minimum(result.member_upper, np.maximum(kept.upper, 0.0))
+    return replace(result, member_upper=known)
 
 
 def rows_of(

@@ -40,6 +40,8 @@ class DeciderCalls:
         What deciders found on the way, by the text of the call.
     accuracies : dict of str to dict of int to Accuracy
         By the text of the call, and by how much changes.
+    interrupted : bool
+        Whether Ctrl-C ended a decider, which returned what it knew.
     """
 
     def __init__(self, resolver: Resolver) -> None:
@@ -48,6 +50,7 @@ class DeciderCalls:
         self.curves: dict[str, Curve] = {}
         self.facts: dict[str, list[FactsRecord]] = {}
         self.accuracies: dict[str, dict[int, Accuracy]] = {}
+        self.interrupted = False
 
     def call(self, node: Call, function: Function, given: Arguments) -> object:
         """Return what a call is: a `Range`, a `Decided`, or another object.
@@ -77,6 +80,7 @@ class DeciderCalls:
         except (Exception, SystemExit) as error:  # a plug-in may raise anything
             text = cause(error)
             raise self._resolver.fail(node, f"{who} failed: {text}") from error
+        self.interrupted = self.interrupted or given.interrupted
         if isinstance(found, Bounds) and found.curve is not None:
             self.curves[str(node)] = found.curve
         if isinstance(found, Bounds) and found.accuracy is not None:

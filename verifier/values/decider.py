@@ -200,6 +200,7 @@ class ValueDecider:
             raise self._resolver.fail(statement.claim, wrong, cure) from None
         finally:
             self._valuation.say = nothing_said
+            self.interrupted = self.interrupted or self._valuation.calls.interrupted
         surely = None
         if isinstance(statement.claim, Confident):
             level = statement.claim.level

@@ -7,13 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias, cast
 
-import onnx
-
 from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders import Box
 from leaveout.errors import cause
-from leaveout.models import Family, Network
-from leaveout.models.replay import with_parameters
 from leaveout.specs import (
     And,
     Arithmetic,
@@ -37,11 +33,11 @@ from leaveout.specs.deciders import Arguments, Decided, Proof, Say, nothing_said
 from leaveout.specs.text.expressions import walk
 from leaveout.specs.types import FAMILY, INPUTS, LABEL, NUMBER
 from leaveout.specs.typing.infer import brief
-from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.values.calls import DeciderCalls
+from leaveout.verifier.values.named_files import NamedFiles, members
 from leaveout.verifier.values.ranges import Range, compare
-from leaveout.verifier.values.reachable import mentions, network_calls
+from leaveout.verifier.values.reachable import mentions
 from leaveout.verifier.values.verdicts import (
     PROVED,
     StoppedError,
@@ -105,10 +101,12 @@ class Valuation:
     )
     say: Say = field(default=nothing_said, init=False)
     calls: DeciderCalls = field(init=False)
+    _files: NamedFiles = field(init=False)
     _kept: dict[tuple[str, float | None], object] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.calls = DeciderCalls(self.resolver)
+        self._files = NamedFiles(self.spec, self.resolver)
 
     @property
     def notes(self) -> list[str]:
@@ -260,9 +258,9 @@ class Valuation:
         return result
 
     def _items(self, node: ForAll, domain: Expression, bound: Bindings) -> Iterable[object]:
-        if self._is_file(domain, bound, FAMILY):
-            network = self._network(domain, ())
-            return _members(network, self.resolver.family(domain, network))
+        if self._files.includes(domain, bound, FAMILY):
+            network = self._files.network(domain, ())
+            return members(network, self.resolver.family(domain, network))
         value = self.value(domain, bound)
         if not isinstance(value, Iterable):
             wrong = f"'forall' cannot go over {brief(domain)}: a {type(value).__name__}"
@@ -315,7 +313,7 @@ class Valuation:
             parameter = function.parameter(name)
             if isinstance(argument, Name) and argument.name in parameter.words:
                 values[name] = argument.name
-            elif self._is_file(argument, bound, FAMILY, INPUTS):
+            elif self._files.includes(argument, bound, FAMILY, INPUTS):
                 later[name] = argument
             elif self.spec.type_of(argument) == NUMBER:
                 what = f"'{name}' of {function.name}"
@@ -328,10 +326,10 @@ class Valuation:
                 values[name] = self.value(argument, bound)
         for name, argument in later.items():
             if self.spec.type_of(argument) == FAMILY:
-                network = self._network(argument, values.values())
+                network = self._files.network(argument, values.values())
                 values[name] = self.resolver.family(argument, network)
             else:
-                values[name] = self._reader(argument, values.values()).read(argument)
+                values[name] = self._files.reader(argument, values.values()).read(argument)
         seconds = self.deadline.limit
         return Arguments(
             values,
@@ -352,37 +350,6 @@ class Valuation:
                 return cast("Box", given[name])
         raise AssertionError(f"{argument} is no set of inputs of {call}")
 
-    def _is_file(self, node: Expression, bound: Bindings, *kinds: object) -> bool:
-        """Whether an expression is a built-in family or set of inputs, read beside a network."""
-        if isinstance(node, Name) and node.name in bound:
-            return False
-        call = self.resolver.value(node)
-        built_in = isinstance(call, Call) and self.resolver.function(call).decider is None
-        return built_in and self.spec.type_of(node) in kinds
-
-    def _network(self, node: Expression, beside: Iterable[object]) -> Network:
-        """Return the network that tells how to read a family or a set of inputs."""
-        for value in beside:
-            if isinstance(value, Network):
-                return value
-        paths = {str(self.resolver.value(call)): call for call in network_calls(self.spec)}
-        if len(paths) != 1:
-            raise self.resolver.fail(
-                node,
-                f"which network {brief(node)} belongs to is not known",
-                "it is known where the network is another argument, or the only one of the file",
-            )
-        return self.resolver.network(next(iter(paths.values())))
-
-    def _reader(self, node: Expression, beside: Iterable[object]) -> InputReader:
-        """Return what reads a set of inputs: as of a forest beside it, else of the network."""
-        values = list(beside)
-        for value in values:
-            features = getattr(value, "n_features_in_", None)
-            if isinstance(features, int):
-                return InputReader(self.resolver, features, "forest")
-        return InputReader(self.resolver, self._network(node, values).inputs)
-
     def _known(self, node: Expression, bound: Bindings, what: str) -> float:
         number = self.number(node, bound)
         if not number.exact:
@@ -393,6 +360,8 @@ class Valuation:
             raise self.resolver.fail(node, f"{what} is too large a number") from None
 
     def _refuse_late(self, where: str) -> None:
+        if self.calls.interrupted:
+            raise StoppedError("time: interrupted")
         if self.deadline.over:
             raise StoppedError(f"time: the time was over {where}")
 
@@ -402,10 +371,3 @@ def _plain(value: object) -> object:
     if isinstance(value, Range):
         return value.lower
     return value if isinstance(value, int | str | tuple) else None
-
-
-def _members(network: Network, family: Family) -> Iterable[Network]:
-    for i in range(len(family)):
-        parameters = {name: stack[0] for name, stack in family.take([i]).items()}
-        model: onnx.ModelProto = with_parameters(network.model, parameters)
-        yield Network(f"member {i} of {family.source or network.source}", model, network.graph)

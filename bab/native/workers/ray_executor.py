@@ -1,24 +1,28 @@
-"""Explorers as actors of Ray, on this machine or on many."""
+"""Explorers on Ray, on this machine or on many."""
 
 from __future__ import annotations
 
 import contextlib
-from concurrent.futures import Future
+import itertools
+import threading
+from concurrent.futures import Future, InvalidStateError
+from dataclasses import is_dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from leaveout.bab.native.options import NativeOptions
-from leaveout.bab.native.question import Question
+from leaveout.bab.native.question import Payload, Question
 from leaveout.bab.native.workers.pool import WorkerLostError
-from leaveout.bab.native.workers.processes import later_names
-from leaveout.bab.native.workers.program import Setup
-from leaveout.bab.native.workers.serial import SerialThread
-from leaveout.bab.native.workers.worker import Worker
-from leaveout.children import importable
+from leaveout.bab.native.workers.program import Answer, Call, Setup, Told
+from leaveout.bab.native.workers.ray_actors import Answered, Asked, Explore, Revive
 from leaveout.cores import cores
-from leaveout.errors import LeaveoutError, SolverError
-from leaveout.ray_cluster import imported, started
+from leaveout.errors import SolverError
+from leaveout.ray_cluster import RayDriver, RayLostError, need_ray
 
 __all__ = ["RayExecutor"]
+
+_WAIT = 1.0
+"""Seconds after which it is asked whether the cluster still answers."""
 
 
 class RayExecutor:
@@ -35,96 +39,91 @@ class RayExecutor:
     """
 
     def __init__(self) -> None:
-        self._ray = imported(SolverError("executor 'ray' needs ray: pip install 'leaveout[ray]'"))
+        need_ray(SolverError("executor 'ray' needs ray: pip install 'leaveout[ray]'"))
 
-    def pool(self, question: Question[Any], options: NativeOptions) -> _Actors:
-        """See `Executor.pool`."""
-        ray, size = self._ray, options.workers
-        own = started(ray, size, importable())
-        total = int(ray.cluster_resources().get("CPU", 1))
-        payload, threads = question.payload(), max(1, min(total, cores()) // size)
-        setups = [Setup(payload, options, w, size, threads) for w in range(size)]
-        return _Actors(ray, own, setups, 1 if total >= size else 0)
-
-
-class _Incumbent:
-    """The best target found anywhere."""
-
-    def __init__(self) -> None:
-        self._best = float("-inf")
-
-    def offer(self, target: float) -> None:
-        self._best = max(self._best, target)
-
-    def best(self) -> float:
-        return self._best
+    def pool(self, question: Question[Any], options: NativeOptions) -> _Workers:
+        """See `Executor.pool`; a cluster that is not to be had is a worker lost."""
+        size, payload = options.workers, _anywhere(question.payload())
+        try:
+            driver = RayDriver(size)
+        except RayLostError as error:
+            raise WorkerLostError(0, str(error)) from None
+        threads = max(1, min(driver.cpus, cores()) // size)
+        return _Workers(driver, [Setup(payload, options, w, size, threads) for w in range(size)])
 
 
-class _Actor:
-    """A worker, and where it hears of better targets."""
-
-    def __init__(self, setup: Setup, incumbent: Any) -> None:
-        import ray
-
-        self._worker = Worker(
-            setup.payload.open(),
-            setup.options,
-            setup.first,
-            setup.stride,
-            setup.threads,
-        )
-        self._worker.listen = lambda: float(ray.get(incumbent.best.remote()))
-
-    def call(self, method: str, *arguments: Any) -> Any:
-        # Arrays that ray shares are read-only and stay in its store; nodes outlive both.
-        return getattr(self._worker, method)(*arguments)
+def _anywhere(payload: Payload) -> Payload:
+    """Return a question whose file has the same name in whatever folder a worker is."""
+    path = getattr(payload, "path", "")
+    if not path or not is_dataclass(payload):
+        return payload
+    return replace(payload, path=str(Path(path).resolve()))  # type: ignore[return-value]
 
 
-class _Actors:
-    def __init__(self, ray: Any, own: bool, setups: list[Setup], cpus: int) -> None:
-        self._ray, self._own, self._setups = ray, own, setups
+class _Workers:
+    """The actors, and a thread that hears what they say."""
+
+    def __init__(self, driver: RayDriver, setups: list[Setup]) -> None:
         self.size = len(setups)
-        self._revived = 0
-        self._incumbent = ray.remote(num_cpus=0)(_Incumbent).remote()
-        self._kind = ray.remote(num_cpus=cpus, max_restarts=0)(_Actor)
-        self._actors = [self._kind.remote(setup, self._incumbent) for setup in setups]
-        self._threads = [SerialThread(f"actor {worker}") for worker in range(self.size)]
+        self._driver = driver
+        self._numbers = itertools.count()
+        self._asked: dict[int, tuple[int, Future[Any]]] = {}
+        self._one_at_a_time = threading.Lock()
+        self._lost = ""
+        self._closed = threading.Event()
+        driver.serve(Explore(setups))
+        self._ears = threading.Thread(target=self._listen, name="ears", daemon=True)
+        self._ears.start()
 
     def call(self, worker: int, method: str, *arguments: Any) -> Future[Any]:
-        return self._threads[worker].submit(lambda: self._ask(worker, method, arguments))
-
-    def _ask(self, worker: int, method: str, arguments: tuple[Any, ...]) -> Any:
-        errors = self._ray.exceptions
-        try:
-            return self._ray.get(self._actors[worker].call.remote(method, *arguments))
-        except errors.RayTaskError as error:
-            cause = error.cause
-            if isinstance(cause, LeaveoutError):
-                raise cause from None
-            message = f"a worker failed: {type(cause).__name__}: {cause}"
-        except errors.RayError as error:
-            cause = getattr(error, "cause", None)
-            if isinstance(cause, LeaveoutError):
-                raise cause from None
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            message = f"a worker died: {lines[0]}"
-        raise WorkerLostError(worker, message)
+        future: Future[Any] = Future()
+        with self._one_at_a_time:
+            if self._lost:
+                future.set_exception(WorkerLostError(worker, self._lost))
+                return future
+            number = next(self._numbers)
+            self._asked[number] = worker, future
+        self._driver.send(Asked(number, worker, Call(method, arguments)))
+        return future
 
     def tell(self, target: float) -> None:
-        self._incumbent.offer.remote(target)
+        self._driver.send(Told(target))
 
     def revive(self, worker: int) -> None:
-        self._revived += 1
-        self._ray.kill(self._actors[worker])
-        setup = later_names(self._setups[worker], self._revived)
-        self._actors[worker] = self._kind.remote(setup, self._incumbent)
+        if self._lost:
+            raise WorkerLostError(worker, self._lost)
+        self._driver.send(Revive(worker))
 
     def close(self) -> None:
-        for thread in self._threads:
-            thread.close()
-        if self._own:
-            self._ray.shutdown()
-            return
-        for actor in (*self._actors, self._incumbent):
-            with contextlib.suppress(self._ray.exceptions.RayError):
-                self._ray.kill(actor)
+        self._closed.set()
+        self._driver.close()
+
+    def _listen(self) -> None:
+        try:
+            while not self._closed.is_set():
+                message = self._driver.receive(_WAIT)
+                if isinstance(message, Answered):
+                    self._answer(message)
+        except RayLostError as error:
+            with self._one_at_a_time:
+                self._lost = str(error)
+                asked, self._asked = self._asked, {}
+            for worker, future in asked.values():
+                _fail(future, WorkerLostError(worker, self._lost))
+
+    def _answer(self, message: Answered) -> None:
+        with self._one_at_a_time:
+            worker, future = self._asked.pop(message.number)
+        answer: Answer = message.answer
+        if answer.error is not None:
+            _fail(future, answer.error)
+        elif answer.failure:
+            _fail(future, WorkerLostError(worker, answer.failure))
+        else:
+            with contextlib.suppress(InvalidStateError):
+                future.set_result(answer.value)
+
+
+def _fail(future: Future[Any], error: Exception) -> None:
+    with contextlib.suppress(InvalidStateError):
+        future.set_exception(error)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 import warnings as python_warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -20,7 +17,6 @@ import onnx
 from numpy.typing import ArrayLike, NDArray
 
 from leaveout.children import importable
-from leaveout.cores import cores
 from leaveout.errors import LeaveoutError, TrainingError
 from leaveout.models.family import Manifest, Sample
 from leaveout.models.onnx_file import Network, network_from_bytes
@@ -30,6 +26,7 @@ from leaveout.models.train.bar import progress_bar
 from leaveout.models.train.data import TrainingData
 from leaveout.models.train.directory import PARTIAL, is_complete
 from leaveout.models.train.earlier_sample import earlier_sample
+from leaveout.models.train.executors import Workplace, check_executor, workplace
 from leaveout.models.train.export import spec_text
 from leaveout.models.train.family_run import OnProgress, farewell, report_of, train_family
 from leaveout.models.train.job import OWN, Job
@@ -51,14 +48,12 @@ from leaveout.models.train.report import (
     TrainingReport,
 )
 from leaveout.models.train.signature import Signature, flattened
-from leaveout.models.train.task import Failed, Order, Probe, Task, Trained
+from leaveout.models.train.task import Failed, Order, Probe, Trained, digest_of
 
 __all__ = ["leave_one_out"]
 
 _FILES = 1000
 """Blocks that a run is cut into, if it has as many networks: what a kill can lose is one each."""
-
-Opened = Callable[[Task, int], AbstractContextManager[Pool]]
 
 
 def leave_one_out(
@@ -77,7 +72,8 @@ def leave_one_out(
     ids: Sequence[Any] | str | None = None,
     one_hot: Mapping[str, Sequence[str]] | None = None,
     workers: int | None = None,
-    backend: str = "processes",
+    executor: str = "processes",
+    backend: str | None = None,
     on_progress: OnProgress | None = None,
 ) -> TrainingReport:
     """Train a network by a function of one's own, and one member for each row left out.
@@ -128,9 +124,12 @@ def leave_one_out(
         Of an array that was encoded before: by the name of a column of words, its features, beside
         each other.
     workers : int or None
-        Processes, of one thread each; None: one a core.
-    backend : str
-        ``processes`` or ``ray``.
+        Processes, of one thread each; None: one a core, on Ray one for each that the cluster has.
+    executor : str
+        ``processes`` or ``ray``; see `leaveout.models.train.run`. A machine that does not train the
+        network on all rows to the same bits as this one is not used.
+    backend : str or None
+        The same, by its former name.
     on_progress : callable or None
         Told a `TrainingProgress` as networks finish; None: a bar where there is a terminal.
 
@@ -152,6 +151,7 @@ def leave_one_out(
     known: list[Job] = []
     try:
         packed = packed_fit(fit, check_fit(fit))
+        executor = _executor(executor, backend)
         data = training_data(X, y, features=features, units=units, ids=ids, one_hot=one_hot)
         _check(seed, workers, target)
         earlier = None if fresh is None else earlier_sample(Path(fresh))
@@ -160,20 +160,23 @@ def leave_one_out(
         )
         refuse_lone_labels(data, removed)
         task = FitTask(packed, data.X, data.y, len(data.labels), removed, int(seed))
-        opened, size = _opener(backend), min(int(workers or cores()), len(removed) + 1)
         with progress_bar(on_progress) as told:
-            tell = told or (lambda progress: None)
             if not (target / PARTIAL).exists():
-                tell(TrainingProgress(0, len(removed) + 1, 0))
+                told(TrainingProgress(0, len(removed) + 1, 0))
             # In one process, one after the other: what a training leaves there the next may find.
-            with opened(task, 1) as pool:
+            with processes(task, 1, importable()) as pool:
                 job, retrained = _tried(pool, task, data, target, drawn)
             if earlier is not None:
                 earlier.refuse_other(job)
             known.append(job)
             complete = is_complete(job)
-            task = _with_folder(task, target, backend)
-            found = [] if complete else _train(job, partial(opened, task), size, retrained, tell)
+            found = []
+            if not complete:
+                size = None if workers is None else int(workers)
+                with workplace(
+                    executor, size, settings=importable(), shared=data.X.nbytes
+                ) as there:
+                    found = _train(job, task, there, retrained, told)
         report = report_of(job, started, complete)
     except KeyboardInterrupt:
         raise TrainingInterruptedError(farewell(known[0] if known else None)) from None
@@ -188,29 +191,26 @@ def leave_one_out(
 
 def _train(
     job: Job,
-    opened: Callable[[int], AbstractContextManager[Pool]],
-    workers: int,
+    task: FitTask,
+    there: Workplace,
     retrained: NDArray[np.float32],
     tell: OnProgress,
 ) -> list[str]:
     """Train what is missing, and say what is strange about it."""
     found: list[str] = []
+    assert job.first is not None
+    folder = str((job.directory / PARTIAL).resolve()) if there.writes else ""
+    task = replace(task, folder=folder, reference=digest_of(job.first))
     train_family(
         job,
-        opened,
+        lambda size: there.pool(task, size),
         block=max(1, -(-job.networks // _FILES)),
-        workers=workers,
+        workers=min(there.size, job.networks),
         expected=True,
         on_progress=tell,
         look=lambda blocks: found.extend(strange_members(blocks, job.members, retrained)),
     )
     return found
-
-
-def _with_folder(task: FitTask, target: Path, backend: str) -> FitTask:
-    """Return the task of workers that write blocks themselves, where they can."""
-    folder = "" if backend == "ray" else str((target / PARTIAL).resolve())
-    return replace(task, folder=folder)
 
 
 def _check(seed: int, workers: int | None, target: Path) -> None:
@@ -224,14 +224,11 @@ def _check(seed: int, workers: int | None, target: Path) -> None:
         raise TrainingError(f"{target}: is a file; choose another folder")
 
 
-def _opener(backend: str) -> Opened:
-    if backend == "processes":
-        return lambda task, size: processes(task, size, importable())
-    if backend == "ray":
-        from leaveout.models.train.ray_pool import actors
-
-        return actors
-    raise TrainingError(f"backend={backend!r}: expected 'processes' or 'ray'")
+def _executor(executor: str, backend: str | None) -> str:
+    """Return where to train, by either of its names."""
+    said = "executor=" if backend is None else "backend="
+    check_executor(backend or executor, said)
+    return backend or executor
 
 
 def _tried(
@@ -284,7 +281,7 @@ def _job(
     whole = flattened(signature.shapes, network.parameters)
     recipe: dict[str, object] = {
         "network": OWN,
-        "trained": hashlib.sha256(whole.astype("<f4").tobytes()).hexdigest(),
+        "trained": digest_of(whole),
         "encoding": msgspec.to_builtins(data.encoding),
     }
     return Job(

@@ -15,13 +15,17 @@ from leaveout.models.train.rows import Rows
 from leaveout.models.train.signature import Signature, flattened
 from leaveout.models.train.task import (
     Block,
+    Check,
+    Checked,
     Event,
     Failed,
+    Noted,
     Order,
     Probe,
     Step,
     Task,
     Trained,
+    digest_of,
     name_of,
 )
 
@@ -43,6 +47,8 @@ class FitTask(Task):
         The row each member lacks.
     seed : int
     folder : str
+    reference : str
+        Digest of the parameters of the network on all rows.
     """
 
     fit: bytes
@@ -52,21 +58,24 @@ class FitTask(Task):
     removed: NDArray[np.int64]
     seed: int
     folder: str = ""
+    reference: str = ""
 
     def prepare(self) -> None:
         """See `Task.prepare`; each call is prepared by itself."""
 
-    def do(self, order: Order, say: Callable[[Step], None]) -> Event:
+    def do(self, order: Order, say: Callable[[Step | Noted], None]) -> Event:
         """See `Task.do`."""
         try:
             if isinstance(order, Probe):
                 return Trained(model=self._network(0, order.seed))
+            if isinstance(order, Check):
+                return Checked(digest_of(self._parameters(0)))
             parameters = self._block(order, say)
         except LeaveoutError as error:
             return Failed(str(error))
         return self.kept(order.networks, parameters)
 
-    def _block(self, block: Block, say: Callable[[Step], None]) -> NDArray[np.float32]:
+    def _block(self, block: Block, say: Callable[[Step | Noted], None]) -> NDArray[np.float32]:
         import onnx
 
         from leaveout.errors import TrainingError
@@ -86,6 +95,14 @@ class FitTask(Task):
             parameters[place] = flattened(block.expected.shapes, read_parameters(model))
             say(Step((place + 1) / len(block.networks)))
         return parameters
+
+    def _parameters(self, network: int) -> NDArray[np.float32]:
+        import onnx
+
+        from leaveout.models.onnx_values import read_parameters
+
+        model = onnx.load_from_string(self._network(network, self.seed))
+        return flattened(Signature.of(model).shapes, read_parameters(model))
 
     def _network(self, network: int, seed: int) -> bytes:
         lacks = int(self.removed[network - 1]) if network else None

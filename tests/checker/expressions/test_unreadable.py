@@ -11,6 +11,7 @@ import pytest
 
 from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.verifier.checker import CertificateError, RejectedError, check
+from leaveout.verifier.checker.expressions.evaluate import Steps
 from leaveout.verifier.checker.expressions.functions import FUNCTIONS
 from leaveout.verifier.checker.expressions.words import decimal
 
@@ -217,12 +218,25 @@ def nested(depth):
         (two("==", name("x0"), number(0)),
          {f"x{i}": two("*", name(f"x{i + 1}"), name(f"x{i + 1}")) for i in range(60)}
          | {"x60": number(3)}),
-        (over([(f"z{i}", items(*[number(1)] * 100)) for i in range(9)], TRUE), {}),
     ],
 )  # fmt: skip
 def test_what_would_not_end_is_refused(checked, claim, lets):
     with pytest.raises(RejectedError) as caught:
         checked(claim, lets=lets)
+    assert "\n" not in str(caught.value)
+
+
+def test_more_values_than_a_proof_may_take_are_refused(checked, monkeypatch):
+    take = Steps.take
+
+    def hundredfold(steps):
+        steps.left -= 99
+        take(steps)
+
+    monkeypatch.setattr(Steps, "take", hundredfold)
+    claim = over([(f"z{i}", items(*[number(1)] * 100)) for i in range(9)], TRUE)
+    with pytest.raises(RejectedError, match="more than 500,000 values") as caught:
+        checked(claim)
     assert "\n" not in str(caught.value)
 
 

@@ -157,6 +157,7 @@ def collective_accuracy(given: Arguments) -> Bounds:
     counted = counted_points(given, vote.ballots)
     with proving_solver(given.solver) as solver:
         found = worst_of(vote, edits, solver, deadline, _places(counted), given.say)
+    given.interrupted = found.interrupted
     if given.proving:
         given.unproved = collective_unproved(vote, counted, edits, found)
     given.prove(lambda: collective_arrays(found))

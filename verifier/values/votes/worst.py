@@ -61,9 +61,11 @@ def worst_of(
     else:
         # What an attack may do and what one is known to do are two questions.
         found = worst_attack(problem, solver, Deadline.after(deadline.share(2)), say)
-        attack = worst_attack(shown, solver, deadline, say).attack
-        reason = (found.reason or gap) if found.upper > len(attack.lost) else ""
-        found = replace(found, attack=attack, reason=reason)
+        ended = Deadline.after(0.0) if found.interrupted else deadline
+        other = worst_attack(shown, solver, ended, say)
+        reason = (found.reason or gap) if found.upper > other.lower else ""
+        stopped = found.interrupted or other.interrupted
+        found = replace(found, attack=other.attack, reason=reason, interrupted=stopped)
     recounted = vote.lost_to(found.attack.units)
     if points is not None:
         counted = set(points.tolist())

@@ -1,0 +1,162 @@
+"""A tree of the members, close networks together: the same one every time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.others import Others
+from leaveout.models import Stack
+
+__all__ = ["FEW", "Clusters", "Tree", "make_clusters", "tree_of"]
+
+Floats = NDArray[np.float64]
+Members = NDArray[np.int64]
+
+FEW = 16
+"""Sets of at most so many members are not clustered: they are taken apart at once."""
+
+_SKETCH = 32
+_POWER = 8
+_LLOYD = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Sets of members, each but the smallest the union of two others.
+
+    Attributes
+    ----------
+    order : ndarray of int64, shape (members,)
+        All members; those of one set stand together.
+    starts, ends : ndarray of int64, shape (sets,)
+        Where the members of each set stand in that order; the first set holds everyone.
+    parts : ndarray of int64, shape (sets, 2)
+        The two sets that each is the union of, which come later; -1 for none.
+    """
+
+    order: Members
+    starts: Members
+    ends: Members
+    parts: Members
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def sizes(self) -> Members:
+        """How many members each set has."""
+        return self.ends - self.starts
+
+    def members(self, at: int) -> Members:
+        """Return the members of a set, ascending."""
+        return np.sort(self.order[self.starts[at] : self.ends[at]])
+
+    def find(self, members: Members) -> int | None:
+        """Return which set holds exactly these members, ascending; None if none does."""
+        if not len(members):
+            return None
+        at = self._named.get((int(members[0]), len(members)))
+        found = at is not None and np.array_equal(self.members(at), members)
+        return at if found else None
+
+    @cached_property
+    def _named(self) -> dict[tuple[int, int], int]:
+        """Sets by their first member and their size: of those that share a member no two agree."""
+        least = [int(self.order[a:b].min()) for a, b in zip(self.starts, self.ends, strict=True)]
+        return {name: at for at, name in enumerate(zip(least, self.sizes.tolist(), strict=True))}
+
+
+class Clusters:
+    """Two-means on a random sketch of the members' parameters.
+
+    Parameters
+    ----------
+    sketch : ndarray of float64, shape (members, columns)
+        Random projections keep distances between members well enough to cluster them
+        (Johnson and Lindenstrauss).
+    tree : Tree, optional
+        Of all members; grown if not given.
+    """
+
+    def __init__(self, sketch: Floats, tree: Tree | None = None) -> None:
+        self._sketch = sketch
+        self.tree = tree_of(sketch) if tree is None else tree
+
+    def split(self, group: Members) -> tuple[Members, Members]:
+        """Split a set of at least two members into two that are not empty."""
+        at = self.tree.find(group)
+        if at is not None and self.tree.parts[at, 0] >= 0:
+            one, two = self.tree.parts[at].tolist()
+            return self.tree.members(one), self.tree.members(two)
+        side = _side(self._sketch[group])
+        return group[side], group[~side]
+
+
+def tree_of(sketch: Floats) -> Tree:
+    """Split everyone in two again and again, until all sets have few members.
+
+    Parameters
+    ----------
+    sketch : ndarray of float64, shape (members, columns)
+    """
+    order = np.arange(len(sketch), dtype=np.int64)
+    starts, ends, parts = [0], [len(sketch)], [(-1, -1)]
+    at = 0
+    while at < len(starts):
+        start, end = starts[at], ends[at]
+        if end - start > FEW:
+            group = order[start:end]
+            side = _side(sketch[group])
+            order[start:end] = np.concatenate([group[side], group[~side]])
+            middle = start + int(side.sum())
+            parts[at] = (len(starts), len(starts) + 1)
+            starts += [start, middle]
+            ends += [middle, end]
+            parts += [(-1, -1), (-1, -1)]
+        at += 1
+    return Tree(order, *(np.asarray(each, np.int64) for each in (starts, ends, parts)))
+
+
+def _side(rows: Floats) -> NDArray[np.bool_]:
+    """Tell which of at least two rows are in the first of two clusters; neither is empty."""
+    rows = rows - rows.mean(axis=0)
+    direction = np.linspace(1.0, 2.0, rows.shape[1])
+    for _ in range(_POWER):
+        direction = rows.T @ (rows @ direction)
+        size = float(np.linalg.norm(direction))
+        if size == 0.0:
+            break
+        direction = direction / size
+    side = rows @ direction > 0.0
+    for _ in range(_LLOYD):
+        if side.all() or not side.any():
+            break
+        one, two = rows[side].mean(axis=0), rows[~side].mean(axis=0)
+        side = ((rows - one) ** 2).sum(axis=1) < ((rows - two) ** 2).sum(axis=1)
+    if side.all() or not side.any():
+        side = np.arange(len(rows)) < len(rows) // 2
+    return np.asarray(side)
+
+
+def make_clusters(first: Stack, members: Others) -> Clusters:
+    """Sketch the parameters of all members, some at a time, less those of the first network."""
+    rng, own, count = np.random.default_rng(0), _flat(first), len(members)
+    columns = rng.standard_normal((own.shape[1], min(_SKETCH, own.shape[1])))
+    sketch = np.empty((count, columns.shape[1]))
+    for chosen, taken in members.chunks(np.arange(count, dtype=np.int64)):
+        sketch[chosen] = (_flat(taken) - own) @ columns
+    return Clusters(sketch)
+
+
+def _flat(stack: Stack) -> Floats:
+    """All weights, then all biases of each network, shape (m, numbers)."""
+    weights = [
+        w.reshape(len(stack), -1)
+        for layer in stack.layers
+        for _, w in sorted(layer.weights.items())
+    ]
+    return np.concatenate([*weights, *(layer.bias for layer in stack.layers)], axis=1)

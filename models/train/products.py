@@ -1,0 +1,57 @@
+"""Products of a stack's matrices, member by member."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Products"]
+
+
+@dataclass(frozen=True)
+class Products:
+    """Batched products of so many members at a time.
+
+    A library may choose how to sum by how many matrices it is given, as those of GPUs do. Given
+    the same number each time, a member's bits do not depend on how large the stack is.
+
+    Attributes
+    ----------
+    group : int or None
+        How many; None: all.
+    """
+
+    group: int | None = None
+
+    def filled(self, members: int) -> int:
+        """Return how many members a stack must have to hold so many."""
+        return members if self.group is None else -(-members // self.group) * self.group
+
+    def multiply(self, left: Tensor, right: Tensor, out: Tensor) -> None:
+        """Write ``left @ right`` to ``out``, (members, ...); ``left`` may have more members."""
+        import torch
+
+        if self.group is None:
+            torch.bmm(left[: len(out)], right, out=out)
+            return
+        for part in self._parts(len(out), self.group):
+            torch.bmm(left[part], right[part], out=out[part])
+
+    def product(self, left: Tensor, right: Tensor) -> Tensor:
+        """Return ``left @ right``, shape (members, ...)."""
+        out = left.new_empty((len(left), left.shape[1], right.shape[2]))
+        self.multiply(left, right, out)
+        return out
+
+    def add(self, out: Tensor, left: Tensor, right: Tensor, *, keep: float, times: float) -> None:
+        """Replace ``out`` by ``keep * out + times * left @ right``, shape (members, ...)."""
+        for part in self._parts(len(out), self.group or len(out)):
+            out[part].baddbmm_(left[part], right[part], beta=keep, alpha=times)
+
+    @staticmethod
+    def _parts(members: int, step: int) -> Iterator[slice]:
+        return (slice(start, start + step) for start in range(0, members, step))

@@ -1,0 +1,60 @@
+"""What one process has found out of the device it trains on: which it is, and what fits there."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from leaveout.models.train.stacked import Stack
+
+__all__ = ["GROUP", "Room", "fitting"]
+
+GROUP = {"cpu": None, "cuda": 128}
+"""Networks that one product computes, by devices: on a GPU always so many, see `Products`."""
+
+_USED = 0.9
+"""Share of the memory that networks are given: allocators leave gaps."""
+
+
+@dataclass
+class Room:
+    """The device of a process.
+
+    Attributes
+    ----------
+    device : str
+        A torch device; empty until it is known.
+    networks : int
+        Most that are trained together: fewer, once so many did not fit.
+    claim : IO or None
+        Held as long as the device is.
+    """
+
+    device: str = ""
+    networks: int = sys.maxsize
+    claim: IO[bytes] | None = None
+
+    def halve(self, networks: int) -> bool:
+        """Learn that so many do not fit; False if no fewer can be trained."""
+        group = GROUP[self.device.partition(":")[0]] or 1
+        self.networks = networks // 2 // group * group
+        return self.networks > 0
+
+
+def fitting(stack: Stack, memory: int, group: int | None) -> int:
+    """Return how many networks fit into so many bytes of memory, at least the fewest there can be.
+
+    Parameters
+    ----------
+    stack : Stack
+        Of the run's data; on the device ``meta`` it takes no memory itself.
+    memory : int
+        Bytes that are free.
+    group : int or None
+        As of `Products`.
+    """
+    least = group or 1
+    networks = int(memory * _USED - stack.shared_bytes()) // stack.network_bytes()
+    return max(networks // least, 1) * least

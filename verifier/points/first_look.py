@@ -1,0 +1,62 @@
+"""A short look at a label whose turn comes late, so that something is known of it early."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from leaveout.bab import EngineResult, Instance, NativeOptions
+from leaveout.bab.native.leaks import Leaks
+from leaveout.deadline import Deadline
+
+__all__ = ["look", "propagated"]
+
+_SHARE = 0.04
+"""Share of the time left that a look may take ..."""
+
+_MOST = 10.0
+"""... and seconds."""
+
+
+def look(
+    instance: Instance, label: int, options: NativeOptions, left: float | None
+) -> EngineResult | None:
+    """Bound the leaks of one label by propagation, and seek one for a few seconds.
+
+    Parameters
+    ----------
+    instance : Instance
+    label : int
+    options : NativeOptions
+    left : float or None
+        Seconds left of the run.
+
+    Returns
+    -------
+    EngineResult or None
+        None of a question that a search opens at once: it can wait for its turn.
+    """
+    question = Leaks(instance, label)
+    if not question.opens_slowly:
+        return None
+    begun = time.perf_counter()
+    deadline = Deadline.after(_MOST if left is None else min(_MOST, _SHARE * left))
+    witness = question.first(options, deadline)
+    known = propagated(instance, label, "it was only looked at")
+    return replace(
+        known,
+        lower=0.0 if witness is None else witness.confidence,
+        witness=witness,
+        closed=known.closed and witness is None,
+        seconds=time.perf_counter() - begun,
+        leaks=question.leaks,
+    )
+
+
+def propagated(instance: Instance, label: int, detail: str) -> EngineResult:
+    """Return what propagation proves, and why it is no more."""
+    most = max(0.0, instance.most(label))
+    everyone = np.full(len(instance.family), most)
+    return EngineResult(label, 0.0, most, None, most == 0, "time", detail, everyone, 0, 0.0)
