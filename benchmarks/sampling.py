@@ -168,14 +168,12 @@ def print_looks(families: int) -> None:
     rng = np.random.default_rng(1)
     print("| what is asked | may be wrong | wrong | at most |")
     print("|---" * 4 + "|")
+    error = ERRORS[1]
     for name, look in LOOKS.items():
-        for error in ERRORS[:2]:
-            seen = 0
-            for family in range(families):
-                every = bounds(rng, LOOKED[0], NESTED[1], ties=False)
-                seen += look(every, family, error)
-            end = clopper_pearson(seen, families, 0.998)[1]
-            print(f"| {name} | {float(error):g} | {seen / families:.4f} | {end:.4f} |", flush=True)
+        # All bounds differ, so that nothing is given away.
+        seen = sum(look(rng.pareto(1.0, LOOKED[0]), family, error) for family in range(families))
+        end = clopper_pearson(seen, families, 0.998)[1]
+        print(f"| {name} | {float(error):g} | {seen / families:.4f} | {end:.4f} |", flush=True)
 
 
 def main() -> None:

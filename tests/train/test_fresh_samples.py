@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import numpy as np
 import pytest
+from msgspec import structs
 
 from leaveout.errors import TrainingError
 from leaveout.models import load_family_file
@@ -36,7 +35,7 @@ def test_the_manifest_counts_the_draws_that_were_planned(blobs, tmp_path):
     with pytest.raises(TrainingError, match="the last of 2 that was planned"):
         trained(blobs, three, sample=5, fresh=two)
     with pytest.raises(TrainingError, match="same training"):
-        trained(blobs, three, replace(RECIPE, epochs=2), sample=5, fresh=one)
+        trained(blobs, three, structs.replace(RECIPE, epochs=2), sample=5, fresh=one)
     assert not three.exists()
     with pytest.raises(TrainingError, match="other settings"):
         trained(blobs, one, sample=5, fresh=one)
