@@ -72,7 +72,7 @@ def _run(task: Task, blocks: list[range], workers: int) -> tuple[float, Floats]:
 def sleeping(rng: np.random.Generator) -> None:
     """Print how long real pools of sleeping workers take, and what the simulation says."""
     rows = []
-    for workers, blocks in ((1, 30), (2, 60), (8, 240), (16, 480)):
+    for workers, blocks in ((1, 20), (4, 80), (8, 160)):
         seconds = Noise(straggler=0.1).draw(rng, blocks).clip(max=20)
         task = Sleeping(np.concatenate([np.zeros(workers), seconds]))
         took, ended = _run(task, [range(i, i + 1) for i in range(workers + blocks)], workers)
