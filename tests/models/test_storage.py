@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from leaveout.bab.native.files.certificate import file_part
+from leaveout.bab.native.files.file_parts import file_part
 from leaveout.errors import ModelError
 from leaveout.models import load_network
 from leaveout.models.onnx_file import check_against_onnxruntime, network_from

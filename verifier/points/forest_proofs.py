@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab.forests import Question
 from leaveout.bab.forests.proving import BoxTrees, record_boxes
-from leaveout.bab.native.files.certificate import box_part, file_part
+from leaveout.bab.native.files.file_parts import box_part, file_part
 
 __all__ = ["ForestBook", "ForestFiles"]
 

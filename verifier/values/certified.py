@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 from numpy.typing import NDArray
 
-from leaveout.bab.native.files.certificate import box_part, file_part
+from leaveout.bab.native.files.file_parts import box_part, file_part
 from leaveout.specs import (
     And,
     Arithmetic,

@@ -6,12 +6,10 @@ nothing here is used there.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import os
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -20,13 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.instance import Instance
+from leaveout.bab.native.files.file_parts import box_part, family_kind, file_part
 from leaveout.bab.native.files.proof_trees import ProofTree, compact, narrow, put_tree
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.leaks import Leaks
-from leaveout.encoders import Box
-from leaveout.files import ARCHIVE, open_file, written_whole
+from leaveout.files import written_whole
 from leaveout.models.npz import put_array
-from leaveout.models.onnx_external import files_of
 
 __all__ = [
     "CERTIFIES",
@@ -35,19 +32,11 @@ __all__ = [
     "PointsClaim",
     "SampledClaim",
     "ValueClaims",
-    "box_part",
-    "family_kind",
-    "file_part",
     "leak_tree",
 ]
 
-_BYTES = 2**22
-
 CERTIFIES = "certificate"
 """The array that tells a certificate from other archives: its format."""
-
-SERVED = ("full.onnx", "family.npz", "bounds.npz")
-"""What a guard's answers rest on, of the folder that it serves."""
 
 
 @dataclass(frozen=True)
@@ -388,57 +377,3 @@ def _question(instance: Instance, files: FileFacts, folder: Path) -> dict[str, o
         "box": box_part(instance.box),
         **({"without": files.without} if files.without else {}),
     }
-
-
-def family_kind(path: Path) -> str:
-    """Return what a manifest calls a family."""
-    return "folder" if path.is_dir() else "family"
-
-
-def box_part(box: Box) -> dict[str, object]:
-    """Return what a manifest says of a set of inputs."""
-    return {
-        "lower": box.lower.tolist(),
-        "upper": box.upper.tolist(),
-        "choices": [
-            {"columns": each.columns.tolist(), "values": each.values.tolist()}
-            for each in box.choices
-        ],
-    }
-
-
-def file_part(path: Path, folder: Path, kind: str) -> dict[str, str]:
-    """Return what a manifest says of a file.
-
-    Parameters
-    ----------
-    path : Path
-    folder : Path
-        What its name is relative to.
-    kind : {"network", "family", "folder", "file", "access"}
-        The last is a folder that a guard serves.
-    """
-    if kind == "access":
-        digest = _digest_of([*files_of(path / SERVED[0]), *(path / name for name in SERVED[1:])])
-    elif kind == "folder":
-        networks = sorted(path.glob("*.onnx"))
-        digest = _digest_of({each: None for file in networks for each in files_of(file)})
-    elif kind == "network" and len(files := files_of(path)) > 1:
-        digest = _digest_of(files)
-    else:
-        digest = _digest(path)
-    relative = os.path.relpath(path.resolve(), folder)
-    return {"path": Path(relative).as_posix(), "sha256": digest, "kind": kind}
-
-
-def _digest_of(files: Iterable[Path]) -> str:
-    lines = [f"{_digest(file)}  {file.name}\n" for file in files]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open_file(path, ARCHIVE) as stream:
-        while block := stream.read(_BYTES):
-            digest.update(block)
-    return digest.hexdigest()

@@ -11,7 +11,7 @@ import numpy as np
 
 from leaveout.bab.joint_claim import JointClaim
 from leaveout.bab.native.claims import Claims
-from leaveout.bab.native.files.certificate import box_part, family_kind, file_part
+from leaveout.bab.native.files.file_parts import box_part, family_kind, file_part
 from leaveout.bab.native.files.proof_trees import ProofTree, compact
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.question import NOTHING
