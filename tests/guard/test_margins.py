@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
 from leaveout.bab import make_instance
 from leaveout.encoders import Box
@@ -176,6 +177,47 @@ def test_exactly_the_leaks_are_found_singly_and_together(kind, useless, far, tmp
         assert [each.label for each in findings] == labels.tolist()
         assert [each.leak for each in findings] == leaks.tolist()
     assert test.find(points[0]) == findings[0]
+
+
+def test_a_product_beyond_float32_closes_nobody():
+    """A weight grows by 1e24 and the next one makes up for it: only their slopes are huge."""
+
+    def weights(first, second):
+        model = networks.dense(np.random.default_rng(0), (1, 1, 2), 0.0)
+        network = network_from(model, "N")
+        found = {name: value.astype(np.float32) for name, value in network.parameters.items()}
+        found["layers.0.weight"][:] = first
+        found["layers.1.weight"][0] = second
+        for each in model.graph.initializer:
+            each.CopyFrom(numpy_helper.from_array(found[each.name], each.name))
+        return network_from(model, "N"), found
+
+    network, _ = weights(1e-5, 1e20)
+    (_, near), (_, far) = weights(1e16, 1e-15), weights(1e19, -1e-15)
+    members, apart = 1000, 500
+    assert apart not in np.linspace(0, members - 1, 256).astype(int)
+    stacks = {name: np.repeat(value[None], members, axis=0) for name, value in near.items()}
+    for name, stack in stacks.items():
+        stack[apart] = far[name]
+    box = Box(np.array([0.5]), np.array([1.0]))
+    instance = make_instance(network, Family(stacks, np.arange(members)), box)
+    test = LeakTest(instance, ProvedBounds.of(instance, [None, None]), local=True)
+    points = np.linspace(0.5, 1, 9, dtype=np.float32)[:, None]
+    scores = instance.others.runner(apart).scores(points)
+    assert (scores[:, 0] < scores[:, 1]).all()
+    assert all(each.label == 0 and each.leak for each in test.find_all(points))
+    assert all(test.find(x).leak for x in points)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-38, 1e-44])
+def test_slopes_too_small_for_float64_tell_nothing(scale):
+    model = networks.dense(np.random.default_rng(2), (3, *[4] * 9, 2), scale)
+    instance = question(model, 1, 40)
+    points = np.random.default_rng(0).random((20, 3)).astype(np.float32)
+    expect_sound(instance, points)
+    test = LeakTest(instance, ProvedBounds.of(instance, [None, None]), local=True)
+    other = LeakTest(instance, ProvedBounds.of(instance, [None, None]))
+    assert test.find_all(points) == other.find_all(points)
 
 
 def test_all_cores_find_the_one_that_disagrees():

@@ -141,10 +141,19 @@ def test_a_process_that_dies_is_replaced_and_all_end_when_told(leaky, tmp_path):
         children.wait_until_gone(now)
 
 
-def test_processes_end_with_their_parent(leaky, tmp_path):
-    options = ("--pad", "0", "--processes", "2", "--memory", str(tmp_path / "m"))
+@pytest.mark.parametrize("ending", [False, True])
+def test_processes_end_with_their_parent(leaky, tmp_path, ending):
+    """However long new requests would have been taken: the port is needed for another server."""
+    options = ("--pad", "0", "--processes", "2", "--drain", "3600", "--memory", str(tmp_path / "m"))
     with process(leaky.folder, *options) as served:
         left = children_of(served)
+        if ending:
+            asker = Asker(served.port)
+            served.process.terminate()
+            children.wait_until(
+                lambda: asker.get("/health").said == {"status": "ending"}, "503", served.process
+            )
+            asker.close()
         served.process.kill()
         children.wait_until_gone(left)
 

@@ -39,6 +39,9 @@ of wider ones it is the second powers, which take no products of matrices."""
 
 _UNIT32, _UNIT64 = 2.0**-24, 2.0**-53
 
+_TINY = 2.0**-126
+"""What float32 may lose of a number or product that is below its range."""
+
 
 @dataclass(frozen=True, eq=False)
 class Layout:
@@ -266,10 +269,11 @@ def _described(
     spread = float(np.linalg.norm(basis.astype(np.float64))) if rank else 0.0
     # What float32 may have lost in the rest and in its product with the basis.
     lost = _UNIT32 * (2.0 * whole + (rank + 4.0) * along * spread)
+    lost += (rank + 4.0) * np.sqrt(numbers) * _TINY
     left = layout.norms(rest) + lost[:, None]
     total = np.sqrt((left * left).sum(axis=1))
     hidden = np.linalg.norm((rest @ basis.T).astype(np.float64), axis=1)
-    hidden += spread * (lost + (numbers + 4.0) * _UNIT32 * total)
+    hidden += spread * (lost + (numbers + 4.0) * _UNIT32 * total) + rank * numbers * _TINY
     # What float32 may lose in products of coordinates, and of slopes that are rounded.
     hidden += _UNIT32 * (2.0 * (rank + 8.0) * along + 8.0 * whole)
     return coordinates, _up(np.concatenate([left, hidden[:, None]], axis=1) * (1.0 + 1e-6))

@@ -119,10 +119,15 @@ def _phases(slope: Floats, values: Floats, reach: Floats, phases: Floats) -> Non
             total += slope[i] * slope[i]
     if not steepest > 0.0:
         return  # Nothing is lost where a ReLU gives more than its tangent.
+    phases[:, 1] = np.inf
     least = 0.5 * steepest / reach[1]
+    if not (least > 0.0 and reach[0] > 0.0):
+        return  # Too flat for float64, or too far: nothing is told.
     ratio = (np.sqrt(total) / reach[0]) / least
     for level in range(len(phases)):
         factor = least * ratio ** (level / (len(phases) - 1))
+        if not 0.0 < factor < np.inf:
+            continue
         rest = 0.0
         for i in range(len(slope)):
             if slope[i] < 0.0:
@@ -356,8 +361,11 @@ def open_members(
             rest = spare
             for k in range(len(off)):
                 rest += rests[member, k] * off[k]
-            loss = rest * (1.0 + 1e-9) - _product(coordinates[member], along)
-            low = margin - min(first, loss) - beyond
+            product = _product(coordinates[member], along)
+            # Beyond float32 the product is no bound: what overflowed upwards would close anything.
+            if np.isfinite(product):
+                first = min(first, rest * (1.0 + 1e-9) - product)
+            low = margin - first - beyond
             if not low > error:
                 found[count] = member
                 least[count] = low

@@ -32,6 +32,9 @@ _NEAR = 0.1
 _WIDEST = 1024
 """Widest layer of N whose spectral norm is computed."""
 
+_FLAT = 2.0**-90
+"""Least norm that slopes are taken to have: what float32 loses below its range is less of it."""
+
 _SPARE = 1e-9
 """Share added for what float64 loses in sums of positive numbers."""
 
@@ -211,10 +214,13 @@ class MarginBounds:
         known = self.differences
         steep = self._gradient(after, pull, known.scales)
         exact = steep.astype(np.float64)
-        along = (known.basis @ exact).astype(np.float32)
-        rest = exact - along.astype(np.float64) @ known.basis
-        whole = max(float(np.linalg.norm(along)), float(np.linalg.norm(exact)))
-        off = np.append(self._layout.norms(rest[None])[0], whole) * (1.0 + 1e-5)
+        # What leaves float32 is no number in the rest, so that it tells nothing.
+        with np.errstate(all="ignore"):
+            along = (known.basis @ exact).astype(np.float32)
+            kept = along.astype(np.float64)
+            rest = exact - kept @ known.basis
+            whole = max(float(np.linalg.norm(kept)), float(np.linalg.norm(exact)), _FLAT)
+            off = np.append(self._layout.norms(rest[None])[0], whole) * (1.0 + 1e-5)
         return along, off, float((known.rounding * lengths.prod(axis=1)).sum() * (1.0 + _SPARE))
 
     def _expected(self, read: Floats) -> Floats:

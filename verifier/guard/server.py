@@ -216,7 +216,9 @@ class _Server(uvicorn.Server):
         assert self._orphaned is not None
         asyncio.get_running_loop().remove_reader(self._orphaned)
         _log.error("the parent process has gone; this one ends")
-        self.handle_exit(signal.SIGTERM, None)
+        # Whoever starts a server anew needs the port: new requests are not taken for ``drain``.
+        self._app.state.ending = True
+        self._stop_at, self.should_exit = time.monotonic(), True
 
 
 def _begin_log(host: str, listening: socket.socket, settings: ServeSettings) -> None:
