@@ -46,7 +46,9 @@ def write_block(folder: Path, start: int, stop: int, parameters: NDArray[np.floa
     """Write the parameters of networks ``start`` to ``stop - 1``, whole or not at all."""
     target = folder / f"{start:09d}-{stop:09d}{_SUFFIX}"
     with written_whole(target) as stream:
-        np.save(stream, np.ascontiguousarray(parameters, dtype=np.float32))
+        # numpy's own writing does not say why it failed.
+        stream.write(_header(*parameters.shape))
+        stream.write(np.ascontiguousarray(parameters, dtype=np.float32).data.cast("B"))
 
 
 def differences(there: Settings, here: Settings) -> list[str]:

@@ -144,7 +144,7 @@ class Task(ABC):
         try:
             write_block(Path(self.folder), networks.start, networks.stop, parameters)
         except OSError as error:
-            return Failed(f"{self.folder}: cannot be written: {error.strerror}")
+            return Failed(f"{self.folder}: cannot be written: {error.strerror or error}")
         return Done()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from fractions import Fraction
 from itertools import combinations
@@ -214,3 +215,18 @@ def test_an_earlier_format_has_no_samples(folder):
 
     with pytest.raises(CertificateError, match="format"):
         changed(folder, change)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("share", '"0"'), ("confidence", '"9/10"'), ("seed", 0), ("upper", 0)]
+)
+def test_a_name_that_stands_twice_is_refused(folder, name, value):
+    content = Content.of(folder / "c.npz")
+    content.manifest["format"] = 4
+    text = json.dumps(content.manifest)
+    place = text.index(f'"{name}"', text.index('"samples"'))
+    text = f'{text[:place]}"{name}": {value}, {text[place:]}'
+    content.arrays["manifest"] = np.frombuffer(text.encode(), np.uint8)
+    content.save(folder / "c.npz")
+    with pytest.raises(CertificateError, match=f"'{name}' stands in it more than once"):
+        check(folder / "c.npz")

@@ -175,3 +175,15 @@ def test_differences_are_said_in_words():
         "the data differ",
     ]
     assert differences({"encoding": {}}, {}) == ["the encoding differs"]
+
+
+def test_why_a_block_cannot_be_written_is_said(tmp_path):
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_block(tmp_path, 0, 4, np.ones((4, 1000), dtype=np.float32))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not list(tmp_path.iterdir())

@@ -64,6 +64,16 @@ def test_what_was_not_asked_at_first_takes_a_fresh_sample(tmp_path, text):
     assert len(looks(tmp_path)) == 2
 
 
+def test_a_link_to_a_sample_is_that_sample(tmp_path):
+    verify(write_sample(tmp_path / "there"))
+    for name in ("full.onnx", "family.npz"):
+        (tmp_path / name).symlink_to(tmp_path / "there" / name)
+    spec = tmp_path / "test.spec"
+    spec.write_text(SPEC.replace("box(0, 1)", "box(0, 0.5)"))
+    with pytest.raises(SpecError, match="--fresh"):
+        verify(spec)
+
+
 def test_a_guarantee_of_another_number_is_another_claim(tmp_path):
     spec = write_sample(tmp_path, HEAD + QUIET)
     verify(spec)

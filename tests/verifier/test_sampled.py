@@ -11,13 +11,15 @@ import pytest
 from msgspec import structs
 
 from leaveout.errors import SpecError
-from leaveout.models import load_family_file, save_family_file
+from leaveout.models import load_family_file, load_network, save_family_file
 from leaveout.models.family import Family
 from leaveout.specs import but, check, forall, parse
 from leaveout.verifier.points.sampling import Sampling, smallest_sample, tolerated, worst_case
 from leaveout.verifier.run import verify
 
+from support import samples
 from support.files import BOUND, write_question
+from support.samples import LEVEL, write_sample
 
 SAMPLED = BOUND.replace("M in F", "M in F but {share}").rstrip() + "\n    with confidence {level}\n"
 HEAD = BOUND[: BOUND.index("find")]
@@ -129,6 +131,18 @@ def test_guarantees_are_proved_refuted_or_open(tmp_path):
     text = QUIET.format(share=0.5, above=0, level=0.999)
     spec = write_question(tmp_path / "open", text=text, rows=30, sample=3)
     assert verify(spec).results[0].verdict == "unknown"
+
+
+@pytest.mark.parametrize("premise", ["", "confidence(N, x) > -1 => "])
+def test_members_that_never_leak_refute_nothing(tmp_path, premise):
+    claim = f"{premise}label(M, x) == label(N, x)"
+    text = f"guarantee same: forall x in X, M in F but 0.25: {claim} with confidence {LEVEL}\n"
+    spec = write_sample(tmp_path, samples.HEAD + text)
+    family = load_family_file(tmp_path / "family.npz")
+    network = load_network(tmp_path / "full.onnx").parameters
+    same = {name: np.repeat(each[None], len(family), 0) for name, each in network.items()}
+    save_family_file(tmp_path / "family.npz", Family(same, family.removed, family.manifest))
+    assert verify(spec).results[0].verdict == "proved"
 
 
 def test_a_sample_that_is_too_small_says_which_would_do(tmp_path):

@@ -12,6 +12,7 @@ import msgspec
 from leaveout.files import UnusualFileError
 from leaveout.models.npz import read_arrays
 from leaveout.verifier.checker.errors import CertificateError
+from leaveout.verifier.checker.json_names import refuse_repeated
 from leaveout.verifier.checker.manifest import ManifestPart, printed
 from leaveout.verifier.checker.tree_arrays import Numbers, TreeArrays, TreePart
 
@@ -97,7 +98,8 @@ def read_certificate(path: Path) -> Certificate:
         raise CertificateError(f"{path}: not a certificate: it has no manifest")
     try:
         manifest = msgspec.json.decode(raw.tobytes(), type=ManifestPart)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        refuse_repeated(raw.tobytes())
+    except (msgspec.DecodeError, ValueError) as error:
         raise CertificateError(f"{path}: the manifest is damaged: {error}") from None
     except RecursionError:
         raise CertificateError(f"{path}: the manifest is nested too deeply") from None

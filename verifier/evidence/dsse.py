@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from leaveout.verifier.checker.json_names import refuse_repeated
 from leaveout.verifier.evidence.errors import TamperedError
 
 if TYPE_CHECKING:
@@ -107,19 +107,10 @@ def decoded(content: bytes, name: str) -> Any:
         If it is none, or an object of it has two values of one name.
     """
     try:
-        json.loads(content, object_pairs_hook=_once)
+        refuse_repeated(content)
         return msgspec.json.decode(content)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise TamperedError(f"{name} is no JSON: {error}") from None
-
-
-def _once(pairs: list[tuple[str, object]]) -> None:
-    """Refuse a name that stands twice in an object: of two readers each may take another."""
-    known: set[str] = set()
-    for name, _ in pairs:
-        if name in known:
-            raise ValueError(f"{name!r} stands in it more than once")
-        known.add(name)
 
 
 def opened(content: bytes, name: str) -> Envelope:

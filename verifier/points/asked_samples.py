@@ -103,9 +103,12 @@ class Looks:
 
     @classmethod
     def of(cls, instance: Instance, source: Path) -> Looks:
-        """Return the file of a family; ``source`` is where that was read from."""
+        """Return the file of a family; ``source`` is where that was read from.
+
+        A link to a family is that family.
+        """
         digest = family_digest(instance.family)
-        return cls(source.parent / f"asked-{digest[:_DIGITS]}.json", digest)
+        return cls(source.resolve().parent / f"asked-{digest[:_DIGITS]}.json", digest)
 
     def first(self) -> AskedSample | None:
         """Return the first look; None where there was none.

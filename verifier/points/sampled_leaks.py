@@ -258,7 +258,7 @@ class SampledLeaks:
         if self.decider.contradicted:
             return structs.replace(shared, verdict="unknown", upper=None)
         if isinstance(sampled.statement, Find):
-            low, high = (float(np.sort(each)[-1 - most]) for each in (lower, upper))
+            low, high = (max(float(np.sort(each)[-1 - most]), 0.0) for each in (lower, upper))
             closed = bare.verdict == "proved" if not most else self._closed(found, low, high)
             if self._certificate is not None and closed and found.rest:
                 # What is told is what the search proves by itself, at most its gap above.
@@ -295,10 +295,10 @@ class SampledLeaks:
     def _known(self, job: Job, found: Sequence[EngineResult]) -> tuple[Floats, Floats]:
         """Return the leaks found and bounds of each member, of the labels that were searched.
 
-        Shape (members,) each.
+        Shape (members,) each; -inf where none was found.
         """
         kept = [self.decider.rows.of(job.question)[each.label] for each in found]
-        lower = np.zeros(len(job.instance.family))
+        lower = np.full(len(job.instance.family), -np.inf)
         for each in kept:
             for member, leak in each.leaks.items():
                 lower[member] = max(lower[member], leak.confidence)
