@@ -143,7 +143,7 @@ def changes_of_manifest(content: Content) -> Iterator[Change]:
     members = content.manifest["questions"][0]["members"]
     yield "one member fewer", lambda c: c.manifest["questions"][0].update(members=members - 1)
     yield "members more", lambda c: c.manifest["questions"][0].update(members=50)
-    yield "another format", lambda c: c.manifest.update(format=4)
+    yield "another format", lambda c: c.manifest.update(format=5)
     yield "no results", lambda c: c.manifest.update(results=[])
     yield "no such question", lambda c: c.manifest["results"][0].update(question=3)
     yield "no such tree", lambda c: c.manifest["results"][0].update(tree="tree9")

@@ -108,7 +108,7 @@ def _broken_claims(content: Content) -> Iterator[Change]:
     yield "a field more", said(lambda c: c.update(members=3))
     yield "a name that steers", said(lambda c: c.update(name="a\nb"))
     yield "no claims", lambda c: c.manifest.update(claims=[])
-    yield "another format", lambda c: c.manifest.update(format=4)
+    yield "another format", lambda c: c.manifest.update(format=5)
     yield "format 1", lambda c: c.manifest.update(format=1)
 
 
