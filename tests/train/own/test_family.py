@@ -295,6 +295,7 @@ def test_more_members_later_give_the_bytes_of_one_run(tmp_path):
     leave_one_out(linear, X, Y, out=short, members=9, on_progress=seen.append)
     leave_one_out(linear, X, Y, out=long, members=9)
     assert list(dict.fromkeys(each.finished for each in seen)) == [0, 5, 6, 7, 8, 9, 10]
+    assert [each.work for each in seen] == sorted(each.work for each in seen)
     assert contents(short) == contents(long)
 
 
