@@ -78,8 +78,8 @@ sys.path.insert(0, sys.argv[1])
 from support import networks
 from support.cases import family_of
 rng = np.random.default_rng(5)
-network = network_from(networks.dense(rng, (6, 30, 30, 2), 0.8), "random")
-instance = make_instance(network, family_of(rng, network, 40, 0.05), Box(np.zeros(6), np.ones(6)))
+network = network_from(networks.dense(rng, (8, 40, 40, 2), 0.8), "random")
+instance = make_instance(network, family_of(rng, network, 60, 0.05), Box(np.zeros(8), np.ones(8)))
 held = []
 def tell(progress):
     if progress.solved and not held:
