@@ -97,11 +97,12 @@ class Clusters:
 
 
 def tree_of(sketch: Floats) -> Tree:
-    """Split everyone in two again and again, until all sets have few members.
+    """Split everyone in two again and again, until no set has more than `FEW` members.
 
     Parameters
     ----------
     sketch : ndarray of float64, shape (members, columns)
+        As of `Clusters`.
     """
     order = np.arange(len(sketch), dtype=np.int64)
     starts, ends, parts = [0], [len(sketch)], [(-1, -1)]

@@ -54,9 +54,9 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rows : int
         Of so many.
     seed : int
-        Of the draw, and of nothing else.
+        Of the training, too; the draw has a stream of its own.
     draw : int
-        Which one of the seed this is, from 1.
+        Which of the seed's draws this is, from 1.
     draws : int
         How many were planned before the first; they share what may be wrong.
     """

@@ -35,6 +35,7 @@ class TrainingData:
     units : mapping of str to str
         What numbers are measured in, by columns.
     X_test, y_test : ndarray or None
+        As ``X`` and ``y``; None where there is no test part.
     """
 
     X: NDArray[np.float32]

@@ -38,7 +38,7 @@ def initial_weights(layers: tuple[Layer, ...], seed: int) -> list[NDArray[np.flo
 
 
 def shuffle(seed: int, epoch: int, rows: int) -> NDArray[np.int64]:
-    """Return the order in which an epoch visits the rows."""
+    """Return the order in which an epoch visits the rows, shape (rows,)."""
     return _generator(seed, _SHUFFLE, epoch).permutation(rows)
 
 
@@ -52,6 +52,11 @@ def drawn_rows(seed: int, rows: int, size: int, draw: int = 1) -> NDArray[np.int
         How many there are, and are drawn.
     draw : int
         From 1; each draws from all rows, and owes nothing to the others.
+
+    Returns
+    -------
+    ndarray of int64, shape (size,)
+        The first rows of a permutation by PCG64: those of a smaller size of a draw are among them.
     """
     key = (_SAMPLE,) if draw == 1 else (_SAMPLE, draw)
     drawn = _generator(seed, *key).permutation(rows)[:size]
@@ -66,6 +71,6 @@ def epoch_generator(seed: int, epoch: int) -> np.random.Generator:
 def dropout_mask(
     generator: np.random.Generator, shape: tuple[int, ...], probability: float
 ) -> NDArray[np.float32]:
-    """Draw factors: 0 with ``probability``, else 1 / (1 - probability)."""
+    """Draw factors, in float32: 0 with ``probability``, else 1 / (1 - probability)."""
     kept = generator.random(shape, dtype=np.float32) >= np.float32(probability)
     return kept * np.float32(1 / (1 - probability))

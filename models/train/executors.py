@@ -71,7 +71,7 @@ def workplace(
     executor : str
         One that `check_executor` let pass.
     workers : int or None
-        None: one a core, on Ray one for each of the cluster's.
+        None: one a core, of this machine or of the cluster.
     gpus : bool
         Whether each takes a GPU; this machine then has one.
     settings : mapping of str to str, optional

@@ -125,7 +125,22 @@ def write_family(
     """Gather the members from the finished blocks into a family file.
 
     Memory holds a parameter of one block at a time: each block is read once for every parameter.
-    ``removed`` has the row that each member lacks.
+
+    Parameters
+    ----------
+    path : Path
+    shapes : mapping of str to tuple of int
+        Of the parameters, in the order of the ONNX initialisers.
+    blocks : Blocks
+        Finished, all of them.
+    removed : ndarray of int64, shape (members,)
+        The row that each member lacks.
+    manifest : Manifest
+
+    Raises
+    ------
+    FamilyError
+        If the file cannot be written.
     """
     finished = blocks.finished()
 

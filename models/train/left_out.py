@@ -45,18 +45,20 @@ def left_out(
     earlier : EarlierSample or None
         Of which the next is drawn.
     said : str
-        How messages write one of these two, its name in braces.
+        How messages write one of these arguments, its name in place of the braces.
 
     Returns
     -------
     ndarray of int64, shape (members,)
         Ascending.
     Sample or None
+        None where nothing was drawn.
 
     Raises
     ------
     TrainingError
-        If members and sample are given, a number is out of range, or no further draw was planned.
+        If members and sample are given, draws or earlier without sample, or both of them; a number
+        is out of range; or no further draw was planned.
     """
     for name, count in (("members", members), ("sample", sample), ("draws", draws)):
         whole = isinstance(count, Integral) and not isinstance(count, bool)

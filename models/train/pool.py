@@ -1,4 +1,4 @@
-"""Workers that do the orders of a task: processes, or actors of Ray."""
+"""Workers that do the orders of a task: processes; for Ray see `ray_pool`."""
 
 from __future__ import annotations
 

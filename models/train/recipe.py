@@ -40,6 +40,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     schedule : str
         ``constant``; ``step``: times ``step_factor`` each ``step_every`` epochs; ``cosine``: half a
         wave down to 0.
+    step_every : int
+        Epochs.
+    step_factor : float
+        In (0, 1].
     class_weights : tuple of float or str
         What each label counts in the loss, in their order; ``balanced``: the less, the more rows
         have it; empty: all alike.

@@ -51,6 +51,7 @@ class TrainingReport:
     train_accuracy : float
         Share of rows that the network on all rows labels right, in [0, 1].
     test_accuracy : float or None
+        The same of the test rows; None where there are none.
     seconds : float
         Of this run.
     complete_before : bool

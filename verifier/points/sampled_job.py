@@ -43,6 +43,7 @@ class SampledJob:
     sampling : Sampling
         Its error is that of the statement; `SampledLeaks` shares it among all.
     level : float
+        The confidence as written, in (0, 1).
     looks : Looks
         What the sample was asked.
     """

@@ -2,8 +2,10 @@
 
 Every row has a value, the confidence of the worst leak that its absence causes. Of ``rows`` such
 values ``size`` were drawn, every set of them as likely as any other. If more than a share of all
-values lie above a number, at least ``floor(share * rows) + 1`` do, and how many of them are in the
-sample is hypergeometric.
+values lie above a number, at least ``floor(share * rows) + 1`` do, and how many of these are in the
+sample is hypergeometric. So an order statistic of the sample is a tolerance limit of all values, as
+of Wilks, *Determination of sample sizes for setting tolerance limits* (1941), here of finitely many
+values, with ties. ``docs/sampling.md`` has the proof.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class Sampling:
     share : Fraction
         Of all rows, so many may be exceptions.
     error : Fraction
-        What is said may be wrong with this probability.
+        What is said may be wrong with at most this probability.
     draw, draws : int
         Which one it is of those that were planned; the error is that of this one.
     """
@@ -84,7 +86,12 @@ def worst_case(sampling: Sampling) -> int | None:
     """Return how many of a sample above a number show that more than the share of all rows are.
 
     The fewest that are drawn with at most the probability ``error`` where no more than the share
-    lie above it. None where no sample of this size shows it.
+    lie above it.
+
+    Returns
+    -------
+    int or None
+        None where no sample of this size shows it.
     """
     chances = _chances(sampling.rows, sampling.size, sampling.exceptions)
     # More than there are exceptions cannot be drawn at all.
