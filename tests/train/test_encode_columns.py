@@ -13,7 +13,7 @@ from leaveout.models.train.encoding import encode_columns, encode_rows
 
 def table(tmp_path, rows):
     header = ["age", "word", "flat", "far", "y"]
-    return Table(tmp_path / "t.csv", header, rows, list(range(2, len(rows) + 2)))
+    return Table.of_rows(tmp_path / "t.csv", header, rows, list(range(2, len(rows) + 2)))
 
 
 def test_columns_and_rows_give_the_same_bits(tmp_path):
@@ -42,4 +42,4 @@ def test_what_the_encoding_does_not_know_is_refused_by_its_row(tmp_path, column,
     rows[1][["age", "word", "flat", "far"].index(column)] = cell
     other = table(tmp_path, rows)
     with pytest.raises(TrainingError, match=f"row 1, column '{column}'"):
-        encode_columns(encoding, other.column, 2)
+        encode_columns(encoding, other.cells, 2)
