@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.cores import memory_size
 from leaveout.errors import TrainingError
 from leaveout.models.cells import Cells
 from leaveout.models.table import OnRead, Table, number, read_table
@@ -88,6 +89,7 @@ def table_data(
     all are) and numbered from 0; arguments are those of `read_columns`, and so is what it raises.
     """
     read = read_columns(table, label, identity, units)
+    _refuse_too_wide(table, read.encoding)
     return TrainingData(
         X=encode_columns(read.encoding, table.cells, len(table)),
         y=read.y,
@@ -137,6 +139,22 @@ def read_columns(
     labels, y = labels_of(table, label)
     encoding = Encoding(label, tuple(_column(table, name, scaled) for name in names))
     return ReadColumns(encoding, labels, y, ids, units or {})
+
+
+def _refuse_too_wide(table: Table, encoding: Encoding) -> None:
+    """Refuse what this machine cannot hold: workers map a second copy of the features."""
+    memory = memory_size()
+    needed = 2 * len(table) * len(encoding.features) * np.dtype(np.float32).itemsize
+    if memory is None or needed <= memory:
+        return
+    widest = max(encoding.columns, key=lambda column: len(column.features))
+    raise TrainingError(
+        f"{table.path}: its {len(encoding.columns):,} columns give {len(encoding.features):,} "
+        f"features, {len(widest.features):,} of them the words of {widest.name!r}: for "
+        f"{len(table):,} rows that takes {needed / 1e9:,.1f} GB, and this machine has "
+        f"{memory / 1e9:,.1f} GB; write dates and codes as numbers, join rare words, or drop the "
+        "column"
+    )
 
 
 def row_ids(table: Table, column: str) -> tuple[str, ...]:
@@ -238,7 +256,7 @@ def labels_of(
     Raises
     ------
     TrainingError
-        If a label is missing, all are alike, or they look like measurements.
+        If a label is missing, all are alike, or they look like measurements or names.
     """
     cells = table.cells(label)
     for code, word in enumerate(cells.words):
@@ -252,6 +270,12 @@ def labels_of(
         raise TrainingError(
             f"{table.path}, column {label!r}: every row has the label {names[0]!r}; expected at "
             "least 2 labels"
+        )
+    alone = int((cells.counts() == 1).sum())
+    if len(cells) >= _FEW_ROWS and 2 * alone > len(cells):
+        raise TrainingError(
+            f"{table.path}, column {label!r}: {alone:,} of {len(cells):,} rows have a label of "
+            f"their own, such as {cells.words[0]!r}; expected a few classes: name another column"
         )
     place = {name: index for index, name in enumerate(names)}
     codes = np.array([place[word] for word in cells.words], dtype=np.int64)
