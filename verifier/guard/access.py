@@ -48,9 +48,9 @@ def _refuse_sample(folder: Path) -> None:
         sample = load_family_file(folder / FAMILY).manifest.sample
     if sample is not None:
         raise GuardError(
-            f"{folder}: its members lack {sample.size:,} of {sample.rows:,} rows, drawn as a sample, "
-            "and a guard needs a proof of every row it covers; train without --sample in another "
-            "folder, or with --members K to cover the first K rows alone"
+            f"{folder}: its members lack {sample.size:,} of {sample.rows:,} rows, drawn as a "
+            "sample, and a guard needs a proof of every row it covers; train without --sample in "
+            "another folder, or with --members K to cover the first K rows alone"
         )
 
 
