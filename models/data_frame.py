@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from leaveout.errors import TrainingError
+from leaveout.models.cells import Cells
 from leaveout.models.table import Table
 
 __all__ = ["cell", "frame_table", "header_of", "is_frame", "values_of"]
@@ -37,8 +38,8 @@ def frame_table(frame: Any, source: str) -> Table:
     """
     header = header_of(frame, source)
     columns = [[_shown(value) for value in values_of(frame[name])] for name in frame.columns]
-    rows = [list(row) for row in zip(*columns, strict=True)]
-    return Table(Path(source), header, rows, list(range(len(rows))), "row")
+    rows = range(len(columns[0]) if columns else 0)
+    return Table(Path(source), header, tuple(map(Cells.of, columns)), rows, "row")
 
 
 def header_of(frame: Any, source: Path | str) -> list[str]:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator, Sequence
+import os
+from array import array
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leaveout.errors import TrainingError
 from leaveout.files import TABLE, opened_text, why_unread
+from leaveout.models.cells import Cells, CellsReader
 from leaveout.names import hint
 
-__all__ = ["Table", "check_header", "number", "read_table"]
+__all__ = ["OnRead", "Table", "check_header", "number", "read_table"]
+
+OnRead = Callable[[float], None]
+"""Told which share of a file is read, from time to time."""
+
+_CHUNK = 2**10
+"""Rows that are turned into columns together."""
 
 _SHOWN = 8
 _MOST_FRACTIONAL_LABELS = 20
@@ -27,9 +36,9 @@ class Table:
     path : Path
     header : list of str
         Names of the columns, all different.
-    rows : list of list of str
-        As many cells each as there are columns; perhaps no row at all.
-    lines : list of int
+    columns : tuple of Cells
+        One for each name; perhaps without any row.
+    lines : sequence of int
         The line of the file each row ends on, from 1.
     unit : str
         What messages call a line, where the table is none of a file.
@@ -37,18 +46,45 @@ class Table:
 
     path: Path
     header: list[str]
-    rows: list[list[str]]
-    lines: list[int]
+    columns: tuple[Cells, ...]
+    lines: Sequence[int]
     unit: str = "line"
 
-    def column(self, name: str) -> list[str]:
+    @classmethod
+    def of_rows(
+        cls,
+        path: Path,
+        header: list[str],
+        rows: Sequence[Sequence[str]],
+        lines: Sequence[int],
+        unit: str = "line",
+    ) -> Table:
+        """Return the table with these rows, of as many cells each as there are columns."""
+        columns = tuple(Cells.of(row[place] for row in rows) for place in range(len(header)))
+        return cls(path, header, columns, lines, unit)
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The cells of each row."""
+        return [list(row) for row in self._rows()]
+
+    def cells(self, name: str) -> Cells:
         """Return the cells of a column."""
-        place = self.header.index(name)
-        return [row[place] for row in self.rows]
+        return self.columns[self.header.index(name)]
+
+    def column(self, name: str) -> list[str]:
+        """Return the cell of each row in a column."""
+        return self.cells(name).texts()
 
     def records(self) -> Iterator[dict[str, str]]:
         """Yield each row as cells by the names of their columns."""
-        return (dict(zip(self.header, row, strict=True)) for row in self.rows)
+        return (dict(zip(self.header, row, strict=True)) for row in self._rows())
+
+    def _rows(self) -> Iterator[tuple[str, ...]]:
+        return zip(*(each.texts() for each in self.columns), strict=True)
 
     def at(self, row: int, column: str) -> str:
         """Return what a message calls the place of a cell."""
@@ -56,7 +92,11 @@ class Table:
 
     def chosen(self, rows: Sequence[int]) -> Table:
         """Return some of the rows."""
-        return replace(self, rows=[self.rows[i] for i in rows], lines=[self.lines[i] for i in rows])
+        columns = tuple(
+            Cells.of(each.words[code] for code in each.codes[list(rows)].tolist())
+            for each in self.columns
+        )
+        return replace(self, columns=columns, lines=[self.lines[i] for i in rows])
 
     def require(self, name: str, why: str) -> None:
         """Refuse the table, with the reason, if it has no column of this name.
@@ -110,7 +150,7 @@ class Table:
         TrainingError
             If they look like measurements.
         """
-        distinct = sorted(set(self.column(column)))
+        distinct = sorted(self.cells(column).words)
         read = {cell: number(cell) for cell in distinct}
         numbers = {
             cell: value
@@ -138,36 +178,47 @@ def number(cell: str) -> float | None:
         return None
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path, on_read: OnRead | None = None) -> Table:
     """Read a table.
 
     Parameters
     ----------
     path : Path
         UTF-8, commas, the first line names the columns. Blanks around cells do not count.
+    on_read : callable or None
 
     Raises
     ------
     TrainingError
         With file and line of what is no table.
     """
-    lines: list[int] = []
-    rows: list[list[str]] = []
+    lines = array("q")
+    last = 0
     try:
         with opened_text(path, TABLE) as stream:
+            size = path.stat().st_size
             reader = csv.reader(stream, skipinitialspace=True, strict=True)
             header = [name.strip() for name in next(reader, [])]
             check_header(path, header)
+            columns = [CellsReader() for _ in header]
+            rows: list[list[str]] = []
+            last = reader.line_num
             for row in reader:
-                if not row or (len(row) == 1 and not row[0].strip() and len(header) > 1):
-                    continue
+                first, last = last + 1, reader.line_num
                 if len(row) != len(header):
+                    if _is_blank(row):
+                        continue
                     raise TrainingError(
-                        f"{path}, line {reader.line_num}: {len(row)} cells, expected "
+                        f"{path}, {_lines(first, last)}: {len(row)} cells, expected "
                         f"{len(header)} as in the header; mend the line"
                     )
-                rows.append([cell.strip() for cell in row])
-                lines.append(reader.line_num)
+                rows.append(row)
+                lines.append(last)
+                if len(rows) == _CHUNK:
+                    _take(columns, rows)
+                    if on_read is not None:
+                        on_read(os.lseek(stream.fileno(), 0, os.SEEK_CUR) / size)
+            _take(columns, rows)
     except OSError as error:
         raise TrainingError(f"{path}: {why_unread(error)}") from None
     except UnicodeDecodeError as error:
@@ -175,8 +226,33 @@ def read_table(path: Path) -> Table:
             f"{path}: byte {error.start} is not UTF-8 text; save the table as UTF-8"
         ) from None
     except csv.Error as error:
-        raise TrainingError(f"{path}, line {reader.line_num}: not CSV: {error}") from None
-    return Table(path, header, rows, lines)
+        raise TrainingError(f"{path}, {_flaw(error, last + 1, reader.line_num)}") from None
+    return Table(path, header, tuple(each.cells() for each in columns), lines)
+
+
+def _take(columns: Sequence[CellsReader], rows: list[list[str]]) -> None:
+    """Put rows into columns, and forget them."""
+    for column, cells in zip(columns, zip(*rows, strict=True), strict=False):
+        column.take(cells)
+    rows.clear()
+
+
+def _is_blank(row: Sequence[str]) -> bool:
+    """Whether it is no row of a table with more than one column."""
+    return not row or (len(row) == 1 and not row[0].strip())
+
+
+def _lines(first: int, last: int) -> str:
+    return f"line {last}" if first == last else f"lines {first} to {last}"
+
+
+def _flaw(error: csv.Error, first: int, last: int) -> str:
+    if first == last:
+        return f"line {last}: not CSV: {error}"
+    return (
+        f"line {first}: not CSV: a quote that opens in this row is not closed as it should be (it "
+        f"was read on to line {last}: {error}); close it, or write two for one within a cell"
+    )
 
 
 def check_header(path: Path, header: list[str]) -> None:

@@ -5,19 +5,36 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from leaveout.models.train.report import TrainingProgress
 
-__all__ = ["progress_bar"]
+__all__ = ["Shown", "progress_bar"]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Who is to be told of a run.
+
+    Attributes
+    ----------
+    progress : callable
+        Each `TrainingProgress`.
+    read : callable or None
+        Before that, which share of the data is read.
+    """
+
+    progress: Callable[[TrainingProgress], None]
+    read: Callable[[float], None] | None = None
 
 
 @contextmanager
 def progress_bar(
     instead: Callable[[TrainingProgress], None] | None = None,
-) -> Iterator[Callable[[TrainingProgress], None]]:
-    """Show progress on the terminal: what is done, and the time left.
+) -> Iterator[Shown]:
+    """Show progress on the terminal: what is read, what is done, and the time left.
 
     Notes are shown on standard error where there is no terminal, too.
 
@@ -28,11 +45,10 @@ def progress_bar(
 
     Yields
     ------
-    callable
-        To be told each `TrainingProgress`.
+    Shown
     """
     if instead is not None or not sys.stderr.isatty():
-        yield instead or _say_note
+        yield Shown(instead or _say_note)
         return
     from rich.console import Console
     from rich.progress import (
@@ -45,9 +61,9 @@ def progress_bar(
     )
 
     bar = Progress(
-        TextColumn("training"),
+        TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.fields[finished]:,}/{task.total:,.0f} networks"),
+        TextColumn("{task.fields[said]}"),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(elapsed_when_finished=False),
@@ -56,24 +72,27 @@ def progress_bar(
         # Networks may take a minute each: what the first took says how long the others will.
         speed_estimate_period=3600,
     )
-    tasks: list[TaskID] = []
+    tasks: dict[str, TaskID] = {}
+
+    def begin(what: str, total: float, done: int) -> TaskID:
+        if what not in tasks:
+            for other in tasks.values():
+                bar.remove_task(other)
+            tasks[what] = bar.add_task(what, total=total, completed=done, said="")
+        return tasks[what]
+
+    def read(share: float) -> None:
+        bar.update(begin("reading", 1, 0), completed=share, said=f"{share:.0%}")
 
     def show(progress: TrainingProgress) -> None:
-        if not tasks:
-            tasks.append(
-                bar.add_task(
-                    "",
-                    total=progress.networks,
-                    completed=progress.finished,
-                    finished=progress.finished,
-                )
-            )
+        task = begin("training", progress.networks, progress.finished)
         if progress.note:
             bar.console.print(progress.note, markup=False, highlight=False, soft_wrap=True)
-        bar.update(tasks[0], completed=progress.work, finished=progress.finished)
+        said = f"{progress.finished:,}/{progress.networks:,} networks"
+        bar.update(task, completed=progress.work, said=said)
 
     with bar:
-        yield show
+        yield Shown(show, read)
 
 
 def _say_note(progress: TrainingProgress) -> None:

@@ -101,8 +101,8 @@ class Blocks:
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
             with _locked(self.folder / _LOCK, self.folder.parent):
-                self._claim(path, settings)
                 try:
+                    self._claim(path, settings)
                     yield
                 except BaseException:
                     if not self._worth():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.cores import memory_size
 from leaveout.errors import TrainingError
-from leaveout.models.table import Table, number, read_table
+from leaveout.models.cells import Cells
+from leaveout.models.table import OnRead, Table, number, read_table
 from leaveout.models.train.data import TrainingData
 from leaveout.models.train.encoding import (
     CategoryColumn,
@@ -69,9 +70,10 @@ def read_csv(
     label: str | None,
     identity: str | None = None,
     units: Mapping[str, str] | None = None,
+    on_read: OnRead | None = None,
 ) -> TrainingData:
     """Read a CSV file as `table_data` does, UTF-8 with a header; it raises what that raises."""
-    return table_data(read_table(path), label, identity, units)
+    return table_data(read_table(path, on_read), label, identity, units)
 
 
 def table_data(
@@ -87,8 +89,9 @@ def table_data(
     all are) and numbered from 0; arguments are those of `read_columns`, and so is what it raises.
     """
     read = read_columns(table, label, identity, units)
+    _refuse_too_wide(table, read.encoding)
     return TrainingData(
-        X=encode_columns(read.encoding, table.column, len(table.rows)),
+        X=encode_columns(read.encoding, table.cells, len(table)),
         y=read.y,
         features=read.encoding.features,
         labels=read.labels,
@@ -124,9 +127,9 @@ def read_columns(
     TrainingError
         With file, line and column of what cannot be used.
     """
-    if len(table.rows) < 2:
+    if len(table) < 2:
         raise TrainingError(
-            f"{table.path}: {len(table.rows)} row{'s' * (len(table.rows) != 1)} below the header, "
+            f"{table.path}: {len(table)} row{'s' * (len(table) != 1)} below the header, "
             "expected at least 2 to leave one out"
         )
     ids = () if identity is None else row_ids(table, identity)
@@ -138,6 +141,22 @@ def read_columns(
     return ReadColumns(encoding, labels, y, ids, units or {})
 
 
+def _refuse_too_wide(table: Table, encoding: Encoding) -> None:
+    """Refuse what this machine cannot hold: workers map a second copy of the features."""
+    memory = memory_size()
+    needed = 2 * len(table) * len(encoding.features) * np.dtype(np.float32).itemsize
+    if memory is None or needed <= memory:
+        return
+    widest = max(encoding.columns, key=lambda column: len(column.features))
+    raise TrainingError(
+        f"{table.path}: its {len(encoding.columns):,} columns give {len(encoding.features):,} "
+        f"features, {len(widest.features):,} of them the words of {widest.name!r}: for "
+        f"{len(table):,} rows that takes {needed / 1e9:,.1f} GB, and this machine has "
+        f"{memory / 1e9:,.1f} GB; write dates and codes as numbers, join rare words, or drop the "
+        "column"
+    )
+
+
 def row_ids(table: Table, column: str) -> tuple[str, ...]:
     """Return the names of the rows.
 
@@ -147,16 +166,15 @@ def row_ids(table: Table, column: str) -> tuple[str, ...]:
         If there is no such column, or two rows have the same name.
     """
     table.require(column, "--id names one of its columns")
-    names = table.column(column)
-    seen: dict[str, int] = {}
-    for row, name in enumerate(names):
-        if name in seen:
-            raise TrainingError(
-                f"{table.at(row, column)}: {name!r} names the row of {table.unit} "
-                f"{table.lines[seen[name]]} too; names of rows must differ"
-            )
-        seen[name] = row
-    return tuple(names)
+    names = table.cells(column)
+    row = names.first_again()
+    if row is not None:
+        code = int(names.codes[row])
+        raise TrainingError(
+            f"{table.at(row, column)}: {names.words[code]!r} names the row of {table.unit} "
+            f"{table.lines[names.first(code)]} too; names of rows must differ"
+        )
+    return tuple(names.words)
 
 
 def _check_units(table: Table, names: Sequence[str], units: Mapping[str, str]) -> None:
@@ -171,42 +189,44 @@ def _check_units(table: Table, names: Sequence[str], units: Mapping[str, str]) -
 def refuse_empty_cells(table: Table) -> None:
     """Refuse a table in which a value is missing, with its place; raises TrainingError."""
     for name in table.header:
-        cells = table.column(name)
-        if "" in cells:
+        cells = table.cells(name)
+        if "" in cells.words:
+            at = table.at(cells.first(cells.words.index("")), name)
             raise TrainingError(
-                f"{table.at(cells.index(''), name)}: the value is missing; fill it in, or drop "
-                "the row or the column"
+                f"{at}: the value is missing; fill it in, or drop the row or the column"
             )
 
 
 def _column(table: Table, name: str, scaled: bool) -> NumberColumn | CategoryColumn:
-    cells = table.column(name)
-    values = [number(cell) for cell in cells]
-    wrong = [row for row, value in enumerate(values) if value is None]
-    if wrong:
-        distinct = sorted(set(cells))
-        word = cells[wrong[0]]
-        mostly_numbers = 2 * len(wrong) < len(cells)
+    cells = table.cells(name)
+    words = cells.words
+    values = [number(word) for word in words]
+    wrong = np.array([value is None for value in values])
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        word, at = words[first], table.at(cells.first(first), name)
+        mostly_numbers = 2 * int(cells.counts()[wrong].sum()) < len(cells)
         if mostly_numbers and word.lower() in _MISSING:
             raise TrainingError(
-                f"{table.at(wrong[0], name)}: the value is missing ({word!r} among numbers); "
+                f"{at}: the value is missing ({word!r} among numbers); "
                 "fill it in, or drop the row or the column"
             )
-        if mostly_numbers and len(distinct) > _MOST_CATEGORIES:
+        if mostly_numbers and len(words) > _MOST_CATEGORIES:
             raise TrainingError(
-                f"{table.at(wrong[0], name)}: {word!r} is not a number while most of the column "
+                f"{at}: {word!r} is not a number while most of the column "
                 "is; mend it, or drop the row or the column"
             )
         _refuse_names(table, name, cells)
-        return CategoryColumn(name, tuple(distinct))
-    known = [value for value in values if value is not None]
-    for row, value in enumerate(known):
-        if not math.isfinite(value):
-            raise TrainingError(
-                f"{table.at(row, name)}: {cells[row]!r} is not a finite number; fill it in, or "
-                "drop the row or the column"
-            )
-    column = number_column(name, np.array(known), scaled)
+        return CategoryColumn(name, tuple(sorted(words)))
+    known = np.array(values, dtype=np.float64)
+    infinite = ~np.isfinite(known)
+    if infinite.any():
+        first = int(np.argmax(infinite))
+        raise TrainingError(
+            f"{table.at(cells.first(first), name)}: {words[first]!r} is not a finite number; fill "
+            "it in, or drop the row or the column"
+        )
+    column = number_column(name, known, scaled)
     low, high = column.minimum, column.maximum
     if scaled and not math.isfinite(high - low):
         raise TrainingError(
@@ -215,15 +235,16 @@ def _column(table: Table, name: str, scaled: bool) -> NumberColumn | CategoryCol
     return column
 
 
-def _refuse_names(table: Table, name: str, cells: list[str]) -> None:
+def _refuse_names(table: Table, name: str, cells: Cells) -> None:
     """Refuse words that mostly stand in one row alone: as features they would publish the rows."""
-    counts = Counter(cells)
-    alone = [row for row, cell in enumerate(cells) if counts[cell] == 1]
+    alone = np.flatnonzero(cells.counts() == 1)
     if len(cells) >= _FEW_ROWS and 2 * len(alone) > len(cells):
+        first = int(alone[0])
         raise TrainingError(
-            f"{table.at(alone[0], name)}: {len(alone):,} of {len(cells):,} rows have a word of "
-            f"their own, such as {cells[alone[0]]!r}: each would become a feature, and name its "
-            "row; drop the column, name it as the rows' id, or write numbers or few categories"
+            f"{table.at(cells.first(first), name)}: {len(alone):,} of {len(cells):,} rows have a "
+            f"word of their own, such as {cells.words[first]!r}: each would become a feature, and "
+            "name its row; drop the column, name it as the rows' id, or write numbers or few "
+            "categories"
         )
 
 
@@ -235,19 +256,27 @@ def labels_of(
     Raises
     ------
     TrainingError
-        If a label is missing, all are alike, or they look like measurements.
+        If a label is missing, all are alike, or they look like measurements or names.
     """
-    cells = table.column(label)
-    for row, cell in enumerate(cells):
-        value = number(cell)
+    cells = table.cells(label)
+    for code, word in enumerate(cells.words):
+        value = number(word)
         is_finite = value is None or math.isfinite(value)
-        if not is_finite or cell.lower() in _MISSING - {"-", "none"}:
-            raise TrainingError(f"{table.at(row, label)}: the label is missing; drop the row")
+        if not is_finite or word.lower() in _MISSING - {"-", "none"}:
+            at = table.at(cells.first(code), label)
+            raise TrainingError(f"{at}: the label is missing; drop the row")
     names = table.labels(label)
     if len(names) < 2:
         raise TrainingError(
             f"{table.path}, column {label!r}: every row has the label {names[0]!r}; expected at "
             "least 2 labels"
         )
+    alone = int((cells.counts() == 1).sum())
+    if len(cells) >= _FEW_ROWS and 2 * alone > len(cells):
+        raise TrainingError(
+            f"{table.path}, column {label!r}: {alone:,} of {len(cells):,} rows have a label of "
+            f"their own, such as {cells.words[0]!r}; expected a few classes: name another column"
+        )
     place = {name: index for index, name in enumerate(names)}
-    return tuple(names), np.array([place[cell] for cell in cells], dtype=np.int64)
+    codes = np.array([place[word] for word in cells.words], dtype=np.int64)
+    return tuple(names), codes[cells.codes]

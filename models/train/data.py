@@ -50,8 +50,8 @@ class TrainingData:
 
     def facts(self) -> DataFacts:
         """Return what the family's manifest remembers of the training rows."""
-        digest = hashlib.sha256(np.ascontiguousarray(self.X, dtype="<f4").tobytes())
-        digest.update(np.ascontiguousarray(self.y, dtype="<i8").tobytes())
+        digest = hashlib.sha256(np.ascontiguousarray(self.X, dtype="<f4").reshape(-1).data)
+        digest.update(np.ascontiguousarray(self.y, dtype="<i8").data)
         return DataFacts(
             sha256=digest.hexdigest(),
             rows=len(self.X),

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
+from leaveout.models.cells import Cells
 from leaveout.models.family import Manifest
 from leaveout.models.table import number
 from leaveout.names import hint
@@ -148,7 +149,7 @@ def encode_values(
 
 
 def encode_columns(
-    encoding: Encoding, cells: Callable[[str], Sequence[str | float]], rows: int
+    encoding: Encoding, cells: Callable[[str], Cells], rows: int
 ) -> NDArray[np.float32]:
     """Encode a table column by column, which takes less memory, to what `encode_rows` gives.
 
@@ -159,13 +160,22 @@ def encode_columns(
     TrainingError
         If a number is not one, or a category is new.
     """
-    encoded = np.empty((rows, len(encoding.features)), dtype=np.float32)
+    encoded = np.zeros((rows, len(encoding.features)), dtype=np.float32)
     first = 0
     with np.errstate(over="ignore"):  # for who reads the features to refuse
         for column in encoding.columns:
-            last = first + len(column.features)
-            encoded[:, first:last] = _encode_column(column, cells(column.name), "row {}".format)
-            first = last
+            found = cells(column.name)
+
+            def place_of(word: int, found: Cells = found) -> str:
+                return f"row {found.first(word)}"
+
+            if isinstance(column, CategoryColumn):
+                places = np.array(_places(column, found.words, place_of), dtype=np.int64)
+                encoded[np.arange(rows), first + places[found.codes]] = 1
+            else:
+                values = _in_range(column, _numbers(column, found.words, place_of))
+                encoded[:, first] = values.astype(np.float32)[found.codes]
+            first += len(column.features)
     return encoded
 
 
@@ -315,18 +325,34 @@ def _encode_column(
     place_of: Callable[[int], str],
 ) -> NDArray[np.float64]:
     if isinstance(column, CategoryColumn):
-        position = {category: place for place, category in enumerate(column.categories)}
-        encoded = np.zeros((len(cells), len(position)))
-        for index, cell in enumerate(cells):
-            place = position.get(str(cell).strip())
-            if place is None:
-                raise TrainingError(
-                    f"{place_of(index)}, column {column.name!r}: {cell!r} is not a category of the "
-                    f"training data{hint(str(cell), position)}"
-                )
-            encoded[index, place] = 1
+        encoded = np.zeros((len(cells), len(column.categories)))
+        encoded[np.arange(len(cells)), _places(column, cells, place_of)] = 1
         return encoded
-    values = np.empty((len(cells), 1))
+    return _in_range(column, _numbers(column, cells, place_of)[:, None])
+
+
+def _places(
+    column: CategoryColumn, cells: Sequence[str | float], place_of: Callable[[int], str]
+) -> list[int]:
+    """Return the category of each cell."""
+    position = {category: place for place, category in enumerate(column.categories)}
+    places = []
+    for index, cell in enumerate(cells):
+        place = position.get(str(cell).strip())
+        if place is None:
+            raise TrainingError(
+                f"{place_of(index)}, column {column.name!r}: {cell!r} is not a category of the "
+                f"training data{hint(str(cell), position)}"
+            )
+        places.append(place)
+    return places
+
+
+def _numbers(
+    column: NumberColumn, cells: Sequence[str | float], place_of: Callable[[int], str]
+) -> NDArray[np.float64]:
+    """Return each cell as a finite number."""
+    values = np.empty(len(cells))
     for index, cell in enumerate(cells):
         value = number(cell.strip()) if isinstance(cell, str) else float(cell)
         if value is None or not math.isfinite(value):
@@ -334,7 +360,7 @@ def _encode_column(
                 f"{place_of(index)}, column {column.name!r}: {cell!r} is not a finite number"
             )
         values[index] = value
-    return _in_range(column, values)
+    return values
 
 
 def _unscaled(column: NumberColumn, feature: float) -> float:

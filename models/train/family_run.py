@@ -13,6 +13,7 @@ from leaveout.files import write_whole
 from leaveout.models.train.blocks import Blocks
 from leaveout.models.train.directory import PARTIAL, finished_networks
 from leaveout.models.train.export import FAMILY, NETWORK, SPEC, write_family
+from leaveout.models.train.forecast import Forecast, opening
 from leaveout.models.train.job import Job
 from leaveout.models.train.pool import OpenPool
 from leaveout.models.train.report import TrainingProgress, TrainingReport
@@ -90,7 +91,8 @@ def _train_blocks(
     todo = blocks.missing(job.networks, min(block, share))
     finished = job.networks - missing
     underway: dict[range, float] = {}
-    on_progress(TrainingProgress(finished, job.networks, finished))
+    forecast = Forecast(job, finished)
+    on_progress(TrainingProgress(finished, job.networks, finished, opening(job, missing)))
     orders = [Block(each, job.signature if expected else None) for each in todo]
     with opened(min(workers, len(todo))) as pool:
         for order, said in pool.work(orders):
@@ -109,6 +111,7 @@ def _train_blocks(
                     underway.pop(networks, None)
                     finished += len(networks)
             work = finished + sum(underway.values())
+            note = note or forecast.said(work)
             on_progress(TrainingProgress(finished, job.networks, work, note))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from leaveout.errors import TrainingError
 from leaveout.models.archive import holds_archive
+from leaveout.models.table import OnRead
 from leaveout.models.train.csv_data import read_csv
 from leaveout.models.train.data import TrainingData
 from leaveout.models.train.npz_data import read_npz
@@ -19,6 +20,7 @@ def read_data(
     label: str | None,
     identity: str | None = None,
     units: Mapping[str, str] | None = None,
+    on_read: OnRead | None = None,
 ) -> TrainingData:
     """Read a CSV or an NPZ file, told apart by what it holds.
 
@@ -31,6 +33,8 @@ def read_data(
         The column that names the rows, which is no feature; of a CSV.
     units : mapping of str to str or None
         By columns, what their numbers are measured in; of a CSV.
+    on_read : callable or None
+        Told which share of a CSV is read.
 
     Raises
     ------
@@ -38,7 +42,7 @@ def read_data(
         If it cannot be read or used, with the place and the cure.
     """
     if not holds_archive(path, TrainingError):
-        return read_csv(path, label, identity, units)
+        return read_csv(path, label, identity, units, on_read)
     refuse_column_names(path, identity, units)
     return read_npz(path, label)
 

@@ -130,6 +130,7 @@ class Stack:
         order = np.argsort(first, kind="stable")
         order = np.concatenate([order[-1:], order[:-1]])
         self._places = np.argsort(order)
+        self._parting = np.concatenate([[0], first[order[1:]]])
         filler = np.full(self._products.filled(len(removed)) - len(removed), NOTHING)
         self._removed = np.concatenate([removed[order], filler])
         self._apart = self._products.filled(1)
@@ -144,12 +145,14 @@ class Stack:
         self._shares = np.ones(len(y)) if weights is None else weights[y]
         self._buffers: dict[int, _Buffers] = {}
 
-    def train(self, on_epoch: Callable[[int], None] | None = None) -> None:
-        """Run all epochs; ``on_epoch`` is told how many are behind."""
+    def train(self, on_step: Callable[[float], None] | None = None) -> None:
+        """Run all epochs; ``on_step`` is told after each step which share of the work is behind."""
+        done, whole = 0, self._work()
         for epoch in range(self._recipe.epochs):
-            self._epoch(epoch)
-            if on_epoch is not None:
-                on_epoch(epoch + 1)
+            for work in self._epoch(epoch):
+                done += work
+                if on_step is not None:
+                    on_step(done / whole)
 
     def parameters(self) -> NDArray[np.float32]:
         """Return the networks' parameters.
@@ -198,7 +201,17 @@ class Stack:
             self._stepper.fork(slice(self._apart, members))
             self._apart = members
 
-    def _epoch(self, epoch: int) -> None:
+    def _work(self) -> int:
+        """Return how many rows all networks together step through."""
+        rows, batch = len(self._x), self._recipe.batch
+        # A network steps from the batch that holds its row, and those of a product together.
+        first = self._parting[:: self._apart]
+        starts = np.where(first < rows, first // batch * batch, rows)
+        shared = self._apart * int((rows - starts).sum())
+        return shared + (self._recipe.epochs - 1) * len(self._removed) * rows
+
+    def _epoch(self, epoch: int) -> Iterator[int]:
+        """Run an epoch; yield after each step how many rows all networks stepped through."""
         recipe, rows = self._recipe, len(self._x)
         order = shuffle(recipe.seed, epoch, rows)
         where = np.empty_like(order)
@@ -221,6 +234,7 @@ class Stack:
                     place[members] - start,
                 )
             )
+            yield self._apart * (stop - start)
         # Whoever lacks no row.
         self._part(len(self._removed))
 

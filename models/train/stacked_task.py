@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["StackedTask"]
 
+_TELL = 1.0
+"""Seconds between two steps that are told."""
 _BATCHES = 10
 """Steps of an epoch of a check, the last with a batch of one row less."""
 
@@ -133,8 +136,14 @@ class StackedTask(Task):
         """Train some networks of an order."""
         stack, before = self._stack(networks, self.room.device), networks.start - of.start
 
-        def told(epoch: int) -> None:
-            say(Step((before + len(networks) * epoch / self.recipe.epochs) / len(of)))
+        last = time.monotonic()
+
+        def told(share: float) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if share == 1 or now - last >= _TELL:
+                last = now
+                say(Step((before + len(networks) * share) / len(of)))
 
         stack.train(told)
         return stack.parameters()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.models.family import Manifest, Sample
+from leaveout.models.table import OnRead
 from leaveout.models.train.architecture import Layer, layers_of, parameter_shapes
 from leaveout.models.train.data import TrainingData
 from leaveout.models.train.device import device_count, device_facts, device_memory, resolve_device
@@ -51,6 +52,7 @@ def run(
     executor: str = "processes",
     device: str = "auto",
     on_progress: OnProgress | None = None,
+    on_read: OnRead | None = None,
 ) -> TrainingReport:
     """Train a network on all rows, and one member for each row left out.
 
@@ -95,6 +97,9 @@ def run(
     device : str
         ``auto``, ``cpu`` or ``cuda``.
     on_progress : callable or None
+        Told a `TrainingProgress` as networks are trained.
+    on_read : callable or None
+        Told before that, of a CSV, which share of it is read.
 
     Raises
     ------
@@ -112,7 +117,7 @@ def run(
                 raise TrainingError(f"{flag} {count}: expected a whole number of at least 1")
         check_executor(executor, f"--executor {executor}")
         recipe = recipe or Recipe()
-        data = read_data(Path(source), label, identity, units)
+        data = read_data(Path(source), label, identity, units, on_read)
         earlier = None if fresh is None else earlier_sample(Path(fresh))
         removed, drawn = left_out(
             len(data.X), recipe.seed,

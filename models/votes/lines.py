@@ -60,7 +60,7 @@ def read_lines(path: Path) -> tuple[Table, tuple[str, ...]]:
         raise TrainingError(f"{path}: {why_unread(error)}") from None
     if header is None:
         header = _header(path, b"")
-    return Table(path, header, rows, lines), tuple(
+    return Table.of_rows(path, header, rows, lines), tuple(
         f"{count} line{'s' * (count != 1)} left aside: {why} (the first is line {first[why]})"
         for why, count in sorted(reasons.items())
     )

@@ -53,7 +53,7 @@ def table_samples(
     """
     skip = bad_rows == "skip"
     table, left_aside = read_lines(path) if skip else (_whole(path), ())
-    if not table.rows:
+    if not len(table):
         raise TrainingError(f"{path}: there is no row below the header{_of(left_aside)}")
     label, features = table.label_and_features(label)
     keys = cell_keys(zip(*(table.column(name) for name in features), strict=True))
@@ -80,7 +80,7 @@ def table_samples(
             "the rows"
         )
     for each in (train, tests):
-        if not each.rows:
+        if not len(each):
             raise TrainingError(f"{each.path}: no row is left to train or to test on; add rows")
     basis = None if encoding is None else _basis(encoding, features)
     words, answers = train.column(label), tests.column(label)
@@ -110,7 +110,7 @@ def _whole(path: Path) -> Table:
         refused = error
     with contextlib.suppress(TrainingError):
         found, left_aside = read_lines(path)
-        if found.rows and left_aside:
+        if len(found) and left_aside:
             refused = TrainingError(
                 f"{refused}, or leave such lines aside by themselves with --bad-rows skip"
             )
@@ -136,8 +136,8 @@ def _features(names: Sequence[str], tables: Sequence[Table], basis: Table | None
     )
     if basis is None:
         return TableFeatures(columns)
-    count = sum(len(table.rows) for table in tables)
-    return TableFeatures(columns, np.arange(count, count + len(basis.rows)))
+    count = sum(len(table) for table in tables)
+    return TableFeatures(columns, np.arange(count, count + len(basis)))
 
 
 def _fixed(basis: Table | None) -> tuple[Assumption, ...]:
@@ -153,7 +153,7 @@ def _fixed(basis: Table | None) -> tuple[Assumption, ...]:
 def _read(path: Path) -> Table:
     """Read a table that is none to be poisoned: all of it, or none."""
     table = read_table(path)
-    if not table.rows:
+    if not len(table):
         raise TrainingError(f"{path}: there is no row below the header")
     return table
 

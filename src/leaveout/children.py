@@ -11,12 +11,13 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, TypeVar
 
 from leaveout.frames import packed, read_frame, write_packed
+from leaveout.shared import shared
 
 __all__ = ["Child", "ChildLostError", "ChildPool", "importable"]
 
@@ -45,10 +46,16 @@ class Child:
     *arguments : str
     settings : mapping of str to str, optional
         Variables of its environment that differ from this process's.
+    descriptors : sequence of int
+        Open files that it gets, under the same numbers.
     """
 
     def __init__(
-        self, module: str, *arguments: str, settings: Mapping[str, str] | None = None
+        self,
+        module: str,
+        *arguments: str,
+        settings: Mapping[str, str] | None = None,
+        descriptors: Sequence[int] = (),
     ) -> None:
         self._one_write = threading.Lock()
         self._has_ended = False
@@ -61,6 +68,7 @@ class Child:
             stderr=self._complaints,
             env={**os.environ, **(settings or {})},
             process_group=0 if os.name == "posix" else None,
+            pass_fds=descriptors,
         )
 
     @property
@@ -165,7 +173,7 @@ class ChildPool:
         What ``python -m`` runs: it reads the task, then orders, and answers each.
     size : int
     task : object
-        The first message to each.
+        The first message to each; its large arrays are in memory once, see `leaveout.shared`.
     settings : mapping of str to str, optional
         As of `Child`.
 
@@ -180,13 +188,13 @@ class ChildPool:
         self._messages: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         self._children: list[Child] = []
         self._readers: list[threading.Thread] = []
-        body = packed(task)
         try:
-            for index in range(size):
-                self._start(index, Child(module, settings=settings))
-            # Once all are starting, so that they do so side by side.
-            for child in self._children:
-                self._send(child, body)
+            with shared(task) as (body, descriptors):
+                for index in range(size):
+                    self._start(index, Child(module, settings=settings, descriptors=descriptors))
+                # Once all are starting, so that they do so side by side.
+                for child in self._children:
+                    self._send(child, body)
         except BaseException:
             self.close()
             raise

@@ -7,8 +7,11 @@ import pytest
 
 import leaveout
 from leaveout.bab.native.files.digests import box_digest
-from leaveout.errors import SpecError
+from leaveout.errors import GuardError, SpecError
+from leaveout.verifier.guard.access import load_access
 from leaveout.verifier.guard.bounds import ProvedBounds, load_bounds, save_bounds
+
+from support.samples import write_sample
 
 SPEC = """
 let N = network("full.onnx")
@@ -113,3 +116,9 @@ def test_what_is_read_is_what_was_written(leaky, tmp_path):
     assert (again.network, again.family) == (bounds.network, bounds.family)
     assert box_digest(again.box) == box_digest(bounds.box)
     assert (again.upper == bounds.upper).all()
+
+
+def test_members_of_a_sample_are_refused_without_asking_for_bounds_that_would_be_refused(tmp_path):
+    write_sample(tmp_path / "family")
+    with pytest.raises(GuardError, match=r"drawn as a sample.*train without --sample"):
+        load_access(tmp_path / "family")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from leaveout.errors import TrainingError
 from leaveout.models.arrays import rows_and_labels
+from leaveout.models.cells import Cells
 from leaveout.models.table import Table, number, read_table
 from leaveout.models.votes.arrays import samples_from_arrays
 
@@ -36,14 +37,14 @@ def test_every_cell_comes_back_without_the_blanks_around_it(tmp_path_factory, ta
     assert found.header == [name.strip() for name in header]
     assert found.rows == [[cell.strip() for cell in row] for row in rows]
     lines = path.read_text(encoding="utf-8").count("\n")
-    assert found.lines == sorted(set(found.lines))
+    assert list(found.lines) == sorted(set(found.lines))
     assert not rows or found.lines[-1] == lines
     for place, name in enumerate(found.header):
         assert found.column(name) == [row[place] for row in found.rows]
 
 
 def test_some_rows_keep_their_lines(tmp_path):
-    table = Table(tmp_path / "t.csv", ["a"], [["x"], ["y"], ["z"]], [2, 3, 7])
+    table = Table.of_rows(tmp_path / "t.csv", ["a"], [["x"], ["y"], ["z"]], [2, 3, 7])
     chosen = table.chosen([2, 0])
     assert (chosen.rows, chosen.lines) == ([["z"], ["x"]], [7, 2])
     assert chosen.at(0, "a") == f"{tmp_path}/t.csv, line 7, column 'a'"
@@ -52,7 +53,8 @@ def test_some_rows_keep_their_lines(tmp_path):
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(["1", "10", "9", "01", "-2", "1e1", "x", "nan", ""]), min_size=1))
 def test_labels_are_in_the_order_of_numbers_if_all_are(tmp_path_factory, cells):
-    found = Table(tmp_path_factory.getbasetemp(), ["y"], [[cell] for cell in cells], []).labels("y")
+    table = Table.of_rows(tmp_path_factory.getbasetemp(), ["y"], [[cell] for cell in cells], [])
+    found = table.labels("y")
     assert sorted(found) == sorted(set(cells))
     if set(cells) & {"x", "nan", ""}:
         assert found == sorted(found)
@@ -90,3 +92,42 @@ def test_features_wider_than_float64_are_no_samples():
     if wide.dtype.itemsize > 8:
         with pytest.raises(TrainingError, match=r"save it as X_train\.astype\(float\)"):
             samples_from_arrays(wide, np.arange(2), wide, np.arange(2))
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(["a", " a", "b", "c ", ""])))
+def test_the_cells_of_a_column_are_its_words_in_the_order_in_which_they_come(cells):
+    found, stripped = Cells.of(cells), [cell.strip() for cell in cells]
+    assert found.texts() == stripped
+    assert list(found.words) == list(dict.fromkeys(stripped))
+    assert found.counts().tolist() == [stripped.count(word) for word in found.words]
+    assert [found.first(place) for place in range(len(found.words))] == [
+        stripped.index(word) for word in found.words
+    ]
+    again = [row for row, cell in enumerate(stripped) if cell in stripped[:row]]
+    assert found.first_again() == (again[0] if again else None)
+
+
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        ('"3,no\n4,no\n' + "5,no\n" * 40_000, "line 2002: not CSV: a quote that opens in this row"),
+        ('"3,no\n4,"no\n', "line 2002: not CSV: a quote that opens in this row"),
+        ('"3,no\n4,no\n"\n', "lines 2002 to 2004: 1 cells, expected 2"),
+        ('3,no"x"\n"4"x,no\n', "line 2003: not CSV: ',' expected"),
+    ],
+)
+def test_a_quote_left_open_is_told_by_the_line_where_its_row_begins(tmp_path, rest, said):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "1,no\n2,yes\n" * 999 + '"1\n ",no\n' + rest)
+    with pytest.raises(TrainingError) as caught:
+        read_table(path)
+    assert str(caught.value).startswith(f"{path}, {said}")
+
+
+def test_who_waits_is_told_how_much_is_read(tmp_path):
+    path, seen = tmp_path / "t.csv", []
+    path.write_text("a,b\n" + "".join(f"{row},x\n" for row in range(9_000)))
+    assert len(read_table(path, seen.append)) == 9_000
+    assert seen == sorted(seen)
+    assert 0 < seen[0] < seen[-1] <= 1

@@ -7,6 +7,7 @@ import signal
 import sys
 from itertools import takewhile
 
+import numpy as np
 import pytest
 
 from leaveout.children import Child, ChildLostError, ChildPool, importable
@@ -163,3 +164,55 @@ def test_a_child_is_no_copy_and_imports_no_neighbours(program, tmp_path, monkeyp
     assert str(tmp_path / "here") not in sys.path
     with _pool(program, 1) as pool:
         assert [order for order, _ in pool.work([1])] == [1]
+
+
+MIRROR = """
+import mmap
+import numpy as np
+from leaveout.frames import own_channel, read_frame, write_frame
+
+def is_mapped(value):
+    while isinstance(value, np.ndarray):
+        value = value.base
+    return isinstance(value, memoryview) and isinstance(value.obj, mmap.mmap)
+
+requests, answers = own_channel()
+task = read_frame(requests, object)
+while True:
+    order = read_frame(requests, object)
+    for each in task.values():
+        each.flat[0] += order
+    write_frame(answers, (task, [is_mapped(each) for each in task.values()]))
+"""
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_large_arrays_are_mapped_and_what_one_child_writes_no_other_sees(
+    tmp_path, monkeypatch, room
+):
+    (tmp_path / "mirror.py").write_text(MIRROR)
+    monkeypatch.syspath_prepend(tmp_path)
+    if not room:
+        monkeypatch.setattr(os, "memfd_create", _no_room, raising=False)
+    task = {
+        "large": np.arange(300_001, dtype=np.float32),
+        "wide": np.asfortranarray(np.arange(600_000.0).reshape(2, -1)),
+        "small": np.arange(3),
+    }
+    kept = {name: each.copy("K") for name, each in task.items()}
+    with _pool("mirror", 3, task) as pool:
+        said = dict(pool.work([10, 20, 30]))
+    assert {name: each.tolist() for name, each in task.items()} == {
+        name: each.tolist() for name, each in kept.items()
+    }
+    for order, (seen, mapped) in said.items():
+        assert mapped == [room, room, False]
+        for name, each in seen.items():
+            expected = kept[name].copy("K")
+            expected.flat[0] += order
+            assert np.array_equal(each, expected)
+            assert (each.dtype, each.strides) == (expected.dtype, expected.strides)
+
+
+def _no_room(name):
+    raise OSError(28, "No space left on device")

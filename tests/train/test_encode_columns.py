@@ -13,7 +13,7 @@ from leaveout.models.train.encoding import encode_columns, encode_rows
 
 def table(tmp_path, rows):
     header = ["age", "word", "flat", "far", "y"]
-    return Table(tmp_path / "t.csv", header, rows, list(range(2, len(rows) + 2)))
+    return Table.of_rows(tmp_path / "t.csv", header, rows, list(range(2, len(rows) + 2)))
 
 
 def test_columns_and_rows_give_the_same_bits(tmp_path):
@@ -42,4 +42,14 @@ def test_what_the_encoding_does_not_know_is_refused_by_its_row(tmp_path, column,
     rows[1][["age", "word", "flat", "far"].index(column)] = cell
     other = table(tmp_path, rows)
     with pytest.raises(TrainingError, match=f"row 1, column '{column}'"):
-        encode_columns(encoding, other.column, 2)
+        encode_columns(encoding, other.cells, 2)
+
+
+def test_what_this_machine_cannot_hold_is_refused_by_its_widest_column(tmp_path, monkeypatch):
+    rows = [[str(row), f"w{row % 9}", "7", "1", "no" if row % 2 else "yes"] for row in range(40)]
+    needed = 2 * 4 * 40 * (1 + 9 + 1 + 1)
+    monkeypatch.setattr("leaveout.models.train.csv_data.memory_size", lambda: needed)
+    assert table_data(table(tmp_path, rows), "y").X.shape == (40, 12)
+    monkeypatch.setattr("leaveout.models.train.csv_data.memory_size", lambda: needed - 1)
+    with pytest.raises(TrainingError, match=r"12 features, 9 of them the words of 'word'.*GB"):
+        table_data(table(tmp_path, rows), "y")

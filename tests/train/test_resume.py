@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from leaveout.errors import TrainingError
-from leaveout.models.train import Recipe, run
+from leaveout.models.train import Recipe, blocks, run
 from leaveout.models.train.blocks import Blocks, differences, write_block
 
 from support import children
@@ -187,3 +187,14 @@ def test_why_a_block_cannot_be_written_is_said(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_disk_that_is_full_before_anything_is_trained_leaves_no_folder(tmp_path, monkeypatch):
+    def full(path, content):
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(blocks, "write_whole", full)
+    out = tmp_path / "out"
+    with pytest.raises(OSError, match="No space"), Blocks(out / ".partial", 3).opened({}):
+        pass
+    assert not out.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -104,6 +105,23 @@ def test_a_member_steps_from_the_batch_that_holds_its_row():
     assert all(one <= other for one, other in zip(found, expected, strict=True))
     assert sum(found) < 0.8 * steps * len(removed)
     assert stack.steps[steps:] == [len(removed)] * steps
+
+
+@pytest.mark.parametrize("group", [None, 4])
+@pytest.mark.parametrize("batch", [7, 8, 64])
+@pytest.mark.parametrize("removed", [[-1, *range(10)], [5], [-1], [3, 3, 24, 25]])
+def test_what_is_behind_after_each_step_is_a_share_of_all_that_networks_step_through(
+    group, batch, removed
+):
+    recipe = msgspec.structs.replace(RECIPES["sgd"], batch=batch, epochs=2)
+    X, y = data()
+    layers = layers_of(recipe, FEATURES, LABELS)
+    stack = Counting(layers, recipe, X, y, np.array(removed), group=group)
+    shares = []
+    stack.train(shares.append)
+    sizes = [len(part) for part in np.split(X, range(batch, ROWS, batch))] * 2
+    work = np.cumsum(np.array(stack.steps) * sizes)
+    assert np.array_equal(shares, work / work[-1])
 
 
 def test_what_a_network_takes_is_what_a_stack_allocates():

@@ -79,6 +79,7 @@ def test_a_bom_blank_lines_and_quoted_cells_are_read(tmp_path):
         (b"a,b\n\xff,0\n2,1\n", "b", "not UTF-8"),
         ('a,b\n"1"x,0\n2,1\n', "b", "line 2: not CSV"),
         ("a,b\n" + "".join(f"{i},{i / 64}\n" for i in range(64)), "b", "look like measurements"),
+        ("a,b\n" + "".join(f"{i},P{i}\n" for i in range(64)), "b", "64 of 64 rows have a label of"),
         ("a,b\n" + "".join(f"{i},{i % 2}\n" for i in range(64)) + "6x,1\n", "b", "line 66, column"),
     ],
 )

@@ -203,7 +203,7 @@ def train(
         dropout=dropout,
         seed=seed,
     )
-    with progress_bar() as on_progress:
+    with progress_bar() as shown:
         report = run(
             data,
             output,
@@ -219,7 +219,8 @@ def train(
             workers=workers,
             executor=executor,
             device=device,
-            on_progress=on_progress,
+            on_progress=shown.progress,
+            on_read=shown.read,
         )
     if report.complete_before:
         typer.echo(f"{output} is already complete; nothing was trained", err=True)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from leaveout.bab import Instance, make_instance
 from leaveout.bab.native.files.digests import family_digest, network_digest
-from leaveout.errors import GuardError
+from leaveout.errors import GuardError, LeaveoutError
 from leaveout.models import load_family, load_network
+from leaveout.models.family_file import load_family_file
 from leaveout.models.forest.columns import FOREST
 from leaveout.models.train.export import FAMILY, NETWORK, SPEC
 from leaveout.verifier.guard.bounds import BOUNDS, ProvedBounds, load_bounds
@@ -39,6 +40,20 @@ class Access:
     bounds: ProvedBounds
 
 
+def _refuse_sample(folder: Path) -> None:
+    """Refuse members of a sample of the rows: what is proved of it by chance guards nobody."""
+    sample = None
+    # Of what is no family it is said elsewhere.
+    with contextlib.suppress(LeaveoutError):
+        sample = load_family_file(folder / FAMILY).manifest.sample
+    if sample is not None:
+        raise GuardError(
+            f"{folder}: its members lack {sample.size:,} of {sample.rows:,} rows, drawn as a "
+            "sample, and a guard needs a proof of every row it covers; train without --sample in "
+            "another folder, or with --members K to cover the first K rows alone"
+        )
+
+
 def load_access(folder: Path) -> Access:
     """Read a folder, and hold its bounds against its network and family.
 
@@ -59,6 +74,7 @@ def load_access(folder: Path) -> Access:
         )
     path = folder / BOUNDS
     if not path.exists():
+        _refuse_sample(folder)
         raise GuardError(
             f"{folder}: nothing is proved of it yet: there is no {BOUNDS}; make it with leaveout "
             f"verify {folder / SPEC} --bounds {path}"

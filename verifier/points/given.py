@@ -78,7 +78,7 @@ class GivenPoints:
             table = frame_table(given, _MEMORY)
         except LeaveoutError as error:
             raise DataError(str(error)) from None
-        if not table.rows:
+        if not len(table):
             raise DataError(f"{_MEMORY}: the data frame has no row")
         return GivenPoints(_MEMORY, _MEMORY, table=table)
 
@@ -117,7 +117,7 @@ class GivenPoints:
             table = read_table(path)
         except LeaveoutError as error:
             raise DataError(f"{option}{error}{_expected(path)}") from None
-        if not table.rows:
+        if not len(table):
             raise DataError(f"{place}: there is no row below the header{_expected(path)}")
         return GivenPoints(path.name, place, table=table)
 
@@ -184,8 +184,7 @@ class GivenPoints:
     def _encoded(self, manifest: Manifest, source: str) -> NDArray[np.float32]:
         assert self.table is not None
         encoding = encoding_of(manifest)
-        header = self.table.header
-        rows = [dict(zip(header, row, strict=True)) for row in self.table.rows]
+        rows = list(self.table.records())
         places = [self.row_name(row) for row in range(len(rows))]
         if encoding is not None:
             self._refuse_missing(encoding)
@@ -194,7 +193,7 @@ class GivenPoints:
             except LeaveoutError as error:
                 raise DataError(f"{self.place}, {error}") from None
         features = manifest.data.features if manifest.data is not None else ()
-        if not features or not set(features) <= set(header):
+        if not features or not set(features) <= set(self.table.header):
             instead = "an array" if self.place == _MEMORY else "an NPZ with X_test (or X)"
             raise DataError(
                 f"{self.place}: is a table, but the family of {source} keeps no encoding of one; "

@@ -121,7 +121,7 @@ def add_rows(directory: Path | str, source: Path | str) -> Addition:
         table, label = read_table(Path(source)), columns.encoding.label
         table.require(label, "the forest's labels are in it")
         refuse_empty_cells(table)
-        if not table.rows:
+        if not len(table):
             raise ForestError(f"{source}: no row below the header")
         places = [f"{source}, line {line}" for line in table.lines]
         X = columns.encode(table.records(), places)

@@ -160,7 +160,8 @@ def leave_one_out(
         )
         refuse_lone_labels(data, removed)
         task = FitTask(packed, data.X, data.y, len(data.labels), removed, int(seed))
-        with progress_bar(on_progress) as told:
+        with progress_bar(on_progress) as shown:
+            told = shown.progress
             if not (target / PARTIAL).exists():
                 told(TrainingProgress(0, len(removed) + 1, 0))
             # In one process, one after the other: what a training leaves there the next may find.

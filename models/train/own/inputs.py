@@ -10,6 +10,7 @@ import numpy as np
 
 from leaveout.errors import TrainingError
 from leaveout.models.arrays import rows_and_labels
+from leaveout.models.cells import Cells
 from leaveout.models.data_frame import cell, header_of, is_frame, values_of
 from leaveout.models.table import Table
 from leaveout.models.train.csv_data import labels_of, table_data
@@ -93,8 +94,8 @@ def _frame_data(
             f"{_SOURCE}: X and y have different indexes, and rows go by position: give "
             "y.loc[X.index], or y.to_numpy() if they are in the same order"
         )
-    rows = [list(row) for row in zip(*cells, labels, strict=True)]
-    table = Table(_SOURCE, [*header, label], rows, list(range(len(rows))), "row")
+    columns = tuple(map(Cells.of, [*cells, labels]))
+    table = Table(_SOURCE, [*header, label], columns, range(len(labels)), "row")
     return table_data(table, label, identity, units)
 
 
@@ -115,7 +116,7 @@ def _array_data(
             "columns of a pandas DataFrame, they are then encoded"
         )
     cells = _label_cells(y)
-    table = Table(_SOURCE, ["y"], [[cell] for cell in cells], list(range(len(cells))), "row")
+    table = Table(_SOURCE, ["y"], (Cells.of(cells),), range(len(cells)), "row")
     if len(values) < 2 or values.ndim != 2:
         raise TrainingError(
             f"{_SOURCE}: 'X' has shape {values.shape}, expected (rows, features) with at least 2 "

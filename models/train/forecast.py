@@ -1,0 +1,108 @@
+"""What a run will take, said in a line as soon as it can be known."""
+
+from __future__ import annotations
+
+import shutil
+import time
+
+import numpy as np
+
+from leaveout.models.train.encoding import CategoryColumn
+from leaveout.models.train.job import Job
+
+__all__ = ["Forecast", "opening"]
+
+_MEASURED = 5.0
+"""Seconds of training that a forecast rests on."""
+_LONG = 600.0
+"""Seconds: what takes less needs no line."""
+_SAMPLE = 3000
+_MANY_WORDS = 500
+
+_UNITS = (("years", 365.25 * 86400), ("days", 86400), ("hours", 3600), ("minutes", 60))
+_SIZES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6))
+
+
+def opening(job: Job, missing: int) -> str:
+    """Return what is to be said before training begins; mostly nothing.
+
+    Parameters
+    ----------
+    job : Job
+        Whose folder is there.
+    missing : int
+        Networks that are not trained yet.
+    """
+    said = []
+    if job.data.encoding is not None:
+        said += [
+            f"column {column.name!r} has {len(column.categories):,} words, and each is a feature; "
+            "what is a date or an amount says more as a number"
+            for column in job.data.encoding.columns
+            if isinstance(column, CategoryColumn) and len(column.categories) > _MANY_WORDS
+        ]
+    network = job.signature.size * np.dtype(np.float32).itemsize
+    # Blocks, and the family that they are put together to.
+    needed = network * (missing + job.networks)
+    free = shutil.disk_usage(job.directory).free
+    if needed > free:
+        said.append(
+            f"{job.directory}: {_size(needed)} are written until the family is complete, and "
+            f"{_size(free)} are free; what is finished when the disk is full is kept"
+        )
+    return "; ".join(said)
+
+
+class Forecast:
+    """Says once, when some seconds were trained, how long the rest takes; not if it is short.
+
+    Parameters
+    ----------
+    job : Job
+    work : float
+        Networks' worth of training that were behind when this run began.
+    """
+
+    def __init__(self, job: Job, work: float) -> None:
+        self._job, self._before = job, work
+        self._began: tuple[float, float] | None = None
+        self._is_said = False
+
+    def said(self, work: float) -> str:
+        """Return the line, given what is behind now; empty if it is not the time."""
+        if self._is_said or work <= self._before:
+            return ""
+        now = time.monotonic()
+        if self._began is None:
+            # Before that workers started.
+            self._began = now, work
+            return ""
+        seconds, done = now - self._began[0], work - self._began[1]
+        if seconds < _MEASURED or done <= 0:
+            return ""
+        self._is_said = True
+        left = (self._job.networks - work) * seconds / done
+        return "" if left < _LONG else self._line(left, seconds / done)
+
+    def _line(self, left: float, network: float) -> str:
+        job, networks = self._job, self._job.networks
+        said = f"{networks:,} networks: about {_duration(left)} more, by the first seconds; "
+        if len(job.data.X) == job.members > 2 * _SAMPLE:
+            said += (
+                f"--sample {_SAMPLE} takes {_duration(_SAMPLE * network)} and speaks of all rows "
+                "but a share, with a confidence (docs/sampling.md); "
+            )
+        return f"{said}stopped, the same command goes on from what is finished"
+
+
+def _duration(seconds: float) -> str:
+    unit, length = next(
+        ((unit, length) for unit, length in _UNITS if seconds >= 2 * length), ("seconds", 1)
+    )
+    count = seconds / length
+    return f"{count:,.0f} {unit}" if count >= 10 else f"{count:.2g} {unit}"
+
+
+def _size(count: float) -> str:
+    unit, scale = next(((unit, scale) for unit, scale in _SIZES if count >= scale), _SIZES[-1])
+    return f"{count / scale:.3g} {unit}"

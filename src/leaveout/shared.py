@@ -1,0 +1,101 @@
+"""One message for several children, its large arrays in memory that all of them map."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import pickle
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from leaveout.frames import packed
+
+__all__ = ["shared"]
+
+_LEAST = 2**20
+"""Fewest bytes of an array that are shared: what is smaller is sent to each."""
+
+
+@contextmanager
+def shared(message: object) -> Iterator[tuple[bytes, tuple[int, ...]]]:
+    """Pack a message for children that are started with some descriptors.
+
+    A child that unpacks it has arrays of its own to write to: what one writes no other sees, and
+    what none writes is in memory once. They lie on pages of their own. Where memory cannot be
+    shared, the message has the arrays in itself.
+
+    Yields
+    ------
+    body : bytes
+        As `leaveout.frames.write_packed` takes it.
+    descriptors : tuple of int
+        That each child is to inherit; they are closed here in the end.
+    """
+    buffers: list[memoryview] = []
+
+    def is_small(buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes < _LEAST:
+            return True
+        buffers.append(raw)
+        return False
+
+    body = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL, buffer_callback=is_small)
+    with contextlib.ExitStack() as stack:
+        descriptor = _written(buffers, stack) if buffers and os.name == "posix" else None
+        if descriptor is None:
+            yield (packed(message) if buffers else body), ()
+        else:
+            sizes = tuple(each.nbytes for each in buffers)
+            yield packed(_Mapped(descriptor, sizes, body)), (descriptor,)
+
+
+def _written(buffers: Sequence[memoryview], stack: contextlib.ExitStack) -> int | None:
+    """Put buffers into a file without a name, one after the other; None where there is no room."""
+    with contextlib.suppress(OSError):
+        stream: Any = (
+            os.fdopen(os.memfd_create("leaveout"), "wb", buffering=0)
+            if hasattr(os, "memfd_create")
+            else tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+        )
+        stack.enter_context(stream)
+        for start, buffer in zip(_starts([each.nbytes for each in buffers]), buffers, strict=True):
+            stream.seek(start)
+            left = buffer
+            while left:
+                left = left[stream.write(left) :]
+        return int(stream.fileno())
+    return None
+
+
+def _starts(sizes: Sequence[int]) -> list[int]:
+    """Return where each buffer begins, on a page of its own."""
+    starts, reached = [], 0
+    for size in sizes:
+        starts.append(reached)
+        reached += -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+    return starts
+
+
+@dataclass(frozen=True)
+class _Mapped:
+    """What becomes the message where it is unpacked."""
+
+    descriptor: int
+    sizes: tuple[int, ...]
+    body: bytes
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return _opened, (self.descriptor, self.sizes, self.body)
+
+
+def _opened(descriptor: int, sizes: tuple[int, ...], body: bytes) -> Any:
+    """Map the arrays and unpack the message; what is written goes to a copy of the page."""
+    whole = memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
+    os.close(descriptor)
+    views = [whole[start : start + size] for start, size in zip(_starts(sizes), sizes, strict=True)]
+    return pickle.loads(body, buffers=views)

@@ -1,0 +1,92 @@
+"""What is said early of a run that takes long, or that the disk or the table is not made for."""
+
+from __future__ import annotations
+
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from leaveout.models.train import forecast
+from leaveout.models.train.encoding import CategoryColumn, Encoding, NumberColumn
+from leaveout.models.train.forecast import Forecast, opening
+
+
+def job_of(tmp_path, *, members=100, rows=100, columns=(), size=1000):
+    data = SimpleNamespace(X=np.zeros((rows, 1)), encoding=Encoding("y", columns))
+    return SimpleNamespace(
+        data=data,
+        members=members,
+        networks=members + 1,
+        directory=tmp_path,
+        signature=SimpleNamespace(size=size),
+    )
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = SimpleNamespace(seconds=0.0)
+    monkeypatch.setattr(forecast.time, "monotonic", lambda: now.seconds)
+    return now
+
+
+def told(clock, job, rate, start=0.0):
+    """Return what is said, with when, of a run that makes so many networks a second."""
+    watch, said = Forecast(job, start), []
+    for clock.seconds in [0, 2, *range(3, 60)]:
+        line = watch.said(start + max(0.0, rate * (clock.seconds - 2)))
+        if line:
+            said.append((clock.seconds, line))
+    return said
+
+
+@pytest.mark.parametrize(
+    ("members", "rate", "expected"),
+    [
+        (1_000_000, 0.15, "1,000,001 networks: about 77 days more"),
+        (100_000, 10.0, "100,001 networks: about 2.8 hours more"),
+        (1_000_000, 0.001, "1,000,001 networks: about 32 years more"),
+        (20, 0.01, "21 networks: about 35 minutes more"),
+        (20, 1.0, None),
+    ],
+)
+def test_it_is_said_once_after_some_seconds_and_only_if_it_is_long(
+    tmp_path, clock, members, rate, expected
+):
+    said = told(clock, job_of(tmp_path, members=members, rows=10**6), rate)
+    if expected is None:
+        assert said == []
+    else:
+        ((when, line),) = said
+        assert when == 8
+        assert line.startswith(f"{expected}, by the first seconds; ")
+        assert line.endswith("stopped, the same command goes on from what is finished")
+
+
+def test_who_leaves_out_all_of_many_rows_is_told_of_a_sample(tmp_path, clock):
+    ((_, line),) = told(clock, job_of(tmp_path, members=10_000, rows=10_000), 0.1)
+    assert "--sample 3000 takes 8.3 hours and" in line
+    ((_, line),) = told(clock, job_of(tmp_path, members=10_000, rows=10_001), 0.1)
+    assert "--sample" not in line
+
+
+def test_what_was_behind_before_is_no_work_of_this_run(tmp_path, clock):
+    ((_, line),) = told(clock, job_of(tmp_path, members=10_000), 0.1, start=9_000)
+    assert line.startswith("10,001 networks: about 2.8 hours more")
+
+
+def test_a_disk_that_is_too_small_is_told_before(tmp_path, monkeypatch):
+    free = 4000 * (90 + 101)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
+    assert opening(job_of(tmp_path), 90) == ""
+    line = opening(job_of(tmp_path), 91)
+    assert line.startswith(f"{tmp_path}: 0.768 MB are written until the family is complete, and")
+
+
+def test_a_column_of_very_many_words_is_named(tmp_path):
+    few = CategoryColumn("ward", tuple(map(str, range(500))))
+    many = CategoryColumn("admitted", tuple(map(str, range(2016))))
+    line = opening(job_of(tmp_path, columns=(few, NumberColumn("age", 0, 1), many)), 1)
+    assert line.startswith("column 'admitted' has 2,016 words")
+    assert "ward" not in line
