@@ -66,7 +66,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Curve:
-    """A number against how much changes, for a report to draw.
+    """A number against how much changes, as reports keep and draw it.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class LabelAccuracy:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How right answers to test points are, label by label, for a report to show beside a share.
+    """How right answers to test points are, label by label, as reports keep it beside a share.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ class Accuracy:
     unit : str
         What changes, such as ``edits``.
     count : int
-        How many of them.
+        How many of them the labels' numbers withstand; of a find, the number it found.
     together : bool
         Whether one attack is on all test points, rather than on each by itself. Then the ends of a
         label's number are of other attacks: the lower one of those on each point by itself, the

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from leaveout.specs.deciders import Accuracy, LabelAccuracy
 from leaveout.verifier.amounts import counted, share
-from leaveout.verifier.report import AccuracyRecord, LabelAccuracyRecord, Result
+from leaveout.verifier.report import Result
 
 __all__ = [
     "AccuracyTable",
@@ -26,19 +27,19 @@ class AccuracyTable:
 
     Attributes
     ----------
-    columns : tuple of (str, AccuracyRecord)
+    columns : tuple of (str, Accuracy)
         The name of a statement, and how right the vote is under what it asks about.
     """
 
-    columns: tuple[tuple[str, AccuracyRecord], ...]
+    columns: tuple[tuple[str, Accuracy], ...]
 
     @property
-    def record(self) -> AccuracyRecord:
+    def record(self) -> Accuracy:
         """What goes for all of them: the first."""
         return self.columns[0][1]
 
     @property
-    def labels(self) -> tuple[LabelAccuracyRecord, ...]:
+    def labels(self) -> tuple[LabelAccuracy, ...]:
         """The labels that any of them is about, each once, in order."""
         found = {each.label: each for _, record in self.columns for each in record.labels}
         return tuple(found[label] for label in sorted(found))
@@ -58,7 +59,7 @@ class AccuracyTable:
             found.append(safe_share(own[0]) if own else "–")
         return found
 
-    def only(self, labels: Iterable[int]) -> list[LabelAccuracyRecord]:
+    def only(self, labels: Iterable[int]) -> list[LabelAccuracy]:
         """Return some of the labels, in order."""
         chosen = set(labels)
         return [each for each in self.labels if each.label in chosen]
@@ -75,7 +76,7 @@ class AccuracyTable:
 
 def tables(results: Iterable[Result]) -> list[AccuracyTable]:
     """Return the statements about votes, those about one vote together, in order."""
-    found: dict[tuple[object, ...], dict[tuple[str, AccuracyRecord], None]] = {}
+    found: dict[tuple[object, ...], dict[tuple[str, Accuracy], None]] = {}
     for result in results:
         for record in result.accuracies:
             same = record.votes, record.file, record.points, record.right, record.common
@@ -88,12 +89,12 @@ def label_text(label: int, name: str) -> str:
     return f"{label} ({name})" if name and name != str(label) else str(label)
 
 
-def right_share(record: AccuracyRecord | LabelAccuracyRecord) -> str:
+def right_share(record: Accuracy | LabelAccuracy) -> str:
     """Return the share that is answered right where nothing changes, rounded down."""
     return share(record.right / record.points)
 
 
-def safe_share(record: LabelAccuracyRecord) -> str:
+def safe_share(record: LabelAccuracy) -> str:
     """Return the share of a label that stays right, rounded outwards where two ends differ."""
     low = share(record.lower / record.points)
     if record.lower == record.upper:
@@ -101,7 +102,7 @@ def safe_share(record: LabelAccuracyRecord) -> str:
     return f"{low} to {share(record.upper / record.points, up=True)}"
 
 
-def baseline(record: AccuracyRecord) -> str:
+def baseline(record: Accuracy) -> str:
     """Say how right the vote is, and what to hold that against."""
     common = label_text(record.common, record.common_name)
     said = (
@@ -115,7 +116,7 @@ def baseline(record: AccuracyRecord) -> str:
     return said
 
 
-def no_better(record: AccuracyRecord) -> bool:
+def no_better(record: Accuracy) -> bool:
     """Whether one answer to everything is right as often as is certified, or more often."""
     among = sum(each.points for each in record.labels)
     return record.lower is not None and (
@@ -123,7 +124,7 @@ def no_better(record: AccuracyRecord) -> bool:
     )
 
 
-def least(record: AccuracyRecord) -> LabelAccuracyRecord | None:
+def least(record: Accuracy) -> LabelAccuracy | None:
     """Return the label of which the smallest share is certified, of several; else None."""
     if len(record.labels) < 2:
         return None

@@ -11,10 +11,11 @@ from leaveout.errors import LeaveoutError
 from leaveout.specs import Call, CheckedSpec
 from leaveout.specs.types import FOREST, FORESTS
 from leaveout.verifier.points.decide import decide_formula, make_claims
-from leaveout.verifier.points.idp import Decider, Job
+from leaveout.verifier.points.idp import Decider
 from leaveout.verifier.points.job import Asked, FormulaJob, load_formula, why_no_formula
 from leaveout.verifier.points.leak_statements import FORESTS as FOREST_LEAKS
 from leaveout.verifier.points.leak_statements import IdpStatement, recognise
+from leaveout.verifier.points.network_job import Job
 from leaveout.verifier.points.sampled_job import SampledJob, share_of
 from leaveout.verifier.points.sampled_leaks import SampledLeaks
 from leaveout.verifier.report import Result

@@ -13,7 +13,6 @@ __all__ = [
     "CellRecord",
     "ChoicesRecord",
     "ColumnRecord",
-    "CurveRecord",
     "ExampleRecord",
     "Fact",
     "FactsRecord",
@@ -135,28 +134,6 @@ class ExampleRecord(msgspec.Struct, frozen=True, kw_only=True):
     removed_ids: dict[str, str] = {}
     features: tuple[str, ...] = ()
     label_names: tuple[str, ...] = ()
-
-
-class CurveRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A number against how much of the training set changes.
-
-    Attributes
-    ----------
-    name : str
-        What it is of.
-    value, unit : str
-        What the number is, and what is counted.
-    at : tuple of int
-    lower, upper : tuple of float
-        Between which the number lies at each.
-    """
-
-    name: str
-    value: str
-    unit: str
-    at: tuple[int, ...]
-    lower: tuple[float, ...]
-    upper: tuple[float, ...]
 
 
 class TraceRecord(msgspec.Struct, frozen=True, kw_only=True):

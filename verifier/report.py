@@ -12,7 +12,7 @@ from leaveout.exit_codes import ExitCode
 from leaveout.files import write_whole
 from leaveout.names import hint
 from leaveout.references import find_reference
-from leaveout.verifier.by_label import AccuracyRecord, LabelAccuracyRecord
+from leaveout.specs.deciders import Accuracy, Curve
 from leaveout.verifier.by_row import ByRowRecord, LabelByRowRecord, RowLeakRecord
 from leaveout.verifier.origin.records import FileRecord, StatementRecord, TrainingRecord
 from leaveout.verifier.records import (
@@ -22,7 +22,6 @@ from leaveout.verifier.records import (
     CellRecord,
     ChoicesRecord,
     ColumnRecord,
-    CurveRecord,
     ExampleRecord,
     Fact,
     FactsRecord,
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SAMPLE",
-    "AccuracyRecord",
     "AnswerState",
     "AnswersRecord",
     "BoxRecord",
@@ -47,14 +45,12 @@ __all__ = [
     "CellRecord",
     "ChoicesRecord",
     "ColumnRecord",
-    "CurveRecord",
     "ExampleRecord",
     "Fact",
     "FactsRecord",
     "FileRecord",
     "GroupRecord",
     "GroupsRecord",
-    "LabelAccuracyRecord",
     "LabelAnswersRecord",
     "LabelByRowRecord",
     "ModelRecord",
@@ -108,7 +104,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     members : int
     example : ExampleRecord or None
         The counter-example, or for a find the worst one, of a claim that is not about leaks.
-    curves : tuple of CurveRecord
+    curves : tuple of Curve
         What a report can draw of it.
     confidence : float or None
         What the verdict holds with, where it rests on samples; None where it is certain.
@@ -118,7 +114,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         One a label that was searched; none where the bounds were known already.
     groups : tuple of GroupsRecord
         Of a find over a family by the native engine, one a label that was searched.
-    accuracies : tuple of AccuracyRecord
+    accuracies : tuple of Accuracy
         Of a statement about votes, one a share or median of them that it is about.
     """
 
@@ -136,14 +132,14 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     box: BoxRecord
     members: int
     example: ExampleRecord | None = None
-    curves: tuple[CurveRecord, ...] = ()
+    curves: tuple[Curve, ...] = ()
     confidence: float | None = None
     facts: tuple[FactsRecord, ...] = ()
     traces: tuple[TraceRecord, ...] = ()
     groups: tuple[GroupsRecord, ...] = ()
     label_name: str = ""
     advice: tuple[str, ...] = ()
-    accuracies: tuple[AccuracyRecord, ...] = ()
+    accuracies: tuple[Accuracy, ...] = ()
 
     def called(self, label: int) -> str:
         """Return what a label of one of its searches is called, by number and name."""

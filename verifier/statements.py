@@ -17,7 +17,7 @@ from leaveout.verifier.engines import (
 )
 from leaveout.verifier.points.advice import Case, advice
 from leaveout.verifier.points.asked_models import forest_record, gathered, network_record
-from leaveout.verifier.points.idp import Job
+from leaveout.verifier.points.network_job import Job
 from leaveout.verifier.report import ModelRecord, Result
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.tasks import Context, Engine, Task

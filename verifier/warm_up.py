@@ -66,15 +66,22 @@ def kernels_of_values(statement: Guarantee | Find, spec: CheckedSpec) -> list[st
 
 
 def _guard() -> None:
-    """Answer one input, with two members asked."""
+    """Answer one input, with every margin bounded and two members asked."""
+    from leaveout.encoders import Box
     from leaveout.verifier.guard.kernels import find_leak, screen
+    from leaveout.verifier.guard.margins import MarginBounds
+    from leaveout.verifier.guard.packing import Packed
 
-    x, bounds = np.zeros(1, np.float32), np.zeros(1)
+    x, bounds, members = np.zeros(1, np.float32), np.zeros(1), np.arange(2)
     screen(x, bounds, bounds)
-    plan = np.zeros((0, 8), np.int64)
+    # One layer, from an input to two scores.
+    plan = np.array([[0, 0, 1, 1, 2, 0, 1, 0]], np.int64)
     for kind in (np.float32, np.float64):
-        weights, members = np.zeros((1, 1), kind), np.zeros(0, np.int64)
-        find_leak(weights, weights, plan, 1, np.zeros(2), x, 0, members, 0.0, members.copy())
+        numbers, own = np.zeros((2, 2), kind), np.zeros(2)
+        packed = Packed(numbers, numbers, own, own, plan, 3)
+        margins = MarginBounds(packed, Box(bounds, bounds + 1), np.zeros((2, 2)), 0.0)
+        margins.open(x, 0, 0.0, everyone=True)
+        find_leak(numbers, numbers, plan, 2, np.zeros(3), x, 0, members, 0.0, members.copy())
 
 
 def _forest_guard() -> None:

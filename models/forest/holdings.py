@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,19 +12,32 @@ from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
 from leaveout.models.forest.compiling import kernel
-from leaveout.models.forest.plain import Ensemble, Settings
+from leaveout.models.forest.plain import Ensemble, Settings, plain_tree
+from leaveout.models.forest.records import recode
 from leaveout.models.forest.shares import (
     Bits,
     Copies,
     content_keys,
     copies_of,
+    in_tree,
     members,
     no_copies,
 )
 from leaveout.models.forest.table import Table, decode, erase, public
-from leaveout.models.forest.trees import Trees
+from leaveout.models.forest.trees import Trees, pack
 
-__all__ = ["Held", "Index", "Names", "index_of", "release", "remaining", "sizes_of", "slots_of"]
+__all__ = [
+    "Held",
+    "Index",
+    "Names",
+    "extended",
+    "index_of",
+    "plain_form",
+    "release",
+    "remaining",
+    "sizes_of",
+    "slots_of",
+]
 
 Names = Sequence[int] | NDArray[np.int64]
 
@@ -185,6 +199,63 @@ def remaining(settings: Settings, held: Held, places: NDArray[np.int64]) -> Ense
     return Ensemble(
         settings, classes, held.names[keep], X, codes.astype(np.int32), (), held.next_name
     )
+
+
+def plain_form(settings: Settings, held: Held) -> Ensemble:
+    """Return rows and trees in plain form; no tree has anything pending."""
+    rows = remaining(settings, held, np.empty(0, np.int64))
+    number = np.full(len(held.table.labels), -1, np.int32)
+    number[held.by_name.slots[held.by_name.slots >= 0]] = np.arange(len(rows.names))
+    rules = settings.rules
+    plain = tuple(
+        plain_tree(held.table, rules, pack(held.table, rules, tree), number) for tree in held.trees
+    )
+    return replace(rows, trees=plain)
+
+
+def extended(
+    settings: Settings,
+    held: Held,
+    names: NDArray[np.int64],
+    table: Table,
+    moved: NDArray[np.int32],
+) -> tuple[Held, list[NDArray[np.int32]]]:
+    """Return what is held on a table with more rows, in arrays of its own.
+
+    Parameters
+    ----------
+    settings : Settings
+    held : Held
+    names : ndarray of int64
+        Of the rows that are new.
+    table, moved
+        What `table.extend` returned.
+
+    Returns
+    -------
+    held : Held
+        The trees have room for the new rows, and have not learned them.
+    new : list of ndarray of int32
+        Of each tree, the slots that it is to learn.
+    """
+    rules = settings.rules
+    packed = [pack(held.table, rules, tree) for tree in held.trees]
+    for tree in packed:
+        recode(held.table, tree, rules.random_depth, moved)
+    begin, end = len(held.table.labels), len(table.labels)
+    slots = np.concatenate((held.by_name.slots, np.arange(begin, end)))
+    index, chosen = index_of(settings, held.classes, table, slots)
+    new = [in_tree(chosen, end, i, begin) for i in range(len(packed))]
+    trees = Trees(
+        tree._replace(
+            rows=np.concatenate((tree.rows, np.full(len(mine), -1, np.int32))),
+            where=np.concatenate((tree.where, np.full(end - begin, -1, np.int32))),
+        )
+        for tree, mine in zip(packed, new, strict=True)
+    )
+    next_name = held.next_name + len(names)
+    known = np.concatenate((held.names, names))
+    return Held(held.classes, known, next_name, table, index, trees, threading.local()), new
 
 
 def sizes_of(held: Held) -> dict[str, int]:

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -17,7 +16,9 @@ from leaveout.models.forest import trees
 from leaveout.models.forest.holdings import (
     Held,
     Names,
+    extended,
     index_of,
+    plain_form,
     release,
     remaining,
     sizes_of,
@@ -25,8 +26,7 @@ from leaveout.models.forest.holdings import (
 )
 from leaveout.models.forest.kernels import UNLIMITED, vote
 from leaveout.models.forest.layout import Tree, Work, scratch_for
-from leaveout.models.forest.plain import Ensemble, Settings, plain_tree, tree_from
-from leaveout.models.forest.records import recode
+from leaveout.models.forest.plain import Ensemble, Settings, tree_from
 from leaveout.models.forest.shares import Bits, in_tree, leaving
 from leaveout.models.forest.table import Table, encode, extend
 from leaveout.models.forest.trees import Trees
@@ -282,25 +282,7 @@ class ForestState:
         self, held: Held, names: NDArray[np.int64], table: Table, moved: NDArray[np.int32]
     ) -> Held:
         """Return a forest with the last rows of a table, in arrays of its own."""
-        packed = [trees.pack(held.table, self.rules, tree) for tree in held.trees]
-        for tree in packed:
-            recode(held.table, tree, self.rules.random_depth, moved)
-        begin, end = len(held.table.labels), len(table.labels)
-        slots = np.concatenate((held.by_name.slots, np.arange(begin, end)))
-        index, chosen = index_of(self.settings, held.classes, table, slots)
-        new = [in_tree(chosen, end, i, begin) for i in range(len(packed))]
-        joined = Held(
-            held.classes, np.concatenate((held.names, names)), held.next_name + len(names), table,
-            index,
-            Trees(
-                tree._replace(
-                    rows=np.concatenate((tree.rows, np.full(len(mine), -1, np.int32))),
-                    where=np.concatenate((tree.where, np.full(end - begin, -1, np.int32))),
-                )
-                for tree, mine in zip(packed, new, strict=True)
-            ),
-            threading.local(),
-        )  # fmt: skip
+        joined, new = extended(self.settings, held, names, table, moved)
         lazy = self.lazy
 
         def learn(i: int) -> None:
@@ -374,17 +356,7 @@ class ForestState:
         """Return everything in plain form, as one who changes."""
         while self._settle_some(UNLIMITED):
             pass
-        return self._turns.look(lambda: self._plain(self._held))
-
-    def _plain(self, held: Held) -> Ensemble:
-        rows = self._remaining(held, _NO_SLOTS)
-        number = np.full(len(held.table.labels), -1, np.int32)
-        number[held.by_name.slots[held.by_name.slots >= 0]] = np.arange(len(rows.names))
-        plain = tuple(
-            plain_tree(held.table, self.rules, trees.pack(held.table, self.rules, tree), number)
-            for tree in held.trees
-        )
-        return replace(rows, trees=plain)
+        return self._turns.look(lambda: plain_form(self.settings, self._held))
 
     def sizes(self) -> dict[str, int]:
         """Return bytes in use by part, as the paper's Table 3 divides them."""

@@ -58,7 +58,7 @@ def every_command_and_option_is_described(site):
 
 
 def every_record_of_the_results_is_described(site):
-    assert {"report", "result", "witnessrecord", "curverecord"} <= set(
+    assert {"report", "result", "witnessrecord", "curve"} <= set(
         re.findall(r'<section id="(\w+)">', read(site, "result-files.html"))
     )
 

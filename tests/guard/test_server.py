@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import socket
 import sqlite3
 
 import numpy as np
@@ -13,17 +12,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from scipy.stats import ks_2samp
 
 from leaveout.errors import GuardError
 from leaveout.models import DataFacts, Manifest
 from leaveout.verifier.guard import Guard
 from leaveout.verifier.guard.server import serve
-from leaveout.verifier.guard.server_protocol import ambiguity
 from leaveout.verifier.guard.server_settings import ServeSettings
 
 from support import networks
-from support.guards import make_folder
+from support.guards import make_folder, points_of
 from support.served import JSON, Asker, in_thread, process
 
 RECIPE = {
@@ -76,17 +73,6 @@ def named(trained, tmp_path_factory):
         in_thread(opened) as port,
     ):
         yield opened, Asker(port)
-
-
-def points_of(guard: Guard, tier: int | tuple[int, ...], count: int) -> np.ndarray:
-    rng = np.random.default_rng(tier)
-    found = np.empty((0, guard.inputs), guard.subject.domain.kind)
-    for _ in range(100):
-        sample = guard.subject.domain.points(rng.random((4000, guard.inputs)))
-        found = np.concatenate([found, sample[np.isin(guard.inspect(sample).tiers, tier)]])
-        if len(found) >= count:
-            return found[:count]
-    raise AssertionError(f"too few inputs of tier {tier}")
 
 
 def test_labels_are_those_of_the_guard_for_one_and_for_several(asker, guard, grid):
@@ -186,64 +172,6 @@ def test_bodies_without_a_length_are_cut_off_too(port):
     asker = Asker(port)
     asker._connection.request("POST", "/label", iter([b" " * 1000] * 6), JSON, encode_chunked=True)
     assert asker._connection.getresponse().status == 413
-
-
-def exchanged(port: int, sent: bytes) -> list[bytes]:
-    """Return the status of each response to bytes on one connection, until the server ends it."""
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
-        connection.sendall(sent)
-        received = b"".join(iter(lambda: connection.recv(65536), b""))
-    return re.findall(rb"HTTP/1\.1 (\d+)", received)
-
-
-BODY = b'{"x": [0, 1]}'
-HIDDEN = b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"
-LAST = HIDDEN[:-2] + b"Connection: close\r\n\r\n"
-LENGTH = b"Content-Length: %d\r\n" % len(BODY)
-CHUNKED = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
-
-
-def posted(fields: bytes, body: bytes) -> bytes:
-    kind = b"Content-Type: application/json\r\n"
-    return b"POST /label HTTP/1.1\r\nHost: a\r\n" + kind + fields + b"\r\n" + body
-
-
-@pytest.mark.parametrize(
-    ("fields", "body"),
-    [
-        (LENGTH + b"Transfer-Encoding: chunked\r\n", CHUNKED),
-        (b"transfer-encoding:chunked\r\ncontent-length:4\r\n", CHUNKED),
-        (b"Content-Length: 0\r\nTransfer-Encoding: chunked\r\n", b"0\r\n\r\n" + HIDDEN),
-        (LENGTH + LENGTH, BODY),
-        (LENGTH + b"Content-Length: 2\r\n", BODY),
-        (b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", CHUNKED),
-        (b"Transfer-Encoding:\r\n chunked\r\n", CHUNKED),
-        (LENGTH + b"X-Folded: a\r\n\tContent-Length: 2\r\n", BODY),
-        (b"Transfer-Encoding : chunked\r\n" + LENGTH, BODY),
-        (b"Transfer-Encoding: identity\r\n", BODY),
-        (LENGTH + b"Host: b\r\n", BODY),
-    ],
-)
-@pytest.mark.parametrize("first", [b"", HIDDEN, posted(LENGTH, BODY)], ids=["first", "get", "post"])
-def test_requests_whose_end_is_ambiguous_end_the_connection(port, fields, body, first):
-    statuses = exchanged(port, first + posted(fields, body) + HIDDEN)
-    assert statuses == [b"200"] * bool(first) + [b"400"]
-
-
-def test_requests_with_one_end_are_answered_one_after_another(port):
-    chunked = posted(b"Transfer-Encoding: chunked\r\n", CHUNKED)
-    assert exchanged(port, posted(LENGTH, BODY) + HIDDEN + chunked + LAST) == [b"200"] * 4
-    listed = posted(LENGTH + b"X-Said: Content-Length: 2, Transfer-Encoding: chunked\r\n", BODY)
-    assert exchanged(port, listed + LAST) == [b"200"] * 2
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.lists(st.sampled_from([LENGTH, b"Transfer-Encoding: chunked\r\n", b"X: 1\r\n"])))
-def test_a_request_with_two_lengths_is_told_however_it_arrives(fields):
-    head = posted(b"".join(fields), b"")
-    count = len([field for field in fields if b"X" not in field])
-    assert (ambiguity(head + BODY) is not None) == (count > 1)
-    assert all(ambiguity(head[:end]) is None for end in range(len(head)))
 
 
 @pytest.mark.parametrize(
@@ -382,66 +310,6 @@ def test_a_fault_tells_nothing_but_in_the_log(guard, monkeypatch, caplog):
         asker.close()
     assert reply.status == 500 and b"secret" not in reply.body
     assert "secret" in caplog.text
-
-
-def times(port: int, kinds: dict[int, np.ndarray], seed: int) -> dict[int, list[float]]:
-    """Ask for inputs of several kinds, in random order, over one connection."""
-    asker = Asker(port)
-    asker.ask({"x": kinds[1][0].tolist()})
-    jobs = [(kind, x.tolist()) for kind, X in kinds.items() for x in X]
-    taken: dict[int, list[float]] = {kind: [] for kind in kinds}
-    for at in np.random.default_rng(seed).permutation(len(jobs)):
-        kind, x = jobs[at]
-        reply = asker.ask({"x": x})
-        assert reply.status == 200
-        taken[kind].append(reply.seconds)
-    asker.close()
-    return taken
-
-
-def told_apart(taken: dict[int, list[float]]) -> float:
-    return float(ks_2samp(taken[1], taken[3]).pvalue)
-
-
-def test_times_do_not_tell_leaks_from_others_once_padded(leaky, tmp_path):
-    """Of first answers, which are written to the disk: the most that a tier can differ.
-
-    The order is random, so that whatever else the machine does meets both alike. Where nothing
-    differs it fails with a chance of 1e-4 squared; with pads off it finds less than 1e-9. Answers
-    that miss their time may tell, as is documented: where there are some, the pad is too short for
-    the machine, and a longer one is tried.
-    """
-    with Guard.load(leaky.folder, 0.5, memory=tmp_path / "m") as guard:
-        kinds = {1: points_of(guard, 1, 300), 3: points_of(guard, 3, 300)}
-
-    def asked(pad: float, seed: int) -> tuple[dict[int, list[float]], bool]:
-        options = ["--pad", str(pad), "--memory", str(tmp_path / f"{pad}-{seed}")]
-        with process(leaky.folder, *options) as served:
-            taken = times(served.port, kinds, seed)
-            served.process.terminate()
-            return taken, "not ready in their time" in served.log()
-
-    assert any(told_apart(asked(0.0, seed)[0]) < 1e-9 for seed in range(4))
-    told = 0
-    for attempt, pad in enumerate((0.02, 0.02, 0.05, 0.1, 0.2)):
-        taken, missed = asked(pad, attempt)
-        assert min(map(min, taken.values())) >= pad
-        if told_apart(taken) > 1e-4:
-            return
-        told += not missed
-        assert told < 2, "padded times tell which inputs leak"
-    pytest.fail("padded times tell which inputs leak, or the machine is too busy to be asked")
-
-
-def test_refusals_are_padded_too(guard):
-    with in_thread(guard, pad=0.05, most_rows=10) as port:
-        asker = Asker(port)
-        for body, headers in [
-            (b"[", JSON), ({"x": [0]}, JSON), ({"x": [0, 7]}, JSON), ({"x": [0, 1]}, {}),
-            ({"X": [[0, 1]] * 11}, JSON), ({"x": [0, 1]}, JSON),
-        ]:  # fmt: skip
-            assert asker.ask(body, headers=headers).seconds >= 0.05
-        asker.close()
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])

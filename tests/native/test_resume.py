@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import signal
-import subprocess
-import sys
 import zipfile
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 
 from leaveout.bab import make_instance
@@ -28,21 +23,12 @@ from leaveout.bab.native.workers import processes
 from leaveout.bab.native.workers.worker import Worker
 from leaveout.encoders import Box
 from leaveout.errors import CheckpointError
-from leaveout.models import save_family_file
 from leaveout.models.onnx_file import network_from
 
 from support import children, networks
-from support.cases import family_of
+from support.cases import slow_question
 
 OPTIONS = NativeOptions(seconds=children.HANGS)
-
-
-def many(seed: int = 3, members: int = 12, widths=(3, 12, 12, 2), spread: float = 0.05):
-    """Return a question that takes some rounds."""
-    rng = np.random.default_rng(seed)
-    network = network_from(networks.dense(rng, widths, 0.8), "random")
-    family = family_of(rng, network, members, spread)
-    return make_instance(network, family, Box(np.zeros(network.inputs), np.ones(network.inputs)))
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +64,7 @@ def same(one, two) -> None:
 
 @pytest.mark.parametrize("workers", [(1, 1), (2, 1), (1, 2), (2, 2)])
 def test_an_interrupted_search_goes_on(tmp_path, workers):
-    instance, file = many(), tmp_path / "run.checkpoint"
+    instance, file = slow_question(), tmp_path / "run.checkpoint"
     truth = search(instance, 1, OPTIONS)
     before, after = (replace(OPTIONS, workers=count) for count in workers)
     first = search(
@@ -95,7 +81,7 @@ def test_an_interrupted_search_goes_on(tmp_path, workers):
 
 
 def test_many_stops_lose_nothing(tmp_path):
-    instance, file = many(), tmp_path / "run.checkpoint"
+    instance, file = slow_question(), tmp_path / "run.checkpoint"
     truth = search(instance, 1, OPTIONS)
     upper, solved = np.inf, -1
     for _ in range(200):
@@ -112,7 +98,7 @@ def test_many_stops_lose_nothing(tmp_path):
 
 
 def test_a_finished_search_answers_without_searching(tmp_path, monkeypatch):
-    instance, file = many(), tmp_path / "run.checkpoint"
+    instance, file = slow_question(), tmp_path / "run.checkpoint"
     first = search(instance, 1, OPTIONS, checkpoint=opened(file, instance))
     size = file.stat().st_size
     monkeypatch.setattr(NativeSearch, "_search", None)
@@ -125,7 +111,7 @@ def test_a_finished_search_answers_without_searching(tmp_path, monkeypatch):
 
 
 def test_time_that_ran_out_goes_on_with_more(tmp_path):
-    instance, file = many(), tmp_path / "run.checkpoint"
+    instance, file = slow_question(), tmp_path / "run.checkpoint"
     truth = search(instance, 1, OPTIONS)
     # More each time: however busy the machine is, some get on.
     for times in itertools.count():
@@ -139,7 +125,7 @@ def test_time_that_ran_out_goes_on_with_more(tmp_path):
 
 
 def test_other_searches_of_the_file_stay(tmp_path):
-    instance, file = many(), tmp_path / "run.checkpoint"
+    instance, file = slow_question(), tmp_path / "run.checkpoint"
     store = Checkpoints(file, "1")
     digests = Leaks(instance, 0).digests()
     both = [store.of(digests, label, OPTIONS, "bound", "find") for label in (0, 1)]
@@ -159,7 +145,7 @@ def test_other_searches_of_the_file_stay(tmp_path):
 
 
 def test_records_of_a_certificate_are_kept(tmp_path):
-    instance, file = many(), tmp_path / "run.checkpoint"
+    instance, file = slow_question(), tmp_path / "run.checkpoint"
     options = replace(OPTIONS, certificate=True)
 
     def run(progress):
@@ -191,7 +177,7 @@ def test_records_of_a_certificate_are_kept(tmp_path):
 
 
 def test_no_two_nodes_have_one_name_when_more_workers_go_on(tmp_path):
-    instance, file = many(), tmp_path / "state"
+    instance, file = slow_question(), tmp_path / "state"
     options = replace(OPTIONS, certificate=True)
     search(instance, 1, options, progress=stop_after(6), checkpoint=opened(file, instance, options))
     records: list = []
@@ -207,7 +193,7 @@ def test_no_two_nodes_have_one_name_when_more_workers_go_on(tmp_path):
 
 
 def test_nodes_survive_packing_and_bounds_only_widen():
-    instance = many()
+    instance = slow_question()
     own_worker = Worker(Leaks(instance, 1), OPTIONS)
     own_worker.start(0.0)
     own_worker.step(0.0, 0.5)
@@ -243,7 +229,7 @@ def test_nodes_survive_packing_and_bounds_only_widen():
 
 def test_an_explorer_goes_on_as_it_would_have(monkeypatch):
     """What steers the search is restored: the same nodes are split in the same order."""
-    instance = many()
+    instance = slow_question()
     own_worker = Worker(Leaks(instance, 1), OPTIONS)
     own_worker.start(0.0)
     own_worker.step(0.0, 0.3)
@@ -268,7 +254,7 @@ def test_an_explorer_goes_on_as_it_would_have(monkeypatch):
 
 
 def _saved(tmp_path):
-    instance, file = many(), tmp_path / "run.checkpoint"
+    instance, file = slow_question(), tmp_path / "run.checkpoint"
     search(instance, 1, OPTIONS, progress=stop_after(4), checkpoint=opened(file, instance))
     return instance, file
 
@@ -314,7 +300,7 @@ def test_a_damaged_file_is_refused(tmp_path):
     for content in cuts:
         file.write_bytes(content)
         try:
-            checkpoint = opened(file, many())
+            checkpoint = opened(file, slow_question())
             saved = checkpoint.load()
             # What no checksum covers (dates, attributes) does not matter either.
             assert saved is not None
@@ -361,7 +347,7 @@ def test_a_write_that_fails_leaves_the_last_checkpoint(tmp_path, monkeypatch):
 
 
 def test_a_dead_worker_is_given_what_the_file_holds(tmp_path, monkeypatch):
-    instance, file = many(), tmp_path / "run.checkpoint"
+    instance, file = slow_question(), tmp_path / "run.checkpoint"
     truth = search(instance, 1, OPTIONS)
     monkeypatch.setattr(checkpoints, "EVERY", 0.0)
     workers, calls = [], []
@@ -387,96 +373,3 @@ def test_a_dead_worker_is_given_what_the_file_holds(tmp_path, monkeypatch):
     )
     same(truth, result)
     assert len(workers) > 2 or len(calls) < 5
-
-
-SPEC = """\
-let N = network("full.onnx")
-let F = family("family.npz")
-let X = box(0, 1)
-
-find bound: least b per label such that
-    forall x in X, M in F: confidence(N, x) > b => label(M, x) == label(N, x)
-"""
-
-MAIN = """\
-import sys
-from leaveout.bab.native.files import checkpoint
-checkpoint.EVERY = 0.2
-from leaveout.__main__ import main
-main()
-"""
-
-
-def _folder(tmp_path) -> None:
-    instance = many(5, 30, (4, 16, 16, 2))
-    onnx.save(instance.network.model, tmp_path / "full.onnx")
-    save_family_file(tmp_path / "family.npz", instance.family)
-    (tmp_path / "test.spec").write_text(SPEC)
-    (tmp_path / "main.py").write_text(MAIN)
-
-
-def _verify(folder, *arguments):
-    return children.start(
-        [sys.executable, "main.py", "verify", "test.spec", "--json", "-", *arguments],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-
-
-def _results(process):
-    out, err = process.communicate(timeout=children.HANGS)
-    assert process.returncode in {0, 3}, err
-    return json.loads(out)["results"]
-
-
-def _written(file):
-    return file.stat().st_mtime_ns if file.exists() else 0
-
-
-def _wait_for_a_checkpoint(process, file, before):
-    """Wait until one is written; or until it is over, which needs none."""
-    there = lambda: process.poll() is not None or _written(file) > before
-    children.wait_until(there, "a checkpoint")
-
-
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_program_killed_again_and_again_gives_the_same_answer(tmp_path, workers):
-    _folder(tmp_path)
-    truth = _results(_verify(tmp_path))
-    file = tmp_path / "run.checkpoint"
-    arguments = ("--resume", file.name, "--workers", workers)
-    for _ in range(3):
-        before = _written(file)
-        process = _verify(tmp_path, *arguments)
-        _wait_for_a_checkpoint(process, file, before)
-        children.end(process)
-    found = _results(_verify(tmp_path, *arguments))
-    again = _results(_verify(tmp_path, *arguments))
-    for one, two, three in zip(truth, found, again):
-        assert two["verdict"] == one["verdict"]
-        room = 0.01 * max(one["upper"], two["upper"]) + 1e-9
-        assert abs(one["upper"] - two["upper"]) <= room
-        assert abs(one["lower"] - two["lower"]) <= room
-        assert three == two
-
-
-def test_bad_checkpoints_exit_with_2_in_one_line(tmp_path):
-    _folder(tmp_path)
-    file = tmp_path / "run.checkpoint"
-    file.write_bytes(b"PK\\3\\4 damaged")
-    for change in (lambda: None, lambda: _other_family(tmp_path, file)):
-        change()
-        process = _verify(tmp_path, "--resume", file.name)
-        out, err = process.communicate(timeout=children.HANGS)
-        assert process.returncode == 2
-        assert out == ""
-        assert len(err.splitlines()) == 1
-        assert "run.checkpoint" in err
-
-
-def _other_family(folder: Path, file: Path) -> None:
-    file.unlink()
-    _results(_verify(folder, "--resume", file.name))
-    other = many(5, 31, (4, 16, 16, 2))
-    save_family_file(folder / "family.npz", other.family)

@@ -23,10 +23,12 @@ from leaveout.compiling import can_keep, kept, watch_compiling
 from leaveout.encoders.votes.collective import stakes_of
 from leaveout.encoders.votes.tally import tally
 from leaveout.models.votes import Ballots, write_ballots
+from leaveout.verifier.guard import Guard
 from leaveout.verifier.warm_up import KERNELS, warm
 
 from support import networks
 from support.files import BOUND, write_question
+from support.guards import make_folder
 from support.votes import random_ballots
 
 CLAIMS = """\
@@ -123,6 +125,21 @@ def test_what_is_warmed_is_all_that_a_run_uses(tmp_path):
     assert found.functions == 0
     assert compiled() == before
     assert {result.verdict for result in report.results} <= {"proved", "refuted", "unknown"}
+
+
+def test_what_is_warmed_is_all_that_a_guard_of_networks_uses(tmp_path):
+    KERNELS["guard"]()
+    model = networks.dense(np.random.default_rng(2), (3, 5, 3), 1.0)
+    served = make_folder(tmp_path / "served", model, spread=0.3)
+    points = np.random.default_rng(3).random((50, 3), np.float32)
+    before = compiled()
+    with watch_compiling() as found, Guard.load(served.folder, 1.0, seed=0) as guard:
+        guard.rehearse(points[:1])
+        labels = guard.labels(points)
+        assert [guard.label(x) for x in points] == labels.tolist()
+        assert guard.inspect(points).leaks.any()
+    assert found.functions == 0
+    assert compiled() == before
 
 
 def test_only_what_a_specification_uses_is_warmed(tmp_path, monkeypatch):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from leaveout.specs.deciders import Curve
 from leaveout.verifier.page import Page, document, load
 from leaveout.verifier.report import (
     BoxRecord,
-    CurveRecord,
     ExampleRecord,
     Report,
     Result,
@@ -85,7 +85,7 @@ class Made:
             "lower": tuple(lower),
             "upper": tuple(lower),
         }
-        return CurveRecord(**(usual | given))
+        return Curve(**(usual | given))
 
     def example(self, **given):
         return ExampleRecord(**({"points": {}, "scores": {}, "labels": {}} | given))

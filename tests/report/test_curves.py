@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leaveout.specs.deciders import Curve
 from leaveout.verifier.page.drawing import _corners
 from leaveout.verifier.page.placing import places
 from leaveout.verifier.page.sections.curves import curves
 from leaveout.verifier.page.series import MOST, Series, charts
-from leaveout.verifier.report import CurveRecord
 
 
 def labels(chart):
@@ -157,7 +157,7 @@ def test_a_curve_without_places_is_left_out(made):
 def test_the_lower_line_is_nowhere_above_what_is_known(at, data):
     shares = st.lists(st.floats(0, 1), min_size=len(at), max_size=len(at))
     ends = tuple(sorted(data.draw(shares), reverse=True))
-    record = CurveRecord(name="c", value="v", unit="u", at=tuple(at), lower=ends, upper=ends)
+    record = Curve(name="c", value="v", unit="u", at=tuple(at), lower=ends, upper=ends)
     series = Series("c", record, "s")
     corners = _corners(series, 1.0, upper=False)
     for place, end in zip(at, ends):

@@ -110,3 +110,16 @@ class BruteForce:
 def leaky() -> tuple[Instance, int]:
     """Return a question with a leak of confidence about 0.8 (two labels, two members)."""
     return question(8, negative=False, spread=0.1), 1
+
+
+def slow_question(
+    seed: int = 3,
+    members: int = 12,
+    widths: tuple[int, ...] = (3, 12, 12, 2),
+    spread: float = 0.05,
+) -> Instance:
+    """Return a question that takes some rounds."""
+    rng = np.random.default_rng(seed)
+    network = network_from(networks.dense(rng, widths, 0.8), "random")
+    family = family_of(rng, network, members, spread)
+    return make_instance(network, family, Box(np.zeros(network.inputs), np.ones(network.inputs)))

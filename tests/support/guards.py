@@ -13,6 +13,7 @@ from leaveout.encoders import Box
 from leaveout.models import Family, Manifest
 from leaveout.models.family_file import save_family_file
 from leaveout.models.onnx_file import network_from
+from leaveout.verifier.guard import Guard
 from leaveout.verifier.guard.bounds import ProvedBounds, save_bounds
 
 from support.cases import shaken
@@ -84,3 +85,15 @@ def make_folder(
     ]
     save_bounds(folder / "bounds.npz", ProvedBounds.of(instance, results))
     return Served(folder, instance)
+
+
+def points_of(guard: Guard, tier: int | tuple[int, ...], count: int) -> np.ndarray:
+    """Return random inputs of a tier of `Inspection`, or of some."""
+    rng = np.random.default_rng(tier)
+    found = np.empty((0, guard.inputs), guard.subject.domain.kind)
+    for _ in range(100):
+        sample = guard.subject.domain.points(rng.random((4000, guard.inputs)))
+        found = np.concatenate([found, sample[np.isin(guard.inspect(sample).tiers, tier)]])
+        if len(found) >= count:
+            return found[:count]
+    raise AssertionError(f"too few inputs of tier {tier}")

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.verifier.checker.arithmetic import Arithmetic
+from leaveout.verifier.checker.backward import Forms
+from leaveout.verifier.checker.clipping import HalfSpaces, contract
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.layout import Net
 from leaveout.verifier.checker.tree import INPUT, PHASE, UNTIED, Tree
@@ -94,3 +97,18 @@ class Block:
             at = net.at(k)
             state[4, at], state[5, at] = -state[3, at], state[2, at]
         phase[:] = 0
+
+    def cut(self, own: Integers, forms: Forms, least: Floats, numbers: Arithmetic) -> None:
+        """Keep of some nodes' regions where ``slopes x + constant >= least`` is possible."""
+        self.lower[own], self.upper[own], empty = contract(
+            forms, least, self.lower[own], self.upper[own], numbers
+        )
+        self.alive[own[empty]] = False
+
+    def cut_to(self, given: HalfSpaces, first: Integers | int = 0) -> None:
+        """Cut regions to half-spaces, from some place of each node on."""
+        for c in range(int(given.count.max(initial=0))):
+            own = np.flatnonzero(self.alive & (first <= c) & (c < given.count))
+            if len(own):
+                forms = Forms(given.rows[own, c], given.shift[own, c])
+                self.cut(own, forms, np.zeros(len(own)), given.arithmetic)

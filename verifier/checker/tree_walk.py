@@ -12,9 +12,9 @@ from threadpoolctl import threadpool_limits
 from leaveout.verifier.checker.backward import Forms, Nodes, kept, largest, pull_back
 from leaveout.verifier.checker.blocks import Block
 from leaveout.verifier.checker.choices import shrink
-from leaveout.verifier.checker.clipping import HalfSpaces, contract, largest_within
-from leaveout.verifier.checker.errors import OUT_OF_RANGE, RejectedError
-from leaveout.verifier.checker.pairs import facts_of
+from leaveout.verifier.checker.clipping import HalfSpaces
+from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.hidden_pairs import bound_hidden_pairs
 from leaveout.verifier.checker.rounding import UNIT, gamma
 from leaveout.verifier.checker.rows import Combined
 from leaveout.verifier.checker.spaces import Asked, Space
@@ -25,13 +25,9 @@ __all__ = ["Walk"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 _NODES = 256
 """Nodes bounded together, for networks of a hundred neurons."""
-
-_ROWS = 1024
-"""Rows pulled back together, so that they stay in cache."""
 
 _ROOM = 1e-9
 """Multipliers are not needed where others prove a claim with so much to spare, relative to it."""
@@ -113,7 +109,7 @@ class Walk:
         groups, which = np.unique(self.tree.group[block.nodes], return_inverse=True)
         sets = self.space.sets.sets(groups.tolist(), [self.tree.members(int(g)) for g in groups])
         nodes = Nodes(self.net, sets, which, self.space.start.terms, self.space.start.terms_d, [])
-        self._tighten(block, nodes, self._recalled(block))
+        bound_hidden_pairs(self.space, block, nodes, self._recalled(block))
         self._contract(block, nodes)
         is_leaf = self.tree.is_leaf(block.nodes)
         _, _, empty = shrink(self.net.tables, block.lower, block.upper)
@@ -149,97 +145,8 @@ class Walk:
         of, at = np.nonzero(known)
         forms = Forms(block.slopes[of, at], block.constant[of, at])
         found.add(of, forms, least[of, at], block.lower, block.upper)
-        self._cut_to(block, found, np.zeros_like(found.count))
+        block.cut_to(found)
         return found
-
-    def _cut_to(self, block: Block, given: HalfSpaces, first: Integers) -> None:
-        """Cut regions to half-spaces, from some place on."""
-        begin, end = int(first.min(initial=0)), int(given.count.max(initial=0))
-        for c in range(begin, end):
-            own = np.flatnonzero(block.alive & (first <= c) & (c < given.count))
-            if len(own):
-                forms = Forms(given.rows[own, c], given.shift[own, c])
-                self._cut(block, own, forms, np.zeros(len(own)))
-
-    def _tighten(self, block: Block, nodes: Nodes, given: HalfSpaces) -> None:
-        """Bound all hidden pairs, layer by layer, within half-spaces; those of ties join them."""
-        net, state, phase = self.net, block.state, block.phase
-        lowest = np.full(len(block.nodes), net.layers)
-        for k in reversed(range(net.layers - 1)):
-            lowest[(phase[:, net.at(k)] != 0).any(axis=1)] = k
-        for k in range(net.layers - 1):
-            at = net.at(k)
-            known = state[:, :, at]
-            tied = (lowest < k) & block.alive & self.space.differs
-            # What ancestors proved of differences there may be of others: of fewer tied pairs.
-            known[tied, 4:] = np.array([-np.inf, np.inf])[:, None]
-            unstable = ~((known[:, 0] >= known[:, 3]) | (known[:, 1] <= -known[:, 2]))
-            self._clip(block, nodes, k, unstable, given)
-            wanted = unstable if k else np.ones_like(unstable)
-            wanted &= block.alive[:, None]
-            self._tighten_some(block, nodes, k, wanted, given, pair=False)
-            wanted |= (tied & block.alive)[:, None]
-            if self.space.differs:
-                self._tighten_some(block, nodes, k, wanted, given, pair=True)
-            low, high, p, q = known[:, 0], known[:, 1], known[:, 2], known[:, 3]
-            below, above = known[:, 4], known[:, 5]
-            true = (lowest >= k)[:, None] & wanted
-            np.copyto(p, np.minimum(p, np.maximum(above, 0.0)), where=true)
-            np.copyto(q, np.minimum(q, np.maximum(-below, 0.0)), where=true)
-            here = phase[:, at]
-            if np.isnan(known[block.alive]).any():
-                raise RejectedError(OUT_OF_RANGE)
-            crossed = (low > high) | (below > above)
-            crossed |= ((here > 0) & (high < -p)) | ((here < 0) & (low > q))
-            block.alive &= ~crossed.any(axis=1)
-            nodes.facts.append(facts_of(known, here, lowest < k))
-
-    def _clip(
-        self, block: Block, nodes: Nodes, layer: int, unstable: Flags, given: HalfSpaces
-    ) -> None:
-        """Add what tied pairs say of z: that it is at least -p where on, at most q where off."""
-        at = self.net.at(layer)
-        phase, state = block.phase[:, at], block.state[:, :, at]
-        first = given.count.copy()
-        everything, neurons = np.nonzero((phase != 0) & unstable & block.alive[:, None])
-        for begin in range(0, len(everything), _ROWS):
-            of, neuron = everything[begin : begin + _ROWS], neurons[begin : begin + _ROWS]
-            side = phase[of, neuron]
-            rows = np.zeros((len(of), at.stop - at.start))
-            rows[np.arange(len(of)), neuron] = side
-            forms = pull_back(nodes, of, layer, rows, None)
-            band = np.where(side > 0, state[of, 2, neuron], state[of, 3, neuron])
-            given.add(of, forms, -band, block.lower, block.upper)
-        if len(everything):
-            self._cut_to(block, given, first)
-
-    def _tighten_some(
-        self,
-        block: Block,
-        nodes: Nodes,
-        layer: int,
-        wanted: Flags,
-        given: HalfSpaces,
-        *,
-        pair: bool,
-    ) -> None:
-        """Bound some outputs of a layer, or their differences, from both sides."""
-        at = self.net.at(layer)
-        state = block.state[:, :, at]
-        everything, neurons = np.nonzero(wanted)
-        below, above = (4, 5) if pair else (0, 1)
-        for begin in range(0, len(everything), _ROWS):
-            of, neuron = everything[begin : begin + _ROWS], neurons[begin : begin + _ROWS]
-            # Both signs of a row, side by side.
-            twice, sign = np.repeat(of, 2), np.tile([1.0, -1.0], len(of))
-            rows = np.zeros((len(twice), at.stop - at.start))
-            rows[np.arange(len(twice)), np.repeat(neuron, 2)] = sign
-            own, change = (np.zeros_like(rows), rows) if pair else (rows, None)
-            forms = pull_back(nodes, twice, layer, own, change)
-            found, empty = largest_within(forms, twice, block.lower, block.upper, given)
-            block.alive[twice[empty]] = False
-            state[of, above, neuron] = np.minimum(state[of, above, neuron], found[::2])
-            state[of, below, neuron] = np.maximum(state[of, below, neuron], -found[1::2])
 
     def _contract(self, block: Block, nodes: Nodes) -> None:
         """Cut regions to where counter-examples above the target can be."""
@@ -255,7 +162,7 @@ class Walk:
             least = np.where(rows.goal[at], target[own], 0.0)
             forms = self._raised(self._over(nodes, own, rows.picked(at)), errors[own, k])
             self._remember(block, own, np.full(len(own), k), forms)
-            self._cut(block, own, forms, least)
+            block.cut(own, forms, least, self._numbers)
         for k in range(int(sums[live].max(initial=0))):
             live = live[block.alive[live]]
             own = live[sums[live] > k]
@@ -266,7 +173,7 @@ class Walk:
             error = self._numbers.number(errors[own, first - begin]) + errors[own, second - begin]
             forms = self._raised(self._over(nodes, own, rows.picked(first, second)), error)
             self._remember(block, own, counts[own] + k, forms)
-            self._cut(block, own, forms, least)
+            block.cut(own, forms, least, self._numbers)
 
     def _targets(self, nodes: Integers) -> Floats:
         """Return targets, a little lower: nothing above them may be cut away by rounding."""
@@ -314,13 +221,6 @@ class Walk:
             room[before == 0.0] = 0.0
             constant[own] += found.constant + room
         return Forms(slopes, constant)
-
-    def _cut(self, block: Block, live: Integers, forms: Forms, least: Floats) -> None:
-        """Keep of regions where ``slopes x + constant >= least`` is possible."""
-        block.lower[live], block.upper[live], empty = contract(
-            forms, least, block.lower[live], block.upper[live], self._numbers
-        )
-        block.alive[live[empty]] = False
 
     def _prove(self, block: Block, nodes: Nodes, leaves: Integers) -> None:
         """Bound leaves by their multipliers."""

@@ -8,6 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from leaveout.specs.deciders import Accuracy
 from leaveout.verifier.accuracy_tables import (
     AccuracyTable,
     baseline,
@@ -19,7 +20,7 @@ from leaveout.verifier.accuracy_tables import (
     tables,
 )
 from leaveout.verifier.amounts import share
-from leaveout.verifier.report import AccuracyRecord, Report
+from leaveout.verifier.report import Report
 
 __all__ = ["accuracies"]
 
@@ -85,12 +86,12 @@ def _short(name: str) -> str:
     return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
 
 
-def _spread(record: AccuracyRecord) -> float:
+def _spread(record: Accuracy) -> float:
     shares = [each.lower / each.points for each in record.labels]
     return max(shares) - min(shares) if shares else 0.0
 
 
-def _warning(name: str, record: AccuracyRecord) -> str:
+def _warning(name: str, record: Accuracy) -> str:
     assert record.lower is not None
     common = _short(label_text(record.common, record.common_name))
     return (

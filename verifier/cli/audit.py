@@ -10,6 +10,17 @@ import typer
 from leaveout.errors import AuditError
 from leaveout.verifier.cli.audit_counts import judge_counts
 from leaveout.verifier.cli.bar import progress
+from leaveout.verifier.cli.options import (
+    BatchSize,
+    Epochs,
+    FollowerSteps,
+    GameBatch,
+    GameRate,
+    LeaderSteps,
+    LearningRate,
+    Seed,
+    WeightDecay,
+)
 from leaveout.verifier.cli.unlearn import undrawn_note
 
 if TYPE_CHECKING:
@@ -108,20 +119,16 @@ def audit(
         ),
     ] = False,
     rounds: Annotated[int, typer.Option(help="Rounds of the game that unlearns.")] = 100,
-    leader_steps: Annotated[
-        int, typer.Option(help="Steps a round towards retraining and accuracy.")
-    ] = 10,
-    follower_steps: Annotated[int, typer.Option(help="Steps a round against the attack.")] = 1,
-    game_batch: Annotated[int, typer.Option(help="Rows a step of the leader.")] = 500,
-    game_lr: Annotated[float, typer.Option(help="Learning rate of both players.")] = 0.05,
-    epochs: Annotated[int, typer.Option(help="Of training from scratch.")] = 50,
-    batch: Annotated[int, typer.Option(help="Rows a step of training from scratch.")] = 100,
-    lr: Annotated[float, typer.Option(help="Learning rate of training from scratch.")] = 0.1,
-    weight_decay: Annotated[
-        float, typer.Option(help="Added to the gradient, times each weight and bias.")
-    ] = 1e-5,
+    leader_steps: LeaderSteps = 10,
+    follower_steps: FollowerSteps = 1,
+    game_batch: GameBatch = 500,
+    game_lr: GameRate = 0.05,
+    epochs: Epochs = 50,
+    batch: BatchSize = 100,
+    lr: LearningRate = 0.1,
+    weight_decay: WeightDecay = 1e-5,
     confidence: Annotated[float, typer.Option(help="Of what is printed.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    seed: Seed = 0,
 ) -> None:
     """Record what an attacker sees of models that unlearned, beside retrained ones.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaveout.verifier.cli.options import LabelColumn, Units
 from leaveout.verifier.cli.units import read_units
 
 if TYPE_CHECKING:
@@ -54,10 +55,7 @@ def train(
             show_default=False,
         ),
     ],
-    label: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="The CSV's column to predict.", show_default=False),
-    ] = None,
+    label: LabelColumn = None,
     identity: Annotated[
         str | None,
         typer.Option(
@@ -67,14 +65,7 @@ def train(
             show_default="rows are numbers from 0",
         ),
     ] = None,
-    unit: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN=UNIT",
-            help="What a column's numbers are measured in, as in dose=mg; may be given again.",
-            show_default=False,
-        ),
-    ] = None,
+    unit: Units = None,
     trees: Annotated[
         int,
         typer.Option(help="How many; the more there are, the less a row moves their mean.", min=1),

@@ -9,6 +9,7 @@ import typer
 
 from leaveout.errors import TrainingError
 from leaveout.verifier.cli.bar import counting, interruptible
+from leaveout.verifier.cli.options import LabelColumn
 
 __all__ = ["partition"]
 
@@ -68,10 +69,7 @@ def partition(
         int | None,
         typer.Option(metavar="F", help="Times hash_bagging divides all rows.", show_default="4"),
     ] = None,
-    label: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="The CSV's column to predict.", show_default=False),
-    ] = None,
+    label: LabelColumn = None,
     test: Annotated[
         Path | None,
         typer.Option(

@@ -13,6 +13,7 @@ import typer
 from leaveout.errors import ShardedError
 from leaveout.exit_codes import ExitCode
 from leaveout.verifier.cli.bar import counting, interruptible
+from leaveout.verifier.cli.options import LabelColumn
 
 if TYPE_CHECKING:
     from leaveout.models.sharded.planning import HeldOut, Offer, Plan
@@ -48,10 +49,7 @@ def service(
             show_default=False,
         ),
     ],
-    label: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="The CSV's column to predict.", show_default=False),
-    ] = None,
+    label: LabelColumn = None,
     alpha: Annotated[
         float,
         typer.Option(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaveout.verifier.cli.capabilities import CAPABILITIES
+from leaveout.verifier.cli.options import Cores, CounterExampleSeed
 from leaveout.verifier.cli.running import run_application
 from leaveout.verifier.cli.solving import keep_to, progress_line, say, status_of
 from leaveout.version import VERSION
@@ -110,10 +111,8 @@ def verify(
             show_default=False,
         ),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Cores to use at most.", show_default="all", min=1)
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the search for counter-examples.")] = 0,
+    workers: Cores = None,
+    seed: CounterExampleSeed = 0,
 ) -> None:
     """Print sat, unsat, unknown or timed-out, and below sat the counter-example.
 

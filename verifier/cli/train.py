@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaveout.verifier.cli.options import LabelColumn, Units, WeightDecay
 from leaveout.verifier.cli.units import read_units
 
 if TYPE_CHECKING:
@@ -36,10 +37,7 @@ def train(
             show_default=False,
         ),
     ],
-    label: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="The CSV's column to predict.", show_default=False),
-    ] = None,
+    label: LabelColumn = None,
     identity: Annotated[
         str | None,
         typer.Option(
@@ -49,14 +47,7 @@ def train(
             show_default=False,
         ),
     ] = None,
-    unit: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN=UNIT",
-            help="What a column's numbers are measured in, as in dose=mg; may be given again.",
-            show_default=False,
-        ),
-    ] = None,
+    unit: Units = None,
     layers: Annotated[
         str | None,
         typer.Option(
@@ -99,9 +90,7 @@ def train(
             show_default="all alike",
         ),
     ] = None,
-    weight_decay: Annotated[
-        float, typer.Option(help="Added to the gradient, times each weight and bias.")
-    ] = 1e-5,
+    weight_decay: WeightDecay = 1e-5,
     dropout: Annotated[
         float | None,
         typer.Option(

@@ -9,6 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaveout.verifier.cli.bar import progress
+from leaveout.verifier.cli.options import (
+    BatchSize,
+    Epochs,
+    FollowerSteps,
+    GameBatch,
+    GameRate,
+    LeaderSteps,
+    LearningRate,
+    Seed,
+    WeightDecay,
+)
 
 if TYPE_CHECKING:
     from leaveout.models.unlearning import Record, UnlearningReport
@@ -62,12 +73,10 @@ def unlearn(
         ),
     ] = None,
     rounds: Annotated[int, typer.Option(help="Rounds of the game.")] = 100,
-    leader_steps: Annotated[
-        int, typer.Option(help="Steps a round towards retraining and accuracy.")
-    ] = 10,
-    follower_steps: Annotated[int, typer.Option(help="Steps a round against the attack.")] = 1,
-    game_batch: Annotated[int, typer.Option(help="Rows a step of the leader.")] = 500,
-    game_lr: Annotated[float, typer.Option(help="Learning rate of both players.")] = 0.05,
+    leader_steps: LeaderSteps = 10,
+    follower_steps: FollowerSteps = 1,
+    game_batch: GameBatch = 500,
+    game_lr: GameRate = 0.05,
     target: Annotated[
         float, typer.Option(help="What the follower wants the attack to answer.")
     ] = 0.5,
@@ -85,13 +94,11 @@ def unlearn(
             help="Also train K networks from scratch without the rows, as retrained_SEED.onnx.",
         ),
     ] = 0,
-    epochs: Annotated[int, typer.Option(help="Of training from scratch.")] = 50,
-    batch: Annotated[int, typer.Option(help="Rows a step of training from scratch.")] = 100,
-    lr: Annotated[float, typer.Option(help="Learning rate of training from scratch.")] = 0.1,
-    weight_decay: Annotated[
-        float, typer.Option(help="Added to the gradient, times each weight and bias.")
-    ] = 1e-5,
-    seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
+    epochs: Epochs = 50,
+    batch: BatchSize = 100,
+    lr: LearningRate = 0.1,
+    weight_decay: WeightDecay = 1e-5,
+    seed: Seed = 0,
 ) -> None:
     """Make a network forget rows without retraining it (approximately; see audit).
 

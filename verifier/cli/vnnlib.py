@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaveout.verifier.cli.options import Cores, CounterExampleSeed
 from leaveout.verifier.cli.solving import keep_to, progress_line, say, status_of
 
 if TYPE_CHECKING:
@@ -56,10 +57,8 @@ def vnnlib(
             show_default=False,
         ),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Cores to use at most.", show_default="all", min=1)
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the search for counter-examples.")] = 0,
+    workers: Cores = None,
+    seed: CounterExampleSeed = 0,
 ) -> None:
     """Decide whether a VNN-LIB query has a counter-example.
 

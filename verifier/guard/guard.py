@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -14,14 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from leaveout.encoders import Box
-from leaveout.errors import GuardError, TrainingError
+from leaveout.errors import GuardError
 from leaveout.models.data_frame import is_frame
 from leaveout.models.forest.names import Rows
 from leaveout.models.train.encoding import Encoding
 from leaveout.verifier.guard.access import MEMORY
 from leaveout.verifier.guard.answering import REFUSED, Answering
 from leaveout.verifier.guard.domain import BoxDomain
-from leaveout.verifier.guard.inputs import listed
+from leaveout.verifier.guard.inputs import encoded
 from leaveout.verifier.guard.inspection import Inspection
 from leaveout.verifier.guard.loading import OnProgress, change_rows, load_subject
 from leaveout.verifier.guard.memory import Account, Memory
@@ -197,15 +196,7 @@ class Guard:
         GuardError
             If a column is missing or a value cannot be encoded.
         """
-        table = listed(rows)
-        if not all(isinstance(row, Mapping) for row in table):
-            raise GuardError("rows must be a list of mappings from column name to value")
-        try:
-            return self.subject.encode(table)
-        except TrainingError as error:
-            raise GuardError(str(error)) from None
-        except (TypeError, ValueError, OverflowError) as error:
-            raise GuardError(f"a row holds what is neither a number nor a text: {error}") from None
+        return encoded(rows, self.subject.encode)
 
     def label(self, x: ArrayLike) -> int:
         """Answer one input.
@@ -272,22 +263,7 @@ class Guard:
         X : array_like, shape (n, inputs), or a data frame
             As the model reads them, or of the columns of the training table.
         """
-        points, subject = self._points(X), self.subject
-        inside = np.asarray([subject.domain.contains(point) for point in points], bool)
-        findings = iter(subject.leaks.find_all(points[inside]))
-        labels, leaks, tiers, outside = [], [], [], []
-        for point, within in zip(points, inside.tolist(), strict=True):
-            finding = next(findings) if within else None
-            labels.append(finding.label if finding else subject.leaks.label(point))
-            leaks.append(finding is not None and finding.leak)
-            tiers.append(0 if finding is None else 3 if finding.leak else finding.tier)
-            outside.append("" if finding else subject.where_outside(point))
-        return Inspection(
-            np.asarray(labels, np.int64),
-            np.asarray(leaks, bool),
-            np.asarray(tiers, np.int64),
-            tuple(outside),
-        )
+        return Inspection.of(self.subject, self._points(X))
 
     def rehearse(self, X: Any) -> None:
         """Do the most work that answering inputs can be, and give no answer.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from leaveout.models.data_frame import frame_table, is_frame
 from leaveout.models.table import number
 from leaveout.names import hint
 
-__all__ = ["Numbers", "key_of", "listed", "plain_rows", "read_numbers"]
+__all__ = ["Numbers", "encoded", "key_of", "plain_rows", "read_numbers"]
 
 Numbers = type[np.float32] | type[np.float64]
 """What a network reads, and what a forest reads."""
@@ -47,7 +47,32 @@ def read_numbers(given: ArrayLike, what: str, kind: Numbers) -> NDArray[Any]:
         return np.require(array, kind, ["C", "W"])
 
 
-def listed(rows: Any) -> list[Any]:
+def encoded(rows: Any, encode: Callable[[list[Any]], NDArray[Any]]) -> NDArray[Any]:
+    """Turn rows in a table's own units into inputs, shape (rows, inputs).
+
+    Parameters
+    ----------
+    rows : iterable of mapping, or a data frame
+    encode : callable
+        Of what is served; see `Subject.encode`.
+
+    Raises
+    ------
+    GuardError
+        If they are no rows, a column is missing or a value cannot be encoded.
+    """
+    table = _listed(rows)
+    if not all(isinstance(row, Mapping) for row in table):
+        raise GuardError("rows must be a list of mappings from column name to value")
+    try:
+        return encode(table)
+    except TrainingError as error:
+        raise GuardError(str(error)) from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise GuardError(f"a row holds what is neither a number nor a text: {error}") from None
+
+
+def _listed(rows: Any) -> list[Any]:
     """Return rows as a list, of a data frame as mappings."""
     if not is_frame(rows):
         return list(rows) if isinstance(rows, Iterable) else [rows]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from leaveout.verifier.guard.subject import Subject
 
 __all__ = ["Inspection"]
 
@@ -33,3 +36,29 @@ class Inspection:
     leaks: NDArray[np.bool_]
     tiers: NDArray[np.int64]
     outside: tuple[str, ...]
+
+    @classmethod
+    def of(cls, subject: Subject, points: NDArray[Any]) -> Inspection:
+        """Look at inputs, drawing nothing and remembering nothing.
+
+        Parameters
+        ----------
+        subject : Subject
+        points : ndarray, shape (n, inputs)
+            As it reads them.
+        """
+        inside = np.asarray([subject.domain.contains(point) for point in points], bool)
+        findings = iter(subject.leaks.find_all(points[inside]))
+        labels, leaks, tiers, outside = [], [], [], []
+        for point, within in zip(points, inside.tolist(), strict=True):
+            finding = next(findings) if within else None
+            labels.append(finding.label if finding else subject.leaks.label(point))
+            leaks.append(finding is not None and finding.leak)
+            tiers.append(0 if finding is None else 3 if finding.leak else finding.tier)
+            outside.append("" if finding else subject.where_outside(point))
+        return cls(
+            np.asarray(labels, np.int64),
+            np.asarray(leaks, bool),
+            np.asarray(tiers, np.int64),
+            tuple(outside),
+        )

@@ -10,7 +10,8 @@ from leaveout.errors import GuardError, SpecError
 from leaveout.models.archive import holds_arrays
 from leaveout.verifier.amounts import bound
 from leaveout.verifier.guard.bounds import ProvedBounds, save_bounds
-from leaveout.verifier.points.idp import Decider, Job
+from leaveout.verifier.points.idp import Decider
+from leaveout.verifier.points.network_job import Job
 
 __all__ = ["BoundsTarget"]
 

@@ -12,10 +12,11 @@ from pathlib import Path
 import msgspec
 
 from leaveout.files import RESULTS, read_whole
+from leaveout.specs.deciders import Curve
 from leaveout.verifier.page.errors import PageError
 from leaveout.verifier.page.model import Run
 from leaveout.verifier.page.spec_text import read_specification
-from leaveout.verifier.report import CurveRecord, GroupsRecord, Report, Result, TraceRecord
+from leaveout.verifier.report import GroupsRecord, Report, Result, TraceRecord
 
 __all__ = ["load"]
 
@@ -110,7 +111,7 @@ def _report(data: bytes, name: str) -> tuple[Report, tuple[str, ...]]:
     return report, _unread(raw)
 
 
-def _check(curve: CurveRecord, where: str) -> None:
+def _check(curve: Curve, where: str) -> None:
     if not len(curve.at) == len(curve.lower) == len(curve.upper):
         raise PageError(
             f"{where} has {len(curve.at)} places, {len(curve.lower)} lower and "

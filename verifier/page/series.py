@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from leaveout.specs import Call, Node
+from leaveout.specs.deciders import Curve
 from leaveout.specs.text.tree import children
 from leaveout.verifier.page.model import Page, Statement
-from leaveout.verifier.report import CurveRecord
 
 __all__ = ["MOST", "Chart", "Series", "charts"]
 
@@ -25,13 +25,13 @@ class Series:
     ----------
     label : str
         What the chart calls it; of a chart's curves no two are called the same.
-    curve : CurveRecord
+    curve : Curve
     sources : str
         The statements it is of, and of several files theirs.
     """
 
     label: str
-    curve: CurveRecord
+    curve: Curve
     sources: str
 
     @property
@@ -92,7 +92,7 @@ class Chart:
 
 def charts(page: Page) -> tuple[Chart, ...]:
     """Return the charts of a page: curves of all runs whose value and unit agree, each once."""
-    groups: dict[tuple[str, str], dict[CurveRecord, _Sources]] = defaultdict(dict)
+    groups: dict[tuple[str, str], dict[Curve, _Sources]] = defaultdict(dict)
     for run in page.runs:
         for statement in run.statements:
             name = (run.name if page.several else "", statement.name)
@@ -130,14 +130,14 @@ def _charts(value: str, unit: str, series: tuple[Series, ...]) -> Iterable[Chart
         yield Chart(value, unit, series[part * MOST :][:MOST], part + 1, parts, reach)
 
 
-def _named(curves: dict[CurveRecord, _Sources]) -> Iterable[Series]:
+def _named(curves: dict[Curve, _Sources]) -> Iterable[Series]:
     """Yield the curves under names that differ.
 
     A curve is called by what it is of. Where several would be called the same, all of these are
     told apart by their file, their call in the specification, or their statement: by the first
     of these that does.
     """
-    labels: dict[CurveRecord, str] = {}
+    labels: dict[Curve, str] = {}
     for name in dict.fromkeys(curve.name for curve in curves):
         alike = [curve for curve in curves if curve.name == name]
         labels |= zip(alike, _apart(name, [curves[curve] for curve in alike]), strict=True)

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import structs
 
 from leaveout.models.train.encoding import Encoding, NumberColumn, encoding_of
-from leaveout.verifier.points.idp import Job
+from leaveout.verifier.points.network_job import Job
 from leaveout.verifier.records import ColumnRecord, ModelRecord
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from leaveout.models.train.encoding import encoding_of
 from leaveout.verifier.points.answer_words import head_words, label_words
 from leaveout.verifier.points.answers import Answers, Known, State, answers_of, as_box, states
 from leaveout.verifier.points.given import DataError, GivenPoints
-from leaveout.verifier.points.idp import Job
 from leaveout.verifier.points.names import is_plain, label_name
+from leaveout.verifier.points.network_job import Job
 from leaveout.verifier.points.outside import why_outside
 from leaveout.verifier.records import AnswersRecord, AnswerState, LabelAnswersRecord
 from leaveout.verifier.report import Result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from leaveout.bab import (
     EngineResult,
@@ -31,7 +31,7 @@ from leaveout.verifier.points.leak_decider import (
     merged,
 )
 from leaveout.verifier.points.leak_statements import IdpStatement
-from leaveout.verifier.points.names import label_name
+from leaveout.verifier.points.network_job import Job
 from leaveout.verifier.points.network_rows import network_rows, tighten
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.points.row_bounds import lowered
@@ -48,42 +48,10 @@ from leaveout.verifier.report import GroupsRecord, Result, TraceRecord
 from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.time_sharing import Clock
 
-__all__ = ["Decider", "Job", "StatementProgress"]
+__all__ = ["Decider", "StatementProgress"]
 
 _WORTH_STARTING = 0.1
 """Seconds below which no search is started."""
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """One statement, loaded.
-
-    Attributes
-    ----------
-    statement : IdpStatement
-    instance : Instance
-    labels : tuple of int
-        The labels it is about.
-    pair : bool
-        Whether the family is one other network of the specification.
-    without : tuple of int or None
-        Of what a sample says: positions of the members of its file that are left out. None where it
-        is about all of them, for certain.
-    certified : bool
-        Whether what proves it is of any use.
-    """
-
-    statement: IdpStatement
-    instance: Instance
-    labels: tuple[int, ...]
-    pair: bool
-    without: tuple[int, ...] | None = None
-    certified: bool = True
-
-    @property
-    def question(self) -> Instance:
-        """See `LeakJob.question`."""
-        return self.instance
 
 
 class Decider(LeakDecider[Job, Witness]):
@@ -159,7 +127,7 @@ class Decider(LeakDecider[Job, Witness]):
         name, instance = job.statement.statement.name, job.instance
         if id(instance) not in self._digests:
             self._digests[id(instance)] = Leaks(instance, job.labels[0]).digests()
-        digests, asked = self._digests[id(instance)], _asked(job.statement)
+        digests, asked = self._digests[id(instance)], job.asked
         found = {
             (name, label): store.of(digests, label, options, name, asked) for label in job.labels
         }
@@ -390,19 +358,7 @@ class Decider(LeakDecider[Job, Witness]):
             reason=known.reason,
             box=box_record(job.instance.box),
             members=len(job.instance.family),
-            label_name=_label_name(job, known.label),
+            label_name=job.label_name(known.label),
             traces=tuple(self._traces[each] for each in found if each in self._traces),
             groups=tuple(self._groups[each] for each in found if each in self._groups),
         )
-
-
-def _label_name(job: Job, label: int | None) -> str:
-    return "" if label is None else label_name(job.instance.family.manifest.data, label)
-
-
-def _asked(statement: IdpStatement) -> str:
-    """Say what is asked of each label, as a checkpoint remembers it."""
-    asked = statement.statement
-    if not isinstance(asked, Find):
-        return f"guarantee above {statement.threshold}"
-    return "find per label" if asked.per_label else "find"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from leaveout.specs import Binder, Confident, Find, ForAll, Guarantee, Number
 from leaveout.verifier.points.asked_samples import AskedClaim, Looks
-from leaveout.verifier.points.idp import Job
 from leaveout.verifier.points.leak_decider import floor_of
+from leaveout.verifier.points.network_job import Job
 from leaveout.verifier.points.sampling import Sampling
 
 __all__ = ["SampledJob", "share_of", "without_share"]

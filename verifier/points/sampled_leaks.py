@@ -15,9 +15,10 @@ from leaveout.bab.native.files.certificate import SampledClaim
 from leaveout.models import Family
 from leaveout.specs import Confident, Find, Guarantee
 from leaveout.verifier.points.asked_samples import AskedSample, Looks
-from leaveout.verifier.points.idp import Decider, Job
+from leaveout.verifier.points.idp import Decider
 from leaveout.verifier.points.leak_decider import finite, floor_of, merged
 from leaveout.verifier.points.leak_statements import IdpStatement, recognise
+from leaveout.verifier.points.network_job import Job
 from leaveout.verifier.points.network_rows import tighten
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.points.sampled_job import SampledJob, share_of, without_share

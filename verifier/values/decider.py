@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from leaveout.bab import Progress
 from leaveout.deadline import Deadline
 from leaveout.specs import (
@@ -23,16 +21,14 @@ from leaveout.specs import (
     Guarantee,
     Number,
 )
-from leaveout.specs.deciders import Facts, nothing_said
+from leaveout.specs.deciders import Accuracy, Curve, Facts, nothing_said
 from leaveout.specs.table.functions import is_built_in
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.types import BOOLEAN, FAMILY, INPUTS, NETWORK, NUMBER, POINT, TEXT
 from leaveout.verifier.points.leak_decider import StatementProgress
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.report import (
-    AccuracyRecord,
     BoxRecord,
-    CurveRecord,
     ExampleRecord,
     FactsRecord,
     Result,
@@ -240,28 +236,25 @@ class ValueDecider:
             certificate.without(statement.name, str(error))
         certificate.values(self._book)
 
-    def _curves(self, statement: Guarantee | Find) -> tuple[CurveRecord, ...]:
+    def _curves(self, statement: Guarantee | Find) -> tuple[Curve, ...]:
         """Return the curves of the calls of a statement, each once."""
         kept = self._valuation.calls.curves
         calls = (str(node) for node in reachable(statement.claim, self._spec))
         curves = {call: kept[call] for call in calls if call in kept}
-        return tuple(dict.fromkeys(CurveRecord(**vars(curve)) for curve in curves.values()))
+        return tuple(dict.fromkeys(curves.values()))
 
-    def _accuracies(self, statement: Guarantee | Find, found: _Found) -> tuple[AccuracyRecord, ...]:
+    def _accuracies(self, statement: Guarantee | Find, found: _Found) -> tuple[Accuracy, ...]:
         """Return how right the votes of a statement are; of a find with what it found."""
         kept = self._valuation.calls.accuracies
-        records: dict[AccuracyRecord, None] = {}
+        records: list[Accuracy] = []
         for text in dict.fromkeys(str(node) for node in reachable(statement.claim, self._spec)):
             by_count = kept.get(text, {})
             counts = list(by_count)
             if statement.name in self._sought and len(counts) > 1:
                 # What was tried on the way is no part of the answer.
                 counts = [each for each in counts if each == found.bounds[0]]
-            for count in counts:
-                records[msgspec.convert(by_count[count], AccuracyRecord, from_attributes=True)] = (
-                    None
-                )
-        return tuple(records)
+            records += [by_count[count] for count in counts]
+        return tuple(dict.fromkeys(records))
 
     def _facts(self, statement: Guarantee | Find, known: dict[str, int]) -> tuple[FactsRecord, ...]:
         """Return what the calls of a statement found on the way.

@@ -16,7 +16,7 @@ from leaveout.verifier.checker.voting.run_offs_at_stake import (
     run_offs_lost_to,
 )
 from leaveout.verifier.checker.voting.run_offs_together import no_more_run_offs_lost
-from leaveout.verifier.checker.voting.spread_proof import array
+from leaveout.verifier.checker.voting.spread_proof import array, survived_at_most
 from leaveout.verifier.checker.voting.tallies import Counts, Votes, answers_of, blocks, counts_of
 from leaveout.verifier.checker.voting.together import TooLongError
 
@@ -170,25 +170,11 @@ def shown_run_off_falls(
     RejectedError
         If one of them changes no answer.
     """
-    points, members = votes.shape
-    # Poisoning everything changes any answer.
-    most = np.full(points, members - 1, np.int64)
-    if "attacks" not in proof:
-        return most
-    attacks, values = array(proof, "attacks", np.int64, 2), array(proof, "values", np.int32, 1)
-    if attacks.shape[1] != 2:
-        raise RejectedError("its attacks are no pairs of numbers")
-    start = 0
-    for point, count in attacks.tolist():
-        own = values[start : start + count] if count >= 0 else values[:0]
-        start += max(count, 0)
-        if not 0 <= point < points or len(own) != count:
-            raise RejectedError(f"an attack is of test point {point} with {count} hash values")
-        if not ((own >= 0) & (own < members)).all():
-            raise RejectedError(f"an attack on test point {point} has a hash value there is not")
+
+    def falls(point: int, own: list[int]) -> bool:
         one = slice(point, point + 1)
-        reached = np.unique((own[:, None].astype(np.int64) + np.array(offsets)) % members)
-        if not run_offs_lost_to(votes[one], scores[one], labels, answers[one], reached.tolist())[0]:
-            raise RejectedError(f"an attack on test point {point} changes no answer")
-        most[point] = min(most[point], len(np.unique(own)) - 1)
-    return most
+        hashed = np.array(own, np.int64)[:, None] + np.array(offsets)
+        reached = np.unique(hashed % votes.shape[1]).tolist()
+        return bool(run_offs_lost_to(votes[one], scores[one], labels, answers[one], reached)[0])
+
+    return survived_at_most(votes.shape, proof, falls, "changes no answer")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.voting.spread import falls_to, follow_log
 from leaveout.verifier.checker.voting.tallies import Counts, Votes
 
-__all__ = ["proved_edits", "shown_falls"]
+__all__ = ["array", "proved_edits", "shown_falls", "survived_at_most"]
 
 _Proof = Mapping[str, NDArray[Any]]
 
@@ -86,7 +86,34 @@ def shown_falls(
     RejectedError
         If one of them changes no answer.
     """
-    points, members = votes.shape
+    wrong = "changes no answer" if target is None else "does not force the answer"
+    return survived_at_most(
+        votes.shape, proof, lambda x, own: falls_to(votes[x], labels, offsets, own, target), wrong
+    )
+
+
+def survived_at_most(
+    shape: tuple[int, ...], proof: _Proof, falls: Callable[[int, list[int]], bool], wrong: str
+) -> Counts:
+    """Return how many hash values each answer survives at most, shape (points,).
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Points and members.
+    proof : mapping of str to ndarray
+        As in `shown_falls`.
+    falls : callable
+        Tells whether an answer falls to an attack: a point and hash values.
+    wrong : str
+        What an attack does to which none falls, for messages.
+
+    Raises
+    ------
+    RejectedError
+        If an attack is none there can be, or an answer does not fall to it.
+    """
+    points, members = shape
     # Poisoning everything changes any answer.
     most = np.full(points, members - 1, np.int64)
     if "attacks" not in proof:
@@ -102,8 +129,7 @@ def shown_falls(
             raise RejectedError(f"an attack is of test point {point} with {count} hash values")
         if not all(0 <= value < members for value in own):
             raise RejectedError(f"an attack on test point {point} has a hash value there is not")
-        if not falls_to(votes[point], labels, offsets, own, target):
-            wrong = "changes no answer" if target is None else "does not force the answer"
+        if not falls(point, own):
             raise RejectedError(f"an attack on test point {point} {wrong}")
         most[point] = min(most[point], len(set(own)) - 1)
     return most

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from leaveout.specs import Find, Name, Text
+from leaveout.specs.deciders import Accuracy, LabelAccuracy
 from leaveout.specs.table.votes import THREATS
 from leaveout.specs.types import RELABEL_VOTES
 from leaveout.verifier.accuracy_tables import least as least_certified
 from leaveout.verifier.accuracy_tables import no_better, right_share
 from leaveout.verifier.amounts import counted, percent, share
 from leaveout.verifier.page.first_page.claimed import Asked, Claimed
-from leaveout.verifier.report import AccuracyRecord, LabelAccuracyRecord
 
 __all__ = ["certified", "collective", "median"]
 
@@ -116,7 +116,7 @@ def _by_label(asked: Asked) -> tuple[str, ...]:
     if len(asked.result.accuracies) != 1:
         return _counted_to(asked)
     (record,) = asked.result.accuracies
-    among: AccuracyRecord | LabelAccuracyRecord = record
+    among: Accuracy | LabelAccuracy = record
     if len(record.labels) == 1:
         # One label was asked for, or there is no other.
         (among,) = record.labels

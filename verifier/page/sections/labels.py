@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leaveout.specs.deciders import Accuracy
 from leaveout.verifier.accuracy_tables import (
     AccuracyTable,
     baseline,
@@ -14,7 +15,6 @@ from leaveout.verifier.amounts import share
 from leaveout.verifier.page.markup import Child, Html, code, folded, joined, tag
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.tables import Column, table
-from leaveout.verifier.report import AccuracyRecord
 
 __all__ = ["labels"]
 
@@ -77,7 +77,7 @@ def _table(found: AccuracyTable, chosen: list[int]) -> Html:
     return table(f"Labels of {found.record.votes}, {found.record.file}", columns, rows)
 
 
-def _warning(name: str, record: AccuracyRecord) -> Html:
+def _warning(name: str, record: Accuracy) -> Html:
     assert record.lower is not None
     common = label_text(record.common, record.common_name)
     return joined(
