@@ -6,7 +6,8 @@ FOLDER holds full.onnx and family.npz, and may hold bounds.npz; without it, or w
 bound is known of any member, so that every question goes to the members. DATA holds X_train, whose
 ranges are the box where there are no bounds, and X_test, whose rows in the box are asked one by
 one, then all together. Times are the processor time of all threads and those by the clock, by tier.
-Then every member is evaluated at some of the rows: the guard must find the very inputs at which one disagrees or ties.
+Then every member is evaluated at some of the rows: the guard must find the very inputs at which
+one disagrees or ties.
 """
 
 from __future__ import annotations

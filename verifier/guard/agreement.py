@@ -54,6 +54,8 @@ class Crowd:
         self._labels = instance.labels
         scale = float(instance.pair.hyper[-1].magnitude.max())
         self._margin = instance.member_error * (1.0 + _SPARE) + _ROUNDING * (1.0 + scale)
+        # Reads every member: here, or the first input near a tie would take longer than others.
+        self._evaluation = instance.others.evaluation()
         self._suspects: dict[int, tuple[int, ...]] = {}
         self._loading = Lock()
         self._threads = cores()
@@ -209,9 +211,7 @@ class Crowd:
             low, high = layer.min(axis=(0, 1)) - padding, layer.max(axis=(0, 1)) + padding
             bounds.append(Interval(low, high))
         at = x.astype(np.float64)
-        local = rounding_error(
-            self._instance.others.evaluation(), bounds, Box(at, at)
-        ).of_confidence()
+        local = rounding_error(self._evaluation, bounds, Box(at, at)).of_confidence()
         scale = max(float(np.abs(layer).max()) for layer in activations)
         return min(local * (1.0 + _SPARE) + _ROUNDING * (1.0 + scale), self._margin)
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.encoders.interval import gamma
 from leaveout.verifier.guard.packing import Packed
 
 __all__ = ["GROUP", "Differences", "Layout", "largest", "summarise"]
@@ -36,6 +37,9 @@ _CHUNK = 2**21
 _WIDEST = 256
 """Widest layer whose spectral norms are bounded by the fourth powers of singular values, summed;
 of wider ones it is the second powers, which take no products of matrices."""
+
+_SUMMED = 2**22
+"""Numbers whose sum in float32 is known to lose less than half of what it adds up."""
 
 _UNIT32, _UNIT64 = 2.0**-24, 2.0**-53
 
@@ -273,7 +277,9 @@ def _described(
     left = layout.norms(rest) + lost[:, None]
     total = np.sqrt((left * left).sum(axis=1))
     hidden = np.linalg.norm((rest @ basis.T).astype(np.float64), axis=1)
-    hidden += spread * (lost + (numbers + 4.0) * _UNIT32 * total) + rank * numbers * _TINY
+    # Of very many numbers a sum may lose all, but never more than Cauchy and Schwarz allow.
+    share = gamma(numbers + 4, _UNIT32) if numbers < _SUMMED else 1.0
+    hidden += spread * (lost + share * total) + rank * numbers * _TINY
     # What float32 may lose in products of coordinates, and of slopes that are rounded.
     hidden += _UNIT32 * (2.0 * (rank + 8.0) * along + 8.0 * whole)
     return coordinates, _up(np.concatenate([left, hidden[:, None]], axis=1) * (1.0 + 1e-6))
