@@ -8,6 +8,7 @@ from onnx import numpy_helper
 
 from leaveout.bab import make_instance
 from leaveout.encoders import Box
+from leaveout.encoders.applied import Applied
 from leaveout.models import Family
 from leaveout.models.onnx_file import network_from
 from leaveout.verifier.guard.agreement import Crowd
@@ -103,6 +104,14 @@ def test_ties_everywhere_leave_everybody_open():
     crowd = Crowd(instance)
     bounds = MarginBounds(crowd.packed, instance.box, unbounded(instance), crowd.error)
     assert len(bounds.open(np.array([0.3, 0.2], np.float32), 0, 0.0)) == 40
+
+
+def test_an_input_near_a_tie_reads_no_family_anew(monkeypatch):
+    model = networks.dense(np.random.default_rng(0), (2, 3, 2), 0.0)
+    crowd = Crowd(question(model, 0, 40, factors=(0.0,)))
+    monkeypatch.setattr(Applied, "evaluation", None)
+    (found,) = crowd.dissenters(np.array([[0.3, 0.2]], np.float32), np.zeros(1, np.int64))
+    assert len(found) == 40
 
 
 def test_proved_bounds_close_members():
