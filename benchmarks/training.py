@@ -85,10 +85,16 @@ def stack_of(
     return kind(layers, recipe, read.X, read.y, removed), operations(layers, len(read.X))
 
 
+def run_epoch(stack: Stack, epoch: int) -> None:
+    """Run every step of an epoch."""
+    for _ in stack._epoch(epoch):
+        pass
+
+
 def products_share(stack: Stack) -> float:
     """Return the share of an epoch's time that is spent in matrix products."""
     with profile(activities=[ProfilerActivity.CPU]) as found:
-        stack._epoch(1)
+        run_epoch(stack, 1)
     spent = {each.key: each.self_cpu_time_total for each in found.key_averages()}
     return sum(spent.get(name, 0.0) for name in _PRODUCTS) / sum(spent.values())
 
@@ -100,9 +106,9 @@ def speed(data: Path, blocks: tuple[int, ...]) -> None:
         name, recipe = CASES[title]
         for block in blocks:
             stack, count = stack_of(data, name, recipe, block)
-            stack._epoch(0)
+            run_epoch(stack, 0)
             top, begun = peak(), time.process_time()
-            stack._epoch(1)
+            run_epoch(stack, 1)
             seconds = time.process_time() - begun
             rate = count * block / seconds
             print(
@@ -122,7 +128,7 @@ def shared(data: Path, block: int = 32) -> None:
         assert isinstance(stack, _Counting)
         for epoch in range(3):
             begun = time.process_time()
-            stack._epoch(epoch)
+            run_epoch(stack, epoch)
             seconds.append(time.process_time() - begun)
             if not epoch:
                 first = stack.stepped / len(stack._x) / block
