@@ -68,6 +68,7 @@ def kernels_of_values(statement: Guarantee | Find, spec: CheckedSpec) -> list[st
 def _guard() -> None:
     """Answer one input, with every margin bounded and two members asked."""
     from leaveout.encoders import Box
+    from leaveout.verifier.guard.coarse import CoarseCopy
     from leaveout.verifier.guard.kernels import find_leak, screen
     from leaveout.verifier.guard.margins import MarginBounds
     from leaveout.verifier.guard.packing import Packed
@@ -81,6 +82,7 @@ def _guard() -> None:
         packed = Packed(numbers, numbers, own, own, plan, 3)
         margins = MarginBounds(packed, Box(bounds, bounds + 1), np.zeros((2, 2)), 0.0)
         margins.open(x, 0, 0.0, everyone=True)
+        CoarseCopy.of(packed, members).at(x, 0, 2, 0.0).open(members)
         find_leak(numbers, numbers, plan, 2, np.zeros(3), x, 0, members, 0.0, members.copy())
 
 

@@ -15,6 +15,7 @@ from leaveout.bab import Instance
 from leaveout.cores import cores
 from leaveout.encoders import Box, Interval, rounding_error
 from leaveout.models import confidence
+from leaveout.verifier.guard.coarse import CoarseCopy
 from leaveout.verifier.guard.kernels import find_leak
 from leaveout.verifier.guard.packing import Packed, pack
 
@@ -58,6 +59,7 @@ class Crowd:
         self._evaluation = instance.others.evaluation()
         self._suspects: dict[int, tuple[int, ...]] = {}
         self._loading = Lock()
+        self._coarse: CoarseCopy | None = None
         self._threads = cores()
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="members")
 
@@ -73,6 +75,21 @@ class Crowd:
     def packed(self) -> Packed:
         """The members, laid out for compiled loops."""
         return pack(self._instance)
+
+    def prepare(self, order: NDArray[np.int64]) -> None:
+        """Copy members coarsely, so that far fewer are evaluated where many are asked for.
+
+        Parameters
+        ----------
+        order : ndarray of int64, shape (m,)
+            In which those that are asked together come together.
+        """
+        if len(self) > _ALONE:
+            self._coarse = CoarseCopy.of(self.packed, order)
+            # What has to be compiled is: no first input takes longer than others.
+            self.ask_all(
+                np.zeros(self._instance.network.inputs, np.float32), 0, order[: _ALONE + 1]
+            )
 
     def suspect(self, x: NDArray[np.float32], label: int) -> int | None:
         """Return a member that disagrees for sure, of the few that did last; else None."""
@@ -139,26 +156,32 @@ class Crowd:
     def _asked_by_all(
         self, x: NDArray[np.float32], label: int, members: NDArray[np.int64], margin: float
     ) -> tuple[int, NDArray[np.int64]]:
-        """Ask with all cores where that pays; see `_asked`."""
+        """Ask with all cores, and coarse copies first, where that pays; see `_asked`."""
         first, rest = members[:_ALONE], members[_ALONE:]
         found, close = self._asked(x, label, first, margin)
         if found >= 0 or not len(rest):
             return found, close
         done = Event()
+        look = None
+        if self._coarse is not None:
+            look = self._coarse.at(x, label, self._labels, margin)
+            rest = self._coarse.arranged(rest)
 
-        def ask(own: NDArray[np.int64]) -> tuple[int, list[NDArray[np.int64]]]:
+        def ask(blocks: list[NDArray[np.int64]]) -> tuple[int, list[NDArray[np.int64]]]:
             undecided = []
-            for start in range(0, len(own), _ALONE):
+            for block in blocks:
                 if done.is_set():
                     break
-                found, close = self._asked(x, label, own[start : start + _ALONE], margin)
+                part = block if look is None else look.open(block)
+                found, close = self._asked(x, label, part, margin)
                 undecided.append(close)
                 if found >= 0:
                     done.set()
                     return found, undecided
             return -1, undecided
 
-        shares = [rest[at :: self._threads] for at in range(self._threads)]
+        blocks = [rest[at : at + _ALONE] for at in range(0, len(rest), _ALONE)]
+        shares = [blocks[at :: self._threads] for at in range(self._threads)]
         others = [self._pool.submit(ask, share) for share in shares[1:]]
         answers = [ask(shares[0]), *(each.result() for each in others)]
         parts = chain.from_iterable(undecided for _, undecided in answers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -10,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.encoders.interval import gamma
+from leaveout.verifier.guard.layout import Layout, rounded_up
 from leaveout.verifier.guard.packing import Packed
 
-__all__ = ["GROUP", "Differences", "Layout", "largest", "summarise"]
+__all__ = ["GROUP", "Differences", "largest", "summarise"]
 
 Number = TypeVar("Number", np.float32, np.float64)
 
@@ -34,87 +34,13 @@ _SAMPLE = 256
 _CHUNK = 2**21
 """Numbers of members that are looked at together."""
 
-_WIDEST = 256
-"""Widest layer whose spectral norms are bounded by the fourth powers of singular values, summed;
-of wider ones it is the second powers, which take no products of matrices."""
-
 _SUMMED = 2**22
 """Numbers whose sum in float32 is known to lose less than half of what it adds up."""
 
-_UNIT32, _UNIT64 = 2.0**-24, 2.0**-53
+_UNIT32 = 2.0**-24
 
 _TINY = 2.0**-126
 """What float32 may lose of a number or product that is below its range."""
-
-
-@dataclass(frozen=True, eq=False)
-class Layout:
-    """Where each layer's numbers are.
-
-    Attributes
-    ----------
-    blocks : tuple of tuple of (int, int, int)
-        Of each layer, of each source: first weight, inputs, outputs.
-    biases : tuple of (int, int)
-        Of each layer: first bias and end.
-    sources : tuple of tuple of int
-        Of each layer, what it reads: 0 the input, else a layer, counted from 1.
-    weights : int
-        How many a member has; biases follow.
-    """
-
-    blocks: tuple[tuple[tuple[int, int, int], ...], ...]
-    biases: tuple[tuple[int, int], ...]
-    sources: tuple[tuple[int, ...], ...]
-    weights: int
-
-    @staticmethod
-    def of(packed: Packed) -> Layout:
-        """Read it from the plan of the kernels."""
-        starts: list[int] = [0]
-        blocks: list[list[tuple[int, int, int]]] = []
-        biases: list[tuple[int, int]] = []
-        sources: list[list[int]] = []
-        for at, first, inputs, out, width, shift, *_ in packed.plan.tolist():
-            if shift >= 0:
-                starts.append(out)
-                blocks.append([])
-                biases.append((shift, shift + width))
-                sources.append([])
-            blocks[-1].append((at, inputs, width))
-            sources[-1].append(starts.index(first))
-        return Layout(
-            tuple(map(tuple, blocks)),
-            tuple(biases),
-            tuple(map(tuple, sources)),
-            packed.weights.shape[1],
-        )
-
-    def columns(self, layer: int) -> Iterator[slice]:
-        """Yield where the numbers of a layer are in a row of all."""
-        for at, inputs, width in self.blocks[layer]:
-            yield slice(at, at + inputs * width)
-        first, end = self.biases[layer]
-        yield slice(self.weights + first, self.weights + end)
-
-    def norms(self, rows: NDArray[np.floating]) -> Floats:
-        """Return the Euclidean norm of each layer's numbers, shape (rows, layers)."""
-        squares = [
-            sum(np.einsum("ij,ij->i", rows[:, c], rows[:, c], dtype=np.float64) for c in columns)
-            for columns in map(self.columns, range(len(self.blocks)))
-        ]
-        norms: Floats = np.sqrt(np.stack(squares, axis=1))
-        return norms
-
-    def matrix(self, rows: Floats, layer: int) -> Floats:
-        """Return a layer's matrices, biases as a last row, shape (rows, inputs + 1, outputs)."""
-        parts = [
-            rows[:, at : at + inputs * width].reshape(len(rows), inputs, width)
-            for at, inputs, width in self.blocks[layer]
-        ]
-        first, end = self.biases[layer]
-        parts.append(rows[:, None, self.weights + first : self.weights + end])
-        return np.concatenate(parts, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,19 +96,19 @@ def summarise(packed: Packed, slopes: Singles, lengths: Floats) -> Differences:
         How much a layer's norm is worth, about: members are ordered by that.
     """
     layout = Layout.of(packed)
-    own = np.concatenate([packed.own_weights, packed.own_biases])
-    rounding = _rounding(layout, own)
+    own = packed.own
+    rounding = layout.rounding(own[None])[0]
     members, rank = len(packed.weights), min(_RANK, len(packed.weights) // _SHARE)
     rows = np.unique(np.linspace(0, members - 1, _SAMPLE).astype(np.int64))
-    scales, basis = _fitted(layout, _differences(packed, own, rows), slopes, rank)
+    scales, basis = _fitted(layout, packed.apart(rows), slopes, rank)
     norms = np.empty((members, len(scales)), np.float32)
     rests = np.empty((members, len(scales) + 1), np.float32)
     coordinates = np.empty((members, len(basis)), np.float32)
     step = max(1, _CHUNK // len(own))
     for start in range(0, members, step):
         chosen = np.arange(start, min(start + step, members))
-        apart = _differences(packed, own, chosen)
-        norms[chosen] = _up(_spectral(layout, apart) + rounding)
+        apart = packed.apart(chosen)
+        norms[chosen] = rounded_up(layout.spectral_norms(apart) + rounding)
         coordinates[chosen], rests[chosen] = _described(layout, apart, scales, basis)
     order = np.argsort(norms @ lengths, kind="stable")
     norms = norms[order]
@@ -198,37 +124,6 @@ def largest(values: NDArray[Number], axis: int) -> NDArray[Number]:
     starts = np.arange(0, values.shape[axis], GROUP)
     found: NDArray[Number] = np.maximum.reduceat(values, starts, axis=axis)
     return found
-
-
-def _differences(packed: Packed, own: Floats, chosen: NDArray[np.int64]) -> Floats:
-    weights = packed.weights.shape[1]
-    found = np.empty((len(chosen), len(own)))
-    np.subtract(packed.weights[chosen], own[:weights], out=found[:, :weights])
-    np.subtract(packed.biases[chosen], own[weights:], out=found[:, weights:])
-    return found
-
-
-def _rounding(layout: Layout, own: Floats) -> Floats:
-    """Bound what float64 loses in a product with N's layer: more than sums of so many terms do."""
-    terms = [sum(inputs for _, inputs, _ in blocks) + blocks[0][2] + 64 for blocks in layout.blocks]
-    return np.asarray(layout.norms(own[None])[0] * terms * (4.0 * _UNIT64))
-
-
-def _spectral(layout: Layout, apart: Floats) -> Floats:
-    """Bound the spectral norm of each layer's differences, shape (rows, layers)."""
-    found = layout.norms(apart)
-    for layer, blocks in enumerate(layout.blocks):
-        if len(found) and max(sum(b[1] for b in blocks), blocks[0][2]) < _WIDEST:
-            matrix = layout.matrix(apart, layer)
-            if matrix.shape[1] < matrix.shape[2]:
-                matrix = matrix.transpose(0, 2, 1)
-            # Scaled, so that powers neither overflow nor vanish; of no difference at all nothing.
-            size = np.where(found[:, layer] > 0, found[:, layer], 1.0)
-            square = matrix / size[:, None, None]
-            square = square.transpose(0, 2, 1) @ square
-            power = np.einsum("ijk,ijk->i", square, square) ** 0.25
-            found[:, layer] = np.fmin(found[:, layer], power * size * (1.0 + 1e-6))
-    return np.asarray(found * (1.0 + 1e-9))
 
 
 def _fitted(layout: Layout, apart: Floats, slopes: Singles, rank: int) -> tuple[Floats, Singles]:
@@ -282,9 +177,4 @@ def _described(
     hidden += spread * (lost + share * total) + rank * numbers * _TINY
     # What float32 may lose in products of coordinates, and of slopes that are rounded.
     hidden += _UNIT32 * (2.0 * (rank + 8.0) * along + 8.0 * whole)
-    return coordinates, _up(np.concatenate([left, hidden[:, None]], axis=1) * (1.0 + 1e-6))
-
-
-def _up(values: Floats) -> Singles:
-    with np.errstate(over="ignore"):
-        return np.nextafter(values.astype(np.float32), np.float32(np.inf))
+    return coordinates, rounded_up(np.concatenate([left, hidden[:, None]], axis=1) * (1.0 + 1e-6))

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from leaveout.compiling import kept
 
-__all__ = ["FAULTLESS", "NOT_FINITE", "OUTSIDE", "find_leak", "screen"]
+__all__ = ["FAULTLESS", "NOT_FINITE", "OUTSIDE", "add_product", "find_leak", "screen"]
 
 Floats = NDArray[np.float64]
 
@@ -28,6 +28,47 @@ def screen(x: NDArray[np.float32], lower: Floats, upper: Floats) -> tuple[int, i
     if outside >= 0:
         return OUTSIDE, outside
     return FAULTLESS, -1
+
+
+@kept(nogil=True)
+def add_product(
+    given: Floats, numbers: NDArray[np.number], at: int, sums: Floats, rows: NDArray[np.int64]
+) -> None:
+    """Add to sums the product of a vector and a matrix, in float64.
+
+    Parameters
+    ----------
+    given : ndarray of float64, shape (inputs,)
+        Rows of the matrix where it is 0 are not read.
+    numbers : ndarray of any real type, shape (numbers,)
+        Among them the matrix, inputs along rows.
+    at : int
+        Its first number.
+    sums : ndarray of float64, shape (outputs,)
+    rows : ndarray of int64, shape (at least inputs,)
+        Room.
+    """
+    width, count = len(sums), 0
+    for j in range(len(given)):
+        rows[count] = j
+        count += given[j] != 0.0
+    # Four at a time: sums are read and written as seldom. Slices: of an index that may be negative,
+    # loops are not vectorised.
+    whole = count - count % 4
+    for k in range(0, whole, 4):
+        a, b, c, d = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
+        first = numbers[at + a * width : at + (a + 1) * width]
+        second = numbers[at + b * width : at + (b + 1) * width]
+        third = numbers[at + c * width : at + (c + 1) * width]
+        fourth = numbers[at + d * width : at + (d + 1) * width]
+        p, q, r, s = given[a], given[b], given[c], given[d]
+        for i in range(width):
+            sums[i] += (p * first[i] + q * second[i]) + (r * third[i] + s * fourth[i])
+    for k in range(whole, count):
+        value = given[rows[k]]
+        row = numbers[at + rows[k] * width : at + (rows[k] + 1) * width]
+        for i in range(width):
+            sums[i] += value * row[i]
 
 
 @kept(nogil=True)
@@ -80,6 +121,7 @@ def find_leak(
     for j in range(len(x)):
         values[j] = x[j]
     scores = len(values) - labels
+    rows = np.empty(len(values), np.int64)
     for member in members:
         own = weights[member]
         shifts = biases[member]
@@ -87,20 +129,13 @@ def find_leak(
             at, first, inputs, out, width = (
                 plan[step, 0], plan[step, 1], plan[step, 2], plan[step, 3], plan[step, 4],
             )  # fmt: skip
+            sums = values[out : out + width]
             if plan[step, 5] >= 0:
-                for i in range(width):
-                    values[out + i] = shifts[plan[step, 5] + i]
-            # Slices: of an index that may be negative, loops are not vectorised.
-            given, sums = values[first : first + inputs], values[out : out + width]
-            for j in range(inputs):
-                value = given[j]
-                if value != 0.0:
-                    row = own[at + j * width : at + (j + 1) * width]
-                    for i in range(width):
-                        sums[i] += value * row[i]
+                sums[:] = shifts[plan[step, 5] : plan[step, 5] + width]
+            add_product(values[first : first + inputs], own, at, sums, rows)
             if plan[step, 6] and plan[step, 7]:
                 for i in range(width):
-                    values[out + i] = max(values[out + i], 0.0)
+                    sums[i] = max(sums[i], 0.0)
         best = -np.inf
         for c in range(labels):
             if c != label:

@@ -48,6 +48,8 @@ class LeakTest(LeakFinder):
             if local
             else None
         )
+        if self._margins is not None:
+            self._crowd.prepare(self._margins.differences.order)
 
     def label(self, x: Point) -> int:
         """Return what N answers: the first label with the highest score."""

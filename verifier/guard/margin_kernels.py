@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from leaveout.compiling import kept
 from leaveout.verifier.guard.differences import GROUP
+from leaveout.verifier.guard.kernels import add_product
 
 __all__ = ["LEVELS", "gradient", "open_groups", "open_inputs", "open_members", "slopes", "trace"]
 
@@ -23,6 +24,7 @@ def trace(
     plan: Ints, weights: Floats, biases: Floats, x: Singles, before: Floats, after: Floats
 ) -> None:
     """Evaluate N: values of all layers before and after their ReLU, the input first in both."""
+    rows = np.empty(len(before), np.int64)
     for j in range(len(x)):
         before[j] = after[j] = x[j]
     for step in range(len(plan)):
@@ -31,14 +33,8 @@ def trace(
         )  # fmt: skip
         sums = before[out : out + width]
         if plan[step, 5] >= 0:
-            for i in range(width):
-                sums[i] = biases[plan[step, 5] + i]
-        for j in range(inputs):
-            value = after[first + j]
-            if value != 0.0:
-                row = weights[at + j * width : at + (j + 1) * width]
-                for i in range(width):
-                    sums[i] += value * row[i]
+            sums[:] = biases[plan[step, 5] : plan[step, 5] + width]
+        add_product(after[first : first + inputs], weights, at, sums, rows)
         if plan[step, 6]:
             hidden = plan[step, 7] != 0
             for i in range(width):

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.encoders import Box
-from leaveout.verifier.guard.differences import Layout, largest, summarise
+from leaveout.verifier.guard.differences import largest, summarise
+from leaveout.verifier.guard.layout import Layout
 from leaveout.verifier.guard.margin_kernels import (
     LEVELS,
     gradient,
@@ -28,9 +29,6 @@ _NUMBERS = 2**24
 
 _NEAR = 0.1
 """Share of members that are expected to lie nearer to N than changes of phase are bounded for."""
-
-_WIDEST = 1024
-"""Widest layer of N whose spectral norm is computed."""
 
 _FLAT = 2.0**-90
 """Least norm that slopes are taken to have: what float32 loses below its range is less of it."""
@@ -99,10 +97,8 @@ class MarginBounds:
     def __init__(self, packed: Packed, box: Box, upper: Floats, error: float) -> None:
         self._packed, self._labels, self._error = packed, len(upper), error
         self._layout = layout = Layout.of(packed)
-        layers, numbers = len(layout.blocks), len(packed.own_weights) + len(packed.own_biases)
-        ends = np.cumsum([0, *(len(each) for each in layout.sources)])
-        self._sources = np.concatenate([ends, *layout.sources]).astype(np.int64)
-        self._spectral = _spectral_norms(layout, packed)
+        layers, numbers = len(layout.blocks), len(packed.own)
+        self._sources, self._spectral = layout.reads, layout.matrix_norms(packed.own)
         self._reach = np.tile([0.5, 1.0], (layers, 1))
         count = max(1, min(_SAMPLE, _NUMBERS // numbers))
         points = box.sample(np.random.default_rng(0), count).astype(np.float32)
@@ -249,14 +245,3 @@ def _least_first(parts: list[tuple[Ints, Floats]]) -> Ints:
         return found
     _, first = np.unique(found, return_index=True)
     return np.asarray(found[np.sort(first)])
-
-
-def _spectral_norms(layout: Layout, packed: Packed) -> Floats:
-    """Bound the spectral norm of each matrix of N from above."""
-    found = []
-    for blocks in layout.blocks:
-        for at, inputs, width in blocks:
-            matrix = packed.own_weights[at : at + inputs * width].reshape(inputs, width)
-            narrow = max(inputs, width) <= _WIDEST
-            found.append(np.linalg.norm(matrix, 2 if narrow else None) * (1.0 + _SPARE))
-    return np.asarray(found)

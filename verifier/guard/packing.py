@@ -38,6 +38,19 @@ class Packed:
     plan: NDArray[np.int64]
     values: int
 
+    @property
+    def own(self) -> Floats:
+        """All numbers of N, biases last, shape (numbers of a member,)."""
+        return np.concatenate([self.own_weights, self.own_biases])
+
+    def apart(self, chosen: NDArray[np.int64]) -> Floats:
+        """Return members minus N, shape (chosen, numbers of a member)."""
+        weights = self.weights.shape[1]
+        found = np.empty((len(chosen), weights + self.biases.shape[1]))
+        np.subtract(self.weights[chosen], self.own_weights, out=found[:, :weights])
+        np.subtract(self.biases[chosen], self.own_biases, out=found[:, weights:])
+        return found
+
 
 def pack(instance: Instance) -> Packed:
     """Lay out a network and its members.

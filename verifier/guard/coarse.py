@@ -1,0 +1,165 @@
+"""Members in a byte a number: enough to tell most of them from a tie, and a quarter to read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.guard.coarse_kernels import input_sums, open_coarsely
+from leaveout.verifier.guard.layout import Layout, rounded_up
+from leaveout.verifier.guard.packing import Packed
+
+__all__ = ["CoarseCopy"]
+
+_STEPS = 127
+"""Steps of a layer's largest difference, either way."""
+
+_CHUNK = 2**21
+"""Numbers of members that are looked at together."""
+
+_SPARE = 1e-6
+"""Share added to norms, far above what float64 loses in them."""
+
+_MARGIN = math.sqrt(2.0) * (1.0 + 1e-9)
+"""What a margin changes by at most, a unit of the scores' change."""
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class CoarseCopy:
+    """Lower bounds of members' margins at an input, by evaluating a coarse copy of each.
+
+    Attributes
+    ----------
+    packed : Packed
+        The members.
+    order : ndarray of int64, shape (m,)
+        Members as they are kept: memory is what takes the time, so those that are looked at
+        together should lie together.
+    places : ndarray of int64, shape (m,)
+        Where each is.
+    numbers : ndarray of int8, shape (m, numbers of a member)
+        The copy of a member is N plus these, times the scale of their layer.
+    sizes : ndarray of float32, shape (m, layers, 3)
+        Of each layer the *scale*; *off*: no vector is made longer than by this factor by what the
+        copy's layer lacks of the member's, biases included, with what float64 rounds off of
+        either; and *moved*: the same of what the copy's layer lacks of N's.
+    reads : ndarray of int64
+        See `layout.Layout.reads`.
+    spectral : ndarray of float64, shape (matrices,)
+        Bounds of N's spectral norms.
+
+    Notes
+    -----
+    Let h be the copy's values at the input, and h + d a member's. With B_ks the matrices of the
+    copy's layer k, E_k what they lack of the member's, [h] what the layer reads with a last 1 for
+    its bias, and e the change before the ReLU, which makes no change larger,
+
+        e_k = E_k [h] + E_k [d] + sum over sources s of B_ks d_s,        |d_s| <= |e_s|,
+
+    and B is N's matrix plus what sets the copy apart from N. So |e_k| is at most
+    off_k (|[h]| + |d|) + moved_k |d| + sum over s of w_ks |d_s|, w being N's spectral norms. A
+    margin is a difference of two scores: it changes by the square root of 2 times |e| of the
+    last layer, at most. What float64 rounds off of products is as if E were larger.
+    """
+
+    packed: Packed
+    order: Ints
+    places: Ints
+    numbers: NDArray[np.int8]
+    sizes: NDArray[np.float32]
+    reads: Ints
+    spectral: Floats
+
+    @staticmethod
+    def of(packed: Packed, order: Ints) -> CoarseCopy:
+        """Copy all members, those first that come first in an order."""
+        layout, own, members = Layout.of(packed), packed.own, len(packed.weights)
+        layers = len(layout.blocks)
+        numbers = np.empty((members, len(own)), np.int8)
+        sizes = np.empty((members, layers, 3), np.float32)
+        lost = layout.rounding(own[None])
+        step = max(1, _CHUNK // len(own))
+        # What is no number is left as such: it bounds nothing.
+        with np.errstate(all="ignore"):
+            for start in range(0, members, step):
+                chosen = slice(start, start + step)
+                apart = packed.apart(order[chosen])
+                copied = np.empty_like(apart)
+                for layer in range(layers):
+                    columns = list(layout.columns(layer))
+                    most = np.max([np.abs(apart[:, each]).max(axis=1) for each in columns], axis=0)
+                    scale = rounded_up(most / _STEPS)
+                    scale[~np.isfinite(scale)] = 0.0
+                    sizes[chosen, layer, 0] = scale
+                    own_scale = scale.astype(np.float64)[:, None]
+                    for each in columns:
+                        steps = np.rint(apart[:, each] / own_scale)
+                        steps[~np.isfinite(steps)] = 0.0
+                        numbers[chosen, each] = steps
+                        copied[:, each] = own_scale * steps
+                rounding = lost + layout.rounding(apart) + layout.rounding(copied)
+                apart -= copied
+                off, moved = layout.spectral_norms(apart), layout.norms(copied)
+                sizes[chosen, :, 1] = rounded_up((off + rounding) * (1.0 + _SPARE))
+                sizes[chosen, :, 2] = rounded_up((moved + rounding) * (1.0 + _SPARE))
+        spectral, places = layout.matrix_norms(own), np.argsort(order)
+        return CoarseCopy(packed, order, places, numbers, sizes, layout.reads, spectral)
+
+    def arranged(self, members: Ints) -> Ints:
+        """Return members in the order they are kept in."""
+        return self.order[np.sort(self.places[members])]
+
+    def at(self, x: NDArray[np.float32], label: int, labels: int, error: float) -> CoarseInput:
+        """Look at an input.
+
+        Parameters
+        ----------
+        x : ndarray of float32, shape (d,)
+        label, labels : int
+            N's, and how many there are.
+        error : float
+            Margins above it need no closer look.
+        """
+        packed = self.packed
+        sums = np.empty(packed.values)
+        input_sums(packed.plan, packed.own_weights, packed.own_biases, x, sums)
+        return CoarseInput(self, x, sums, label, labels, error)
+
+
+@dataclass(frozen=True, eq=False)
+class CoarseInput:
+    """An input, and what all members make of it alike; see `CoarseCopy.at`.
+
+    Attributes
+    ----------
+    copy : CoarseCopy
+    x : ndarray of float32, shape (d,)
+    sums : ndarray of float64, shape (values,)
+        What N's layers make of the input itself, and their biases.
+    label, labels : int
+    error : float
+    """
+
+    copy: CoarseCopy
+    x: NDArray[np.float32]
+    sums: Floats
+    label: int
+    labels: int
+    error: float
+
+    def open(self, members: Ints) -> Ints:
+        """Return those of some members whose margins may not be above the error, in order."""
+        copy, packed, places = self.copy, self.copy.packed, self.copy.places[members]
+        left = np.empty(len(members), np.int64)
+        count = open_coarsely(
+            packed.plan, packed.own_weights, packed.own_biases, copy.numbers, copy.sizes,
+            copy.reads, copy.spectral, self.x, self.sums, self.label, self.labels, _MARGIN,
+            self.error, places, left,
+        )  # fmt: skip
+        return copy.order[left[:count]]

@@ -1,0 +1,143 @@
+"""Where the numbers of layers are among a member's, and how long layers can make vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.verifier.guard.packing import Packed
+
+__all__ = ["Layout", "rounded_up"]
+
+_FOURTH = 256
+"""Widest layer whose spectral norms are bounded by the fourth powers of singular values, summed;
+of wider ones it is the second powers, which take no products of matrices."""
+
+_EXACT = 1024
+"""Widest matrix of N whose spectral norm is computed."""
+
+_UNIT = 2.0**-53
+
+_SPARE = 1e-9
+"""Share added for what float64 loses in sums of positive numbers."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where each layer's numbers are.
+
+    Attributes
+    ----------
+    blocks : tuple of tuple of (int, int, int)
+        Of each layer, of each source: first weight, inputs, outputs.
+    biases : tuple of (int, int)
+        Of each layer: first bias and end.
+    sources : tuple of tuple of int
+        Of each layer, what it reads: 0 the input, else a layer, counted from 1.
+    weights : int
+        How many a member has; biases follow.
+    """
+
+    blocks: tuple[tuple[tuple[int, int, int], ...], ...]
+    biases: tuple[tuple[int, int], ...]
+    sources: tuple[tuple[int, ...], ...]
+    weights: int
+
+    @staticmethod
+    def of(packed: Packed) -> Layout:
+        """Read it from the plan of the kernels."""
+        starts: list[int] = [0]
+        blocks: list[list[tuple[int, int, int]]] = []
+        biases: list[tuple[int, int]] = []
+        sources: list[list[int]] = []
+        for at, first, inputs, out, width, shift, *_ in packed.plan.tolist():
+            if shift >= 0:
+                starts.append(out)
+                blocks.append([])
+                biases.append((shift, shift + width))
+                sources.append([])
+            blocks[-1].append((at, inputs, width))
+            sources[-1].append(starts.index(first))
+        return Layout(
+            tuple(map(tuple, blocks)),
+            tuple(biases),
+            tuple(map(tuple, sources)),
+            packed.weights.shape[1],
+        )
+
+    def columns(self, layer: int) -> Iterator[slice]:
+        """Yield where the numbers of a layer are in a row of all."""
+        for at, inputs, width in self.blocks[layer]:
+            yield slice(at, at + inputs * width)
+        first, end = self.biases[layer]
+        yield slice(self.weights + first, self.weights + end)
+
+    def norms(self, rows: NDArray[np.floating]) -> Floats:
+        """Return the Euclidean norm of each layer's numbers, shape (rows, layers)."""
+        squares = [
+            sum(np.einsum("ij,ij->i", rows[:, c], rows[:, c], dtype=np.float64) for c in columns)
+            for columns in map(self.columns, range(len(self.blocks)))
+        ]
+        norms: Floats = np.sqrt(np.stack(squares, axis=1))
+        return norms
+
+    def matrix(self, rows: Floats, layer: int) -> Floats:
+        """Return a layer's matrices, biases as a last row, shape (rows, inputs + 1, outputs)."""
+        parts = [
+            rows[:, at : at + inputs * width].reshape(len(rows), inputs, width)
+            for at, inputs, width in self.blocks[layer]
+        ]
+        first, end = self.biases[layer]
+        parts.append(rows[:, None, self.weights + first : self.weights + end])
+        return np.concatenate(parts, axis=1)
+
+    def rounding(self, rows: Floats) -> Floats:
+        """Bound what float64 loses in a product with a layer, a unit of the vector's norm.
+
+        More than sums of so many terms do, however they are grouped.
+        """
+        terms = [sum(inputs for _, inputs, _ in each) + each[0][2] + 64 for each in self.blocks]
+        return np.asarray(self.norms(rows) * terms * (4.0 * _UNIT))
+
+    def spectral_norms(self, rows: Floats) -> Floats:
+        """Bound the spectral norm of each layer, biases included, shape (rows, layers)."""
+        found = self.norms(rows)
+        for layer, blocks in enumerate(self.blocks):
+            if len(found) and max(sum(b[1] for b in blocks), blocks[0][2]) < _FOURTH:
+                matrix = self.matrix(rows, layer)
+                if matrix.shape[1] < matrix.shape[2]:
+                    matrix = matrix.transpose(0, 2, 1)
+                # Scaled, so that powers neither overflow nor vanish; of zeros nothing.
+                size = np.where(found[:, layer] > 0, found[:, layer], 1.0)
+                square = matrix / size[:, None, None]
+                square = square.transpose(0, 2, 1) @ square
+                power = np.einsum("ijk,ijk->i", square, square) ** 0.25
+                found[:, layer] = np.fmin(found[:, layer], power * size * (1.0 + 1e-6))
+        return np.asarray(found * (1.0 + _SPARE))
+
+    def matrix_norms(self, row: Floats) -> Floats:
+        """Bound the spectral norm of each matrix, layer by layer and source by source."""
+        found = []
+        for blocks in self.blocks:
+            for at, inputs, width in blocks:
+                matrix = row[at : at + inputs * width].reshape(inputs, width)
+                order = 2 if max(inputs, width) <= _EXACT else None
+                found.append(np.linalg.norm(matrix, order) * (1.0 + _SPARE))
+        return np.asarray(found)
+
+    @property
+    def reads(self) -> NDArray[np.int64]:
+        """What each layer reads: where each list begins, and the last ends; then all lists."""
+        ends = np.cumsum([0, *(len(each) for each in self.sources)])
+        return np.concatenate([ends, *self.sources]).astype(np.int64)
+
+
+def rounded_up(values: Floats) -> NDArray[np.float32]:
+    """Return float32 numbers that are greater; what float32 cannot hold is infinite."""
+    with np.errstate(over="ignore"):
+        return np.nextafter(values.astype(np.float32), np.float32(np.inf))
