@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leaveout.models.family import DataFacts, Family, Manifest
+from leaveout.models.family import DataFacts, Family, Manifest, Sample
 from leaveout.models.family_file import load_family_file, save_family_file
 from leaveout.models.family_load import load_family
 from leaveout.models.lowering import lower
@@ -17,6 +17,7 @@ __all__ = [
     "Manifest",
     "Members",
     "Network",
+    "Sample",
     "Stack",
     "architecture_hash",
     "confidence",

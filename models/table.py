@@ -15,10 +15,13 @@ from leaveout.files import TABLE, opened_text, why_unread
 from leaveout.models.cells import Cells, CellsReader
 from leaveout.names import hint
 
-__all__ = ["OnRead", "Table", "check_header", "number", "read_table"]
+__all__ = ["OnHeader", "OnRead", "Table", "check_header", "number", "read_table"]
 
 OnRead = Callable[[float], None]
 """Told which share of a file is read, from time to time."""
+
+OnHeader = Callable[["Table"], object]
+"""Shown the table, without rows yet, once its header is read: what it raises ends the reading."""
 
 _CHUNK = 2**10
 """Rows that are turned into columns together."""
@@ -178,7 +181,9 @@ def number(cell: str) -> float | None:
         return None
 
 
-def read_table(path: Path, on_read: OnRead | None = None) -> Table:
+def read_table(
+    path: Path, on_read: OnRead | None = None, on_header: OnHeader | None = None
+) -> Table:
     """Read a table.
 
     Parameters
@@ -186,6 +191,7 @@ def read_table(path: Path, on_read: OnRead | None = None) -> Table:
     path : Path
         UTF-8, commas, the first line names the columns. Blanks around cells do not count.
     on_read : callable or None
+    on_header : callable or None
 
     Raises
     ------
@@ -200,6 +206,8 @@ def read_table(path: Path, on_read: OnRead | None = None) -> Table:
             reader = csv.reader(stream, skipinitialspace=True, strict=True)
             header = [name.strip() for name in next(reader, [])]
             check_header(path, header)
+            if on_header is not None:
+                on_header(Table.of_rows(path, header, [], []))
             columns = [CellsReader() for _ in header]
             rows: list[list[str]] = []
             last = reader.line_num

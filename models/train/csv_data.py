@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,12 +31,14 @@ __all__ = [
     "read_columns",
     "read_csv",
     "refuse_empty_cells",
+    "refuse_wrong_names",
     "row_ids",
     "table_data",
 ]
 
 _MISSING = {"na", "n/a", "nan", "null", "none", "?", "-"}
 _MOST_CATEGORIES = 50
+_NAMED = "--id names one of its columns"
 _FEW_ROWS = 20
 """Below, rows with words of their own are no sign of names."""
 
@@ -73,7 +76,8 @@ def read_csv(
     on_read: OnRead | None = None,
 ) -> TrainingData:
     """Read a CSV file as `table_data` does, UTF-8 with a header; it raises what that raises."""
-    return table_data(read_table(path, on_read), label, identity, units)
+    check = partial(refuse_wrong_names, label=label, identity=identity, units=units)
+    return table_data(read_table(path, on_read, check), label, identity, units)
 
 
 def table_data(
@@ -132,13 +136,49 @@ def read_columns(
             f"{table.path}: {len(table)} row{'s' * (len(table) != 1)} below the header, "
             "expected at least 2 to leave one out"
         )
+    label, names = refuse_wrong_names(table, label, identity, units)
     ids = () if identity is None else row_ids(table, identity)
-    label, names = table.label_and_features(label, identity)
-    _check_units(table, names, units or {})
     refuse_empty_cells(table)
     labels, y = labels_of(table, label)
     encoding = Encoding(label, tuple(_column(table, name, scaled) for name in names))
     return ReadColumns(encoding, labels, y, ids, units or {})
+
+
+def refuse_wrong_names(
+    table: Table,
+    label: str | None,
+    identity: str | None = None,
+    units: Mapping[str, str] | None = None,
+) -> tuple[str, list[str]]:
+    """Refuse names of columns that a table has not, of which its header alone tells.
+
+    Parameters
+    ----------
+    table : Table
+        Perhaps without its rows.
+    label, identity, units
+        As of `read_columns`.
+
+    Returns
+    -------
+    label : str
+    names : list of str
+        Of the columns that become features.
+
+    Raises
+    ------
+    TrainingError
+    """
+    if identity is not None:
+        table.require(identity, _NAMED)
+    label, names = table.label_and_features(label, identity)
+    for name in units or {}:
+        if name not in names:
+            raise TrainingError(
+                f"{table.path}: a unit is given for {name!r}, which is no column of "
+                f"features{hint(name, names)}"
+            )
+    return label, names
 
 
 def _refuse_too_wide(table: Table, encoding: Encoding) -> None:
@@ -165,7 +205,7 @@ def row_ids(table: Table, column: str) -> tuple[str, ...]:
     TrainingError
         If there is no such column, or two rows have the same name.
     """
-    table.require(column, "--id names one of its columns")
+    table.require(column, _NAMED)
     names = table.cells(column)
     row = names.first_again()
     if row is not None:
@@ -175,15 +215,6 @@ def row_ids(table: Table, column: str) -> tuple[str, ...]:
             f"{table.lines[names.first(code)]} too; names of rows must differ"
         )
     return tuple(names.words)
-
-
-def _check_units(table: Table, names: Sequence[str], units: Mapping[str, str]) -> None:
-    for name in units:
-        if name not in names:
-            raise TrainingError(
-                f"{table.path}: a unit is given for {name!r}, which is no column of "
-                f"features{hint(name, names)}"
-            )
 
 
 def refuse_empty_cells(table: Table) -> None:

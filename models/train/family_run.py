@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from leaveout.errors import TrainingError
 from leaveout.files import write_whole
 from leaveout.models.train.blocks import Blocks
-from leaveout.models.train.directory import PARTIAL, finished_networks
+from leaveout.models.train.directory import PARTIAL, finished_networks, is_complete
 from leaveout.models.train.export import FAMILY, NETWORK, SPEC, write_family
 from leaveout.models.train.forecast import Forecast, opening
 from leaveout.models.train.job import Job
@@ -91,7 +91,7 @@ def _train_blocks(
     todo = blocks.missing(job.networks, min(block, share))
     finished = job.networks - missing
     underway: dict[range, float] = {}
-    forecast = Forecast(job, finished)
+    forecast = Forecast(job, finished, sum(map(len, todo[:workers])))
     on_progress(TrainingProgress(finished, job.networks, finished, opening(job, missing)))
     orders = [Block(each, job.signature if expected else None) for each in todo]
     with opened(min(workers, len(todo))) as pool:
@@ -111,7 +111,7 @@ def _train_blocks(
                     underway.pop(networks, None)
                     finished += len(networks)
             work = finished + sum(underway.values())
-            note = note or forecast.said(work)
+            note = note or forecast.said(finished, work)
             on_progress(TrainingProgress(finished, job.networks, work, note))
 
 
@@ -165,13 +165,22 @@ def _labeller(job: Job) -> Callable[[NDArray[np.float32]], NDArray[np.int64]]:
 
 
 def farewell(job: Job | None) -> str:
-    """Return what is said where a run is stopped."""
+    """Return what is said where a run is stopped: what of it is on disk."""
     if job is None:
+        return "stopped before training began"
+    try:
+        if is_complete(job):
+            return f"stopped: {job.directory} is complete, and the same command trains nothing"
+    except TrainingError:
+        # The folder holds another run, which would have been told next.
         return "stopped before training began"
     blocks = Blocks(job.directory / PARTIAL, job.signature.size)
     finished = sum(map(len, blocks.finished()))
     if finished <= (job.first is not None):
-        return "stopped before a block was finished; nothing is kept"
+        return (
+            "stopped before a block of networks was finished: nothing of this run is kept, and the "
+            "same command begins anew"
+        )
     return (
         f"stopped: {finished:,} of {job.networks:,} networks are finished and kept in "
         f"{blocks.folder}; the same command goes on from there"

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 
+from leaveout.models.archive import manifest_array
 from leaveout.models.train.encoding import CategoryColumn
 from leaveout.models.train.job import Job
 
@@ -42,8 +43,9 @@ def opening(job: Job, missing: int) -> str:
             if isinstance(column, CategoryColumn) and len(column.categories) > _MANY_WORDS
         ]
     network = job.signature.size * np.dtype(np.float32).itemsize
-    # Blocks, and the family that they are put together to.
+    # Blocks, and the family that they are put together to: its manifest names the rows.
     needed = network * (missing + job.networks)
+    needed += job.removed.nbytes + manifest_array(job.manifest).nbytes
     free = shutil.disk_usage(job.directory).free
     if needed > free:
         said.append(
@@ -59,17 +61,27 @@ class Forecast:
     Parameters
     ----------
     job : Job
-    work : float
-        Networks' worth of training that were behind when this run began.
+    finished : int
+        Networks that were when this run began.
+    abreast : int
+        Networks of the blocks that are trained at the same time.
     """
 
-    def __init__(self, job: Job, work: float) -> None:
-        self._job, self._before = job, work
+    def __init__(self, job: Job, finished: int, abreast: int) -> None:
+        self._job, self._before, self._abreast = job, finished, abreast
         self._began: tuple[float, float] | None = None
         self._is_said = False
 
-    def said(self, work: float) -> str:
-        """Return the line, given what is behind now; empty if it is not the time."""
+    def said(self, finished: int, work: float) -> str:
+        """Return the line, empty if it is not the time.
+
+        Parameters
+        ----------
+        finished : int
+            Networks.
+        work : float
+            Networks' worth of training that is behind, unfinished blocks counted by their share.
+        """
         if self._is_said or work <= self._before:
             return ""
         now = time.monotonic()
@@ -82,9 +94,14 @@ class Forecast:
             return ""
         self._is_said = True
         left = (self._job.networks - work) * seconds / done
-        return "" if left < _LONG else self._line(left, seconds / done)
+        kept = "what is finished"
+        if finished == self._before:
+            which = "next" if finished else "first"
+            block = max(0.0, self._before + self._abreast - work) * seconds / done
+            kept = f"finished blocks, the {which} in about {_duration(block)}"
+        return "" if left < _LONG else self._line(left, seconds / done, kept)
 
-    def _line(self, left: float, network: float) -> str:
+    def _line(self, left: float, network: float, kept: str) -> str:
         job, networks = self._job, self._job.networks
         said = f"{networks:,} networks: about {_duration(left)} more, by the first seconds; "
         if len(job.data.X) == job.members > 2 * _SAMPLE:
@@ -92,7 +109,7 @@ class Forecast:
                 f"--sample {_SAMPLE} takes {_duration(_SAMPLE * network)} and speaks of all rows "
                 "but a share, with a confidence (docs/sampling.md); "
             )
-        return f"{said}stopped, the same command goes on from what is finished"
+        return f"{said}stopped, the same command goes on from {kept}"
 
 
 def _duration(seconds: float) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import leaveout
 from leaveout.bab.native.files.digests import box_digest
 from leaveout.errors import GuardError, SpecError
+from leaveout.verifier.guard import Guard
 from leaveout.verifier.guard.access import load_access
 from leaveout.verifier.guard.bounds import ProvedBounds, load_bounds, save_bounds
 
@@ -118,7 +121,18 @@ def test_what_is_read_is_what_was_written(leaky, tmp_path):
     assert (again.upper == bounds.upper).all()
 
 
-def test_members_of_a_sample_are_refused_without_asking_for_bounds_that_would_be_refused(tmp_path):
-    write_sample(tmp_path / "family")
-    with pytest.raises(GuardError, match=r"drawn as a sample.*train without --sample"):
-        load_access(tmp_path / "family")
+def test_members_of_a_sample_are_guarded_as_the_refusal_says(tmp_path):
+    folder = tmp_path / "family"
+    spec = write_sample(folder)
+    with pytest.raises(SpecError, match="without 'but' and 'with confidence' the rows drawn"):
+        leaveout.verify(spec, bounds=folder / "bounds.npz")
+    with pytest.raises(GuardError, match="8 of 12 rows, drawn as a sample") as refused:
+        load_access(folder)
+    command = f"leaveout verify {folder / 'drawn.spec'} --bounds {folder / 'bounds.npz'}"
+    assert command in str(refused.value)
+    text = re.sub(r" but [\d.]+| with confidence [\d.]+", "", spec.read_text())
+    (folder / "drawn.spec").write_text(text)
+    leaveout.verify(folder / "drawn.spec", bounds=folder / "bounds.npz")
+    with Guard.load(folder, epsilon=0.2) as guard:
+        assert guard.members == 8
+        assert any("only 8 of 12 training rows have a member" in note for note in guard.notes)

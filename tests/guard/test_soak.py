@@ -40,6 +40,17 @@ def test_a_server_that_is_killed_keeps_to_its_answers(folder):
     assert done.stdout.count("holds") == 7 and "WRONG" not in done.stdout
 
 
+def test_what_work_moves_a_padded_answer_by_is_measured(folder):
+    done = children.run(
+        [sys.executable, BENCHMARKS / "guard_pad.py", folder, "--pad", "0.01", "--rows", "30",
+         "--leaks", "20"],
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in ("first", "once more"):
+        (said,) = [x for x in done.stdout.splitlines() if x.startswith(f"{name:12}tier 3")]
+        assert said.split("tier 3")[1].split()[0] == "20" and "standard error" in said
+
+
 @pytest.fixture
 def modules(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))

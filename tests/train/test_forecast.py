@@ -8,17 +8,22 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from leaveout.models.family import DataFacts, Manifest
+from leaveout.models.family_file import save_members
 from leaveout.models.train import forecast
 from leaveout.models.train.encoding import CategoryColumn, Encoding, NumberColumn
 from leaveout.models.train.forecast import Forecast, opening
 
 
-def job_of(tmp_path, *, members=100, rows=100, columns=(), size=1000):
+def job_of(tmp_path, *, members=100, rows=100, columns=(), size=1000, ids=()):
+    facts = DataFacts(sha256="00", rows=rows, minimum=(0.0,), maximum=(1.0,), ids=ids)
     data = SimpleNamespace(X=np.zeros((rows, 1)), encoding=Encoding("y", columns))
     return SimpleNamespace(
         data=data,
         members=members,
         networks=members + 1,
+        removed=np.arange(members),
+        manifest=Manifest(data=facts),
         directory=tmp_path,
         signature=SimpleNamespace(size=size),
     )
@@ -31,11 +36,15 @@ def clock(monkeypatch):
     return now
 
 
-def told(clock, job, rate, start=0.0):
-    """Return what is said, with when, of a run that makes so many networks a second."""
-    watch, said = Forecast(job, start), []
+def told(clock, job, rate, start=0, block=1):
+    """Return what is said, with when, of a run that makes so many networks a second.
+
+    All are done at the same time in blocks: those of one are finished when all of it is done.
+    """
+    watch, said = Forecast(job, start, block), []
     for clock.seconds in [0, 2, *range(3, 60)]:
-        line = watch.said(start + max(0.0, rate * (clock.seconds - 2)))
+        work = max(0.0, rate * (clock.seconds - 2))
+        line = watch.said(start + int(work // block) * block, start + work)
         if line:
             said.append((clock.seconds, line))
     return said
@@ -61,7 +70,7 @@ def test_it_is_said_once_after_some_seconds_and_only_if_it_is_long(
         ((when, line),) = said
         assert when == 8
         assert line.startswith(f"{expected}, by the first seconds; ")
-        assert line.endswith("stopped, the same command goes on from what is finished")
+        assert "; stopped, the same command goes on from " in line
 
 
 def test_who_leaves_out_all_of_many_rows_is_told_of_a_sample(tmp_path, clock):
@@ -71,17 +80,39 @@ def test_who_leaves_out_all_of_many_rows_is_told_of_a_sample(tmp_path, clock):
     assert "--sample" not in line
 
 
+def test_it_is_said_how_long_a_stop_keeps_nothing_new(tmp_path, clock):
+    job = job_of(tmp_path, members=100_000)
+    ((_, line),) = told(clock, job, 2.0, block=64)
+    assert line.endswith("goes on from finished blocks, the first in about 26 seconds")
+    ((_, line),) = told(clock, job, 2.0, block=64, start=32)
+    assert line.endswith("goes on from finished blocks, the next in about 26 seconds")
+    ((_, line),) = told(clock, job, 2.0, block=4)
+    assert line.endswith("goes on from what is finished")
+
+
 def test_what_was_behind_before_is_no_work_of_this_run(tmp_path, clock):
     ((_, line),) = told(clock, job_of(tmp_path, members=10_000), 0.1, start=9_000)
     assert line.startswith("10,001 networks: about 2.8 hours more")
 
 
 def test_a_disk_that_is_too_small_is_told_before(tmp_path, monkeypatch):
-    free = 4000 * (90 + 101)
+    free = 4000 * (90 + 101) + 2000  # rows of members, and a manifest that says little
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
     assert opening(job_of(tmp_path), 90) == ""
     line = opening(job_of(tmp_path), 91)
-    assert line.startswith(f"{tmp_path}: 0.768 MB are written until the family is complete, and")
+    assert line.startswith(f"{tmp_path}: 0.769 MB are written until the family is complete, and")
+
+
+def test_names_of_rows_take_room_on_the_disk_too(tmp_path, monkeypatch):
+    ids = tuple(f"patient {row:092d}" for row in range(10_000))
+    job = job_of(tmp_path, rows=len(ids), ids=ids)
+    stacks = {"w": np.zeros((job.members, 1000), dtype=np.float32)}
+    save_members(tmp_path / "family.npz", job.removed, job.manifest, stacks)
+    written = 4000 * 102 + (tmp_path / "family.npz").stat().st_size
+    for free, is_told in [(written, False), (written - 2000, True)]:
+        usage = SimpleNamespace(free=free)
+        monkeypatch.setattr(shutil, "disk_usage", lambda path, usage=usage: usage)
+        assert bool(opening(job, 101)) == is_told
 
 
 def test_a_column_of_very_many_words_is_named(tmp_path):

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from leaveout.errors import TrainingError
-from leaveout.models.train import Recipe, blocks, run
+from leaveout.models.family_file import load_family_file
+from leaveout.models.train import Recipe, TrainingInterruptedError, blocks, run
 from leaveout.models.train.blocks import Blocks, differences, write_block
 
 from support import children
@@ -43,6 +44,7 @@ except LeaveoutError as error:
     sys.exit(error.exit_code)
 """
 RECIPE = Recipe(layers=(20, 20), epochs=100, batch=4)
+SHORT = Recipe(layers=(9, 5), epochs=3, batch=8)
 
 
 BLOCK = 4
@@ -115,6 +117,54 @@ def test_ctrl_c_keeps_what_is_finished_for_the_run_that_holds_the_directory(blob
     assert len(said.splitlines()) == 1
     children.wait_until_gone(workers)
     assert len(finished(out)) >= 3
+
+
+def stopped(data, out, when, **options):
+    """Return what is said of a run that Ctrl-C stops at the first progress of a kind."""
+
+    def stop(progress):
+        if when(progress):
+            raise KeyboardInterrupt
+
+    with pytest.raises(TrainingInterruptedError) as caught:
+        run(data, out, recipe=SHORT, device="cpu", on_progress=stop, **options)
+    assert caught.value.exit_code == 130
+    return str(caught.value)
+
+
+def within_a_block(progress):
+    return progress.work > progress.finished
+
+
+def test_ctrl_c_within_the_first_block_says_that_nothing_is_kept_and_leaves_nothing(
+    blobs, tmp_path
+):
+    out = tmp_path / "out"
+    said = stopped(blobs, out, within_a_block, workers=1)
+    assert "before a block of networks was finished: nothing of this run is kept" in said
+    assert not out.exists()
+    run(blobs, out, recipe=SHORT, device="cpu", workers=1, members=4)
+
+    there = (out / "family.npz").read_bytes()
+    said = stopped(blobs, out, within_a_block, workers=1)
+    assert said.startswith("stopped: 5 of 62 networks are finished and kept in ")
+    assert (out / "family.npz").read_bytes() == there
+    assert run(blobs, out, recipe=SHORT, device="cpu", workers=1).members == 61
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_ctrl_c_when_the_family_is_complete_says_so(blobs, tmp_path, monkeypatch, before):
+    out = tmp_path / "out"
+    if before:
+        run(blobs, out, recipe=SHORT, device="cpu", members=2)
+
+    def report(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("leaveout.models.train.training.report_of", report)
+    with pytest.raises(TrainingInterruptedError, match="is complete, and the same command trains"):
+        run(blobs, out, recipe=SHORT, device="cpu", members=2)
+    assert len(load_family_file(out / "family.npz")) == 2
 
 
 @linux

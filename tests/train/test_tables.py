@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from leaveout.errors import TrainingError
 from leaveout.models.family import Manifest
+from leaveout.models.forest.folders.data import read_forest_data
 from leaveout.models.train import (
     CategoryColumn,
     Encoding,
@@ -92,6 +93,26 @@ def test_what_cannot_be_used_is_refused_in_one_line_that_names_the_place(
     assert str(caught.value).startswith(str(path))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("read", [read_data, read_forest_data])
+@pytest.mark.parametrize(
+    ("label", "identity", "units", "said"),
+    [
+        ("il", None, None, "line 1: there is no column 'il' (did you mean 'ill'?)"),
+        (None, None, None, "say which column holds the label"),
+        ("ill", "patent", None, "line 1: there is no column 'patent' (did you mean 'patient'?)"),
+        ("ill", "ill", None, "'ill' cannot be both the label and the rows' id"),
+        ("ill", "patient", {"doze": "mg"}, "no column of features (did you mean 'dose'?)"),
+    ],
+)
+def test_a_wrong_name_of_a_column_is_told_before_any_row_is_read(
+    tmp_path, read, label, identity, units, said
+):
+    path = write(tmp_path, "patient,dose,ill\na,1,no\nthis is no row\n")
+    with pytest.raises(TrainingError) as caught:
+        read(path, label, identity, units)
+    assert said in str(caught.value)
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -165,8 +165,8 @@ def train(
 ) -> None:
     """Train a network, and once more without each row: the family that verify needs.
 
-    The same command gives the same bytes on the same kind of machine. Stopped, it keeps what is
-    finished in DIR/.partial;
+    The same command gives the same bytes on the same kind of machine. Stopped, it keeps the blocks
+    that are finished in DIR/.partial;
     given again, it goes on from there. Defaults are those of the LUCID paper.
     """
     from leaveout.errors import TrainingError

@@ -18,6 +18,9 @@ from leaveout.verifier.guard.bounds import BOUNDS, ProvedBounds, load_bounds
 
 __all__ = ["MEMORY", "Access", "drawn_with", "load_access"]
 
+_DRAWN_SPEC = "drawn.spec"
+"""What a message calls the specification of a sample's rows alone."""
+
 MEMORY = "answers.sqlite"
 """What the memory is called beside the network or the forest."""
 
@@ -41,16 +44,22 @@ class Access:
 
 
 def _refuse_sample(folder: Path) -> None:
-    """Refuse members of a sample of the rows: what is proved of it by chance guards nobody."""
+    """Refuse members of a sample of the rows that nothing is proved of.
+
+    Its own specification speaks of a share of all rows by chance, which guards nobody.
+    """
     sample = None
     # Of what is no family it is said elsewhere.
     with contextlib.suppress(LeaveoutError):
         sample = load_family_file(folder / FAMILY).manifest.sample
     if sample is not None:
+        drawn, bounds = folder / _DRAWN_SPEC, folder / BOUNDS
         raise GuardError(
-            f"{folder}: its members lack {sample.size:,} of {sample.rows:,} rows, drawn as a "
-            "sample, and a guard needs a proof of every row it covers; train without --sample in "
-            "another folder, or with --members K to cover the first K rows alone"
+            f"{folder}: nothing is proved of it yet: there is no {BOUNDS}; its members lack "
+            f"{sample.size:,} of {sample.rows:,} rows, drawn as a sample, and what {SPEC} says by "
+            f"'but' guards nobody: write {drawn}, the same without 'but' and 'with confidence', "
+            f"and make it with leaveout verify {drawn} --bounds {bounds}, to cover the rows drawn "
+            "alone; to cover others, train without --sample in another folder"
         )
 
 

@@ -28,8 +28,8 @@ _HANDLING = 0.001
 _MOST_PLACES = 64
 
 _JITTER = 0.1
-"""Share of a pad by which an answer leaves later, at random: memory and caches that the work left
-cold or warm move it by some tenths of a millisecond at most."""
+"""Share of a pad by which an answer leaves later, at random: far more than memory and caches that
+the work left cold or warm move it by, which docs/privacy.md tells as measured (Load)."""
 
 _LEAST, _MOST = 0.001, 60.0
 """Seconds of a pad: below, threads do not wake on time."""

@@ -62,7 +62,8 @@ class BoundsTarget:
                 f"--bounds {self.path}: a guard needs statements about one network, one family and "
                 f"one set of inputs, such as 'forall x in X, M in F: confidence(N, x) > b => "
                 f"label(M, x) == label(N, x)'; the specification has {found}; a sample of the "
-                "rows ('but') guards nothing"
+                "rows ('but') guards nothing: without 'but' and 'with confidence' the rows drawn "
+                "are covered"
             )
 
     def write(self, decider: Decider) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from leaveout.errors import TrainingError
 from leaveout.models.archive import holds_archive
 from leaveout.models.forest.columns import ForestColumns
 from leaveout.models.table import read_table
-from leaveout.models.train.csv_data import read_columns
+from leaveout.models.train.csv_data import read_columns, refuse_wrong_names
 from leaveout.models.train.npz_data import read_arrays
 from leaveout.models.train.source import refuse_column_names
 
@@ -69,7 +70,8 @@ def read_forest_data(
         found = read_arrays(path, label, np.float64)
         plain = ForestColumns(source=path.name)
         return ForestData(found.X, found.y, plain, found.X_test, found.y_test)
-    table = read_table(path)
+    check = partial(refuse_wrong_names, label=label, identity=identity, units=units)
+    table = read_table(path, on_header=check)
     read = read_columns(table, label, identity, units, scaled=False)
     columns = ForestColumns(
         source=path.name,
