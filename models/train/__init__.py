@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from leaveout.models.train.decoding import decode_row
 from leaveout.models.train.encoding import (
     CategoryColumn,
     Encoding,
     NumberColumn,
-    decode_row,
     encode_rows,
     encoding_of,
 )

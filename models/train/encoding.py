@@ -1,10 +1,9 @@
-"""The encoding of a table: from its own units to features in [0, 1], and back."""
+"""The encoding of a table: from its own units to features in [0, 1]."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 import msgspec
 import numpy as np
@@ -20,28 +19,15 @@ __all__ = [
     "CategoryColumn",
     "Encoding",
     "NumberColumn",
-    "cell_text",
-    "decode_row",
     "encode_columns",
+    "encode_numbers",
     "encode_rows",
     "encode_values",
     "encoding_of",
-    "feature_text",
-    "listable",
-    "nearest_record",
     "number_column",
-    "records_of",
 ]
 
-MOST_WHOLE = 1_000_000
-"""Most whole numbers of a column that are listed one by one."""
-_FARTHEST = 2**50
-"""Up to which they are."""
 _EVERY_WHOLE = 2**53
-_ENOUGH = 17
-"""Digits that tell any float64 from the next."""
-_PLAIN = (1e-6, 1e16)
-"""Sizes of numbers that are written without an exponent."""
 
 
 class NumberColumn(msgspec.Struct, frozen=True, tag="number"):
@@ -173,144 +159,18 @@ def encode_columns(
                 places = np.array(_places(column, found.words, place_of), dtype=np.int64)
                 encoded[np.arange(rows), first + places[found.codes]] = 1
             else:
-                values = _in_range(column, _numbers(column, found.words, place_of))
+                values = encode_numbers(column, _numbers(column, found.words, place_of))
                 encoded[:, first] = values.astype(np.float32)[found.codes]
             first += len(column.features)
     return encoded
 
 
-def decode_row(
-    encoding: Encoding, x: Sequence[float] | NDArray[np.floating]
-) -> dict[str, str | float]:
-    """Map one encoded row back to the table's own units.
-
-    Parameters
-    ----------
-    encoding : Encoding
-    x : sequence of float, shape (features,)
-        Any point, such as a witness: a category is the one with the largest feature (the
-        first of equals), so that a point between categories is rounded to one.
-
-    Returns
-    -------
-    dict of str to float or str
-        Column name to value.
-
-    Raises
-    ------
-    TrainingError
-        If ``x`` has another number of features.
-    """
-    values = np.asarray(x, dtype=np.float64)
-    if values.shape != (len(encoding.features),):
-        raise TrainingError(
-            f"a row to decode has shape {values.shape}, expected ({len(encoding.features)},), "
-            "a number a feature"
-        )
-    decoded: dict[str, str | float] = {}
-    first = 0
-    for column in encoding.columns:
-        part = values[first : first + len(column.features)]
-        if isinstance(column, CategoryColumn):
-            decoded[column.name] = column.categories[int(np.argmax(part))]
-        else:
-            decoded[column.name] = _unscaled(column, float(part[0]))
-        first += len(column.features)
-    return decoded
-
-
-def listable(column: NumberColumn | CategoryColumn) -> bool:
-    """Whether a column takes so few values that they can be listed one by one."""
-    if isinstance(column, CategoryColumn):
-        return True
-    near = max(-column.minimum, column.maximum) <= _FARTHEST
-    return column.whole and near and column.maximum - column.minimum < MOST_WHOLE
-
-
-def records_of(column: NumberColumn | CategoryColumn) -> NDArray[np.float32] | None:
-    """Return every value that the features of a column take in a record.
-
-    Returns
-    -------
-    ndarray of float32, shape (values, features), or None
-        The very numbers that `encode_rows` gives; None for a column that is not `listable`.
-    """
-    if isinstance(column, CategoryColumn):
-        return np.eye(len(column.categories), dtype=np.float32)
-    if not listable(column):
-        return None
-    values = np.arange(int(column.minimum), int(column.maximum) + 1, dtype=np.float64)
-    return _scaled(column, values[:, None])
-
-
-def nearest_record(
-    encoding: Encoding, x: Sequence[float] | NDArray[np.floating]
-) -> tuple[dict[str, str | float], dict[str, str]]:
-    """Return the record nearest to a point, and why the point itself can be none.
-
-    Parameters
-    ----------
-    encoding : Encoding
-    x : sequence of float, shape (features,)
-        As float32, which the network reads.
-
-    Returns
-    -------
-    values : dict of str to float or str
-        Column name to value: one of the categories, a whole number where the column has only
-        such, no number beyond the training data's. Of a possible record `encode_rows` gives
-        exactly the point, and numbers have no more digits than that takes.
-    wrong : dict of str to str
-        By the columns that no record has so: what is wrong, as in ``not a whole number``. Empty
-        where the point is a possible record.
-
-    Raises
-    ------
-    TrainingError
-        If ``x`` has another number of features.
-    """
-    decoded = decode_row(encoding, x)
-    read = np.asarray(x, dtype=np.float32)
-    values: dict[str, str | float] = {}
-    wrong: dict[str, str] = {}
-    first = 0
-    for column in encoding.columns:
-        last = first + len(column.features)
-        part, value = read[first:last], decoded[column.name]
-        first = last
-        if isinstance(column, CategoryColumn):
-            values[column.name] = value
-            if sorted(part.tolist()) != [0.0] * (len(part) - 1) + [1.0]:
-                wrong[column.name] = "not one category"
-            continue
-        ends = _scaled(column, np.array([column.minimum, column.maximum]))
-        target = np.clip(part[0], *ends)
-        inside = min(max(float(value), column.minimum), column.maximum)
-        found = (_whole_near if column.whole else _shortest)(column, target, inside)
-        values[column.name] = (float(round(inside)) if column.whole else inside) + 0.0
-        if found is not None:
-            values[column.name] = found
-        if target != part[0]:
-            wrong[column.name] = "outside the training data's range"
-        elif found is None and column.whole:
-            wrong[column.name] = "not a whole number"
-        elif found is None:
-            wrong[column.name] = "between two numbers that float64 has"
-    return values, wrong
-
-
-def cell_text(value: float | str) -> str:
-    """Write a value of a table in full: read again, it is the same value."""
-    if isinstance(value, str):
-        return value
-    if value and not _PLAIN[0] <= abs(value) < _PLAIN[1]:
-        return repr(float(value))
-    return np.format_float_positional(value + 0.0, trim="-")
-
-
-def feature_text(value: float | np.floating) -> str:
-    """Write a float32, as networks read and give them, by the fewest digits that tell it."""
-    return cell_text(float(str(np.float32(value))))
+def encode_numbers(column: NumberColumn, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the feature that each number of a column is, in float64."""
+    if not column.scaled:
+        return values
+    span = column.maximum - column.minimum
+    return (values - column.minimum) / span if span else np.zeros_like(values)
 
 
 def _cell(row: Mapping[str, str | float], name: str, place: str) -> str | float:
@@ -328,7 +188,7 @@ def _encode_column(
         encoded = np.zeros((len(cells), len(column.categories)))
         encoded[np.arange(len(cells)), _places(column, cells, place_of)] = 1
         return encoded
-    return _in_range(column, _numbers(column, cells, place_of)[:, None])
+    return encode_numbers(column, _numbers(column, cells, place_of)[:, None])
 
 
 def _places(
@@ -361,63 +221,3 @@ def _numbers(
             )
         values[index] = value
     return values
-
-
-def _unscaled(column: NumberColumn, feature: float) -> float:
-    if not column.scaled:
-        return feature
-    return column.minimum + feature * (column.maximum - column.minimum)
-
-
-def _scaled(column: NumberColumn, values: NDArray[np.float64]) -> NDArray[np.float32]:
-    with np.errstate(over="ignore"):  # for who reads the features to refuse
-        return _in_range(column, values).astype(np.float32)
-
-
-def _in_range(column: NumberColumn, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    if not column.scaled:
-        return values
-    span = column.maximum - column.minimum
-    return (values - column.minimum) / span if span else np.zeros_like(values)
-
-
-def _gives(column: NumberColumn, value: float, feature: np.float32) -> bool:
-    inside = column.minimum <= value <= column.maximum
-    return inside and bool(_scaled(column, np.array(value)) == feature)
-
-
-def _whole_near(column: NumberColumn, feature: np.float32, guess: float) -> float | None:
-    """Return the whole number nearest to a guess that the network reads as a feature, or None."""
-    # Which float64 rounding, and float32 where it is coarser below than above, may have moved.
-    near = sorted((round(guess) + step for step in range(-3, 4)), key=lambda k: abs(k - guess))
-    return next((float(k) for k in near if _gives(column, float(k), feature)), None)
-
-
-def _shortest(column: NumberColumn, feature: np.float32, guess: float) -> float | None:
-    """Return the number of fewest digits that the network reads as a feature, or None."""
-    known = guess if _gives(column, guess, feature) else _least(column, feature)
-    if not _gives(column, known, feature):
-        return None
-    exact = Decimal(known)
-    for digits in range(1, _ENOUGH):
-        # All numbers read so form an interval around the known one.
-        sides = [
-            Context(prec=digits, rounding=way).plus(exact) for way in (ROUND_FLOOR, ROUND_CEILING)
-        ]
-        for side in sorted(sides, key=lambda side: abs(side - exact)):
-            if _gives(column, float(side), feature):
-                return float(side) + 0.0
-    return known + 0.0
-
-
-def _least(column: NumberColumn, feature: np.float32) -> float:
-    """Return the least number that is read as a feature or more."""
-    low, high = column.minimum, column.maximum
-    while True:
-        middle = low + (high - low) / 2
-        if not low < middle < high:
-            return high
-        if _scaled(column, np.array(middle)) >= feature:
-            high = middle
-        else:
-            low = middle

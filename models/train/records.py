@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from leaveout.models.family import DataFacts
-from leaveout.models.train.encoding import CategoryColumn, Encoding, listable
+from leaveout.models.train.decoding import listable
+from leaveout.models.train.encoding import CategoryColumn, Encoding
 
 __all__ = ["records_text"]
 

@@ -8,9 +8,7 @@ Values are kept with the batch along the last axis, so that a layer is one batch
 the weights against a row of ones. Of plain SGD, gradient, weight decay and step are one fused
 product.
 
-Every size is padded with zeros to a multiple of 4. A member's matrices then take a multiple of
-64 bytes, so that all members' lie alike in memory: the order in which a product is summed
-may depend on how a matrix is aligned.
+Every size is padded: `leaveout.models.train.buffers` says why.
 """
 
 from __future__ import annotations
@@ -24,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models.train.architecture import Conv, Layer
+from leaveout.models.train.buffers import Buffers, allocate, padded, padded_weights
 from leaveout.models.train.draws import dropout_mask, epoch_generator, initial_weights, shuffle
 from leaveout.models.train.products import Products
 from leaveout.models.train.recipe import Recipe
@@ -38,31 +37,9 @@ __all__ = ["NOTHING", "Stack"]
 NOTHING = -1
 """In place of a removed row: the network lacks none."""
 
-_MULTIPLE = 4
 _ROOMS = 4
 _GATHERED = 2**15
 """Rows brought into the order of an epoch at a time."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Buffers:
-    """Work space for batches of one size, padded.
-
-    Layer ``l`` multiplies ``inputs[l]``, (members, fan_in + 1, positions * batch), with ones in
-    row ``fan_in``; layer 0's is shared by all members. ``outputs[l]`` is its value before the
-    ReLU, ``gradients[l]`` the loss's gradient by it, both (members, outputs, positions * batch);
-    ``slopes[l]`` the gradient by ``inputs[l]``.
-    """
-
-    inputs: list[Tensor]
-    outputs: list[Tensor]
-    gradients: list[Tensor]
-    slopes: list[Tensor]
-
-    def first(self, members: int) -> _Buffers:
-        """View those of the first members."""
-        parts = (self.inputs, self.outputs, self.gradients, self.slopes)
-        return _Buffers(*([each[:members] for each in part] for part in parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,13 +114,13 @@ class Stack:
         self._x = self._resident(X)
         self._y = self._resident(y)
         self._weights = [
-            self._padded_weights(layer, weight)
+            padded_weights(layer, weight, len(self._removed), self._device)
             for layer, weight in zip(layers, initial_weights(layers, recipe.seed), strict=True)
         ]
         self._stepper = stepper(self._weights, recipe, self._products)
         weights = class_weights(recipe, y, layers[-1].outputs)
         self._shares = np.ones(len(y)) if weights is None else weights[y]
-        self._buffers: dict[int, _Buffers] = {}
+        self._buffers: dict[int, Buffers] = {}
 
     def train(self, on_step: Callable[[float], None] | None = None) -> None:
         """Run all epochs; ``on_step`` is told after each step which share of the work is behind."""
@@ -174,7 +151,7 @@ class Stack:
         held = {id(each): each.nbytes for each in self._stepper.state()}
         # While a layer is stepped, its slopes are held a few times over; of a value, once more.
         room = _ROOMS * max(weight.nbytes for weight in self._weights)
-        for size in {_padded(min(batch, rows)), _padded(rows % batch or batch)}:
+        for size in {padded(min(batch, rows)), padded(rows % batch or batch)}:
             buffers = self._allocate(size)
             values = [*buffers.inputs[1:], *buffers.outputs, *buffers.gradients, *buffers.slopes]
             held |= {id(each): each.nbytes for each in values}
@@ -266,10 +243,10 @@ class Stack:
         return [torch.from_numpy(mask).to(self._device) for mask in drawn]
 
     def _step(self, batch: _Batch) -> None:
-        padded = _padded(batch.size)
-        if padded not in self._buffers:
-            self._buffers[padded] = self._allocate(padded)
-        buffers = self._buffers[padded]
+        size = padded(batch.size)
+        if size not in self._buffers:
+            self._buffers[size] = self._allocate(size)
+        buffers = self._buffers[size]
         if self._apart < len(self._removed):
             buffers = buffers.first(self._apart)
         # A batch that held nothing but the removed row is no batch: that member rests.
@@ -283,7 +260,7 @@ class Stack:
         for each, kept in zip(state, resting, strict=True):
             each[rests] = kept
 
-    def _forward(self, batch: _Batch, buffers: _Buffers) -> None:
+    def _forward(self, batch: _Batch, buffers: Buffers) -> None:
         import torch
 
         self._fill_shared_input(batch.x, buffers.inputs[0])
@@ -305,7 +282,7 @@ class Stack:
                 if batch.masks:
                     self._by_position(hidden, layer)[..., : batch.size].mul_(batch.masks[index])
 
-    def _loss_gradient(self, batch: _Batch, buffers: _Buffers) -> None:
+    def _loss_gradient(self, batch: _Batch, buffers: Buffers) -> None:
         """Gradient of the mean cross-entropy over each member's own rows, by the scores."""
         import torch
 
@@ -328,7 +305,7 @@ class Stack:
 
         return torch.from_numpy(values.astype(np.float32)).to(self._device)
 
-    def _backward(self, batch: _Batch, buffers: _Buffers) -> None:
+    def _backward(self, batch: _Batch, buffers: Buffers) -> None:
         import torch
 
         for index in range(len(self._layers) - 1, -1, -1):
@@ -370,33 +347,9 @@ class Stack:
         else:
             table[0, : first.fan_in, :size] = x
 
-    def _padded_weights(self, layer: Layer, weight: NDArray[np.float32]) -> Tensor:
-        import torch
-
-        padded = np.zeros((_padded(layer.outputs), _padded(layer.fan_in + 1)), dtype=np.float32)
-        padded[: weight.shape[0], : weight.shape[1]] = weight
-        return torch.from_numpy(padded).to(self._device).repeat(len(self._removed), 1, 1)
-
-    def _allocate(self, batch: int) -> _Buffers:
-        import torch
-
-        def zeros(members: int, rows: int, layer: Layer) -> Tensor:
-            shape = (members, _padded(rows), layer.positions * batch)
-            return torch.zeros(shape, device=self._device)
-
-        count = len(self._removed)
-        buffers = _Buffers([], [], [], [])
-        for index, layer in enumerate(self._layers):
-            entry = zeros(count if index else 1, layer.fan_in + 1, layer)
-            entry[:, layer.fan_in] = 1
-            buffers.inputs.append(entry.expand(count, -1, -1))
-            buffers.outputs.append(zeros(count, layer.outputs, layer))
-            buffers.gradients.append(zeros(count, layer.outputs, layer))
-            slope = zeros(count if index else 0, layer.fan_in, layer)
-            if index and slope.shape == buffers.gradients[index - 1].shape:
-                slope = buffers.gradients[index - 1]
-            buffers.slopes.append(slope)
-        return buffers
+    def _allocate(self, batch: int) -> Buffers:
+        members = len(self._removed)
+        return allocate(self._layers, members=members, batch=batch, device=self._device)
 
 
 def _first_places(removed: NDArray[np.int64], recipe: Recipe, rows: int) -> NDArray[np.int64]:
@@ -404,7 +357,3 @@ def _first_places(removed: NDArray[np.int64], recipe: Recipe, rows: int) -> NDAr
     where = np.empty(rows, dtype=np.int64)
     where[shuffle(recipe.seed, 0, rows)] = np.arange(rows)
     return np.where(removed == NOTHING, rows, where[removed])
-
-
-def _padded(size: int) -> int:
-    return -(-size // _MULTIPLE) * _MULTIPLE

@@ -22,7 +22,8 @@ from leaveout.verifier.checker.pairs import facts_of
 
 from support.cases import question
 from support.certificates import Content, write
-from support.points import KINDS, write_kind
+from support.point_claims import KINDS
+from support.points import write_kind
 
 NUMBERS = st.one_of(
     st.floats(-1e6, 1e6),

@@ -19,7 +19,8 @@ from leaveout.verifier.checker import RejectedError, check
 from leaveout.verifier.cli.app import run
 
 from support.certificates import Content
-from support.points import KINDS, random_asked, worst_of, write_asked, write_kind
+from support.point_claims import KINDS, random_asked
+from support.points import worst_of, write_asked, write_kind
 
 WRITTEN = Path(__file__).parent / "written"
 

@@ -16,8 +16,9 @@ from leaveout.models.replay import with_parameters
 from leaveout.verifier.checker import check
 
 from support.certificates import Content
+from support.point_claims import KINDS
 from support.point_forgeries import broken, changed
-from support.points import KINDS, worst_of, write_asked, write_kind
+from support.points import worst_of, write_asked, write_kind
 
 
 def refused(content, path) -> bool:

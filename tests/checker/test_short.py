@@ -15,7 +15,8 @@ from leaveout.verifier.checker.check import spares
 from leaveout.verifier.points.shortening import shorten
 
 from support.certificates import Content, write
-from support.points import KINDS, write_kind
+from support.point_claims import KINDS
+from support.points import write_kind
 
 ROOT, INPUT, MEMBERS, PHASE, UNTIED = range(5)
 SEEDS = (1, 4, 8, 10)

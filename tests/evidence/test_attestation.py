@@ -4,23 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-from hashlib import sha256
 
-import numpy as np
 import pytest
 
 from leaveout.verifier.cli.app import run
 
-from support.attested import Attested
-
-
-def refused(attested, capsys, *options: str) -> str:
-    """Return the line by which the evidence is rejected."""
-    assert attested.check(*options) == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1
-    return said.err
+from support.attested import Attested, refused
 
 
 def test_what_was_made_is_accepted(attested, capsys):
@@ -205,131 +194,6 @@ def test_results_that_say_something_else_are_rejected(attested, capsys, change, 
     assert named in refused(attested, capsys)
 
 
-def _lie(attested, change) -> None:
-    """Change the results and what is attested of them alike: only the certificate tells."""
-    attested.reresult(change)
-
-    def follow(statement):
-        result = json.loads((attested.proof / "result.json").read_text())
-        for stated, found in zip(statement["predicate"]["statements"], result["results"]):
-            for field in ("verdict", "lower", "upper", "name", "label"):
-                stated[field] = found[field]
-            box = found["box"]
-            stated["scope"].update(lower=box["lower"][0], upper=box["upper"][0])
-            stated["scope"].update(members=found["members"])
-
-    attested.restate(follow)
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        (lambda r: r["results"][0].update(lower=50.0, upper=51.0), "has a leak at 50"),
-        (lambda r: r["results"][0].update(members=9), "is about 9 members"),
-        (lambda r: r["results"][0]["box"].update(upper=[2.0] * 3), "about other inputs"),
-        (lambda r: r["results"][0].update(label=7), "label 0, of which the results say nothing"),
-    ],
-)
-def test_results_that_the_certificate_contradicts_are_rejected(attested, capsys, change, named):
-    _lie(attested, change)
-    assert named in refused(attested, capsys)
-
-
-def test_a_claim_about_another_file_than_the_statement_names_is_rejected(attested, capsys):
-    def rename(called):
-        assert called == ["F"]
-        called[:] = ["H"]
-
-    attested.reresult(lambda r: rename(r["files"][3]["called"]))
-    attested.restate(lambda s: rename(s["subject"][3]["annotations"]["called"]))
-    assert "is about another family than the certificate" in refused(attested, capsys)
-
-
-VOTES = """\
-param most = 1
-let V = ballots("ballots.npz")
-let D = dpa(V)
-guarantee some: certified_accuracy(D, edits = most) >= 0.1 and not 1 > 2
-find radius: greatest r such that certified_accuracy(D, edits = r) >= 0.2
-guarantee each: forall z in test_points(V): radius(D, z) >= 0 or -1 < 0
-"""
-
-
-@pytest.fixture
-def voted(tmp_path, monkeypatch):
-    """Return evidence of statements about votes, signed."""
-    from leaveout.models.votes import Ballots, write_ballots
-    from leaveout.verifier.evidence.keys import make_keys
-
-    monkeypatch.chdir(tmp_path)
-    votes = np.random.default_rng(2).integers(0, 2, (9, 7)).astype(np.int32)
-    write_ballots(Ballots(votes, votes[:, 0], 2), tmp_path / "ballots.npz")
-    (tmp_path / "votes.spec").write_text(VOTES)
-    make_keys(tmp_path / "me")
-    command = ["verify", "votes.spec", "--set", "most=2", "--evidence", "proof", "--key", "me.key"]
-    assert run(command) == 0
-    return Attested(tmp_path)
-
-
-def test_statements_about_values_are_proved_again(voted, capsys):
-    assert voted.check() == 0
-    said = capsys.readouterr().out
-    for name in ("some", "radius", "each"):
-        assert f"{name}: proved; proved again" in said
-
-
-@pytest.mark.parametrize(
-    ("statement", "field", "old", "new"),
-    [
-        (0, "text", ">= 0.1", ">= 0.10001"),
-        (0, "text", ">= 0.1", "> 0.1"),
-        (0, "text", "D, edits", "D, removals"),
-        (0, "text", "not 1 > 2", "not 1 > 3"),
-        (0, "text", " and ", " or "),
-        (0, "text", "guarantee some: ", "guarantee some: 1 > 0 and "),
-        (1, "text", "greatest", "least"),
-        (1, "text", "0.2", "0.3"),
-        (2, "text", "-1 < 0", "1 < 0"),
-        (2, "text", "radius(D, z)", "radius(V, z)"),
-        (2, "text", "test_points(V)", "test_points(D)"),
-        (0, "definitions", "dpa(V)", "ss_dpa(V)"),
-        (0, "definitions", "most = 2", "most = 3"),
-    ],
-)
-def test_a_certificate_of_another_claim_under_the_same_name_is_rejected(
-    voted, capsys, statement, field, old, new
-):
-    def change(record):
-        before = json.dumps(record[field])
-        assert old in before
-        record[field] = json.loads(before.replace(old, new))
-
-    voted.reresult(lambda r: change(r["statements"][statement]))
-    voted.restate(lambda s: change(s["predicate"]["statements"][statement]))
-    assert "says something else in the certificate" in refused(voted, capsys)
-
-
-def test_a_bound_below_what_the_certificate_proves_is_not_called_proved_again(attested, capsys):
-    _lie(attested, lambda r: r["results"][0].update(lower=0.0, upper=0.01))
-    assert attested.check() == 0
-    said = capsys.readouterr().out
-    assert "label 0 (kind 0): proved; of this the certificate proves only: at most" in said
-    assert "1 of 3 results are proved again" in said
-
-
-def test_a_certificate_of_another_run_is_rejected(attested, capsys):
-    text = (attested.folder / "test.spec").read_text()
-    other = attested.folder / "third.spec"
-    other.write_text(text.partition("include")[0].replace("find bound", "find another"))
-    path = attested.proof / "certificate.npz"
-    assert run(["verify", str(other), "--workers", "1", "--certificate", str(path)]) == 0
-    capsys.readouterr()
-    attested.redigest("certificate.npz", path)
-    assert "the certificate claims another, label 0, of which the results say" in refused(
-        attested, capsys
-    )
-
-
 def test_files_that_were_moved_are_found_where_the_caller_says(attested, capsys, monkeypatch):
     elsewhere = attested.folder.parent / "elsewhere"
     attested.proof.rename(elsewhere)
@@ -379,98 +243,6 @@ def test_bad_input_is_one_line(attested, capsys, arguments, named):
     said = capsys.readouterr().err
     assert named in said
     assert said.count("\n") == 1
-
-
-ABOVE = (
-    "guarantee above: forall x in X, M in F: confidence(N, x) > 50 => label(M, x) == label(N, x)"
-)
-SEVERAL = f"""\
-let N = network("full.onnx")
-let F = family("family.npz")
-let X = box(0, 1)
-find bound: least b per label such that
-    forall x in X, M in F: confidence(N, x) > b => label(M, x) == label(N, x)
-{ABOVE}
-guarantee one:
-    forall x in X, M in F: confidence(N, x, label = 0) >= 60 => label(M, x) == label(N, x)
-"""
-
-
-@pytest.fixture
-def several(attested) -> Attested:
-    """Return evidence of a find per label and of guarantees that one search proves with it."""
-    (attested.folder / "several.spec").write_text(SEVERAL)
-    command = ["verify", "several.spec", "--workers", "1", "--evidence", "proof"]
-    assert run([*command, "--key", "me.key"]) == 0
-    return attested
-
-
-def test_guarantees_beside_a_find_are_proved_again(several, capsys):
-    capsys.readouterr()
-    assert several.check() == 0
-    assert "4 of 4 results are proved again" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "guarantee above: forall x in X, M in F: label(M, x) == label(N, x)",
-        "guarantee above: forall x in X, M in F: "
-        "confidence(N, x) > 0.001 => label(M, x) == label(N, x)",
-        "guarantee above: forall x in X: confidence(N, x) > 50 => label(N, x) == 0",
-        "guarantee above: 1 == 1",
-    ],
-)
-def test_more_than_the_certificate_proves_is_not_called_proved_again(several, capsys, text):
-    _restate(several, text)
-    capsys.readouterr()
-    assert several.check() == 1
-    said = capsys.readouterr().err
-    assert "several.spec: does not have the statement 'above' as the results have it" in said
-
-    path = several.folder / "several.spec"
-    path.write_text(SEVERAL.replace(ABOVE, text))
-    digest = sha256(path.read_bytes()).hexdigest()
-
-    def rename(result):
-        result["spec_sha256"] = result["files"][0]["sha256"] = digest
-
-    several.reresult(rename)
-    several.redigest("several.spec", path)
-    several.check()
-    said = capsys.readouterr().out
-    assert "above: proved; of this the certificate proves only: " in said
-    assert "3 of 4 results are proved again" in said
-
-
-def _restate(evidence, text, field="text") -> None:
-    def change(record):
-        record[field] = text
-
-    evidence.reresult(lambda r: change(next(s for s in r["statements"] if s["name"] == "above")))
-    evidence.restate(
-        lambda s: change(next(p for p in s["predicate"]["statements"] if p["name"] == "above"))
-    )
-
-
-def test_definitions_that_the_specification_does_not_have_are_rejected(several, capsys):
-    lets = ['let N = network("full.onnx")', 'let F = family("family.npz")']
-    _restate(several, [*lets, "let X = box(0, 2)"], "definitions")
-    assert "several.spec: has no 'let X = box(0, 2)', of which" in refused(several, capsys)
-
-
-@pytest.mark.parametrize("given", [(), ("--set", "T=0.95")])
-def test_params_are_as_they_were_set(several, capsys, given):
-    text = SEVERAL.partition("find")[0] + (
-        "param T = 0.9\nguarantee set: forall x in X, M in F: "
-        "confidence(N, x) > T => label(M, x) == label(N, x)\n"
-    )
-    (several.folder / "several.spec").write_text(text)
-    command = ["verify", "several.spec", "--workers", "1", "--evidence", "proof", *given]
-    assert run([*command, "--key", "me.key"]) == 0
-    capsys.readouterr()
-    assert several.check() == 0
-    assert "1 of 1 results are proved again" in capsys.readouterr().out
 
 
 def test_what_looks_like_evidence_and_is_not_attested_is_named(attested, capsys):

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-
 import msgspec
 import numpy as np
 import onnx
@@ -17,55 +13,14 @@ import leaveout
 from leaveout.bab import Replayer, make_instance
 from leaveout.bab.attack.leak_attack import find_leak
 from leaveout.encoders import Box
-from leaveout.models import Family, load_family, load_network, save_family_file
+from leaveout.models import Family, save_family_file
 from leaveout.models.replay import with_parameters
-from leaveout.verifier.cli.app import run
-from leaveout.verifier.evidence.rows import in_order, named, rows, to_csv, to_json
+from leaveout.verifier.evidence.rows import rows
 from leaveout.verifier.evidence.rows_search import search_rows
-from leaveout.verifier.points import idp
-from leaveout.verifier.report import Report
-from leaveout.verifier.row_records import RowsError
 
-from support.clinic import NAMES, write_clinic
+from support.clinic import write_clinic
 from support.files import BOUND, write_question
-
-
-def loaded(folder):
-    network = load_network(folder / "full.onnx")
-    return network, load_family(folder / "family.npz", network)
-
-
-def scores_of(folder, x):
-    """Return the scores of N, and of each member, by onnxruntime, a point at a time."""
-    network, family = loaded(folder)
-
-    def ask(own=None):
-        runner = network.runner() if own is None else network.runner(own)
-        return np.stack([runner.scores(point[None])[0] for point in x])
-
-    members = [
-        ask({name: stack[0] for name, stack in family.take([m]).items()})
-        for m in range(len(family))
-    ]
-    return ask(), members
-
-
-def margin(scores, labels):
-    at = np.arange(len(scores))
-    rest = scores.astype(np.float64)
-    own = rest[at, labels].copy()
-    rest[at, labels] = -np.inf
-    return own - rest.max(axis=1)
-
-
-def points(folder, count=300, seed=3, low=-0.2, high=1.2):
-    width = load_network(folder / "full.onnx").inputs
-    return np.random.default_rng(seed).uniform(low, high, (count, width)).astype(np.float32)
-
-
-def saved(report, path):
-    path.write_bytes(report.to_json())
-    return msgspec.json.decode(path.read_bytes(), type=Report)
+from support.rows import loaded, margin, points, saved, scores_of
 
 
 @pytest.mark.parametrize("seed", [4, 6, 8])
@@ -209,127 +164,6 @@ def test_rows_searched_one_at_a_time_keep_their_leaks_below_lower_bounds(tmp_pat
     assert search_rows(record, 0.0) == (record, 0)
 
 
-def test_names_are_those_of_the_table(tmp_path, capsys):
-    report = leaveout.verify(write_clinic(tmp_path))
-    path = tmp_path / "r.json"
-    saved(report, path)
-    found = report.rows()
-    assert tuple(each.name for each in found) == NAMES
-    assert [each.name for each in found[0].labels] == ["no", "yes"]
-    assert [each.name for each in in_order(found, "name")] == sorted(NAMES)
-    assert named(found, "P-03") == named(found, "row 2") == [found[2]]
-    assert run(["rows", str(path), "--row", "P-03"]) == 0
-    assert capsys.readouterr().out.startswith("P-03 (row 2): proved: ")
-    assert run(["rows", str(path), "--row", "Q-03"]) == 2
-    assert "did you mean 'P-03'?" in capsys.readouterr().err
-
-
-def test_points_of_a_table_are_counted_as_the_file_counts_them(tmp_path):
-    report = leaveout.verify(write_clinic(tmp_path, spread=0.3))
-    lines = [f"{age},{ward}" for age in range(20, 81, 2) for ward in "abc"]
-    (tmp_path / "new.csv").write_text("age,ward\n" + "\n".join(lines) + "\n")
-    found = report.rows(tmp_path / "new.csv")
-    assert any(each.points.changed for each in found)
-    for each in found:
-        assert each.points.data == "new.csv"
-        assert each.points.places == tuple(f"line {at + 2}" for at in each.points.changed)
-
-
-def test_csv_and_json_hold_every_row(tmp_path, capsys):
-    report = leaveout.verify(write_question(tmp_path, rows=50))
-    path = tmp_path / "r.json"
-    saved(report, path)
-    x = points(tmp_path, 40)
-    np.savez(tmp_path / "x.npz", X=x)
-    options = ["--data", str(tmp_path / "x.npz"), "--sort", "row"]
-    given = [str(tmp_path / "rows.csv"), str(tmp_path / "rows.json")]
-    assert run(["rows", str(path), *options, "--csv", given[0], "--json", given[1]]) == 0
-    shown = capsys.readouterr().out
-    assert "and 30 more rows; --top 50 shows all" in shown
-    found = report.rows(x)
-    table = list(csv.DictReader(io.StringIO((tmp_path / "rows.csv").read_text())))
-    written = json.loads((tmp_path / "rows.json").read_text())["rows"]
-    assert len(table) == len(written) == len(found) == 50
-    for line, item, each in zip(table, written, found, strict=True):
-        assert int(line["row"]) == item["row"] == each.row
-        assert line["words"].partition("; of the ")[0] == each.words.partition("; of the ")[0]
-        assert item["bound"] == each.bound
-        if each.bound is None:
-            assert line["bound"] == line["changed"] == ""
-            continue
-        assert float(line["bound"]) == each.bound
-        assert int(line["changed"]) == len(each.points.changed)
-        for own in each.labels:
-            assert float(line[f"bound {own.name or own.label}"]) == own.bound
-    # The whole of it on standard output, and nothing else.
-    assert run(["rows", str(path), "--csv", "-"]) == 0
-    assert capsys.readouterr().out == to_csv(in_order(report.rows()))
-    assert run(["rows", str(path), "--json", "-"]) == 0
-    assert capsys.readouterr().out.encode() == to_json(in_order(report.rows()))
-
-
-def test_the_worst_come_first(tmp_path):
-    found = leaveout.verify(write_question(tmp_path, rows=50)).rows(points(tmp_path))
-    for by, key in (
-        ("bound", lambda each: -1.0 if each.bound is None else each.bound),
-        ("leak", lambda each: -1.0 if each.leak is None else each.leak),
-        ("changed", lambda each: -1 if each.points is None else len(each.points.changed)),
-    ):
-        values = [key(each) for each in in_order(found, by)]
-        assert values == sorted(values, reverse=True)
-        assert values[0] > values[-1] == -1
-
-
-def test_results_of_before_say_what_to_do(tmp_path, capsys):
-    spec = write_question(tmp_path)
-    old = json.loads(leaveout.verify(spec).to_json())
-    del old["by_row"]
-    path = tmp_path / "r.json"
-    path.write_text(json.dumps(old))
-    assert msgspec.json.decode(path.read_bytes(), type=Report).by_row == ()
-    assert run(["rows", str(path)]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert f"leaveout verify {spec} --json FILE" in said
-
-
-def test_another_network_than_that_of_the_results_is_refused(tmp_path, capsys):
-    report = leaveout.verify(write_question(tmp_path, seed=8))
-    path = tmp_path / "r.json"
-    saved(report, path)
-    np.savez(tmp_path / "x.npz", X=points(tmp_path, 5))
-    options = ["rows", str(path), "--data", str(tmp_path / "x.npz")]
-    (tmp_path / "moved").mkdir()
-    for name in ("full.onnx", "family.npz"):
-        (tmp_path / name).rename(tmp_path / "moved" / name)
-    assert run(options) == 2
-    assert "no such file; say where it lies now with --network" in capsys.readouterr().err
-    moved = [f"--network={tmp_path}/moved/full.onnx", f"--family={tmp_path}/moved/family.npz"]
-    assert run([*options, *moved]) == 0
-    other = tmp_path / "other"
-    other.mkdir()
-    write_question(other, seed=4)
-    capsys.readouterr()
-    assert run([*options, f"--network={other}/full.onnx", moved[1]]) == 2
-    assert "is not the network that the results are of" in capsys.readouterr().err
-
-
-def test_files_are_found_from_the_folder_of_the_results(tmp_path, monkeypatch, capsys):
-    models = tmp_path / "models"
-    models.mkdir()
-    write_question(models)
-    monkeypatch.chdir(tmp_path)
-    assert run(["verify", "models/test.spec", "--json", "models/r.json"]) in (0, 3)
-    np.savez(tmp_path / "x.npz", X=points(models, 5))
-    models.rename(tmp_path / "moved")
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    monkeypatch.chdir(elsewhere)
-    capsys.readouterr()
-    assert run(["rows", "../moved/r.json", "--data", "../x.npz"]) == 0
-    assert "5 answers to x.npz" in capsys.readouterr().out
-
-
 def test_a_folder_of_members_is_asked_too(tmp_path):
     spec = write_question(tmp_path)
     network, family = loaded(tmp_path)
@@ -345,103 +179,6 @@ def test_a_folder_of_members_is_asked_too(tmp_path):
     after = [each for each in report.rows(x) if each.members]
     assert len(after) == len(family)
     assert all(each.points.changed == before[each.row].changed for each in after)
-
-
-def lowered(report, share):
-    (record,) = report.by_row
-    labels = tuple(
-        msgspec.structs.replace(
-            each, levels=tuple(level * share for level in each.levels), leaks=()
-        )
-        for each in record.labels
-    )
-    record = msgspec.structs.replace(record, labels=labels)
-    return msgspec.structs.replace(report, by_row=(record,))
-
-
-def test_a_bound_that_a_point_or_a_leak_contradicts_is_refused(tmp_path):
-    report = leaveout.verify(write_question(tmp_path, seed=6))
-    x = points(tmp_path, 2000, low=0.0, high=1.0)
-    assert any(each.points.changed for each in report.rows(x) if each.points)
-    with pytest.raises(RowsError, match=r"the results are wrong of row \d+"):
-        lowered(report, 1e-3).rows(x)
-    (record,) = report.by_row
-    labels = tuple(
-        msgspec.structs.replace(each, leaks=before.leaks)
-        for each, before in zip(lowered(report, 1e-3).by_row[0].labels, record.labels, strict=True)
-    )
-    forged = msgspec.structs.replace(record, labels=labels)
-    with pytest.raises(RowsError, match=r"above the row's bound"):
-        msgspec.structs.replace(report, by_row=(forged,)).rows()
-
-
-FORGED = {
-    "as many": lambda each: msgspec.structs.replace(each, members=each.members[1:]),
-    "ascend": lambda each: msgspec.structs.replace(each, rows=each.rows[::-1]),
-    "box": lambda each: msgspec.structs.replace(
-        each, box=msgspec.structs.replace(each.box, lower=())
-    ),
-    "left out": lambda each: msgspec.structs.replace(each, members=(0,) * len(each.members)),
-}
-
-
-@pytest.mark.parametrize("name", FORGED)
-def test_what_does_not_fit_together_is_refused(tmp_path, name):
-    report = leaveout.verify(write_question(tmp_path))
-    forged = FORGED[name](report.by_row[0])
-    with pytest.raises(RowsError):
-        msgspec.structs.replace(report, by_row=(forged,)).rows()
-
-
-@pytest.mark.parametrize("change", [{"level": (7000,)}, {"levels": (float("nan"),)}, {"level": ()}])
-def test_levels_that_are_not_there_are_refused(tmp_path, change):
-    report = leaveout.verify(write_question(tmp_path))
-    (record,) = report.by_row
-    own = record.labels[0]
-    if change.get("level"):
-        change = {"level": change["level"] * len(own.level)}
-    labels = (msgspec.structs.replace(own, **change), *record.labels[1:])
-    forged = msgspec.structs.replace(record, labels=labels)
-    with pytest.raises(RowsError):
-        msgspec.structs.replace(report, by_row=(forged,)).rows()
-
-
-def test_a_leak_above_its_own_rows_bound_discredits_every_bound(tmp_path, monkeypatch):
-    honest = leaveout.verify(write_question(tmp_path))
-    worst = max(honest.results, key=lambda each: each.lower)
-
-    def wrong(instance, kept, clock):
-        for each in kept.values():
-            each.upper[:] = 0.0
-
-    monkeypatch.setattr(idp, "tighten", wrong)
-    report = leaveout.verify(tmp_path / "test.spec")
-    assert {each.verdict for each in report.results} == {"unknown"}
-    assert all("exceeds a bound" in each.reason for each in report.results)
-    by_label = {each.label: each.upper for each in report.results}
-    assert by_label[worst.label] >= worst.lower
-    for row in report.rows():
-        for each in row.labels:
-            if each.bound is not None:
-                assert each.bound >= (each.leak or 0.0)
-                assert each.bound == by_label[each.label]
-
-
-def test_time_and_update_write_what_was_found(tmp_path, capsys):
-    report = leaveout.verify(write_clinic(tmp_path, spread=0.3))
-    path = tmp_path / "r.json"
-    saved(report, path)
-    assert run(["rows", str(path), "--update"]) == 2
-    assert "give --time too" in capsys.readouterr().err
-    assert run(["rows", str(path), "--time", "30", "--update"]) == 0
-    assert "rows were searched" in capsys.readouterr().err
-    after = msgspec.json.decode(path.read_bytes(), type=Report)
-    assert after.results == report.results
-    gaps = [
-        sum((own.bound or 0.0) - (own.leak or 0.0) for each in one.rows() for own in each.labels)
-        for one in (report, after)
-    ]
-    assert gaps[1] < gaps[0]
 
 
 def test_a_deadline_leaves_sound_bounds_of_every_row(tmp_path):

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from leaveout.verifier.cli.app import run
 from leaveout.verifier.evidence.dsse import sealed
 from leaveout.verifier.evidence.keys import make_keys, read_signer
@@ -99,3 +101,12 @@ class Attested:
     def check(self, *options: str) -> int:
         """Run the command as a user does."""
         return run(["check", "proof", "--key", "me.pub", *options])
+
+
+def refused(attested: Attested, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    """Return the line by which the evidence is rejected."""
+    assert attested.check(*options) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    return said.err

@@ -20,16 +20,8 @@ from leaveout.encoders import Box, Choices
 from leaveout.models import DataFacts, Family, Manifest
 from leaveout.models.train.csv_data import read_csv
 from leaveout.models.train.data import TrainingData
-from leaveout.models.train.encoding import (
-    CategoryColumn,
-    Encoding,
-    NumberColumn,
-    cell_text,
-    decode_row,
-    encode_rows,
-    nearest_record,
-    records_of,
-)
+from leaveout.models.train.decoding import cell_text, decode_row, nearest_record, records_of
+from leaveout.models.train.encoding import CategoryColumn, Encoding, NumberColumn, encode_rows
 from leaveout.models.train.export import spec_text
 from leaveout.models.train.job import settings_of
 from leaveout.specs import check, parse

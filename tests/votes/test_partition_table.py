@@ -8,15 +8,9 @@ import pytest
 from leaveout.bab.votes.finite import finite_published
 from leaveout.encoders.votes.plurality import plurality_radii
 from leaveout.encoders.votes.tally import tally
-from leaveout.models.votes import (
-    read_ballots,
-)
-from leaveout.verifier.cli.app import run
+from leaveout.models.votes import read_ballots
 
-
-def invoke(capsys, *words):
-    code = run(["partition", *map(str, words)])
-    return code, *capsys.readouterr()
+from support.parts import invoke
 
 
 def bank(path, yes, no, test_yes, test_no, names=("no", "yes")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from leaveout.models.train.encoding import cell_text, feature_text
+from leaveout.models.train.decoding import cell_text, feature_text
 from leaveout.verifier.amounts import counted, plain
 from leaveout.verifier.page.facts import facts
 from leaveout.verifier.page.markup import Child, Html, folded, joined, tag

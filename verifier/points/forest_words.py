@@ -12,7 +12,8 @@ from leaveout.bab.forests import ForestWitness
 from leaveout.encoders import Box
 from leaveout.models.forest.columns import COLUMNS, ForestColumns, load_columns
 from leaveout.models.forest.scored import ScoredForest
-from leaveout.models.train.encoding import CategoryColumn, cell_text, decode_row
+from leaveout.models.train.decoding import cell_text, decode_row
+from leaveout.models.train.encoding import CategoryColumn
 from leaveout.verifier.points.names import labelled, row_name
 from leaveout.verifier.report import CellRecord, WitnessRecord
 

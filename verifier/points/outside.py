@@ -9,14 +9,8 @@ from numpy.typing import NDArray
 
 from leaveout.encoders import Box
 from leaveout.models import Manifest
-from leaveout.models.train.encoding import (
-    CategoryColumn,
-    NumberColumn,
-    cell_text,
-    encoding_of,
-    feature_text,
-    nearest_record,
-)
+from leaveout.models.train.decoding import cell_text, feature_text, nearest_record
+from leaveout.models.train.encoding import CategoryColumn, NumberColumn, encoding_of
 from leaveout.verifier.points.answers import Known, State
 from leaveout.verifier.points.names import unit_of
 

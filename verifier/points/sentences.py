@@ -12,14 +12,8 @@ from leaveout.bab import Instance, Witness
 from leaveout.bab.native.groups import Group
 from leaveout.encoders import Box, Choices
 from leaveout.models import Family, Manifest
-from leaveout.models.train.encoding import (
-    Encoding,
-    cell_text,
-    encoding_of,
-    feature_text,
-    nearest_record,
-    records_of,
-)
+from leaveout.models.train.decoding import cell_text, feature_text, nearest_record, records_of
+from leaveout.models.train.encoding import Encoding, encoding_of
 from leaveout.models.train.job import OWN
 from leaveout.verifier.points.names import is_plain, label_name, labelled, row_id, row_name, unit_of
 from leaveout.verifier.report import (

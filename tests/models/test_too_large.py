@@ -1,0 +1,77 @@
+"""What is too large is refused in one line before any array is made."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper
+
+from leaveout.errors import ModelError
+from leaveout.models import load_network, onnx_file
+from leaveout.models.extent import LARGEST
+from leaveout.models.onnx_file import network_from
+
+from support.one_operator import F32, IMAGE, KERNEL, chain, flattened, one
+
+HUGE = {
+    "input of 2^62 numbers": one("Flatten", shape=("n", 2**31, 2**31)),
+    "input of 2^31 numbers": one("Identity", shape=("n", 2**31)),
+    "input of 300000 numbers": one("Flatten", shape=("n", 300000)),
+    "wide layer": one("MatMul", {"W": np.ones((300000, 2), F32)}, shape=("n", 300000)),
+    "padding of 1e9": flattened(one("Conv", {"k": KERNEL}, shape=IMAGE, pads=[10**9] * 4)),
+    "padding of 2^62": flattened(one("Conv", {"k": KERNEL}, shape=IMAGE, pads=[2**62] * 4)),
+    "dilation of 1e9": flattened(
+        one("Conv", {"k": KERNEL}, shape=IMAGE, pads=[10**9] * 4, dilations=[10**9] * 2)
+    ),
+    "pooling of 1e9": flattened(
+        one("AveragePool", shape=IMAGE, kernel_shape=[10**9] * 2, pads=[10**9 - 1] * 4)
+    ),
+    "many channels": flattened(
+        one("Conv", {"k": np.ones((256, 1, 1, 1), F32)}, shape=("n", 1, 64, 64))
+    ),
+    "wide ReLU": chain(
+        helper.make_node("MatMul", ["x", "W"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("MatMul", ["b", "V"], ["y"]),
+        constants={"W": np.ones((1, 20000), F32), "V": np.ones((20000, 2), F32)},
+        shape=("n", 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HUGE)
+def test_huge_networks_are_refused_before_an_array_is_made(case, load, monkeypatch):
+    def never(*args, **kwargs):
+        raise AssertionError("it was to be refused before")
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", never)
+    monkeypatch.setattr(onnx_file, "lower", never)
+    model = HUGE[case]
+    tracemalloc.start()
+    with pytest.raises(ModelError, match=r"written out|places are supported") as caught:
+        load(model)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**25
+    assert "\n" not in str(caught.value)
+
+
+def test_the_limit_is_as_large_as_it_says(load):
+    side = int(LARGEST**0.5)
+    with pytest.raises(ModelError, match="67,108,864"):
+        network_from(one("Flatten", shape=("n", side)), "net.onnx")
+    assert network_from(one("Flatten", shape=("n", side // 2)), "net.onnx").inputs == side // 2
+
+
+def test_a_file_too_large_is_refused_unread(tmp_path):
+    path = tmp_path / "large.onnx"
+    with path.open("wb") as stream:
+        stream.truncate(2**31 + 1)
+    tracemalloc.start()
+    with pytest.raises(ModelError, match=r"large\.onnx: .* larger than 2 GiB"):
+        load_network(path)
+    assert tracemalloc.get_traced_memory()[1] < 2**20
+    tracemalloc.stop()

@@ -1,0 +1,117 @@
+"""What the first page covers, what it does not, and on which assumptions it rests."""
+
+from __future__ import annotations
+
+import pytest
+
+from leaveout.verifier.report import BoxRecord, ColumnRecord
+
+from support.sentences import AUDIT, LEAK, NETS, VOTES, model, told
+
+COLUMNS = (
+    ColumnRecord(name="age", unit="years", at=(0,), zero=20.0, one=90.0),
+    ColumnRecord(name="sex", at=(1, 2), categories=("f", "m")),
+    ColumnRecord(name="dose", unit="mg", at=(3,), zero=0.0, one=1.0),
+)
+
+
+def scoped(made, box, columns=COLUMNS, **given):
+    leak = made.leak(name="s", kind="guarantee", label=None, box=box)
+    spec = f"{NETS}guarantee s: {LEAK.format(0.8)}"
+    return told(made, spec, leak, models=(model(columns=columns, **given),)).scope
+
+
+def box(lower, upper, choices=()):
+    from leaveout.verifier.report import ChoicesRecord
+
+    listed = tuple(ChoicesRecord(columns=at, values=values) for at, values in choices)
+    return BoxRecord(lower=lower, upper=upper, choices=listed)
+
+
+def test_inputs_are_in_the_units_of_the_table(made):
+    one_hot = ((1, 2), ((1.0, 0.0), (0.0, 1.0)))
+    doses = ((3,), ((0.0,), (0.5,), (1.0,)))
+    shape = box((0.0,) * 4, (0.5, 1.0, 1.0, 1.0), (one_hot, doses))
+    assert (
+        "Inputs: age 20 to 55 years; sex f or m; dose 0, 0.5, 1 mg." in scoped(made, shape).covered
+    )
+    whole = box((0.1, 0.0, 0.0, 0.0), (0.1, 1.0, 1.0, 1.0))
+    said = "Inputs: age 27 years; sex any mixture of 2 categories; dose 0 to 1 mg."
+    assert said in scoped(made, whole).covered
+
+
+def test_ranges_are_rounded_inwards(made):
+    shape = box((1 / 3, 0.0, 0.0, 0.0), (2 / 3, 1.0, 1.0, 1.0))
+    assert "age 43.3334 to 66.6666 years" in " ".join(scoped(made, shape).covered)
+
+
+def test_columns_that_do_not_fit_are_left_out_and_numbers_named_as_the_model_reads_them(made):
+    assert (
+        "Inputs: any 3 numbers from 0 to 1, as the model reads them."
+        in scoped(made, box((0.0,) * 3, (1.0,) * 3)).covered
+    )
+    assert any(
+        "each in a range listed in the details" in each
+        for each in scoped(made, box((0.0,) * 3, (1.0, 1.0, 2.0))).covered
+    )
+
+
+def test_what_is_not_covered_names_those_who_have_no_model_without_them(made):
+    shape = box((0.0,) * 4, (1.0,) * 4)
+    few = scoped(made, shape, rows=1000)
+    assert "Leaving out any one of 12 of 1,000 training records" in few.covered[0]
+    assert "The other 988 training records, none of which was left out." in few.not_covered
+    assert not any("never left out" in each for each in few.not_covered)
+    spec = f"{NETS}guarantee s: {LEAK.format(0.8)}"
+    old = told(made, spec, made.leak(name="s", kind="guarantee", label=None)).scope
+    assert "Training records that were never left out, if there are any." in old.not_covered
+
+
+def test_what_every_reader_must_know_is_said_once(made):
+    spec = f"{NETS}guarantee s: {LEAK.format(0.8)}\nguarantee t: {LEAK.format(0.9)}"
+    results = [made.leak(name=name, kind="guarantee", label=None) for name in "st"]
+    found = told(made, spec, *results).scope
+    for words in (
+        *("it is no probability", "A record is one row"),
+        *("two or more left out together", "whether the model is fit for that use"),
+        "Inputs outside the ranges named.",
+    ):
+        assert sum(words in each for each in (*found.covered, *found.not_covered)) == 1, words
+
+
+@pytest.mark.parametrize(("level", "odds"), [(0.95, "0.05"), (0.999, "0.001"), (2 / 3, "0.333334")])
+def test_what_a_confidence_means_is_said(made, level, odds):
+    said = f"a measurement made so leads to a false sentence with a probability of at most {odds}."
+    found = told(made, AUDIT, made.result(name="s", upper=0.3, confidence=level)).scope.covered
+    assert sum(each.endswith(said) for each in found) == 1
+    certain = told(made, AUDIT.partition(" with")[0], made.result(name="s", upper=0.3))
+    assert not any("measurement" in each for each in certain.scope.covered)
+
+
+def test_assumptions_are_numbered_once_and_statements_refer_to_them(made):
+    spec = (
+        f"{VOTES}guarantee one: certified_accuracy(dpa(V), edits = 4) >= 0.5\n"
+        "guarantee two: certified_accuracy(ss_dpa(W), relabels = 4) >= 0.5\n"
+        'guarantee three: unlearns(sharded("s.toml"), updates = adaptive, alpha = 1, beta = 0, '
+        "gamma = 0)\n"
+    )
+    notes = (
+        "b.npz: taken on trust: rows are patients",
+        "one: each changes at most 1 part",
+        "w.npz: taken on trust: rows are patients",
+        "w.npz: taken on trust: labels alone change",
+        "rests on: seeds stay secret",
+    )
+    results = [made.result(name=name) for name in ("one", "two", "three")]
+    found = told(made, spec, *results, notes=notes)
+    assert [(each.number, each.words, each.about) for each in found.assumptions] == [
+        (1, "rows are patients", ("b.npz", "w.npz")),
+        (2, "labels alone change", ("w.npz",)),
+        (3, "seeds stay secret", ()),
+    ]
+    assert [each.rests_on for each in found.lines] == [(1,), (1, 2), (3,)]
+    page = made.page(*results, spec=spec, notes=notes)
+    assert page.count("rows are patients") == 1
+    assert "<li>one: each changes at most 1 part</li>" in page
+    assert '<a href="#rests-on-2">2</a>' in page
+    assert 'id="rests-on-2"' in page

@@ -1,0 +1,221 @@
+"""Deciders of values: what they are given, what they tell, and what is said of those that err."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from leaveout.errors import SpecError
+from leaveout.models import Network
+from leaveout.specs import Parameter, functions
+from leaveout.specs.deciders import Arguments, Bounds, Decided
+from leaveout.specs.types import BOOLEAN, FAMILY, INPUTS, LABEL, LIST, NETWORK, NUMBER, TEXT
+
+from support.files import write_question
+from support.values import ITEM, decide, decide_all, function, refused
+
+GOOD = Path(__file__).parents[1] / "specs" / "good"
+
+
+def test_a_note_of_a_decider_is_kept_once():
+    _, notes = decide_all("guarantee g: told(proved) guarantee h: told(proved) and told(proved)")
+    assert notes == ["told: as told"]
+
+
+def test_what_a_decider_tells_reaches_the_result_whatever_the_verdict():
+    def telling(given):
+        given.tell({"at": np.int64(3), "share": np.float64(0.5), "rows": [1, 2], "far": math.inf})
+        return Bounds.exactly(1)
+
+    more = {"telling": function("telling", telling)}
+    results, _ = decide_all(
+        "guarantee a: telling() <= 1 guarantee b: telling() > 1 "
+        "guarantee c: told(refuted) guarantee d: 1 < 2",
+        **more,
+    )
+    for result in results[:2]:
+        (record,) = result.facts
+        assert record.name == "telling"
+        assert record.facts == {"at": 3, "share": 0.5, "rows": (1, 2), "far": "inf"}
+        assert {type(each) for each in record.facts.values()} == {int, float, tuple, str}
+    assert [each.facts for each in results[2:]] == [(), ()]
+
+
+def test_facts_of_a_call_that_is_repeated_are_all_kept():
+    def telling(given):
+        given.tell({"item": given["item"]})
+        return Bounds.exactly(given["item"])
+
+    more = {"telling": function("telling", telling, Parameter("item", (ITEM,)))}
+    text = "guarantee {}: forall i in items([{}]): telling(i) <= 9 "
+    one, two = decide_all(text.format("a", "1, 2") + text.format("b", "3"), **more)[0]
+    assert [each.facts["item"] for each in one.facts] == [1, 2]
+    assert [each.facts["item"] for each in two.facts] == [3]
+
+
+def test_a_fact_that_no_file_can_hold_is_refused():
+    def telling(given):
+        given.tell({"what": object()})
+        return Bounds.exactly(1)
+
+    said = refused("guarantee g: telling() <= 1", telling=function("telling", telling))
+    assert "a fact is a number, a text or whole numbers, not a object" in said
+
+
+def test_a_decider_is_given_its_arguments(tmp_path):
+    seen = []
+
+    def look(given):
+        seen.append(given)
+        return Bounds.exactly(0)
+
+    parameters = [
+        Parameter("of", (LIST,)),
+        Parameter("file", (TEXT,)),
+        Parameter("more", (NUMBER,), optional=True),
+        Parameter("how", words=("fast", "slow"), named=True),
+    ]
+    text = 'let p = "a.csv" guarantee g: look([1, 1 / 2], p, how = slow) == 0'
+    assert decide(text, tmp_path, look=function("look", look, *parameters)).verdict == "proved"
+    (arguments,) = seen
+    assert dict(arguments) == {"of": [1, 0.5], "file": "a.csv", "how": "slow"}
+    assert arguments.path("file") == tmp_path / "a.csv"
+    assert (arguments.seconds, arguments.confidence) == (None, None)
+
+
+def test_arguments_of_another_kind_are_refused():
+    given = Arguments({"a": 1.0, "b": "text"})
+    assert given.number("a") == 1
+    assert given.number("c", 2) == 2
+    with pytest.raises(TypeError, match="'b' is a str, no number"):
+        given.number("b")
+    with pytest.raises(TypeError, match="'a' is a float, no text"):
+        given.path("a")
+
+
+def test_networks_families_and_sets_of_inputs_are_loaded(tmp_path):
+    write_question(tmp_path)
+    seen = []
+
+    def look(given):
+        seen.append({name: type(value).__name__ for name, value in given.items()})
+        return Decided("proved")
+
+    kinds = {"net": NETWORK, "members": FAMILY, "where": INPUTS}
+    parameters = [
+        Parameter(name, (kind,), optional=True, named=True) for name, kind in kinds.items()
+    ]
+    table = {"look": function("look", look, *parameters, result=BOOLEAN)}
+    lets = 'let N = network("full.onnx") let F = family("family.npz") let X = box(0, 1) '
+    text = lets + "guarantee g: look(net = N, members = F, where = X) and look(members = F)"
+    assert decide(text, tmp_path, **table).verdict == "proved"
+    assert seen == [{"net": "Network", "members": "Family", "where": "Box"}, {"members": "Family"}]
+
+
+def test_a_claim_of_every_member(tmp_path):
+    write_question(tmp_path)
+    seen = []
+
+    def total(given):
+        assert isinstance(given["net"], Network)
+        seen.append(sum(float(np.abs(v).sum()) for v in given["net"].parameters.values()))
+        return Bounds.exactly(seen[-1])
+
+    table = {"total": function("total", total, Parameter("net", (NETWORK,)))}
+    text = 'let N = network("full.onnx") guarantee g: forall M in family("family.npz"): '
+    result = decide(f"{text} total(M) >= 0 and total(N) >= 0", tmp_path, **table)
+    assert result.verdict == "proved"
+    assert len(set(seen)) == len(seen) > 2
+
+
+def test_a_label_compares_with_a_number():
+    chosen = function("chosen", lambda _: 2, result=LABEL)
+    assert decide("guarantee g: chosen() == 2", chosen=chosen).verdict == "proved"
+    assert decide("guarantee g: chosen() != chosen()", chosen=chosen).verdict == "refuted"
+
+
+def test_an_argument_must_be_known():
+    result = decide("guarantee g: accuracy(at = between(1, 2)) >= 0")
+    assert result.verdict == "unknown"
+    assert result.reason == (
+        "numerical: 'at' of accuracy must be known, between(1, 2) is between 1 and 2"
+    )
+
+
+def test_an_argument_must_be_in_range():
+    said = refused("guarantee g: accuracy(at = 5 / 2) >= 0")
+    assert "patient.spec:1:28: 'at' of accuracy is a whole number from 0 to 10, not 2.5" in said
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Bounds(math.nan, 1), "a bound is not a number (NaN)"),
+        (Bounds(2, 1), "the lower bound 2 is above the upper 1"),
+        (Bounds(math.inf, math.inf), "a bound is infinite on the wrong side"),
+        (Bounds("1", 2), "a bound is a str, no number"),
+        (1.5, "expected Bounds, got a float"),
+        (None, "expected Bounds, got None"),
+    ],
+)
+def test_bounds_that_cannot_be_right_are_refused(answer, said):
+    text = refused("guarantee g: bad() > 0", bad=function("bad", lambda _: answer))
+    first = f"patient.spec:1:14: plug-in function 'bad' ({__name__}) gave no usable answer: {said}"
+    assert text.startswith(first)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Decided("maybe"), "there is no verdict 'maybe'"),
+        (Decided("refuted"), "'refuted' needs a witness"),
+        (True, "expected Decided, got a bool"),
+    ],
+)
+def test_verdicts_that_cannot_be_right_are_refused(answer, said):
+    bad = function("bad", lambda _: answer, result=BOOLEAN)
+    assert said in refused("guarantee g: bad()", bad=bad)
+
+
+def test_a_decider_that_fails_is_named():
+    def bad(given):
+        raise KeyError("ballots\nand more")
+
+    said = refused("guarantee g: 1 < 2 and bad() > 0", bad=function("bad", bad))
+    assert said.startswith(
+        f"patient.spec:1:24: plug-in function 'bad' ({__name__}) failed: KeyError:"
+    )
+    assert "Traceback" not in said
+
+
+def test_a_decider_that_ends_the_program_is_an_error():
+    def bad(given):
+        raise SystemExit(3)
+
+    assert "failed: SystemExit: 3" in refused("guarantee g: bad() > 0", bad=function("bad", bad))
+
+
+def test_what_a_decider_refuses_is_shown_as_it_is():
+    def bad(given):
+        raise SpecError("no such file")
+
+    said = refused("guarantee g: bad() > 0", bad=function("bad", bad))
+    assert said.startswith("patient.spec:1:14: bad: no such file\n")
+
+
+def test_values_that_do_not_compare():
+    arrays = function("arrays", lambda _: np.zeros(2), result=ITEM)
+    said = refused("guarantee g: arrays() == arrays()", arrays=arrays)
+    assert "these values do not compare: ValueError" in said
+
+
+def test_a_function_without_a_decider_is_refused():
+    text = (GOOD / "poisoning.spec").read_text()
+    undecided = replace(functions()["certified_accuracy"], decider=None)
+    said = refused(text, certified_accuracy=undecided)
+    assert said.startswith("patient.spec:3:21: this version cannot decide 'certified_accuracy' yet")
+    assert len(said.splitlines()) == 3
