@@ -16,6 +16,7 @@ from leaveout.bab.lucid.options import LOOSE
 from leaveout.bab.native.files.checkpoint import Checkpoints
 from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.native.workers.executors import make_executor
+from leaveout.deadline import NEVER, Deadline
 from leaveout.errors import SolverError
 from leaveout.ray_cluster import refuse_unreachable
 from leaveout.references import find_reference
@@ -48,6 +49,9 @@ _LONG = 5.0
 
 _FOR_ROWS, _MOST_FOR_ROWS = 0.05, 10.0
 """Share of the time, and seconds at most, that bounding single rows is left in any case."""
+
+_LATER, _LEAST_LATER, _MOST_LATER = 0.05, 2.0, 10.0
+"""Share of the time, and seconds at least and at most, that a certificate is checked after it."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -190,7 +194,7 @@ def verify(
         if decider.contradicted:
             target.notes = ["no certificate was written, because a bound was refuted"]
         else:
-            target.write()
+            target.write(_finishing(time, whole))
         decider.notes += target.notes
     if guarded is not None:
         decider.notes.append(guarded.write(decider))
@@ -228,6 +232,14 @@ def _searching(time: float | None, statements: Statements) -> float | None:
     if time is None or time < _LONG or not any(not job.pair for job in statements.leaks):
         return time
     return time - min(_FOR_ROWS * time, _MOST_FOR_ROWS)
+
+
+def _finishing(time: float | None, clock: Clock) -> Deadline:
+    """Return by when what is left to do has to end: a little may be later than the time."""
+    if time is None:
+        return NEVER
+    spare = max(_LEAST_LATER, min(_LATER * time, _MOST_LATER))
+    return Deadline.after((clock.left or 0.0) + spare)
 
 
 def _bounds_target(path: Path | str | None) -> BoundsTarget | None:

@@ -86,6 +86,16 @@ def test_rounding_is_outwards_and_by_no_more_than_two_floats(first, second):
     assert whole.up().tolist() == whole.down().tolist() == [0.0, 3.0, -0.5]
 
 
+@pytest.mark.parametrize("rest", [-3.7086752344727505e-79, 3.7086752344727505e-79])
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_beside_the_smallest_normal_number_rounding_is_outwards(sign, rest):
+    """A number nearer to it than to any other is rounded to it, but for its side."""
+    smallest = np.array([sign * float(np.finfo(np.float64).tiny)])
+    number = Exact.of(smallest) * np.array([rest]) + smallest
+    (true,) = fractions(number)
+    assert Fraction(float(number.down()[0])) <= true <= Fraction(float(number.up()[0]))
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_what_is_no_number_is_refused(value):
     with pytest.raises(RejectedError, match="range"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,9 +13,13 @@ from leaveout.errors import LeaveoutError
 from leaveout.models.npz import read_arrays
 from leaveout.verifier.checker import check
 from leaveout.verifier.checker.check import spares
+from leaveout.verifier.points import shortening
 from leaveout.verifier.points.shortening import shorten
+from leaveout.verifier.run import verify
 
+from support import children
 from support.certificates import Content, write
+from support.files import write_question
 from support.point_claims import KINDS
 from support.points import write_kind
 
@@ -60,6 +65,48 @@ def test_what_is_left_proves_the_same_of_points(tmp_path, kind):
     networks = sorted(tmp_path.glob("*.onnx"))
     shorten(path, networks, sorted(tmp_path.glob("*.npz")))
     assert [c.upper for c in check(path)] == [c.upper for c in before]
+
+
+class Later:
+    """A deadline that is over once it was looked at so often."""
+
+    def __init__(self, looks: int) -> None:
+        self._looks = looks
+
+    @property
+    def over(self) -> bool:
+        self._looks -= 1
+        return self._looks < 0
+
+
+@pytest.mark.parametrize("looks", [0, 1, 2])
+def test_without_time_to_check_it_a_certificate_stays_as_it_is(tmp_path, looks):
+    path = write(tmp_path, SEEDS[0], ties=True, nodes=50).path
+    before = path.read_bytes()
+    files = [tmp_path / "full.onnx"], [tmp_path / "family.npz"]
+    assert not shorten(path, *files, Later(looks))
+    assert path.read_bytes() == before
+    assert shorten(path, *files, Later(10**6))
+    assert len(path.read_bytes()) < len(before)
+
+
+def test_a_run_checks_its_certificate_for_a_little_longer_than_its_time(tmp_path, monkeypatch):
+    spec = write_question(tmp_path)
+    began = time.perf_counter()
+
+    def endless(path, *, progress, **files):
+        while time.perf_counter() < began + children.HANGS:
+            progress("bound", 0, 1, 2)
+            time.sleep(0.01)
+        raise AssertionError("nobody ended it")
+
+    monkeypatch.setattr(shortening, "spares", endless)
+    path = tmp_path / "c.npz"
+    report = verify(spec, time=1.0, certificate=path)
+    (note,) = [each for each in report.notes if "no time to check it" in each]
+    assert note.startswith(str(path))
+    monkeypatch.undo()
+    assert [each.label for each in check(path)] == [0, 1]
 
 
 def forged(content: Content, tree: str) -> Iterator[tuple[str, dict[str, np.ndarray]]]:

@@ -123,13 +123,19 @@ def check(
     return found + ([] if values is None else checker.values(values))
 
 
-def spares(path: Path, *, network: Sequence[Path], family: Sequence[Path]) -> dict[str, Spare]:
+def spares(
+    path: Path,
+    *,
+    network: Sequence[Path],
+    family: Sequence[Path],
+    progress: Progress | None = None,
+) -> dict[str, Spare]:
     """Prove every claim that has a tree; return what each walk made use of, by the tree's name.
 
     Parameters and errors are those of `check`.
     """
     given = Given(_listed(network), _listed(family))
-    checker = _Checker(read_certificate(path), given, FLOATS, None)
+    checker = _Checker(read_certificate(path), given, FLOATS, progress)
     checker.spares = {}
     manifest = checker.certificate.manifest
     for result in manifest.results:

@@ -19,6 +19,7 @@ from leaveout.bab.native.files.certificate import (
 )
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.question import NOTHING
+from leaveout.deadline import NEVER, Deadline
 from leaveout.errors import SpecError
 from leaveout.models.archive import holds_arrays
 from leaveout.verifier.checker import RejectedError
@@ -210,8 +211,13 @@ class CertificateTarget:
         """Note that a statement is not in the certificate."""
         self._missing.append(f"{name} is not in the certificate: {why}")
 
-    def write(self) -> None:
+    def write(self, deadline: Deadline = NEVER) -> None:
         """Write the certificate, whole or not at all.
+
+        Parameters
+        ----------
+        deadline : Deadline
+            By which to have it checked and shortened; else it stays as it is.
 
         Raises
         ------
@@ -232,7 +238,11 @@ class CertificateTarget:
         try:
             self._book.write(self.path)
             files = self._book.files
-            shorten(self.path, files.get("network", []), files.get("family", []))
+            if not shorten(self.path, files.get("network", []), files.get("family", []), deadline):
+                self.notes.append(
+                    f"{self.path}: there was no time to check it, which would have made it "
+                    "shorter; leaveout check proves it again"
+                )
         except RejectedError as error:
             self.notes.append(f"leaveout check will not accept the certificate: {error}")
         except OSError as error:

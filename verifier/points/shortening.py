@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.native.files.proof_trees import narrow
+from leaveout.deadline import NEVER, Deadline
 from leaveout.files import written_whole
 from leaveout.models.npz import put_array, read_arrays
 from leaveout.verifier.checker.check import spares
@@ -25,7 +26,16 @@ _PLAIN = ("cz", "cd")
 """Arrays that a reader maps, if they are large."""
 
 
-def shorten(path: Path, networks: Sequence[Path], families: Sequence[Path]) -> None:
+class _LateError(Exception):
+    """The time to check it is over."""
+
+
+def shorten(
+    path: Path,
+    networks: Sequence[Path],
+    families: Sequence[Path],
+    deadline: Deadline = NEVER,
+) -> bool:
     """Write a certificate again without what checking it makes no use of.
 
     That is nodes below an empty one, multipliers of empty leaves, and those of neurons of which the
@@ -36,6 +46,13 @@ def shorten(path: Path, networks: Sequence[Path], families: Sequence[Path]) -> N
     path : Path
     networks, families : sequence of Path
         All that it is about.
+    deadline : Deadline
+        After which it is left as it is.
+
+    Returns
+    -------
+    bool
+        Whether there was time to check it.
 
     Raises
     ------
@@ -46,13 +63,24 @@ def shorten(path: Path, networks: Sequence[Path], families: Sequence[Path]) -> N
     OSError
         If it cannot be written; the longer one is still there.
     """
-    found = spares(path, network=networks, family=families)
+
+    def look(name: str, label: int | None, done: int, total: int) -> None:
+        if deadline.over:
+            raise _LateError
+
+    if deadline.over:
+        return False
+    try:
+        found = spares(path, network=networks, family=families, progress=look)
+    except _LateError:
+        return False
     arrays = read_arrays(path)
     for name, spare in found.items():
         _cut(arrays, name, spare)
     with written_whole(path) as stream, zipfile.ZipFile(stream, "w") as archive:
         for name, array in arrays.items():
             put_array(archive, name, array, packed=name.rpartition(".")[2] not in _PLAIN)
+    return True
 
 
 def _cut(arrays: Arrays, name: str, spare: Spare) -> None:

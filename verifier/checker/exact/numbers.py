@@ -23,6 +23,8 @@ Floats = NDArray[np.float64]
 _DIGITS = 53
 _FITS = 62 - _DIGITS
 _MOST_BITS = 1000
+_SUBNORMAL = -1022
+"""Numbers of this exponent of ``frexp``, or less, are below the smallest normal number."""
 _SMALLEST, _LARGEST = float(np.finfo(np.float64).tiny), float(np.finfo(np.float64).max)
 
 
@@ -215,7 +217,8 @@ class Exact:
         with np.errstate(over="ignore", under="ignore"):
             found = np.ldexp(floats, exponent)
         found = np.maximum(found, -_LARGEST)
-        tiny = (floats != 0.0) & (np.abs(found) < _SMALLEST)
+        # By what they are, not by what they are rounded to: that may be the smallest normal number.
+        tiny = (floats != 0.0) & (np.frexp(floats)[1] + exponent <= _SUBNORMAL)
         return np.asarray(np.where(tiny, np.where(floats > 0.0, _SMALLEST, 0.0), found))
 
     def down(self) -> Floats:
