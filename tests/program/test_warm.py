@@ -49,11 +49,13 @@ def fresh():
 def compiled():
     """What is compiled of each function, by its argument types."""
     gc.unfreeze()  # what was imported while tests were collected is among them
-    return {
+    found = {
         id(each): tuple(each.signatures)
         for each in gc.get_objects()
         if type(each) is CPUDispatcher and each.signatures
     }
+    gc.freeze()
+    return found
 
 
 def test_compiling_is_said_once_and_its_seconds_are_told(monkeypatch):
