@@ -25,6 +25,7 @@ __all__ = [
     "Close",
     "Connect",
     "Connected",
+    "Over",
     "Role",
     "Say",
     "first_line",
@@ -83,16 +84,21 @@ class Broken:
 
 
 @dataclass(frozen=True)
+class Over:
+    """A role is over; another one may follow."""
+
+
+@dataclass(frozen=True)
 class Close:
-    """Let the cluster go."""
+    """Let the cluster go; not said before a role is over."""
 
 
 class Role(ABC):
-    """What the process does once it is connected."""
+    """What the process does once it is connected, until something else is asked of it."""
 
     @abstractmethod
     def serve(self, ray: Any, inbox: queue.SimpleQueue[object], say: Say) -> None:
-        """Do what the parent says, until it says `Close`.
+        """Do what the parent says, until it says `Over`.
 
         Parameters
         ----------
@@ -133,9 +139,9 @@ def main() -> None:
         _connect(ray, connect)
         say(Connected(*_resources(ray)))
         threading.Thread(target=_beat, args=(ray, say), daemon=True).start()
-        role = inbox.get()
-        if isinstance(role, Role):
-            role.serve(ray, inbox, say)
+        while not isinstance(message := inbox.get(), Close):
+            if isinstance(message, Role):
+                message.serve(ray, inbox, say)
         ray.shutdown()
     except Exception as error:
         say(Broken(f"{type(error).__name__}: {first_line(error)}"))

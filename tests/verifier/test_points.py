@@ -211,7 +211,7 @@ def test_killed_and_resumed_it_ends_as_it_would_have(tmp_path, claim, monkeypatc
     assert again.verdict == whole.verdict
     # What is finished is answered from the file.
     with monkeypatch.context() as patch:
-        patch.setattr("leaveout.bab.native.search.make_executor", None)
+        patch.setattr("leaveout.bab.native.workers.pool.InlineExecutor.pool", None)
         (last,) = verify(spec, resume=state).results
     assert (last.verdict, last.lower, last.upper) == (again.verdict, again.lower, again.upper)
 
