@@ -279,18 +279,19 @@ def test_a_run_has_one_cluster_of_its_own_and_ctrl_c_ends_it(tmp_path, monkeypat
     spec.write_text(BOTH)
     process = start_verify(spec)
 
-    def raylets():
-        return [pid for pid in children.marked(process) if "raylet" in command(pid)]
+    def heads():
+        started = children.marked(process)
+        return [pid for pid in started if command(pid).partition(" ")[0].endswith("gcs_server")]
 
     assert process.stdout.readline() == "short\n"
-    (first,) = raylets()
+    (first,) = heads()
     process.stdin.write("\n")
     process.stdin.flush()
     assert process.stdout.readline() == "long\n"
-    assert raylets() == [first]
+    assert heads() == [first]
     started = children.marked(process)
     process.send_signal(signal.SIGINT)
-    found, complaints = process.communicate("\n", timeout=children.HANGS)
+    found, complaints = process.communicate(timeout=children.HANGS)
     assert process.returncode == 0, complaints
     assert complaints == ""
     assert [line.split("|")[0] for line in found.splitlines()] == ["short proved ", "long unknown "]

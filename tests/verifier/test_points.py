@@ -85,8 +85,8 @@ def test_what_is_proved_in_any_way_is_proved_again(tmp_path, claim, given, reque
     if "ray" in given.values():
         request.getfixturevalue("cluster")
     spec, target = provable(tmp_path, claim), tmp_path / "c.cert"
-    # To start workers may take seconds.
-    seconds = 60.0 if given else 4.0
+    # Workers are started within the time, which on a busy machine takes as long as it takes.
+    seconds = children.HANGS if given else 4.0
     (found,) = verify(spec, time=seconds, certificate=target, **given).results
     most = max(each.upper for each in check(target))
     assert most < 0.0 if found.upper is None else found.upper <= most <= found.upper + 1e-4
