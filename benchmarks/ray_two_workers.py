@@ -2,10 +2,11 @@
 
     python benchmarks/ray_two_workers.py DATA.npz OUT --members 60 --time 120
 
-Prints a table: digest of the family and bounds of each label, which must be the same, and what it
-took. A cluster that ``RAY_ADDRESS`` names is used, else one is started here. *start* is what it
-takes to connect, measured alone; on a busy machine compare ``cpu``, the processor seconds of this
-process and its children, which do not count those of a cluster that was there before.
+Prints a table: digest of the family, which must be the same, bounds of each label, which must
+agree, and what it took. A cluster that ``RAY_ADDRESS`` names is used, else one is started here.
+*start* is what it takes to connect and to leave, measured alone; on a busy machine compare ``cpu``,
+the processor seconds of this process and of all that it started: not of a cluster that was there
+before.
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import resource
 import signal
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from meter import Meter
 
-from leaveout.bab import make_instance
+from leaveout.bab import EngineResult, make_instance
 from leaveout.bab.native.leaks import search
 from leaveout.bab.native.options import NativeOptions
+from leaveout.bab.native.workers.executors import make_executor
 from leaveout.encoders import Box
 from leaveout.models import load_family, load_network
 from leaveout.models.train import Recipe, run
@@ -47,16 +50,11 @@ class Cost:
     cpu: float
 
     @classmethod
-    def of(cls, work: Callable[[], object]) -> Cost:
+    def of(cls, work: Callable[[], object], meter: Meter) -> Cost:
         """Do it."""
-        began, used = time.perf_counter(), _cpu()
+        began, used = time.perf_counter(), meter.read()
         work()
-        return cls(time.perf_counter() - began, _cpu() - used)
-
-
-def _cpu() -> float:
-    both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in both)
+        return cls(time.perf_counter() - began, meter.read() - used)
 
 
 def kill_worker(name: str) -> bool:
@@ -89,7 +87,9 @@ class Killer:
         return self.left
 
 
-def train(data: Path, out: Path, way: str, given: argparse.Namespace) -> tuple[Cost, str]:
+def train(
+    data: Path, out: Path, way: str, given: argparse.Namespace, meter: Meter
+) -> tuple[Cost, str]:
     """Train a family, and digest its file."""
     executor, workers, kills = WAYS[way]
     killer = Killer(kills, "_train")
@@ -98,14 +98,15 @@ def train(data: Path, out: Path, way: str, given: argparse.Namespace) -> tuple[C
             data, out, recipe=Recipe(epochs=given.epochs), members=given.members,
             workers=workers, executor=executor, device="cpu", block=given.block,
             on_progress=lambda progress: killer(progress.finished),
-        )
+        ),
+        meter,
     )  # fmt: skip
     digest = hashlib.sha256((out / "family.npz").read_bytes()).hexdigest()[:12]
     return cost, f"{digest}{' (none was there to kill)' if killer.missed else ''}"
 
 
-def bound(folder: Path, label: int, way: str, given: argparse.Namespace) -> tuple[Cost, str]:
-    """Search one label of a family, and say its bounds."""
+def bound(folder: Path, way: str, given: argparse.Namespace, meter: Meter) -> tuple[Cost, str]:
+    """Search the labels of a family one after the other, and say their bounds."""
     executor, workers, kills = WAYS[way]
     network = load_network(folder / "full.onnx")
     family = load_family(folder / "family.npz", network)
@@ -113,14 +114,23 @@ def bound(folder: Path, label: int, way: str, given: argparse.Namespace) -> tupl
     instance = make_instance(network, family, box)
     killer = Killer(kills, "_Actor")
     options = NativeOptions(seconds=given.time, workers=workers, executor=executor)
-    found = []
-    cost = Cost.of(
-        lambda: found.append(
-            search(instance, label, options, progress=lambda progress: killer(progress.solved))
-        )
+    found: list[EngineResult] = []
+
+    def search_all() -> None:
+        # As a run of `leaveout verify` does: what one label had started serves the next.
+        with closing(make_executor(options)) as lent:
+            for label in range(instance.labels):
+                result = search(
+                    instance, label, options, executor=lent,
+                    progress=lambda progress: killer(progress.solved),
+                )  # fmt: skip
+                found.append(result)
+
+    cost = Cost.of(search_all, meter)
+    said = ", ".join(
+        f"[{each.lower:.6f}, {each.upper:.6f}] {each.reason or 'done'} in {each.seconds:.1f} s"
+        for each in found
     )
-    (result,) = found
-    said = f"[{result.lower:.6f}, {result.upper:.6f}] {'' if result.closed else result.reason}"
     return cost, f"{said}{' (none was there to kill)' if killer.missed else ''}"
 
 
@@ -128,6 +138,10 @@ def connect() -> None:
     """Go to the cluster, and leave it."""
     with RayDriver(2):
         pass
+
+
+def _folder(out: Path, way: str) -> Path:
+    return out / way.replace(" ", "_")
 
 
 def main() -> None:
@@ -138,15 +152,15 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=60)
     parser.add_argument("--epochs", type=int, default=50)
     parser.add_argument("--block", type=int, default=4)
-    parser.add_argument("--label", type=int, default=0)
     parser.add_argument("--time", type=float, default=120.0)
     given = parser.parse_args()
-    start = Cost.of(connect)
+    meter = Meter()
+    start = Cost.of(connect, meter)
     print(f"start of Ray: {start.wall:.1f} s, {start.cpu:.1f} s cpu\n")
     print("| | workers | seconds | against 1 process | cpu | result |\n|---|---|---|---|---|---|")
     for name, work in (
-        ("training", lambda way: train(given.data, given.out / way.replace(" ", "_"), way, given)),
-        ("search", lambda way: bound(given.out / "1_process", given.label, way, given)),
+        ("training", lambda way: train(given.data, _folder(given.out, way), way, given, meter)),
+        ("search", lambda way: bound(given.out / "1_process", way, given, meter)),
     ):
         first: Cost | None = None
         for way in WAYS:

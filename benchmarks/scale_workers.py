@@ -22,6 +22,7 @@ from leaveout.models.train import Recipe
 from leaveout.models.train.blocks import Blocks, write_block
 from leaveout.models.train.export import NETWORK
 from leaveout.models.train.pool import Pool, processes
+from leaveout.models.train.ray_pool import ray_workers
 from leaveout.models.train.stacked_task import StackedTask
 from leaveout.models.train.task import Block
 from leaveout.models.train.task import Step as TaskStep
@@ -101,7 +102,7 @@ def start(workers: int) -> Start:
 
 
 def ray_start(workers: int) -> Iterator[tuple[str, Start]]:
-    """Start a cluster of this machine, then actors in it; then actors where it is there.
+    """Start a cluster of this machine, then workers in it; then workers where it is there.
 
     Yields nothing where ray is not installed.
     """
@@ -109,14 +110,18 @@ def ray_start(workers: int) -> Iterator[tuple[str, Start]]:
         import ray
     except ImportError:
         return
-    from leaveout.models.train.ray_pool import actors
-
-    yield "ray and its actors", _started(actors, workers)
-    ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
+    yield "ray and its workers", _started(_on_ray, workers)
+    ray.init("local", num_cpus=workers, include_dashboard=False, log_to_driver=False)
     try:
-        yield "actors, where ray runs", _started(actors, workers)
+        yield "workers, where ray runs", _started(_on_ray, workers)
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _on_ray(task: StackedTask, workers: int) -> Iterator[Pool]:
+    with ray_workers(workers, 0) as there, there.pool(task, workers) as pool:
+        yield pool
 
 
 def files(trained: Path, members: int, scratch: Path | None = None) -> Iterator[Step]:

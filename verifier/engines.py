@@ -170,7 +170,13 @@ class Samples:
     def __init__(self, context: Context) -> None:
         self._resolver = context.resolver
         self._kind = f"leaks of samples, {context.options.engine}"
-        decider = Decider(context.resolver, context.options, context.progress, context.certificate)
+        decider = Decider(
+            context.resolver,
+            context.options,
+            context.progress,
+            context.certificate,
+            context.executor,
+        )
         self._sampled = SampledLeaks(
             decider, context.resolver, context.options.gap, context.certificate
         )
@@ -271,6 +277,7 @@ class FormulaTask:
                 checkpoints=self.checkpoints.get,
                 progress=context.progress,
                 certificate=context.certificate,
+                executor=context.executor,
             )
             for label in self.job.labels
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -159,10 +160,14 @@ def verify(
     reading = read_spec(spec, folder, params, [Path(each) for each in allow_include])
     checked, resolver = reading.checked, reading.resolver()
     origin = Origin.of(checked, reading.folder, _file_of(spec), _file_of(data))
-    decider = Decider(resolver, options, told, target)
+    # Nothing of it is started before a search needs it.
+    explorers = None if engine == "lucid" else make_executor(options.native(None))
+    decider = Decider(resolver, options, told, target, explorers)
     if target is not None:
         target.begin(checked.source.name, reading.text)
-    context = Context(checked, resolver, reading.folder, options, decider, told, target)
+    context = Context(
+        checked, resolver, reading.folder, options, decider, told, target, explorers
+    )  # fmt: skip
     statements = Statements(context)
     for option, asked in (("--bounds", guarded), ("--data", given)):
         if asked is not None:
@@ -177,7 +182,8 @@ def verify(
     started += warm(statements.kernels, say)
     whole = Clock(time, started, 1)
     clock = Clock(_searching(time, statements), started, statements.searches)
-    results = statements.decide(clock)
+    with nullcontext() if explorers is None else closing(explorers):
+        results = statements.decide(clock)
     whole.interrupted = clock.interrupted
     by_row = statements.by_row(whole)
     if decider.contradicted:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
+from leaveout.bab.native.workers.pool import Executor
 from leaveout.errors import LeaveoutError
 from leaveout.specs import CheckedSpec, Find, Guarantee
 from leaveout.verifier.options import VerifyOptions
@@ -40,6 +41,8 @@ class Context:
     progress : callable, optional
     certificate : CertificateTarget, optional
         What proves statements over points is added to it; that of leaks is the decider's.
+    executor : Executor, optional
+        Starts the explorers of all searches of the native engine; by default each has its own.
     """
 
     checked: CheckedSpec
@@ -49,6 +52,7 @@ class Context:
     decider: Decider
     progress: StatementProgress | None = None
     certificate: CertificateTarget | None = None
+    executor: Executor | None = None
 
 
 class Task(Protocol):

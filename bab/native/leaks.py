@@ -25,6 +25,7 @@ from leaveout.bab.native.question import Hint, Prepared
 from leaveout.bab.native.rounding_bound import LeakRounding, rounding_near
 from leaveout.bab.native.search import search_question
 from leaveout.bab.native.space import make_space
+from leaveout.bab.native.workers.pool import Executor
 from leaveout.bab.result import EngineResult, ProgressCallback
 from leaveout.bab.witness import Replayer, Witness
 from leaveout.deadline import Deadline
@@ -230,6 +231,7 @@ def search(
     checkpoint: Checkpoint | None = None,
     proofs: Callable[[list[Record]], None] | None = None,
     groups: Callable[[list[Group]], None] | None = None,
+    executor: Executor | None = None,
 ) -> EngineResult:
     """Bound the largest confidence of a leak with one label, from both sides.
 
@@ -239,6 +241,6 @@ def search(
     question = Leaks(instance, label)
     found = search_question(
         question, options, floor=floor, decide=decide, known=known,
-        progress=progress, checkpoint=checkpoint, proofs=proofs, groups=groups,
+        progress=progress, checkpoint=checkpoint, proofs=proofs, groups=groups, executor=executor,
     )  # fmt: skip
     return replace(found, leaks=question.leaks)

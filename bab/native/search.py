@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from leaveout.bab.native.seeking import Seeking
 from leaveout.bab.native.stop import Stop
 from leaveout.bab.native.workers.coordinator import Coordinator
 from leaveout.bab.native.workers.executors import make_executor
-from leaveout.bab.native.workers.pool import OverdueError, WorkerLostError
+from leaveout.bab.native.workers.pool import Executor, OverdueError, WorkerLostError
 from leaveout.bab.native.workers.worker import FailedError, WorkerState
 from leaveout.bab.result import Progress, ProgressCallback, SearchResult
 from leaveout.deadline import NEVER, Deadline
@@ -56,6 +56,7 @@ def search_question(
     checkpoint: Checkpoint | None = None,
     proofs: Callable[[list[Record]], None] | None = None,
     groups: Callable[[list[Group]], None] | None = None,
+    executor: Executor | None = None,
 ) -> SearchResult[W]:
     """Bound the largest value of a counter-example, from both sides.
 
@@ -78,6 +79,9 @@ def search_question(
         Called with what a certificate needs, where the options ask for one.
     groups : callable, optional
         Called with the members in groups, each with its bound, where there was something to search.
+    executor : Executor, optional
+        Starts the explorers, of the kind and number that the options say; by default one of the
+        search's own, which ends with it.
 
     Returns
     -------
@@ -89,16 +93,21 @@ def search_question(
     LeaveoutError
         If an option or the checkpoint cannot be used.
     """
-    made = NativeSearch(
-        question, options, floor=floor, decide=decide, known=known, progress=progress,
-        checkpoint=checkpoint, grouping=groups is not None,
-    )  # fmt: skip
-    result = made.run()
+    with _lent(executor, options) as lent:
+        made = NativeSearch(
+            question, options, lent, floor=floor, decide=decide, known=known, progress=progress,
+            checkpoint=checkpoint, grouping=groups is not None,
+        )  # fmt: skip
+        result = made.run()
     if groups is not None:
         groups(made.groups)
     if proofs is not None:
         proofs(made.records)
     return result
+
+
+def _lent(executor: Executor | None, options: NativeOptions) -> AbstractContextManager[Executor]:
+    return closing(make_executor(options)) if executor is None else nullcontext(executor)
 
 
 class NativeSearch(Generic[W]):
@@ -113,6 +122,7 @@ class NativeSearch(Generic[W]):
         self,
         question: Question[W],
         options: NativeOptions,
+        executor: Executor,
         *,
         floor: float = 0.0,
         decide: bool = False,
@@ -121,7 +131,7 @@ class NativeSearch(Generic[W]):
         checkpoint: Checkpoint | None = None,
         grouping: bool = False,
     ) -> None:
-        self.question, self.options = question, options
+        self.question, self.options, self.executor = question, options, executor
         self.started = time.perf_counter()
         self.deadline = Deadline.after(options.seconds, self.started)
         room = question.room.target if decide and options.certificate else 0.0
@@ -213,7 +223,7 @@ class NativeSearch(Generic[W]):
 
     def _started(self) -> Coordinator:
         return Coordinator(
-            pool=make_executor(self.options).pool(self.question, self.options),
+            pool=self.executor.pool(self.question, self.options),
             members=self.question.members,
             checkpoint=self.checkpoint,
             records=self.options.certificate,
@@ -335,7 +345,7 @@ class NativeSearch(Generic[W]):
             self.checkpoint.finish(self.question, result, self.records)
         elif self.coordinator is not None and answering:
             self.coordinator.deadline = NEVER
-            with contextlib.suppress(FailedError):
+            with suppress(FailedError):
                 self._save(self.coordinator, at_once=True)
 
     def _group(self, result: SearchResult[W]) -> None:
@@ -346,7 +356,7 @@ class NativeSearch(Generic[W]):
         if self.known.contradicted or self.stop is Stop.INTERRUPTED:
             return
         late = self.stop is Stop.LATE
-        with contextlib.suppress(FailedError, OverdueError, WorkerLostError, MemoryError):
+        with suppress(FailedError, OverdueError, WorkerLostError, MemoryError):
             self.groups = coordinator.groups(result.member_upper, self.known.lower, late)
 
     def _tell(self) -> None:

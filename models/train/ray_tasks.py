@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from leaveout.models.train.task import Check, Checked, Event, Noted, Order, Step, Task
-from leaveout.ray_driver import Close, Role, Say, first_line, this_machine
+from leaveout.ray_driver import Over, Role, Say, first_line, this_machine
 from leaveout.version import VERSION
 
 __all__ = ["Came", "Given", "Lost", "TrainBlocks", "Unlike", "bits_of_this_machine"]
@@ -112,7 +112,7 @@ class _Driver:
         while True:
             while not (self._running and inbox.empty()):
                 message = inbox.get()
-                if isinstance(message, Close):
+                if isinstance(message, Over):
                     return
                 assert isinstance(message, Given)
                 self._waiting.append(message)

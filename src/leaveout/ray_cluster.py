@@ -14,7 +14,7 @@ from typing import Any, Self
 from leaveout.children import Child, importable
 from leaveout.cores import cores
 from leaveout.errors import LeaveoutError
-from leaveout.ray_driver import Alive, Broken, Close, Connect, Connected, Role
+from leaveout.ray_driver import Alive, Broken, Close, Connect, Connected, Over, Role
 
 __all__ = ["RayDriver", "RayLostError", "need_ray", "refuse_unreachable"]
 
@@ -135,8 +135,13 @@ class RayDriver:
         return f"the Ray cluster at {self.address}" if self.address else "Ray on this machine"
 
     def serve(self, role: Role) -> None:
-        """Tell the process what it does from now on."""
+        """Tell the process what it does from now on, in place of what it did."""
+        self.dismiss()
         self.send(role)
+
+    def dismiss(self) -> None:
+        """Have the process end what it does; it stays connected."""
+        self.send(Over())
 
     def send(self, message: object) -> None:
         """Give the process a message; where it is lost, `receive` will say so."""
@@ -177,6 +182,7 @@ class RayDriver:
     def close(self) -> None:
         """Let the cluster go, and end it if it is one of one's own."""
         if self._ended is None:
+            self.dismiss()
             self.send(Close())
             self._reader.join(_ENDING)
         self._end()

@@ -25,6 +25,7 @@ __all__ = [
     "Close",
     "Connect",
     "Connected",
+    "Over",
     "Role",
     "Say",
     "first_line",
@@ -53,7 +54,7 @@ class Connect:
     cpus, store : int
         Of a cluster of one's own: cores, bytes of its object store.
     variables : dict of str to str
-        Of the workers' environment.
+        Of the workers' environment; those of a cluster of one's own have this process's.
     """
 
     address: str
@@ -83,16 +84,21 @@ class Broken:
 
 
 @dataclass(frozen=True)
+class Over:
+    """A role is over; another one may follow."""
+
+
+@dataclass(frozen=True)
 class Close:
-    """Let the cluster go."""
+    """Let the cluster go; not said before a role is over."""
 
 
 class Role(ABC):
-    """What the process does once it is connected."""
+    """What the process does once it is connected, until something else is asked of it."""
 
     @abstractmethod
     def serve(self, ray: Any, inbox: queue.SimpleQueue[object], say: Say) -> None:
-        """Do what the parent says, until it says `Close`.
+        """Do what the parent says, until it says `Over`.
 
         Parameters
         ----------
@@ -133,17 +139,21 @@ def main() -> None:
         _connect(ray, connect)
         say(Connected(*_resources(ray)))
         threading.Thread(target=_beat, args=(ray, say), daemon=True).start()
-        role = inbox.get()
-        if isinstance(role, Role):
-            role.serve(ray, inbox, say)
+        while not isinstance(message := inbox.get(), Close):
+            if isinstance(message, Role):
+                message.serve(ray, inbox, say)
         ray.shutdown()
     except Exception as error:
         say(Broken(f"{type(error).__name__}: {first_line(error)}"))
 
 
 def _connect(ray: Any, connect: Connect) -> None:
-    settings: dict[str, Any] = {"address": connect.address}
+    settings: dict[str, Any] = {
+        "address": connect.address,
+        "runtime_env": {"env_vars": connect.variables},
+    }
     if not connect.address:
+        # Workers with an environment of their own take twice as long to start.
         settings = {
             "address": "local",
             "num_cpus": connect.cpus,
@@ -154,7 +164,6 @@ def _connect(ray: Any, connect: Connect) -> None:
         **settings,
         log_to_driver=False,
         configure_logging=False,
-        runtime_env={"env_vars": connect.variables},
     )
 
 

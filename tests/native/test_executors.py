@@ -21,6 +21,7 @@ from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.search import NativeSearch
 from leaveout.bab.native.workers import pool as pools
 from leaveout.bab.native.workers.executors import make_executor
+from leaveout.bab.native.workers.pool import InlineExecutor
 from leaveout.bab.native.workers.serial import SerialThread
 from leaveout.bab.native.workers.worker import FailedError, Worker
 from leaveout.encoders import Box
@@ -267,7 +268,9 @@ def test_an_interrupt_at_any_line_costs_no_soundness(monkeypatch, start):
                     raise KeyboardInterrupt
             return trace
 
-        run = NativeSearch(Leaks(instance, 1), ONE, progress=lambda progress: None)
+        run = NativeSearch(
+            Leaks(instance, 1), ONE, InlineExecutor(), progress=lambda progress: None
+        )
         sys.settrace(trace)
         try:
             result = run.run()
@@ -320,6 +323,9 @@ def test_an_interrupt_while_nodes_change_hands_costs_no_soundness(monkeypatch, c
     class Pairs:
         def pool(self, *args):
             return Pair()
+
+        def close(self) -> None:
+            pass
 
     monkeypatch.setattr(searching, "make_executor", lambda options: Pairs())
     result = search(instance, 1, ONE)

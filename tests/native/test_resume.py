@@ -20,6 +20,7 @@ from leaveout.bab.native.leaks import Leaks, search
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.search import NativeSearch
 from leaveout.bab.native.workers import processes
+from leaveout.bab.native.workers.pool import InlineExecutor
 from leaveout.bab.native.workers.worker import Worker
 from leaveout.encoders import Box
 from leaveout.errors import CheckpointError
@@ -150,7 +151,9 @@ def test_records_of_a_certificate_are_kept(tmp_path):
 
     def run(progress):
         checkpoint = opened(file, instance, options)
-        one = NativeSearch(Leaks(instance, 1), options, progress=progress, checkpoint=checkpoint)
+        one = NativeSearch(
+            Leaks(instance, 1), options, InlineExecutor(), progress=progress, checkpoint=checkpoint
+        )
         return one.run(), one.records
 
     first, before = run(stop_after(4))

@@ -90,6 +90,20 @@ print(result.reason, "|", result.detail)
 print(result.witness is not None and result.lower <= result.upper <= held[0].upper)
 """
 
+# Says each statement of which something is bounded, and waits for a line; at the end its verdict.
+VERIFY = """
+import sys
+from leaveout.verifier.run import verify
+seen = set()
+def tell(name, progress):
+    if progress.solved and name not in seen:
+        seen.add(name)
+        print(name, flush=True)
+        sys.stdin.readline()
+for each in verify(sys.argv[1], workers=2, executor="ray", progress=tell).results:
+    print(each.name, each.verdict, "|", each.reason)
+"""
+
 
 class RayCluster:
     """A cluster on this machine.
@@ -182,6 +196,12 @@ def start_training(data: Path, out: Path, epochs: int) -> subprocess.Popen[str]:
 def start_search() -> subprocess.Popen[str]:
     """Start a long search on Ray, and wait until it is under way."""
     return _there([sys.executable, "-c", SEARCH, Path(__file__).parents[1]])
+
+
+def start_verify(spec: Path) -> subprocess.Popen[str]:
+    """Start a run of a specification on Ray."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return children.start([sys.executable, "-c", VERIFY, spec], **pipes)
 
 
 def _there(command: list[object]) -> subprocess.Popen[str]:

@@ -85,8 +85,8 @@ def test_what_is_proved_in_any_way_is_proved_again(tmp_path, claim, given, reque
     if "ray" in given.values():
         request.getfixturevalue("cluster")
     spec, target = provable(tmp_path, claim), tmp_path / "c.cert"
-    # To start workers may take seconds.
-    seconds = 60.0 if given else 4.0
+    # Workers are started within the time, which on a busy machine takes as long as it takes.
+    seconds = children.HANGS if given else 4.0
     (found,) = verify(spec, time=seconds, certificate=target, **given).results
     most = max(each.upper for each in check(target))
     assert most < 0.0 if found.upper is None else found.upper <= most <= found.upper + 1e-4
@@ -211,7 +211,7 @@ def test_killed_and_resumed_it_ends_as_it_would_have(tmp_path, claim, monkeypatc
     assert again.verdict == whole.verdict
     # What is finished is answered from the file.
     with monkeypatch.context() as patch:
-        patch.setattr("leaveout.bab.native.search.make_executor", None)
+        patch.setattr("leaveout.bab.native.workers.pool.InlineExecutor.pool", None)
         (last,) = verify(spec, resume=state).results
     assert (last.verdict, last.lower, last.upper) == (again.verdict, again.lower, again.upper)
 

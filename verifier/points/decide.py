@@ -18,6 +18,7 @@ from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.groups import Group
 from leaveout.bab.native.search import search_question
+from leaveout.bab.native.workers.pool import Executor
 from leaveout.models import Manifest
 from leaveout.specs import Guarantee
 from leaveout.verifier.options import VerifyOptions
@@ -64,6 +65,7 @@ def decide_formula(
     checkpoints: Callable[[Asked], Checkpoint | None] = lambda _: None,
     progress: StatementProgress | None = None,
     certificate: CertificateTarget | None = None,
+    executor: Executor | None = None,
 ) -> Result:
     """Return a result of one statement.
 
@@ -80,9 +82,11 @@ def decide_formula(
     progress : callable, optional
     certificate : CertificateTarget, optional
         What proves the result is added to it.
+    executor : Executor, optional
+        As of `search_question`.
     """
     solved: list[Solved] | None = None if certificate is None else []
-    decision = _Decision(job, label, clock, options, checkpoints, progress, solved)
+    decision = _Decision(job, label, clock, options, checkpoints, progress, solved, executor)
     result = decision.result()
     if certificate is not None and result.verdict != "refuted":
         name = result.name if label is None else f"{result.name}, label {label}"
@@ -102,8 +106,9 @@ class _Decision:
         checkpoints: Callable[[Asked], Checkpoint | None],
         progress: StatementProgress | None,
         solved: list[Solved] | None,
+        executor: Executor | None,
     ) -> None:
-        self.solved = solved
+        self.solved, self.executor = solved, executor
         self.job, self.label, self.options = job, label, options
         self.questions = [asked for asked in job.questions if asked.label == label]
         self.started = time.perf_counter()
@@ -154,6 +159,7 @@ class _Decision:
             own, options, floor=floor, decide=self.decides, progress=report,
             checkpoint=self.checkpoints(asked), proofs=records.extend,
             groups=groups.extend if asked.shared and not self.decides else None,
+            executor=self.executor,
         )  # fmt: skip
         if self.solved is not None and not found.contradicted:
             self.solved.append(Solved(own, asked.sources, found.upper, records))

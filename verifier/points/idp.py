@@ -18,6 +18,7 @@ from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.groups import Group
 from leaveout.bab.native.leaks import Leaks
+from leaveout.bab.native.workers.pool import Executor
 from leaveout.specs import Find
 from leaveout.verifier.by_row import ByRowRecord
 from leaveout.verifier.options import VerifyOptions
@@ -65,6 +66,8 @@ class Decider(LeakDecider[Job, Witness]):
         Called with the statement's name and the engine's progress.
     certificate : CertificateTarget, optional
         Given what proves each bound.
+    executor : Executor, optional
+        As of `Context`.
     """
 
     def __init__(
@@ -73,9 +76,10 @@ class Decider(LeakDecider[Job, Witness]):
         options: VerifyOptions,
         progress: StatementProgress | None = None,
         certificate: CertificateTarget | None = None,
+        executor: Executor | None = None,
     ) -> None:
         super().__init__()
-        self._certificate = certificate
+        self._certificate, self._executor = certificate, executor
         self._resolver, self._options, self._progress = resolver, options, progress
         self._instances: dict[tuple[str, ...], Instance] = {}
         self._known: dict[tuple[int, int], EngineResult] = {}
@@ -311,7 +315,7 @@ class Decider(LeakDecider[Job, Witness]):
             return lambda instance, label, **given: search(instance, label, lucid, **given)
         native = options.native(seconds)
         return lambda instance, label, **given: search_native(
-            instance, label, native, checkpoint=checkpoint, **given
+            instance, label, native, checkpoint=checkpoint, executor=self._executor, **given
         )
 
     def _distrusted(

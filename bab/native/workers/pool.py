@@ -63,10 +63,14 @@ class WorkerPool(Protocol):
 
 
 class Executor(Protocol):
-    """Starts pools."""
+    """Starts pools, one after the other."""
 
     def pool(self, question: Question[Any], options: NativeOptions) -> WorkerPool:
         """Start one `Worker` a worker; worker w of n names its nodes w, w + n, w + 2 n, ..."""
+        ...
+
+    def close(self) -> None:
+        """End what is kept from one pool to the next."""
         ...
 
 
@@ -90,6 +94,9 @@ class InlineExecutor:
     def pool(self, question: Question[Any], options: NativeOptions) -> WorkerPool:
         """See `Executor.pool`."""
         return _Inline(Worker(question, options))
+
+    def close(self) -> None:
+        """See `Executor.close`: nothing is kept."""
 
 
 class _Inline:

@@ -41,6 +41,9 @@ class ProcessExecutor:
         threads = max(1, cores() // size)
         return _Processes([Setup(payload, options, w, size, threads) for w in range(size)])
 
+    def close(self) -> None:
+        """See `Executor.close`: nothing is kept."""
+
 
 class _Processes:
     def __init__(self, setups: list[Setup]) -> None:

@@ -15,7 +15,7 @@ from leaveout.bab.native.workers.program import Answer, Call, Setup, Told
 from leaveout.bab.native.workers.serial import SerialThread
 from leaveout.bab.native.workers.worker import Worker
 from leaveout.errors import FamilyError, LeaveoutError
-from leaveout.ray_driver import Close, Role, Say, first_line, this_machine
+from leaveout.ray_driver import Over, Role, Say, first_line, this_machine
 
 __all__ = ["Answered", "Asked", "Explore", "Revive"]
 
@@ -59,7 +59,7 @@ class Explore(Role):
     def serve(self, ray: Any, inbox: queue.SimpleQueue[object], say: Say) -> None:
         """See `Role.serve`."""
         actors = _Actors(ray, self.setups)
-        while not isinstance(message := inbox.get(), Close):
+        while not isinstance(message := inbox.get(), Over):
             match message:
                 case Asked(number, worker, call):
                     done = actors.call(worker, call)
@@ -68,6 +68,7 @@ class Explore(Role):
                     actors.tell(target)
                 case Revive(worker):
                     actors.revive(worker)
+        actors.end()
 
 
 def _answer(say: Say, number: int, done: Future[Answer]) -> None:
@@ -187,6 +188,13 @@ class _Actors:
         self._revived += 1
         self._ray.kill(self._actors[worker])
         self._actors[worker] = self._started(later_names(self._setups[worker], self._revived))
+
+    def end(self) -> None:
+        """Kill them, whatever they are at: the next ones need their cores."""
+        for each in (*self._actors, self._incumbent):
+            self._ray.kill(each)
+        for thread in self._threads:
+            thread.close()
 
     def _started(self, setup: Setup) -> Any:
         # More workers than the cluster has cores, by now, share them.

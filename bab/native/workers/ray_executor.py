@@ -30,7 +30,8 @@ class RayExecutor:
     """One actor a worker, and one that knows the best target found anywhere.
 
     A cluster that this process is connected to, or that ``RAY_ADDRESS`` names, is used; else one
-    is started here for as long as the search takes. A large family is read from its file, which
+    is started here. That is done when the first pool is asked for, and serves until `close`; where
+    the cluster is lost, the next pool has it done anew. A large family is read from its file, which
     every machine must see under the same path.
 
     Raises
@@ -41,16 +42,27 @@ class RayExecutor:
 
     def __init__(self) -> None:
         need_ray(SolverError("executor 'ray' needs ray: pip install 'leaveout[ray]'"))
+        self._cluster: _Cluster | None = None
 
     def pool(self, question: Question[Any], options: NativeOptions) -> _Workers:
         """See `Executor.pool`; a cluster that is not to be had is a worker lost."""
         size, payload = options.workers, _anywhere(question.payload())
-        try:
-            driver = RayDriver(size, patience=options.seconds or math.inf)
-        except RayLostError as error:
-            raise WorkerLostError(0, str(error)) from None
-        threads = max(1, min(driver.cpus, cores()) // size)
-        return _Workers(driver, [Setup(payload, options, w, size, threads) for w in range(size)])
+        if self._cluster is None or self._cluster.lost:
+            self.close()
+            try:
+                driver = RayDriver(size, patience=options.seconds or math.inf)
+            except RayLostError as error:
+                raise WorkerLostError(0, str(error)) from None
+            self._cluster = _Cluster(driver)
+        threads = max(1, min(self._cluster.driver.cpus, cores()) // size)
+        setups = [Setup(payload, options, w, size, threads) for w in range(size)]
+        return _Workers(self._cluster, setups)
+
+    def close(self) -> None:
+        """See `Executor.close`: the cluster is let go, and ended if it is one of one's own."""
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            cluster.close()
 
 
 def _anywhere(payload: Payload) -> Payload:
@@ -62,55 +74,75 @@ def _anywhere(payload: Payload) -> Payload:
 
 
 class _Workers:
-    """The actors, and a thread that hears what they say."""
+    """The actors of one search."""
 
-    def __init__(self, driver: RayDriver, setups: list[Setup]) -> None:
+    def __init__(self, cluster: _Cluster, setups: list[Setup]) -> None:
         self.size = len(setups)
-        self._driver = driver
+        self._cluster = cluster
+        cluster.driver.serve(Explore(setups))
+
+    def call(self, worker: int, method: str, *arguments: Any) -> Future[Any]:
+        return self._cluster.ask(worker, Call(method, arguments))
+
+    def tell(self, target: float) -> None:
+        self._cluster.driver.send(Told(target))
+
+    def revive(self, worker: int) -> None:
+        if self._cluster.lost:
+            raise WorkerLostError(worker, self._cluster.lost)
+        self._cluster.driver.send(Revive(worker))
+
+    def close(self) -> None:
+        self._cluster.driver.dismiss()
+
+
+class _Cluster:
+    """A cluster, and a thread that hears what it says.
+
+    Attributes
+    ----------
+    driver : RayDriver
+    lost : str
+        What became of it, in a line; empty while it answers.
+    """
+
+    def __init__(self, driver: RayDriver) -> None:
+        self.driver, self.lost = driver, ""
+        # Not counted anew for each search: of the one before, an answer may come late.
         self._numbers = itertools.count()
         self._asked: dict[int, tuple[int, Future[Any]]] = {}
         self._one_at_a_time = threading.Lock()
-        self._lost = ""
         self._closed = threading.Event()
-        driver.serve(Explore(setups))
-        self._ears = threading.Thread(target=self._listen, name="ears", daemon=True)
-        self._ears.start()
+        threading.Thread(target=self._listen, name="ears", daemon=True).start()
 
-    def call(self, worker: int, method: str, *arguments: Any) -> Future[Any]:
+    def ask(self, worker: int, call: Call) -> Future[Any]:
+        """Have an actor of the search that goes on do something."""
         future: Future[Any] = Future()
         with self._one_at_a_time:
-            if self._lost:
-                future.set_exception(WorkerLostError(worker, self._lost))
+            if self.lost:
+                future.set_exception(WorkerLostError(worker, self.lost))
                 return future
             number = next(self._numbers)
             self._asked[number] = worker, future
-        self._driver.send(Asked(number, worker, Call(method, arguments)))
+        self.driver.send(Asked(number, worker, call))
         return future
-
-    def tell(self, target: float) -> None:
-        self._driver.send(Told(target))
-
-    def revive(self, worker: int) -> None:
-        if self._lost:
-            raise WorkerLostError(worker, self._lost)
-        self._driver.send(Revive(worker))
 
     def close(self) -> None:
         self._closed.set()
-        self._driver.close()
+        self.driver.close()
 
     def _listen(self) -> None:
         try:
             while not self._closed.is_set():
-                message = self._driver.receive(_WAIT)
+                message = self.driver.receive(_WAIT)
                 if isinstance(message, Answered):
                     self._answer(message)
         except RayLostError as error:
             with self._one_at_a_time:
-                self._lost = str(error)
+                self.lost = str(error)
                 asked, self._asked = self._asked, {}
             for worker, future in asked.values():
-                _fail(future, WorkerLostError(worker, self._lost))
+                _fail(future, WorkerLostError(worker, self.lost))
 
     def _answer(self, message: Answered) -> None:
         with self._one_at_a_time:
