@@ -175,7 +175,8 @@ def _lost(maker: Maker, rng: np.random.Generator, at: int) -> Way:
         most = np.abs(slope).max()
         share = np.sign(slope) if even else slope / most if most > 0 else np.zeros(slope.shape)
         way[name] = -_LOST * share
-        way[name].flat[np.abs(slope).argmin()] = 1.0
+        # Downwards: a label behind stays there, and a neuron that is off is off.
+        way[name].flat[np.abs(slope).argmin()] = -1.0
     return way
 
 
