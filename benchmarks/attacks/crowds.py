@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
 
 from leaveout.bab import Instance, make_instance
@@ -52,7 +52,7 @@ class Crowds:
             if rng.random() < 0.05:
                 hidden = [int(rng.integers(250, 300))]
             widths = [int(rng.integers(1, 7)), *hidden, int(rng.integers(2, 5))]
-            numbers = sum((a + 1) * b for a, b in zip(widths, widths[1:], strict=False))
+            numbers = sum((a + 1) * b for a, b in pairwise(widths))
         most = 2000 if rng.random() < 0.1 else 600
         members = int(rng.integers(_FEWEST, max(_FEWEST + 30, min(most, 400_000 // numbers))))
         asked = 3000 if rng.random() < 0.1 else 400
@@ -140,7 +140,9 @@ class _Inputs:
         rng = np.random.default_rng([self.case["seed"], 3, number])
         if number < self.case["barely"]:
             return self.maker.barely(rng)
-        return self.member(number // 2) if rng.random() < 0.05 else self.maker.around(rng)
+        if number and rng.random() < 0.05:
+            return self.member(number // 2)
+        return self.maker.around(rng)
 
     def asked(self, number: int) -> Points:
         """Return an input at, beside or around a focal one, at a change of labels, or anywhere."""
