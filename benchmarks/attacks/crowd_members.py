@@ -115,7 +115,7 @@ class Maker:
         low, high = 0.0, 1e-6
         while agrees(high):
             low, high = high, 2.0 * high
-            if high > 1e6:
+            if high > 1e3:
                 return self.around(rng)
         for _ in range(60):
             middle = (low + high) / 2
@@ -180,4 +180,17 @@ def _lost(maker: Maker, rng: np.random.Generator, at: int) -> Way:
     return way
 
 
-_WAYS: list[Callable[[Maker, np.random.Generator, int], Way]] = [_anywhere, _last, _down, _lost]
+def _grown(maker: Maker, rng: np.random.Generator, at: int) -> Way:
+    """Enlarge the last layer, and change what comes before by what a byte loses of it."""
+    way, names = _lost(maker, rng, at), list(maker.own)
+    last = max(place for place, name in enumerate(names) if maker.own[name].ndim == 2)
+    return way | {name: maker.own[name].astype(float) for name in names[last:]}
+
+
+_WAYS: list[Callable[[Maker, np.random.Generator, int], Way]] = [
+    _anywhere,
+    _last,
+    _down,
+    _lost,
+    _grown,
+]

@@ -37,6 +37,9 @@ _ASKED = 40
 
 _THREADS = 3
 
+_REPLAYS = 400
+"""Members near a tie that a case may have at all its inputs: each is loaded by onnxruntime."""
+
 
 class Crowds:
     """Families of hundreds of members, asked at and around inputs where a few barely disagree."""
@@ -89,6 +92,10 @@ class Crowds:
             return Outcome(label, "refused")
         points = np.stack([inputs.asked(number) for number in case["asked"]])
         truth = _Truth.of(instance, inputs.maker.fed, stacks, points)
+        chosen = truth.quick(instance.member_error)
+        if not len(chosen):
+            return Outcome(label, "unknown")
+        points, truth = points[chosen], truth.at(chosen)
         bounds = ProvedBounds.of(instance, [None] * instance.labels)
         rng = np.random.default_rng([case["seed"], 2])
         bounds = replace(bounds, upper=_upper(case["bounds"], bounds, truth, instance.labels, rng))
@@ -98,13 +105,11 @@ class Crowds:
         """See `Kind.shrink`."""
         for name in ("asked", "members"):
             listed = case[name]
-            size = len(listed) // 2
-            while size:
+            for size in sorted({max(1, len(listed) // parts) for parts in (2, 4, 8)}, reverse=True):
                 for at in range(0, len(listed), size):
                     left = listed[:at] + listed[at + size :]
                     if left:
                         yield {**case, name: left}
-                size //= 2
         if case["bounds"] != "useless":
             yield {**case, "bounds": "useless"}
 
@@ -222,6 +227,22 @@ class _Truth:
                 leaks[asked] |= ~(margins(scores.astype(float), labels[asked]) > 0)
                 seen.add(name)
         return _Truth(labels, margins(own, labels), found, possible, leaks)
+
+    def quick(self, error: float) -> NDArray[np.int64]:
+        """Return the inputs at which few members are near a tie, in order."""
+        near = (np.abs(self.margins) <= error).sum(axis=0)
+        order = np.argsort(near, kind="stable")
+        return np.sort(order[np.cumsum(near[order]) <= _REPLAYS])
+
+    def at(self, chosen: NDArray[np.int64]) -> _Truth:
+        """Return what is said of some inputs."""
+        return _Truth(
+            self.labels[chosen],
+            self.confidences[chosen],
+            self.margins[:, chosen],
+            self.possible[:, chosen],
+            self.leaks[chosen],
+        )
 
 
 def _upper(
