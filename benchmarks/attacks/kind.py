@@ -78,6 +78,7 @@ KINDS: dict[str, tuple[str, float]] = {
     "survival": ("attacks.survival:Survival", 2.0),
     "batches": ("attacks.batches:Batches", 3.0),
     "guard": ("attacks.guard:Guards", 2.0),
+    "crowds": ("attacks.crowds:Crowds", 1.0),
     "leaks": ("attacks.leaks:Leaks", 4.0),
     "listed": ("attacks.listed:Listed", 4.0),
     "claims": ("attacks.claims:Claims", 4.0),

@@ -155,7 +155,7 @@ def test_an_accepted_forgery_is_called_wrong(monkeypatch):
     assert sort_of(judged(kind, case).wrong) == "a false bound is accepted"
 
 
-@pytest.mark.parametrize("name", ["leaks", "listed", "claims", "vnnlib", "certificates"])
+@pytest.mark.parametrize("name", ["crowds", "leaks", "listed", "claims", "vnnlib", "certificates"])
 def test_a_case_depends_on_its_number_alone_and_is_plain_data(name):
     kind = load(name)
     for number in range(30):
