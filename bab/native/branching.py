@@ -23,6 +23,9 @@ _NARROW = 1e-9
 _LITTLE = 0.25
 """Share of what rounding hides that splitting must be able to win."""
 
+_NOTHING = 1e-4
+"""Share of the open part of a bound that inputs must be able to win, if members can be split."""
+
 _TINY_REGION = 1e-5
 """Widest input of a region that is given up to float32 evaluation."""
 
@@ -88,6 +91,9 @@ class Brancher:
         )
         by_phase = None if node.plain or not self.ties else self._neuron(node)
         can_input = bool(wide[by_input])
+        if len(node.members) > 1 and by_phase is None:
+            # A bound that makes no use of the set shows no spread of it, though it may be why.
+            can_input &= float(node.input_score.sum()) > _NOTHING * open_part
         tied = self.virtual and bool(node.phase.any())
         if tied and by_phase is None and float(widths.max()) < SMALL_REGION:
             # What is left of it is virtual, for the most part.
