@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import queue
 import socket
@@ -73,7 +74,7 @@ def refuse_unreachable(kind: type[LeaveoutError]) -> None:
 
 
 class RayDriver:
-    """The process that speaks to a cluster; a context, which ends it.
+    """The process that speaks to a cluster; a context, which is connected at first and ends it.
 
     The cluster is the one that this process is connected to, or that ``RAY_ADDRESS`` names; else
     one is started here for as long as the driver lives.
@@ -84,8 +85,6 @@ class RayDriver:
         How many workers are to run at once on a cluster of one's own; None: one a core.
     shared : int
         Bytes that its object store must hold.
-    patience : float
-        Seconds that it may take to be connected.
 
     Attributes
     ----------
@@ -93,37 +92,34 @@ class RayDriver:
         Of the cluster, empty for one of one's own.
     cpus, gpus : int
         What the cluster has by now.
-
-    Raises
-    ------
-    RayLostError
-        If there is no cluster to be had.
     """
 
-    def __init__(self, size: int | None, *, shared: int = 0, patience: float = _CONNECTING) -> None:
+    def __init__(self, size: int | None, *, shared: int = 0) -> None:
         self.address = _address()
         self.cpus = self.gpus = 0
         self._heard = time.monotonic()
+        self._until = self._heard + _CONNECTING
+        self._is_connected = False
         self._inbox: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._ended: str | None = None
         self._child = Child(_PROGRAM, settings={**_QUIET, **importable()})
         self._reader = threading.Thread(target=self._listen, daemon=True)
         self._reader.start()
-        try:
-            self.send(
-                Connect(
-                    address=self.address,
-                    cpus=max(cores(), size or 0),
-                    store=_STORE + 3 * shared,
-                    variables=importable(),
-                )
+        self.send(
+            Connect(
+                address=self.address,
+                cpus=max(cores(), size or 0),
+                store=_STORE + 3 * shared,
+                variables=importable(),
             )
-            self._connected(min(patience, _CONNECTING))
-        except BaseException:
-            self._end()
-            raise
+        )
 
     def __enter__(self) -> Self:
+        try:
+            self.connect(math.inf)
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -133,6 +129,29 @@ class RayDriver:
     def name(self) -> str:
         """What messages call the cluster."""
         return f"the Ray cluster at {self.address}" if self.address else "Ray on this machine"
+
+    def connect(self, seconds: float) -> bool:
+        """Wait until the cluster answers; return whether it does.
+
+        If it does not within so many seconds, it may be waited for again.
+
+        Raises
+        ------
+        RayLostError
+            If there is no cluster to be had.
+        """
+        until = time.monotonic() + seconds
+        while not self._is_connected:
+            # Nothing is heard before it is connected.
+            self._heard = now = time.monotonic()
+            left = min(until, self._until) - now
+            if isinstance(self.receive(max(0.0, min(left, _WAKE))), Connected):
+                self._is_connected = True
+            elif now >= self._until:
+                raise RayLostError(f"{self.name} did not answer within {_CONNECTING:.0f} s")
+            elif left <= 0:
+                return False
+        return True
 
     def serve(self, role: Role) -> None:
         """Tell the process what it does from now on, in place of what it did."""
@@ -181,7 +200,7 @@ class RayDriver:
 
     def close(self) -> None:
         """Let the cluster go, and end it if it is one of one's own."""
-        if self._ended is None:
+        if self._is_connected and self._ended is None:
             self.dismiss()
             self.send(Close())
             self._reader.join(_ENDING)
@@ -192,16 +211,6 @@ class RayDriver:
         self._reader.join(_WAKE)
         if not self._reader.is_alive():
             self._child.close()
-
-    def _connected(self, patience: float) -> None:
-        until = time.monotonic() + patience
-        while time.monotonic() < until:
-            # Nothing is heard before it is connected.
-            self._heard = time.monotonic()
-            message = self.receive(_WAKE)
-            if isinstance(message, Connected):
-                return
-        raise RayLostError(f"{self.name} did not answer within {patience:.0f} s")
 
     def _listen(self) -> None:
         try:

@@ -75,10 +75,18 @@ class Scripted:
 
     address, cpus, gpus = "there", 2, 0
 
-    def __init__(self, lost_at: float, refusal: FamilyError | None = None) -> None:
-        self.lost_at, self.refusal = lost_at, refusal
+    name = "the Ray cluster at there"
+
+    def __init__(self, lost_at: float, refusal: FamilyError | None, late: int) -> None:
+        self.lost_at, self.refusal, self.late = lost_at, refusal, late
         self.calls, self.said = 0, []
         self.roles, self.serving, self.closed = 0, False, False
+
+    def connect(self, seconds: float) -> bool:
+        if not self.lost_at:
+            raise RayLostError("the Ray cluster at there ended")
+        self.late -= 1
+        return self.late < 0
 
     def serve(self, role) -> None:
         assert not self.closed
@@ -119,14 +127,17 @@ class Scripted:
         self.closed = True
 
 
-def scripted(monkeypatch, *lost_at: float, refusal: FamilyError | None = None) -> list[Scripted]:
-    """Have such drivers started, each lost at that of its calls; those that were are returned."""
+def scripted(
+    monkeypatch, *lost_at: float, refusal: FamilyError | None = None, late: int = 0
+) -> list[Scripted]:
+    """Have such drivers started, each lost at that of its calls; those that were are returned.
+
+    So many times they are waited for in vain.
+    """
     started, left = [], list(lost_at)
 
-    def start(size, patience):
-        if not left[0]:
-            raise RayLostError("the Ray cluster at there did not answer")
-        started.append(Scripted(left.pop(0), refusal))
+    def start(size):
+        started.append(Scripted(left.pop(0), refusal, late))
         return started[-1]
 
     monkeypatch.setattr(ray_executor, "RayDriver", start)
@@ -199,9 +210,22 @@ def test_after_a_loss_the_next_question_starts_another_driver(tmp_path, monkeypa
 
 def test_while_no_cluster_is_to_be_had_each_question_says_so(tmp_path, monkeypatch):
     spec = write_question(tmp_path, text=QUESTIONS)
-    scripted(monkeypatch, 0)
+    started = scripted(monkeypatch, 0, 0, 0, 0)
     for each in verify(spec, workers=2, executor="ray").results:
-        assert each.reason is None or "the Ray cluster at there did not answer" in each.reason
+        assert each.reason == "solver: the Ray cluster at there ended"
+    assert [each.closed for each in started] == [True] * 4
+
+
+def test_a_cluster_that_is_late_serves_the_questions_after(tmp_path, monkeypatch):
+    spec = write_question(tmp_path, text=QUESTIONS)
+    started = scripted(monkeypatch, math.inf, late=2)
+    first, second, *others = verify(spec, workers=2, executor="ray", time=children.HANGS).results
+    for each in (first, second):
+        assert each.verdict == "unknown"
+        assert each.reason.startswith("solver: the Ray cluster at there did not answer within ")
+        assert 0 <= each.lower <= each.upper < math.inf
+    assert [each.verdict for each in others] == ["proved"] * 2
+    assert [each.roles for each in started] == [2]
 
 
 def test_a_run_that_ends_early_ends_its_driver(tmp_path, monkeypatch):

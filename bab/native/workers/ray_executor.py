@@ -31,8 +31,8 @@ class RayExecutor:
 
     A cluster that this process is connected to, or that ``RAY_ADDRESS`` names, is used; else one
     is started here. That is done when the first pool is asked for, and serves until `close`; where
-    the cluster is lost, the next pool has it done anew. A large family is read from its file, which
-    every machine must see under the same path.
+    the cluster is late, the next pool waits on, and where it is lost, the next one has it done
+    anew. A large family is read from its file, which every machine must see under the same path.
 
     Raises
     ------
@@ -49,11 +49,8 @@ class RayExecutor:
         size, payload = options.workers, _anywhere(question.payload())
         if self._cluster is None or self._cluster.lost:
             self.close()
-            try:
-                driver = RayDriver(size, patience=options.seconds or math.inf)
-            except RayLostError as error:
-                raise WorkerLostError(0, str(error)) from None
-            self._cluster = _Cluster(driver)
+            self._cluster = _Cluster(RayDriver(size))
+        self._cluster.connect(options.seconds)
         threads = max(1, min(self._cluster.driver.cpus, cores()) // size)
         setups = [Setup(payload, options, w, size, threads) for w in range(size)]
         return _Workers(self._cluster, setups)
@@ -113,7 +110,25 @@ class _Cluster:
         self._asked: dict[int, tuple[int, Future[Any]]] = {}
         self._one_at_a_time = threading.Lock()
         self._closed = threading.Event()
-        threading.Thread(target=self._listen, name="ears", daemon=True).start()
+        self._ears = threading.Thread(target=self._listen, name="ears", daemon=True)
+
+    def connect(self, seconds: float | None) -> None:
+        """Wait until it answers, no longer than a search may take.
+
+        Raises
+        ------
+        WorkerLostError
+        """
+        limit = math.inf if seconds is None else seconds
+        try:
+            is_connected = self.driver.connect(limit)
+        except RayLostError as error:
+            self.lost = str(error)
+            raise WorkerLostError(0, self.lost) from None
+        if not is_connected:
+            raise WorkerLostError(0, f"{self.driver.name} did not answer within {limit:.0f} s")
+        if self._ears.ident is None:
+            self._ears.start()
 
     def ask(self, worker: int, call: Call) -> Future[Any]:
         """Have an actor of the search that goes on do something."""
