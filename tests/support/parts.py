@@ -24,7 +24,7 @@ def cancer(rows=300, seed=None):
 
 
 def write_table(path, X, y, seed=None):
-    """Write a CSV with two numeric columns and one of words, and a test table beside it."""
+    """Write a CSV with two numeric columns and one of words."""
     order = np.arange(len(X))
     if seed is not None:
         order = np.random.default_rng(seed).permutation(len(X))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
@@ -21,21 +21,11 @@ from leaveout.models.votes import (
 from leaveout.models.votes.learners import Learner
 from leaveout.models.votes.scoring import label_scores
 
-TREE = make_learner("DecisionTreeClassifier", {"max_depth": 3})
-LINEAR = make_learner("LogisticRegression")
+from support.parts import LINEAR, TREE, cancer
 
 
 def plurality(ballots):
     return tally(ballots.votes, ballots.labels).predictions
-
-
-def cancer(rows=300, seed=None):
-    """Return training and test rows; with a seed, the training rows in another order."""
-    X, y = load_breast_cancer(return_X_y=True)
-    order = np.arange(rows)
-    if seed is not None:
-        order = np.random.default_rng(seed).permutation(rows)
-    return X[order], y[order], X[400:], y[400:]
 
 
 # Members

@@ -12,7 +12,7 @@ from leaveout.verifier.guard.coarse_kernels import input_sums, open_coarsely
 from leaveout.verifier.guard.layout import Layout, rounded_up
 from leaveout.verifier.guard.packing import Packed
 
-__all__ = ["CoarseCopy"]
+__all__ = ["CoarseCopy", "CoarseInput"]
 
 _STEPS = 127
 """Steps of a layer's largest difference, either way."""
@@ -78,7 +78,14 @@ class CoarseCopy:
 
     @staticmethod
     def of(packed: Packed, order: Ints) -> CoarseCopy:
-        """Copy all members, those first that come first in an order."""
+        """Copy all members.
+
+        Parameters
+        ----------
+        packed : Packed
+        order : ndarray of int64, shape (m,)
+            All members, as they are to be kept.
+        """
         layout, own, members = Layout.of(packed), packed.own, len(packed.weights)
         layers = len(layout.blocks)
         numbers = np.empty((members, len(own)), np.int8)
@@ -112,7 +119,7 @@ class CoarseCopy:
         return CoarseCopy(packed, order, places, numbers, sizes, layout.reads, spectral)
 
     def arranged(self, members: Ints) -> Ints:
-        """Return members in the order they are kept in."""
+        """Return members, shape (n,), in the order they are kept in."""
         return self.order[np.sort(self.places[members])]
 
     def at(self, x: NDArray[np.float32], label: int, labels: int, error: float) -> CoarseInput:
