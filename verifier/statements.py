@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import structs
 
 from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
@@ -24,7 +26,7 @@ from leaveout.verifier.tasks import Context, Engine, Task
 from leaveout.verifier.time_sharing import Clock
 from leaveout.verifier.unused_options import in_vain
 
-__all__ = ["Statements"]
+__all__ = ["Statements", "task_of"]
 
 
 class Statements:
@@ -44,18 +46,8 @@ class Statements:
         self._options, self._engines = context.options, engines(context)
         self._found: list[list[Result]] = []
         self.tasks: list[Task] = [
-            self._engine(each).load(each) for each in context.checked.statements
+            task_of(each, self._engines) for each in context.checked.statements
         ]
-
-    def _engine(self, statement: Guarantee | Find) -> Engine:
-        """Return the engine that decides a statement."""
-        refusals = []
-        for engine in self._engines:
-            refusal = engine.accepts(statement)
-            if refusal is None:
-                return engine
-            refusals.append(refusal)
-        raise refusals[-1]
 
     @property
     def leaks(self) -> list[Job]:
@@ -150,6 +142,23 @@ class Statements:
             for task, found in zip(self.tasks, self._found, strict=True)
             for result in (task.decide(ended) if isinstance(task, LeakTask) else found)
         ]
+
+
+def task_of(statement: Guarantee | Find, engines: Sequence[Engine]) -> Task:
+    """Load a statement by the first engine that accepts it.
+
+    Raises
+    ------
+    LeaveoutError
+        If none does, or a file it names cannot be used.
+    """
+    refusals = []
+    for engine in engines:
+        refusal = engine.accepts(statement)
+        if refusal is None:
+            return engine.load(statement)
+        refusals.append(refusal)
+    raise refusals[-1]
 
 
 def _case(task: Task) -> Case | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 import re
 import shutil
 
+import msgspec
 import numpy as np
 import pytest
 from msgspec import structs
@@ -14,14 +16,18 @@ from msgspec import structs
 from leaveout.bab import EngineResult
 from leaveout.verifier.checker import check
 from leaveout.verifier.cli.app import run
+from leaveout.verifier.evidence.asked import resolved
 from leaveout.verifier.evidence.certified import standings
 from leaveout.verifier.evidence.errors import TamperedError
 from leaveout.verifier.evidence.mlbom import ml_bom
+from leaveout.verifier.evidence.places import Places
 from leaveout.verifier.evidence.reading import read_report
 from leaveout.verifier.evidence.sarif import sarif
+from leaveout.verifier.evidence.statement import Subject
 from leaveout.verifier.points.sampled_leaks import SampledLeaks, _Found
 from leaveout.verifier.report_views import frame, lines
 
+from support.attested import is_own
 from support.certificates import Content
 from support.files import BOUND, write_question
 
@@ -96,6 +102,18 @@ def test_a_check_says_with_which_confidence(proof, capsys):
     assert told.count("accepted at 0.6") == 2
 
 
+def held(report, checked, proof):
+    """Hold results of the sample against its specification and what was checked."""
+    attested = json.loads((proof / "attestation.json").read_text())
+    subjects = [
+        (msgspec.convert(each, Subject), proof.parent / each["name"])
+        for each in attested["subject"]
+        if not is_own(each)
+    ]
+    with resolved(report, subjects, Places(proof, report.folder), "proof") as spec:
+        return standings(report, checked, spec, proof)
+
+
 def results_of(certificate, count, *, fewer=False):
     """Let a certificate say that so many results share what may be wrong."""
     content = Content.of(certificate)
@@ -126,7 +144,7 @@ def test_a_certificate_shares_what_may_be_wrong_as_the_results_do(proof, tmp_pat
     # Taken by itself it is what it says it is.
     checked = forge(path.parent / "certificate.npz")
     with pytest.raises(TamperedError, match=match):
-        standings(report, checked, path.parent / "attestation.json")
+        held(report, checked, path.parent)
 
 
 @pytest.mark.parametrize(
@@ -147,17 +165,42 @@ def test_results_that_say_more_than_the_certificate_are_named(proof, change, mat
     )
     results = tuple(structs.replace(each, **change) for each in report.results)
     with pytest.raises(TamperedError, match=match):
-        standings(structs.replace(report, results=results), checked, proof)
-    # Of a statement with another share, or none, the same claim proves nothing.
-    for text in (
-        report.statements[0].text.replace("0.5", "0.4"),
-        report.statements[0].text.replace(" but 0.5", "").replace(" with confidence 0.6", ""),
-    ):
-        said = structs.replace(report.statements[0], text=text)
-        held = standings(
-            structs.replace(report, statements=(said, report.statements[1])), checked, proof
-        )
-        assert [each.proved for each in held] == [False, True]
+        held(structs.replace(report, results=results), checked, proof)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        ("0.5", "0.4", "says something else in the certificate"),
+        ("0.6", "0.7", "holds with 0.6 in the results"),
+        (" but 0.5", "", "cannot be read|says something else"),
+        ("box(0, 1)", "box(0, 2)", "about other inputs"),
+    ],
+)
+def test_a_sample_of_another_statement_proves_nothing(proof, tmp_path, old, new, match):
+    shutil.copytree(proof.parent, tmp_path / "copy")
+    folder = tmp_path / "copy"
+    text = (folder / "test.spec").read_text().replace(old, new)
+    if "but" not in text:
+        text = text.replace(" with confidence 0.6", "")
+    (folder / "test.spec").write_text(text)
+    for look in folder.glob("asked-*"):
+        # Which would refuse another claim by itself.
+        look.unlink()
+    path = folder / "proof" / "result.json"
+    report = read_report(path.read_bytes(), path)
+    attestation = json.loads((folder / "proof" / "attestation.json").read_text())
+    for each in attestation["subject"]:
+        if each["name"] == "test.spec":
+            each["digest"]["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    (folder / "proof" / "attestation.json").write_text(json.dumps(attestation))
+    checked = check(
+        folder / "proof" / "certificate.npz",
+        network=folder / "full.onnx",
+        family=folder / "family.npz",
+    )
+    with pytest.raises(TamperedError, match=match):
+        held(structs.replace(report, statements=()), checked, folder / "proof")
 
 
 def test_a_search_that_rounding_closed_is_closed():

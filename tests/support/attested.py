@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 
+from leaveout.specs import parse
 from leaveout.verifier.cli.app import run
+from leaveout.verifier.evidence.attest import Made, closed, statement_of
 from leaveout.verifier.evidence.dsse import sealed
 from leaveout.verifier.evidence.keys import make_keys, read_signer
+from leaveout.verifier.evidence.reading import read_report
 
 from support.files import BOUND, write_question
 
@@ -98,9 +101,61 @@ class Attested:
 
         self.restate(change)
 
+    def reseal(self, change: Callable[[Json], None] = lambda result: None) -> None:
+        """Change the results, and say of them and of every file what is true of them now."""
+        path = self.proof / "result.json"
+        result = json.loads(path.read_text())
+        change(result)
+        for each in result["files"]:
+            own = hashlib.sha256((self.folder / each["path"]).read_bytes()).hexdigest()
+            each["sha256"] = own
+            if each["kind"] == "specification":
+                result["spec_sha256"] = own
+        path.write_text(json.dumps(result))
+        report = read_report(path.read_bytes(), path)
+        own_files = [each for each in self.statement()["subject"] if is_own(each)]
+        made = [
+            Made(
+                each["annotations"]["kind"],
+                each["name"],
+                hashlib.sha256((self.proof / each["name"]).read_bytes()).hexdigest(),
+            )
+            for each in own_files
+        ]
+        signer = read_signer(self.folder / "me.key")
+        self.attestation.write_bytes(closed(statement_of(report, made), signer).content)
+
+    def respec(self, old: str, new: str, name: str) -> None:
+        """Change the specification, and what the results say that it says."""
+        path = self.folder / name
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+
+        def follow(result: Json) -> None:
+            tree = {
+                str(each).partition(":")[0]: str(each)
+                for each in parse(path.read_text()).statements
+            }
+            for each in result["statements"]:
+                kind = each["text"].partition(":")[0]
+                each["text"] = tree[kind]
+                lets = {
+                    str(own).partition(" = ")[0]: str(own)
+                    for own in parse(path.read_text()).statements
+                }
+                each["definitions"] = [lets[own.partition(" = ")[0]] for own in each["definitions"]]
+
+        self.reseal(follow)
+
     def check(self, *options: str) -> int:
         """Run the command as a user does."""
         return run(["check", "proof", "--key", "me.pub", *options])
+
+
+def is_own(subject: Json) -> bool:
+    """Whether an attestation names a file of the evidence itself."""
+    return subject["annotations"]["kind"] in ("result", "certificate", "evidence")
 
 
 def refused(attested: Attested, capsys: pytest.CaptureFixture[str], *options: str) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from leaveout.errors import SpecError
+from leaveout.exit_codes import ExitCode
 
 __all__ = ["check"]
 
@@ -80,8 +81,9 @@ def check(
     For example: leaveout verify idp.spec --evidence proof --key me.key, then leaveout check proof
     --key me.pub
 
-    Exit status: 0 everything is proved, 1 something is not (one line names the first part of the
-    proof that fails), 2 a file is missing or cannot be read.
+    Exit status: 0 everything is proved again, 1 something is forged or wrong (one line names the
+    first part that fails), 2 a file is missing or cannot be read, 3 nothing is wrong, but not every
+    result of the evidence is proved again.
     """
     from rich.console import Console
     from rich.status import Status
@@ -103,7 +105,7 @@ def check(
         raise SpecError(
             f"--key {key}: is of attestations; {evidence} is none, and has no signature"
         )
-    console = Console()
+    console, status_code = Console(), ExitCode.PROVED
     if live is not None:
         live.start()
     try:
@@ -134,12 +136,14 @@ def check(
             )
             with console.capture() as shown:
                 render_evidence(held, console)
+            if not all(each.proved for each in held.standings):
+                status_code = ExitCode.UNKNOWN
     finally:
         if live is not None:
             live.stop()
     with reader_may_leave():
         sys.stdout.write(shown.get())
-    raise typer.Exit(0)
+    raise typer.Exit(status_code)
 
 
 def _attestation(path: Path) -> Path | None:

@@ -31,8 +31,8 @@ def _head(found: CheckedEvidence) -> Iterator[str]:
         yield f"signature: by key {found.keyid}, verified"
     elif found.signers:
         yield (
-            f"signature: NOT verified; said to be by key {', '.join(found.signers)}: give the "
-            "public key with --key"
+            f"signature: NOT verified; said to be by key {', '.join(found.signers)}, which anybody "
+            "can say: give the public key of whom you trust with --key"
         )
     else:
         yield "signature: none; who made this is not known"
@@ -43,13 +43,11 @@ def _head(found: CheckedEvidence) -> Iterator[str]:
             "beside it there; believe nothing that stands in it"
         )
     yield "results: what the attestation says is what the results say"
-    again = sum(each.proved for each in found.standings)
-    total = len(found.standings)
-    yield (
-        f"certificate: accepted; {again} of {total} results are proved again"
-        if (found.checked)
-        else "certificate: none; no result is proved again"
+    again, total = sum(each.proved for each in found.standings), len(found.standings)
+    counted = (
+        f"{again} of {total} results are proved again" if again else "no result is proved again"
     )
+    yield f"certificate: {'accepted' if found.checked else 'none'}; {counted}"
 
 
 def _said(standing: Standing) -> str:
@@ -57,6 +55,8 @@ def _said(standing: Standing) -> str:
     head = result.name if result.label is None else f"{result.name}, label {result.label_text}"
     sure = "" if result.confidence is None else f" at {result.confidence:g}"
     told = f"{head}: {result.verdict}{sure}"
+    if standing.why:
+        return f"{told}; NOT proved again: {standing.why}"
     if not standing.words:
         return f"{told}; not in the certificate"
     if standing.words == result.verdict:

@@ -1,30 +1,61 @@
-"""Results held against what a certificate was found to prove of them."""
+"""Results held against what their specification asks and what a certificate proves of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+import msgspec
+import numpy as np
+
+from leaveout.bab import agree
+from leaveout.bab.attack.counterexamples import ClaimReplayer
+from leaveout.bab.joint_claim import join_claim
+from leaveout.bab.native.files.certificate import FileFacts, question_part
+from leaveout.bab.native.files.file_parts import box_part, file_part
+from leaveout.bab.native.files.proved_points import claim_part
+from leaveout.bab.native.leaks import Leaks
+from leaveout.encoders import Box
+from leaveout.specs import Find
 from leaveout.verifier.amounts import bound
 from leaveout.verifier.checker import Checked
+from leaveout.verifier.checker.basic_parts import BoxPart
 from leaveout.verifier.checker.claim_words import PointsSubject
 from leaveout.verifier.checker.ensembles.subject import ForestSubject
+from leaveout.verifier.checker.expressions.parts import ValuesPart
 from leaveout.verifier.checker.expressions.statements import ValueSubject
 from leaveout.verifier.checker.inputs import Inputs
+from leaveout.verifier.checker.manifest import ClaimPart, QuestionPart
 from leaveout.verifier.checker.sampled import SampledSubject
 from leaveout.verifier.checker.subject import Subject
+from leaveout.verifier.engines import ForestTask, FormulaTask, LeakTask, SampledTask, ValueTask
+from leaveout.verifier.evidence.asked import Resolved
 from leaveout.verifier.evidence.errors import TamperedError
-from leaveout.verifier.evidence.leak_claims import asked_of_leaks
-from leaveout.verifier.evidence.same_claim import is_same
-from leaveout.verifier.evidence.sampled_claims import other_sample, over_sample
-from leaveout.verifier.report import BoxRecord, Report, Result, StatementRecord
+from leaveout.verifier.points.job import Asked
+from leaveout.verifier.points.leak_decider import floor_of
+from leaveout.verifier.points.leak_statements import IdpStatement
+from leaveout.verifier.points.sentences import box_record
+from leaveout.verifier.report import SAMPLE, BoxRecord, Report, Result
+from leaveout.verifier.tasks import Task
+from leaveout.verifier.values.certified import Uncertified
 
 __all__ = ["Standing", "standings"]
 
 _CLOSE = 1e-6
 """Claims are padded by less when they are written."""
+
+_AGREE = 0.01
+"""Largest relative gap of a find that is called proved: float32 rounding may hide the rest."""
+
+_NOTHING = -1e290
+"""A bound as low as this says that no point counts at all."""
+
+_OTHER = "says something else in the certificate"
 
 
 @dataclass(frozen=True)
@@ -35,66 +66,66 @@ class Standing:
     ----------
     result : Result
     words : str
-        What the certificate proves of it; empty where nothing.
+        What is proved of it; empty where nothing is.
     proved : bool
         Whether that is all that the result says.
+    why : str
+        Why it cannot be held against its specification; empty where it was.
     """
 
     result: Result
     words: str
     proved: bool
+    why: str = ""
 
 
 def standings(
-    report: Report, checked: Sequence[Checked], attestation: Path
+    report: Report, checked: Sequence[Checked], spec: Resolved, attestation: Path
 ) -> tuple[Standing, ...]:
-    """Hold every result against the claims of a certificate.
+    """Hold every result against its statement, and against the claims of a certificate.
 
     Parameters
     ----------
     report : Report
     checked : sequence of Checked
         The claims, each proved again.
+    spec : Resolved
+        What the specification asks.
     attestation : Path
         For messages.
 
     Raises
     ------
     TamperedError
-        If a claim is about no statement of the results, or contradicts one.
+        If a result is about something else than its statement, or a claim is about no statement,
+        about something else than its statement, or contradicts a result.
     """
-    directions = {each.name: _direction(each) for each in report.statements}
-    said = {each.name: each for each in report.statements}
-    by_result: dict[int, list[Checked]] = {}
+    claims: dict[str, list[Checked]] = {name: [] for name in spec.names}
     for claim in checked:
         for name in _names(claim):
-            own = [
-                at
-                for at, result in enumerate(report.results)
-                if result.name == name and _is_about(claim, result)
-            ]
-            if not own:
-                label = "" if claim.label is None else f", label {claim.label}"
+            if name not in claims:
                 raise TamperedError(
-                    f"{attestation}: the certificate claims {name}{label}, of which the results "
-                    "say nothing"
+                    f"{attestation}: the certificate claims {name}, of which the specification "
+                    "says nothing"
                 )
-            for at in own:
-                by_result.setdefault(at, []).append(claim)
-    found = []
-    for at, result in enumerate(report.results):
-        claims = by_result.get(at, [])
-        for claim in claims:
-            wrong = _contradiction(claim, result, directions.get(result.name, ""))
-            wrong = wrong or _another(claim, result, said.get(result.name), report)
-            if wrong:
+            claims[name].append(claim)
+    samples = sum(task.job.results for task in spec.tasks.values() if isinstance(task, SampledTask))
+    found: dict[int, Standing] = {}
+    for name, own in claims.items():
+        results = [each for each in report.results if each.name == name]
+        if name not in spec.tasks:
+            found |= {id(each): Standing(each, "", False, spec.why[name]) for each in results}
+            continue
+        asked = _asked(spec.tasks[name], spec.folder, samples)
+        wrong = asked.other_results(results)
+        wrong = wrong or next(filter(None, map(asked.other_claim, own)), "")
+        if wrong:
+            raise TamperedError(f"{attestation}: statement {name!r}: {wrong}")
+        for result in results:
+            if wrong := asked.contradiction(result, own):
                 raise TamperedError(f"{attestation}: statement {_called(result)!r}: {wrong}")
-        if wrong := _bounded(claims, result):
-            raise TamperedError(f"{attestation}: statement {_called(result)!r}: {wrong}")
-        found.append(
-            _standing(result, claims, said.get(result.name), directions.get(result.name, ""))
-        )
-    return tuple(found)
+            found[id(result)] = asked.standing(result, own)
+    return tuple(found[id(each)] for each in report.results)
 
 
 def _names(claim: Checked) -> Iterator[str]:
@@ -106,138 +137,567 @@ def _names(claim: Checked) -> Iterator[str]:
         yield claim.name.partition(", ")[0]
 
 
-def _is_about(claim: Checked, result: Result) -> bool:
-    """Whether a claim is of a result's label; a guarantee is about all, and may name the worst."""
-    own = result.label if result.kind == "find" else None
-    if isinstance(claim.subject, SampledSubject):
-        # Of several labels it is about all of them together.
-        return own is None or claim.label == own
-    return claim.label is None or own is None or claim.label == own
-
-
 def _called(result: Result) -> str:
     return result.name if result.label is None else f"{result.name}, label {result.label}"
 
 
-def _contradiction(claim: Checked, result: Result, direction: str) -> str:
-    """Return in what a claim cannot be true beside a result; empty where it can."""
-    match claim.subject:
-        case Subject() | SampledSubject() | ForestSubject() as subject:
-            if subject.members != result.members:
+def _asked(task: Task, folder: Path, samples: int) -> _Asked:
+    match task:
+        case LeakTask():
+            return _Leaks(task, folder)
+        case ForestTask():
+            return _Forests(task, folder)
+        case SampledTask():
+            return _Samples(task, folder, samples)
+        case FormulaTask():
+            return _Points(task, folder)
+        case ValueTask():
+            return _Values(task, folder)
+    raise AssertionError(f"no evidence of {type(task).__name__}")
+
+
+class _Asked(ABC):
+    """What one statement asks, as its text and the attested files have it."""
+
+    task: Any
+    folder: Path
+
+    @property
+    @abstractmethod
+    def facts(self) -> tuple[BoxRecord, int]:
+        """What results say of inputs and members."""
+
+    @property
+    def labels(self) -> list[int | None]:
+        """The labels of its results, in order; None for a result about all of them."""
+        return [None]
+
+    def label_name(self, label: int | None) -> str:
+        """Return what a label is called."""
+        return ""
+
+    @abstractmethod
+    def other_claim(self, claim: Checked) -> str:
+        """Return in what a claim is of something else; empty where it is of the statement."""
+
+    def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
+        """Return in what claims cannot be true beside a result; empty where they can."""
+        return ""
+
+    @abstractmethod
+    def standing(self, result: Result, claims: Sequence[Checked]) -> Standing:
+        """Return what is proved of a result."""
+
+    @property
+    def per_label(self) -> bool:
+        """Whether each label has a result of its own."""
+        statement = self.task.statement
+        return isinstance(statement, Find) and statement.per_label
+
+    def other_results(self, results: Sequence[Result]) -> str:
+        """Return in what results are of something else; empty where they are of the statement."""
+        labels = [each.label for each in results]
+        if self.per_label and labels != self.labels:
+            return f"has results for labels {labels}, the specification asks for {self.labels}"
+        if not self.per_label and (len(labels) != 1 or labels[0] not in (None, *self.labels)):
+            return f"has results for labels {labels}, the specification asks for one result"
+        box, members = self.facts
+        for each in results:
+            if each.members != members:
+                return f"is about {each.members:,} members in the results, and {members:,} are read"
+            if each.box != box:
+                return "is about other inputs in the results than in the specification"
+            if each.label_name != self.label_name(each.label):
                 return (
-                    f"is about {result.members:,} members, the certificate about "
-                    f"{subject.members:,}"
+                    f"calls label {each.label} {each.label_name!r}, the model "
+                    f"{self.label_name(each.label)!r}"
                 )
-            return _box(subject.inputs, result.box)
-        case PointsSubject() as subject:
-            inside = subject.points.inputs
-            box = _box(inside[0], result.box) if inside else ""
-            if box:
-                return box
-            if subject.points.part.decides and result.verdict == "refuted":
-                return "is refuted in the results, the certificate proves it"
-            return "" if subject.points.part.decides else _beside(claim, result, direction)
-        case ValueSubject() as subject:
-            return _value(subject, result)
-
-
-def _another(claim: Checked, result: Result, said: StatementRecord | None, report: Report) -> str:
-    """Return in what a claim is about something else than a statement; empty where in nothing.
-
-    Of results of earlier versions that is not known.
-    """
-    match claim.subject:
-        case ValueSubject() as subject if said is not None and not is_same(subject, said, report):
-            return "says something else in the certificate"
-        case Subject() | ForestSubject() as subject if said is not None:
-            return _other_files(subject, said, report)
-        case SampledSubject() as subject:
-            wrong = other_sample(subject, result, report)
-            return wrong or ("" if said is None else _other_files(subject.base, said, report))
-    return ""
-
-
-def _other_files(subject: Subject | ForestSubject, said: StatementRecord, report: Report) -> str:
-    """Return in what a claim is about files that the statement does not name."""
-    if any(each.kind in ("weights", "member") for each in report.files):
-        # Of several files a certificate has a digest of all together.
         return ""
-    named = {each.sha256 for each in report.files if set(each.called) & set(said.names)}
-    # What is named in the claim itself has no name of its own.
-    named |= {each.sha256 for each in report.files if f'"{each.path}"' in said.text}
-    if isinstance(subject, Subject):
-        about = [("network", subject.network_sha256), ("family", subject.family_sha256)]
-    else:
-        others = [] if subject.other is None else [("forest", subject.other[1])]
-        about = [("forest", subject.sha256), *others]
-    for what, digest in about:
-        if digest not in named:
+
+
+class _OfLeaks(_Asked):
+    """A statement about leaks, of networks or of forests."""
+
+    @property
+    def job(self) -> Any:
+        """The statement, loaded."""
+        return self.task.job
+
+    @property
+    def labels(self) -> list[int | None]:
+        """See `_Asked.labels`."""
+        return list(self.job.labels)
+
+    def label_name(self, label: int | None) -> str:
+        """See `_Asked.label_name`."""
+        return str(self.job.label_name(label))
+
+    @abstractmethod
+    def replayed(self, result: Result) -> float | None:
+        """Return the confidence of a result's leak, replayed; None where it is none."""
+
+    def uppers(self, result: Result, claims: Sequence[Checked]) -> dict[int, float]:
+        """Return what is proved of each label that a result is about."""
+        uppers: dict[int, float] = {}
+        for each in claims:
+            label, upper = each.label, each.upper
+            assert label is not None and upper is not None
+            if label == result.label if self.per_label else label in self.job.labels:
+                uppers[label] = min(upper, uppers.get(label, upper))
+        return uppers
+
+    def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
+        """See `_Asked.contradiction`."""
+        uppers = self.uppers(result, claims)
+        if result.label is not None:
+            uppers = {label: upper for label, upper in uppers.items() if label == result.label}
+        elif len(uppers) < len(self.job.labels):
+            # The leak may be of a label that nothing is claimed of.
+            return ""
+        # 0 is what is known of confidences before any leak is found.
+        if not uppers or result.lower is None or result.lower <= max(*uppers.values(), 0.0):
+            return ""
+        return (
+            f"has a leak at {bound(result.lower)} in the results, the certificate proves that "
+            f"none is above {bound(max(uppers.values()), up=True)}"
+        )
+
+    def standing(self, result: Result, claims: Sequence[Checked]) -> Standing:
+        """See `_Asked.standing`."""
+        statement: IdpStatement = self.job.statement
+        if result.verdict == "refuted":
+            leak = self.replayed(result)
+            again = leak is not None and leak > floor_of(statement)
+            return Standing(result, "refuted" if again else "", again)
+        uppers = self.uppers(result, claims)
+        if not uppers:
+            return Standing(result, "", False)
+        upper = max(uppers.values())
+        told = "no answer changes" if upper < 0 else f"at most {bound(upper, up=True)}"
+        asked = 1 if self.per_label else len(self.job.labels)
+        if len(uppers) < asked:
+            listed = ", ".join(map(str, sorted(uppers)))
+            told += f", of label{'s' * (len(uppers) > 1)} {listed}"
+            return Standing(result, told, False)
+        if result.kind == "guarantee" and result.verdict == "proved":
+            threshold = -math.inf if statement.threshold is None else statement.threshold
+            return Standing(result, told, upper < 0 or upper <= threshold)
+        proved = _reaches(upper, result.upper)
+        if result.kind == "find" and result.verdict == "proved":
+            lower = result.lower or 0.0
+            if lower > 0 and not _is_about(self.replayed(result), lower):
+                return Standing(result, f"{told}; its leak does not replay", False)
+            # What was closed within a gap is proved again within it.
+            proved = _is_closed(lower, result.upper) and (
+                proved or agree(lower, upper, _gap(self.task))
+            )
+        return Standing(result, told, proved)
+
+
+class _Leaks(_OfLeaks):
+    def __init__(self, task: LeakTask, folder: Path) -> None:
+        self.task, self.folder = task, folder
+
+    @property
+    def facts(self) -> tuple[BoxRecord, int]:
+        """See `_Asked.facts`."""
+        instance = self.job.instance
+        return box_record(instance.box), len(instance.family)
+
+    def other_claim(self, claim: Checked) -> str:
+        """See `_Asked.other_claim`."""
+        if not isinstance(claim.subject, Subject):
+            return _OTHER
+        files = self.task.decider.files(self.job)
+        return _other_question(self.job.instance, files, self.folder, claim.subject)
+
+    def replayed(self, result: Result) -> float | None:
+        """See `_OfLeaks.replayed`."""
+        witness, instance = result.witness, self.job.instance
+        if witness is None or not 0 <= witness.member < len(instance.family):
+            return None
+        if witness.label not in self.job.labels or result.label not in (None, witness.label):
+            return None
+        if len(witness.x) != instance.box.dimension:
+            return None
+        found = Leaks(instance, witness.label).replayed(np.asarray(witness.x), witness.member)
+        return None if found is None else found.confidence
+
+
+def _other_question(instance: Any, files: FileFacts, folder: Path, subject: Subject) -> str:
+    """Return in what a claim about leaks is of another question; empty where it is not."""
+    expected = msgspec.convert(question_part(instance, files, folder), QuestionPart)
+    for what, own, digest in (
+        ("network", expected.network, subject.network_sha256),
+        ("family", expected.family, subject.family_sha256),
+    ):
+        if own.sha256 != digest:
             return f"is about another {what} than the certificate"
-    return ""
-
-
-def _bounded(claims: Sequence[Checked], result: Result) -> str:
-    """Hold the worst leak that was found against what is proved of all that may hold it."""
-    about = [each for each in claims if isinstance(each.subject, Subject | ForestSubject)]
-    if result.label is not None:
-        about = [each for each in about if each.label in (None, result.label)]
-    elif not _all_labels(about):
-        # The leak may be of a label that nothing is claimed of.
-        return ""
-    uppers = [each.upper for each in about if each.upper is not None]
-    # 0 is what is known of confidences before any leak is found.
-    if not uppers or result.lower is None or result.lower <= max(*uppers, 0.0):
-        return ""
-    return (
-        f"has a leak at {bound(result.lower)} in the results, the certificate proves that none "
-        f"is above {bound(max(uppers), up=True)}"
-    )
-
-
-def _all_labels(claims: Sequence[Checked]) -> bool:
-    """Whether claims about leaks are about every label together."""
-    labels = {each.label for each in claims}
-    for each in claims:
-        match each.subject:
-            case Subject() as subject if labels == set(range(subject.labels)):
-                return True
-            case ForestSubject() as subject if labels == set(range(len(subject.names))):
-                return True
-    return None in labels
-
-
-def _beside(claim: Checked, result: Result, direction: str) -> str:
-    """Hold what a find over points is at least, or at most, against what was found of it."""
-    if result.kind != "find":
-        return f"is a {result.kind}, the certificate bounds a number"
-    if result.label is not None or claim.upper is None:
-        # Which label a claim is of, it does not say.
-        return ""
-    if direction == "least" and result.lower is not None and result.lower > claim.upper:
-        return (
-            f"is at least {result.lower:g} in the results, at most {claim.upper:g} in the "
-            "certificate"
-        )
-    if direction == "greatest" and result.upper is not None and result.upper < -claim.upper:
-        return (
-            f"is at most {result.upper:g} in the results, at least {-claim.upper:g} in the "
-            "certificate"
-        )
-    return ""
-
-
-def _direction(statement: StatementRecord) -> str:
-    """Return whether a find asks for the least or the greatest number; empty of a guarantee."""
-    return statement.text.removeprefix(f"find {statement.name}: ").partition(" ")[0]
-
-
-def _box(inputs: Inputs, box: BoxRecord) -> str:
-    if tuple(inputs.lower.tolist()) != box.lower or tuple(inputs.upper.tolist()) != box.upper:
+    if subject.members != expected.members:
+        return f"is about {expected.members:,} members, the certificate about {subject.members:,}"
+    if not _same_inputs(subject.inputs, expected.box):
         return "is about other inputs than the certificate"
     return ""
 
 
-def _value(subject: ValueSubject, result: Result) -> str:
+def _same_inputs(inputs: Inputs, box: BoxPart) -> bool:
+    """Whether a set of inputs of a certificate is one of the specification."""
+    choices = tuple(
+        (tuple(each.columns.tolist()), tuple(map(tuple, each.values.tolist())))
+        for each in inputs.tables
+    )
+    return (
+        tuple(inputs.lower.tolist()) == box.lower
+        and tuple(inputs.upper.tolist()) == box.upper
+        and choices == tuple((each.columns, each.values) for each in box.choices)
+    )
+
+
+def _box(box: Box) -> BoxPart:
+    return msgspec.convert(box_part(box), BoxPart)
+
+
+class _Forests(_OfLeaks):
+    def __init__(self, task: ForestTask, folder: Path) -> None:
+        self.task, self.folder = task, folder
+
+    @property
+    def facts(self) -> tuple[BoxRecord, int]:
+        """See `_Asked.facts`."""
+        return box_record(self.job.box), self.job.members
+
+    def other_claim(self, claim: Checked) -> str:
+        """See `_Asked.other_claim`."""
+        subject = claim.subject
+        if not isinstance(subject, ForestSubject):
+            return _OTHER
+        files = self.task.decider.files(self.job)
+        own = [each and file_part(each, self.folder, "file")["sha256"] for each in
+               (files.forest, files.other)]  # fmt: skip
+        if own != [subject.sha256, subject.other and subject.other[1]]:
+            return "is about another forest than the certificate"
+        if subject.members != self.job.members:
+            return (
+                f"is about {self.job.members:,} members, the certificate about {subject.members:,}"
+            )
+        if not _same_inputs(subject.inputs, _box(self.job.box)):
+            return "is about other inputs than the certificate"
+        return ""
+
+    def replayed(self, result: Result) -> float | None:
+        """See `_OfLeaks.replayed`."""
+        witness = result.witness
+        if witness is None or not 0 <= witness.member < self.job.members:
+            return None
+        if witness.label not in self.job.labels or result.label not in (None, witness.label):
+            return None
+        if len(witness.x) != self.job.box.dimension:
+            return None
+        found: float | None = self.task.decider.replayed(
+            self.job, np.asarray(witness.x), witness.member, witness.label
+        )
+        return found
+
+
+class _Samples(_Leaks):
+    """A statement about all rows, of which a sample has members."""
+
+    def __init__(self, task: SampledTask, folder: Path, results: int) -> None:
+        self.task, self.folder, self._results = task, folder, results
+
+    @property
+    def job(self) -> Any:
+        """The same about the members alone."""
+        return self.task.job.job
+
+    def other_results(self, results: Sequence[Result]) -> str:
+        """See `_Asked.other_results`."""
+        sampled = self.task.job
+        for each in results:
+            if each.confidence != sampled.level:
+                return (
+                    f"holds with {each.confidence} in the results, with {sampled.level} in the "
+                    "specification"
+                )
+        return super().other_results(results)
+
+    def other_claim(self, claim: Checked) -> str:
+        """See `_Asked.other_claim`."""
+        subject, sampled = claim.subject, self.task.job
+        if not isinstance(subject, SampledSubject):
+            return _OTHER
+        job, part = self.job, subject.part
+        left = len(subject.left_out)
+        files = self.task.decider.decider.files(job)
+        base = msgspec.convert(question_part(job.instance, files, self.folder), QuestionPart)
+        own = subject.base
+        if (own.network_sha256, own.family_sha256) != (base.network.sha256, base.family.sha256):
+            return "is about another network or family than the certificate"
+        if own.members + left != base.members:
+            return (
+                f"is about {base.members:,} members, the certificate about {own.members + left:,}"
+            )
+        if not _same_inputs(own.inputs, base.box):
+            return "is about other inputs than the certificate"
+        drawn = job.instance.family.manifest.sample
+        if msgspec.to_builtins(part.sample) != {
+            name: getattr(drawn, name) for name in part.sample.__struct_fields__
+        }:
+            return "is about another draw than the certificate"
+        level = Fraction(repr(sampled.level))
+        if (subject.share, subject.confidence) != (sampled.sampling.share, level):
+            return _OTHER
+        if part.results < self._results:
+            return (
+                f"shares what may be wrong with {part.results} results in the certificate, and "
+                f"{self._results} rest on samples"
+            )
+        if {each.label for each in part.bounds} not in map(set, sampled.asked):
+            return _OTHER
+        return ""
+
+    def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
+        """See `_Asked.contradiction`: of the lower end of all rows nothing is claimed."""
+        facts = next((each.facts for each in result.facts if each.name == SAMPLE), None)
+        if facts is None:
+            return "" if result.verdict == "unknown" else "is about its members in the results"
+        for claim in self._own(result, claims):
+            subject = claim.subject
+            assert isinstance(subject, SampledSubject)
+            drawn, results = subject.part.sample, subject.part.results
+            own = {
+                "rows": drawn.rows,
+                "sample": drawn.size,
+                "share": float(subject.share),
+                "draw": drawn.draw,
+                "draws": drawn.draws,
+            }
+            for name, value in own.items():
+                if facts.get(name) != value:
+                    return (
+                        f"has {name} {facts.get(name)} in the results, {value} in the certificate"
+                    )
+            error = float((1 - subject.confidence) / (results * drawn.draws))
+            if facts.get("error") != error:
+                return (
+                    f"may be wrong with {facts.get('error')} in the results, with {error} in the "
+                    "certificate"
+                )
+        return ""
+
+    def _own(self, result: Result, claims: Sequence[Checked]) -> list[Checked]:
+        """Return the claims that are about exactly the labels of a result."""
+        labels = {result.label} if self.per_label else set(self.job.labels)
+        return [
+            each
+            for each in claims
+            if isinstance(each.subject, SampledSubject)
+            and {own.label for own in each.subject.part.bounds} == labels
+        ]
+
+    def standing(self, result: Result, claims: Sequence[Checked]) -> Standing:
+        """See `_Asked.standing`."""
+        own = self._own(result, claims)
+        if not own:
+            return Standing(result, "", False)
+        upper = min(each.upper for each in own if each.upper is not None)
+        told = "no answer changes" if upper < 0 else f"at most {bound(upper, up=True)}"
+        told = f"at {self.task.job.level:g} over the draw, {told}"
+        if result.kind == "guarantee" and result.verdict == "proved":
+            threshold = self.job.statement.threshold
+            asked = -math.inf if threshold is None else threshold
+            return Standing(result, told, upper < 0 or upper <= asked)
+        return Standing(result, told, result.verdict != "refuted" and _reaches(upper, result.upper))
+
+
+class _Points(_Asked):
+    """A claim over points."""
+
+    def __init__(self, task: FormulaTask, folder: Path) -> None:
+        self.task, self.folder = task, folder
+        self._digests: dict[tuple[Path, str], str] = {}
+        self._questions = [(each, self._key(self._part(each))) for each in self._asked_cases]
+
+    @property
+    def _asked_cases(self) -> list[Asked]:
+        return [each for each in self.task.job.questions if each.cases]
+
+    @property
+    def facts(self) -> tuple[BoxRecord, int]:
+        """See `_Asked.facts`."""
+        return box_record(self.task.job.boxes[0]), self.task.job.members
+
+    @property
+    def labels(self) -> list[int | None]:
+        """See `_Asked.labels`."""
+        return list(self.task.job.labels)
+
+    def _part(self, asked: Asked) -> ClaimPart:
+        """Return the claim that a certificate has to make of a question."""
+        claim = join_claim(asked.query, asked.cases)
+        decides = not isinstance(self.task.statement, Find)
+        part = claim_part(claim, asked.sources, self.folder, decides=decides)
+        return msgspec.convert(
+            {"name": "", "upper": 0.0, "decides": decides, "tree": "", **part}, ClaimPart
+        )
+
+    def _key(self, part: ClaimPart) -> bytes:
+        """Return what a claim says, whatever its bound, its tree, and how that is laid out."""
+        said: dict[str, Any] = msgspec.to_builtins(part)
+        for case in said["cases"]:
+            for layout in ("sums", "near", "origin"):
+                del case[layout]
+        for applied in said["applications"]:
+            del applied["network"]["path"]
+            if applied["family"] is not None:
+                del applied["family"]["file"]["path"]
+        own = {name: said[name] for name in ("points", "applications", "cases", "reals", "decides")}
+        return msgspec.json.encode(own, order="sorted")
+
+    def other_claim(self, claim: Checked) -> str:
+        """See `_Asked.other_claim`."""
+        if not isinstance(claim.subject, PointsSubject):
+            return _OTHER
+        key = self._key(claim.subject.points.part)
+        return "" if any(key == own for _, own in self._questions) else _OTHER
+
+    def _uppers(self, result: Result, claims: Sequence[Checked]) -> list[float] | None:
+        """Return what is proved of each question of a result; None where not of all."""
+        proved: dict[bytes, float] = {}
+        for each in claims:
+            assert isinstance(each.subject, PointsSubject) and each.upper is not None
+            key = self._key(each.subject.points.part)
+            proved[key] = min(each.upper, proved.get(key, math.inf))
+        # Where the text alone leaves no way to be a counter-example, there is none to prove.
+        own = [key for asked, key in self._questions if asked.label == result.label]
+        return [proved[key] for key in own] if all(key in proved for key in own) else None
+
+    def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
+        """See `_Asked.contradiction`."""
+        uppers = self._uppers(result, claims)
+        if uppers is None:
+            return ""
+        if result.kind == "guarantee":
+            refuted = result.verdict == "refuted"
+            return "is refuted in the results, the certificate proves it" * refuted
+        upper, lower = max(uppers, default=_NOTHING), self._ends(result)[0]
+        if lower is not None and lower > upper:
+            sign = self.task.job.sign
+            sides = ("least", "most") if sign > 0 else ("most", "least")
+            return (
+                f"is at {sides[0]} {sign * lower:g} in the results, at {sides[1]} "
+                f"{sign * upper:g} in the certificate"
+            )
+        return ""
+
+    def _ends(self, result: Result) -> tuple[float | None, float | None]:
+        """Return the ends of what is searched: those of a greatest are its negative's."""
+        if self.task.job.sign > 0:
+            return result.lower, result.upper
+        ends = (result.upper, result.lower)
+        return tuple(None if end is None else -end for end in ends)  # type: ignore[return-value]
+
+    def standing(self, result: Result, claims: Sequence[Checked]) -> Standing:
+        """See `_Asked.standing`."""
+        if result.verdict == "refuted":
+            again = self._replayed(result) is not None
+            return Standing(result, "refuted" if again else "", again)
+        uppers = self._uppers(result, claims)
+        if uppers is None:
+            return Standing(result, "", False)
+        if result.kind == "guarantee":
+            return Standing(result, "proved", result.verdict == "proved")
+        upper, (lower, told) = max(uppers, default=_NOTHING), self._ends(result)
+        if upper <= _NOTHING:
+            return Standing(result, "no point counts", lower is None and told is None)
+        words = f"at most {bound(upper, up=True)}"
+        if self.task.job.sign < 0:
+            words = f"at least {bound(-upper)}"
+        if told is None:
+            return Standing(result, words, result.verdict == "unknown")
+        proved = _reaches(upper, told)
+        if result.verdict == "proved":
+            if lower is None or not _is_about(self._replayed(result), lower):
+                return Standing(result, f"{words}; its example does not replay", False)
+            proved = _is_closed(lower, told) and (proved or _is_closed(lower, upper))
+        return Standing(result, words, proved)
+
+    def _replayed(self, result: Result) -> float | None:
+        """Return the value of a result's counter-example, replayed; None where it is none."""
+        example, job = result.example, self.task.job
+        if example is None or set(example.points) != set(job.points):
+            return None
+        points = [np.asarray(example.points[name]) for name in job.points]
+        widths = [box.dimension for box in job.boxes]
+        if [len(each) for each in points] != widths:
+            return None
+        values = []
+        for asked in self._asked_cases:
+            chosen = {name: index for name, index, _ in asked.members}
+            shared = [(name, len(family)) for name, family in asked.shared]
+            if asked.label != result.label or any(
+                example.members.get(name) != index for name, index in chosen.items()
+            ):
+                continue
+            member = 0
+            if shared:
+                ((name, count),) = shared
+                member = example.members.get(name, -1)
+                if not 0 <= member < count:
+                    continue
+            claim = join_claim(asked.query, asked.cases)
+            matrix, rows = np.vstack(claim.joint.points), np.concatenate(points)
+            place = np.linalg.lstsq(matrix, rows, rcond=None)[0]
+            replayer = ClaimReplayer(claim)
+            found = [replayer.replay(place, case, member) for case in range(len(claim.cases))]
+            values += [each.value for each in found if each is not None]
+        return max(values, default=None)
+
+
+class _Values(_Asked):
+    """A claim about values of functions."""
+
+    def __init__(self, task: ValueTask, folder: Path) -> None:
+        self.task, self.folder = task, folder
+
+    @property
+    def facts(self) -> tuple[BoxRecord, int]:
+        """See `_Asked.facts`."""
+        return BoxRecord(lower=(), upper=()), 0
+
+    def other_claim(self, claim: Checked) -> str:
+        """See `_Asked.other_claim`: what is said is compared with a result, see `contradiction`."""
+        return "" if isinstance(claim.subject, ValueSubject) else _OTHER
+
+    def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
+        """See `_Asked.contradiction`."""
+        for claim in claims:
+            subject = claim.subject
+            assert isinstance(subject, ValueSubject)
+            if wrong := _other_value(subject, result):
+                return wrong
+            try:
+                expected = self.task.decider.stated(self.task.statement, result, self.folder)
+            except Uncertified:
+                return _OTHER
+            if _plain(expected) != _plain_subject(subject):
+                return _OTHER
+        return ""
+
+    def standing(self, result: Result, claims: Sequence[Checked]) -> Standing:
+        """See `_Asked.standing`."""
+        if not claims:
+            return Standing(result, "", False)
+        ends = (result.lower, result.upper)
+        if (result.kind, result.verdict) == ("find", "proved") and (
+            None in ends or not self.task.decider.closes(self.task.statement, *ends)
+        ):
+            return Standing(result, f"between {ends[0]} and {ends[1]}", False)
+        return Standing(result, result.verdict, True)
+
+
+def _other_value(subject: ValueSubject, result: Result) -> str:
+    """Return in what a statement of a certificate has another outcome than a result."""
     statement = subject.statement
     if statement.verdict != result.verdict and not (
         statement.find is not None and result.verdict == "unknown"
@@ -257,67 +717,54 @@ def _value(subject: ValueSubject, result: Result) -> str:
     return ""
 
 
-def _standing(
-    result: Result, claims: Sequence[Checked], said: StatementRecord | None, direction: str
-) -> Standing:
-    if not claims:
-        return Standing(result, "", False)
-    if any(isinstance(each.subject, ValueSubject) for each in claims):
-        # Whose text is not kept may say something else.
-        return Standing(result, result.verdict, said is not None)
-    of_samples = [each for each in claims if isinstance(each.subject, SampledSubject)]
-    if of_samples:
-        return Standing(result, *over_sample(of_samples, result, said))
-    if any(isinstance(each.subject, PointsSubject) for each in claims):
-        return _over_points(result, claims, direction)
-    return _over_leaks(result, claims, said)
+def _plain(part: ValuesPart) -> object:
+    """Return what the one statement of a part says, its files by their digests."""
+    (statement,) = part.statements
+    digests = {place: each.sha256 for place, each in enumerate(part.files)}
+    return _said(
+        {"statement": statement, "lets": part.lets}, digests
+    )  # fmt: skip
 
 
-def _over_leaks(
-    result: Result, claims: Sequence[Checked], said: StatementRecord | None
-) -> Standing:
-    """Say what is proved of a statement about leaks: nothing of one about anything else.
-
-    Results of earlier versions do not say what a statement is.
-    """
-    asked = None if said is None else asked_of_leaks(said)
-    if asked is not None and asked.share is not None:
-        # What is known of members for certain is not what is said of all rows.
-        asked = None
-    whole = (result.kind == "find" and result.label is not None) or _all_labels(claims)
-    if asked is not None and asked.label is not None:
-        own = [each for each in claims if each.label in (None, asked.label)]
-        claims, whole = own or claims, bool(own)
-    upper = max(each.upper for each in claims if each.upper is not None)
-    told = "no answer changes" if upper < 0 else f"leaks are at most {bound(upper, up=True)}"
-    # Of a guarantee whose text is not kept it is not known what it asks.
-    if asked is None and (said is not None or result.kind == "guarantee"):
-        return Standing(result, told, False)
-    told = told.removeprefix("leaks are ")
-    labels = {each.label for each in claims}
-    if not whole:
-        listed = ", ".join(map(str, sorted(labels, key=str)))
-        told += f", of label{'s' * (len(labels) > 1)} {listed}"
-    # Of a refuted guarantee it bounds the worst leak; that there is one the witness shows.
-    proved = whole and result.verdict != "refuted" and _reaches(upper, result.upper)
-    if asked is not None and result.verdict == "proved":
-        proved = proved and asked.follows(upper)
-    return Standing(result, told, proved)
+def _plain_subject(subject: ValueSubject) -> object:
+    digests = {place: each.sha256 for place, each in subject.files.items()}
+    return _said({"statement": subject.statement, "lets": dict(subject.lets)}, digests)
 
 
-def _over_points(result: Result, claims: Sequence[Checked], direction: str) -> Standing:
-    """Say what is proved of a claim over points; of which label a claim is, it does not say."""
-    upper = max(each.upper for each in claims if each.upper is not None)
-    if all(isinstance(c.subject, PointsSubject) and c.subject.points.part.decides for c in claims):
-        return Standing(result, result.verdict, result.verdict == "proved")
-    if result.label is not None:
-        return Standing(result, "bounds of all labels", True)
-    if direction == "greatest":
-        told = None if result.lower is None else -result.lower
-        return Standing(result, f"at least {bound(-upper)}", _reaches(upper, told))
-    return Standing(result, f"at most {bound(upper, up=True)}", _reaches(upper, result.upper))
+def _said(value: object, digests: Mapping[int, str]) -> object:
+    """Return expressions as JSON has them, their files by digest and their calls unnumbered."""
+
+    def followed(node: Any) -> Any:
+        if isinstance(node, dict):
+            if node.get("type") == "file":
+                return {"type": "file", "sha256": digests[node["file"]]}
+            if node.get("type") == "call":
+                node = {**node, "number": 0}
+            return {key: followed(each) for key, each in node.items()}
+        return [followed(each) for each in node] if isinstance(node, list | tuple) else node
+
+    return followed(msgspec.to_builtins(value))
+
+
+def _gap(task: Task) -> float:
+    """Return the relative gap at which a run's bounds count as closed."""
+    from leaveout.verifier.options import VerifyOptions
+
+    return VerifyOptions().gap
 
 
 def _reaches(proved: float, told: float | None) -> bool:
     """Whether what is proved is all that is told, but for what claims are padded by."""
     return told is None or proved <= told + _CLOSE * (1 + abs(told))
+
+
+def _is_about(found: float | None, told: float) -> bool:
+    """Whether what replays is what is told, but for what another runtime may round otherwise."""
+    return found is not None and found >= told - _CLOSE * (1 + abs(told))
+
+
+def _is_closed(lower: float, upper: float | None) -> bool:
+    """Whether the ends of a find are close enough to call it proved."""
+    if upper is None:
+        return False
+    return upper - lower <= max(1e-9, _AGREE * max(abs(lower), abs(upper)))

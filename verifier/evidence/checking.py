@@ -13,6 +13,7 @@ from leaveout.files import RESULTS, open_file
 from leaveout.verifier.checker import Checked, check
 from leaveout.verifier.checker.check import Progress
 from leaveout.verifier.evidence.agreeing import OWN_FILES, hold_against_results
+from leaveout.verifier.evidence.asked import resolved
 from leaveout.verifier.evidence.certified import Standing, standings
 from leaveout.verifier.evidence.dsse import Envelope, decoded, opened
 from leaveout.verifier.evidence.errors import EvidenceError, TamperedError
@@ -20,7 +21,6 @@ from leaveout.verifier.evidence.keys import read_public
 from leaveout.verifier.evidence.parts import ATTESTATION, NAMES
 from leaveout.verifier.evidence.places import Places, folders
 from leaveout.verifier.evidence.reading import read_bytes, read_report
-from leaveout.verifier.evidence.same_text import hold_against_text
 from leaveout.verifier.evidence.statement import (
     PREDICATE_TYPE,
     STATEMENT_TYPE,
@@ -126,28 +126,29 @@ def check_evidence(
     near = folders(files)
     beside = Places(attestation.parent, "", near)
     result = _one(statement, "result", attestation)
+    assert result is not None
     path = beside.find(result.name)
     _same(result, path)
     content = read_bytes(path, "what verify --json wrote")
     report = read_report(content, path)
     hold_against_results(statement, report, attestation)
     places = Places(path.parent, report.folder, near)
-    found = _digests(statement, beside, places)
-    certificate = next((s for s in statement.subject if s.annotations.kind == "certificate"), None)
+    digests = _digests(statement, beside, places)
+    found = [(each.annotations.kind, path) for each, path in digests]
+    certificate = _one(statement, "certificate", attestation, needed=False)
     checked: list[Checked] = []
-    if certificate is not None:
-        checked = check(
-            beside.find(certificate.name),
-            network=_several(found, _NETWORKS, network),
-            family=_several(found, ("family", *_NETWORKS), family),
-            files=[*places.roots, *files, *_others(found)],
-            exact=exact,
-            progress=progress,
-        )
-    stand = standings(report, checked, attestation)
-    for spec in _several(found, ("specification",), ()):
-        included = _several(found, ("included specification",), ())
-        hold_against_text(report, spec, [each.parent for each in included])
+    # What is asked is known before anything is proved: that may take long.
+    with resolved(report, digests, places, str(attestation)) as spec:
+        if certificate is not None:
+            checked = check(
+                beside.find(certificate.name),
+                network=_several(found, _NETWORKS, network),
+                family=_several(found, ("family", *_NETWORKS), family),
+                files=[*places.roots, *files, *_others(found)],
+                exact=exact,
+                progress=progress,
+            )
+        stand = standings(report, checked, spec, attestation)
     return CheckedEvidence(
         attestation=attestation,
         signers=envelope.keyids,
@@ -202,13 +203,16 @@ def _unnamed(statement: Statement, attestation: Path) -> tuple[str, ...]:
     return tuple(each for each in looked_for if attestation.with_name(each).exists())
 
 
-def _one(statement: Statement, kind: str, attestation: Path) -> Subject:
+def _one(
+    statement: Statement, kind: str, attestation: Path, *, needed: bool = True
+) -> Subject | None:
+    """Return the one file of a kind; None where there is none and none is needed."""
     found = [each for each in statement.subject if each.annotations.kind == kind]
-    if len(found) != 1:
+    if len(found) > 1 or (needed and not found):
         raise TamperedError(
             f"{attestation}: names {len(found)} files of kind {kind!r}, expected one"
         )
-    return found[0]
+    return found[0] if found else None
 
 
 def _same(subject: Subject, path: Path) -> None:
@@ -237,15 +241,15 @@ def _same(subject: Subject, path: Path) -> None:
         )
 
 
-def _digests(statement: Statement, beside: Places, places: Places) -> list[tuple[str, Path]]:
-    """Hold every file against its digest; return what the run read, by kind."""
+def _digests(statement: Statement, beside: Places, places: Places) -> list[tuple[Subject, Path]]:
+    """Hold every file against its digest; return what the run read."""
     found = []
     for subject in statement.subject:
-        kind = subject.annotations.kind
-        path = (beside if kind in OWN_FILES else places).find(subject.name)
+        own = subject.annotations.kind in OWN_FILES
+        path = (beside if own else places).find(subject.name)
         _same(subject, path)
-        if kind not in OWN_FILES:
-            found.append((kind, path))
+        if not own:
+            found.append((subject, path))
     return found
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from leaveout.files import RESULTS, read_whole, why_unread
+from leaveout.verifier.checker.json_names import refuse_repeated
 from leaveout.verifier.evidence.errors import EvidenceError
 from leaveout.verifier.report import Report
 
@@ -39,6 +40,7 @@ def read_report(content: bytes, path: Path) -> Report:
         If it holds none, or those of another version.
     """
     try:
+        refuse_repeated(content)
         raw = msgspec.json.decode(content)
         if not isinstance(raw, dict) or not {"leaveout", "results"} <= set(raw):
             raise EvidenceError(f"{path}: holds no results, expected what verify --json wrote")

@@ -14,7 +14,7 @@ from leaveout.bab import Progress, ProgressCallback, SearchResult
 from leaveout.bab.forests import ForestWitness, Question, search_forests
 from leaveout.bab.forests.proving import NotProvedError, margin_of
 from leaveout.cores import cores
-from leaveout.deadline import Deadline
+from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders import Box
 from leaveout.errors import ForestError
 from leaveout.models.forest import Forest, exact_forest
@@ -100,6 +100,10 @@ class ForestJob:
     def question(self) -> tuple[str, ...]:
         """See `LeakJob.question`."""
         return self.key
+
+    def label_name(self, label: int | None) -> str:
+        """Return what the training data calls a label; empty for None, and where it does not."""
+        return "" if label is None else self.names.label_name(label)
 
 
 class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
@@ -227,16 +231,27 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             # Beyond what is asked nothing needs to be proved.
             asked = job.statement.threshold
             claimed = NO_LEAK if asked is None else max(asked, NO_LEAK)
-        files = ForestFiles(
-            self._resolver.forest_file(job.statement.network),
-            None if job.other is None else self._resolver.forest_file(job.statement.family),
-        )
         try:
             for label in labels:
-                self._book.add(name, label, claimed, question, files)
+                self._book.add(name, label, claimed, question, self.files(job))
         except NotProvedError as error:
             certificate.without(name, str(error))
         certificate.forests(self._book)
+
+    def files(self, job: ForestJob) -> ForestFiles:
+        """Return where the forests of a statement are."""
+        return ForestFiles(
+            self._resolver.forest_file(job.statement.network),
+            None if job.other is None else self._resolver.forest_file(job.statement.family),
+        )
+
+    def replayed(
+        self, job: ForestJob, x: NDArray[np.float64], member: int, label: int
+    ) -> float | None:
+        """Return the confidence of a leak as the forests compute it; None where it is none."""
+        question = self._question(job, label, NEVER, lambda _: None)
+        found = question.replay(x, member, label)
+        return None if found is None else found.confidence
 
     def search(
         self, job: ForestJob, label: int, clock: Clock, floor: float, *, decide: bool
@@ -298,7 +313,7 @@ class ForestDecider(LeakDecider[ForestJob, ForestWitness]):
             reason=known.reason,
             box=box_record(job.box),
             members=job.members,
-            label_name="" if known.label is None else job.names.label_name(known.label),
+            label_name=job.label_name(known.label),
             traces=tuple(self._traces[each] for each in found if each in self._traces),
         )
 

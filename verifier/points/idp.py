@@ -277,16 +277,20 @@ class Decider(LeakDecider[Job, Witness]):
     def _certify(self, job: Job, result: EngineResult, records: list[Record]) -> None:
         if self._certificate is None or not job.certified:
             return
+        # What a sample says is a claim of its own.
+        name = job.statement.statement.name if job.without is None else ""
+        files = self.files(job)
+        self._certificate.add(name, result.label, result.upper, records, job.instance, files)
+
+    def files(self, job: Job) -> FileFacts:
+        """Return where the network and the family of a statement are."""
         statement = job.statement
-        files = FileFacts(
+        return FileFacts(
             self._resolver.file(statement.network),
             self._resolver.file(statement.family),
             job.pair,
             job.without or (),
         )
-        # What a sample says is a claim of its own.
-        name = statement.statement.name if job.without is None else ""
-        self._certificate.add(name, result.label, result.upper, records, job.instance, files)
 
     def _account(self, job: Job, result: Result) -> None:
         """Say what of a result the certificate does not hold."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from leaveout.bab import Progress
 from leaveout.deadline import Deadline
 from leaveout.specs import (
@@ -25,6 +27,7 @@ from leaveout.specs.deciders import Accuracy, Curve, Facts, nothing_said
 from leaveout.specs.table.functions import is_built_in
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.types import BOOLEAN, FAMILY, INPUTS, NETWORK, NUMBER, POINT, TEXT
+from leaveout.verifier.checker.expressions.parts import ValuesPart
 from leaveout.verifier.points.leak_decider import StatementProgress
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.report import (
@@ -235,6 +238,34 @@ class ValueDecider:
         except Uncertified as error:
             certificate.without(statement.name, str(error))
         certificate.values(self._book)
+
+    def stated(self, statement: Guarantee | Find, result: Result, folder: Path) -> ValuesPart:
+        """Return what a certificate has to say of a statement that came out as a result says.
+
+        Parameters
+        ----------
+        statement : Guarantee or Find
+            As loaded.
+        result : Result
+            Of which its verdict and ends are used.
+        folder : Path
+            What names of files are relative to.
+
+        Raises
+        ------
+        Uncertified
+            If it has no place in a certificate.
+        """
+        book = ValueBook(self._spec, self._valuation)
+        book.add(statement, result, self._confidence(statement.claim))
+        return msgspec.convert(book.part(folder, {}), ValuesPart)
+
+    def closes(self, statement: Find, lower: float, upper: float) -> bool:
+        """Whether the ends of what is sought are so close that it counts as found."""
+        parameter = self._sought[statement.name].parameter
+        if parameter is not None and parameter.whole:
+            return lower == upper
+        return upper - lower <= _AGREE * max(abs(lower), abs(upper))
 
     def _curves(self, statement: Guarantee | Find) -> tuple[Curve, ...]:
         """Return the curves of the calls of a statement, each once."""

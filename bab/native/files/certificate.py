@@ -33,6 +33,7 @@ __all__ = [
     "SampledClaim",
     "ValueClaims",
     "leak_tree",
+    "question_part",
 ]
 
 CERTIFIES = "certificate"
@@ -284,7 +285,7 @@ class CertificateBook:
             "spec": self.spec,
             "text": self.text,
             "questions": [
-                _question(instance, files, folder) for instance, files in self._questions
+                question_part(instance, files, folder) for instance, files in self._questions
             ],
             "results": [
                 {
@@ -368,7 +369,8 @@ def leak_tree(
     return proved, replace(tree, arrays=arrays)
 
 
-def _question(instance: Instance, files: FileFacts, folder: Path) -> dict[str, object]:
+def question_part(instance: Instance, files: FileFacts, folder: Path) -> dict[str, object]:
+    """Return what a manifest says of a question about leaks, given where files are from."""
     kind = "network" if files.family_is_network else family_kind(files.family)
     return {
         "network": file_part(files.network, folder, "network"),

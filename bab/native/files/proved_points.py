@@ -17,7 +17,7 @@ from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.question import NOTHING
 from leaveout.encoders.query import Form
 
-__all__ = ["FamilySource", "ProvedPoints", "Source", "prove_points"]
+__all__ = ["FamilySource", "ProvedPoints", "Source", "claim_part", "prove_points"]
 
 
 @dataclass(frozen=True)
@@ -101,18 +101,38 @@ class ProvedPoints:
         folder : Path
             What names of files are relative to.
         """
-        query = self.claim.query
-        applied = zip(self.sources, query.applications, strict=True)
         return {
             "name": self.name,
             "upper": self.upper,
-            "decides": self.decides,
-            "reals": query.reals,
             "tree": tree,
-            "points": [box_part(each) for each in query.points],
-            "applications": [_application(source, each.point, folder) for source, each in applied],
-            "cases": list(_cases(self.claim, self.decides)),
+            **claim_part(self.claim, self.sources, folder, decides=self.decides),
         }
+
+
+def claim_part(
+    claim: JointClaim, sources: Sequence[Source], folder: Path, *, decides: bool
+) -> dict[str, object]:
+    """Return what a manifest says is claimed over points, whatever proves it.
+
+    Parameters
+    ----------
+    claim : JointClaim
+    sources : sequence of Source
+        Of each application.
+    folder : Path
+        What names of files are relative to.
+    decides : bool
+        Whether what is claimed is that there is no counter-example.
+    """
+    query = claim.query
+    applied = zip(sources, query.applications, strict=True)
+    return {
+        "decides": decides,
+        "reals": query.reals,
+        "points": [box_part(each) for each in query.points],
+        "applications": [_application(source, each.point, folder) for source, each in applied],
+        "cases": list(_cases(claim, decides)),
+    }
 
 
 def prove_points(

@@ -1,0 +1,304 @@
+"""What a specification asks, resolved anew from its text and from files with attested digests.
+
+Nothing that the results say of models, inputs or thresholds is used. Every file is seen through a
+folder of links that has the attested files and no other, so that a text can reach nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+from leaveout.errors import LeaveoutError, cause
+from leaveout.specs import (
+    CheckedSpec,
+    Find,
+    Guarantee,
+    Let,
+    Node,
+    Spec,
+    Text,
+    check,
+    expand,
+    load,
+    params,
+    parse,
+    with_params,
+)
+from leaveout.specs.text.errors import Slip
+from leaveout.specs.text.expressions import children
+from leaveout.verifier.engines import engines
+from leaveout.verifier.evidence.errors import TamperedError
+from leaveout.verifier.evidence.places import Places
+from leaveout.verifier.evidence.statement import Subject
+from leaveout.verifier.options import VerifyOptions
+from leaveout.verifier.origin.taken import Origin
+from leaveout.verifier.page.spec_text import set_otherwise
+from leaveout.verifier.points.idp import Decider
+from leaveout.verifier.read_spec import Reading
+from leaveout.verifier.report import Report
+from leaveout.verifier.statements import task_of
+from leaveout.verifier.tasks import Context, Task
+
+__all__ = ["Resolved", "resolved"]
+
+_SPECIFICATION = "specification"
+_COPIED = (_SPECIFICATION, "included specification", "weights")
+"""Kinds of files that are not read through a link: what they are read from must be their folder."""
+
+N = TypeVar("N", bound=Node)
+
+
+@dataclass(frozen=True, eq=False)
+class Resolved:
+    """The statements of a specification, each with what it asks.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of all statements, in order.
+    tasks : dict of str to Task
+        Of those that can be loaded from the attested files.
+    why : dict of str to str
+        Of the others the reason.
+    folder : Path
+        The specification's, as the attested files are seen.
+    """
+
+    names: tuple[str, ...]
+    folder: Path
+    tasks: dict[str, Task] = field(default_factory=dict)
+    why: dict[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def resolved(
+    report: Report, subjects: Sequence[tuple[Subject, Path]], places: Places, name: str
+) -> Iterator[Resolved]:
+    """Resolve what the specification of results asks, for as long as the context lasts.
+
+    Parameters
+    ----------
+    report : Report
+    subjects : sequence of (Subject, Path)
+        The files that the run read, each with the digest that is attested of it.
+    places : Places
+        Where the results see them.
+    name : str
+        Of the attestation, for messages.
+
+    Raises
+    ------
+    TamperedError
+        If there is not exactly one specification, the results say of a statement or a file what
+        the specification does not, or one of its statements has no result.
+    """
+    with tempfile.TemporaryDirectory(prefix="leaveout-evidence-") as folder:
+        root = Path(folder).resolve()
+        base = _linked(root, subjects, name)
+        yield _read(report, subjects, places, root, base, name)
+
+
+def _linked(root: Path, subjects: Sequence[tuple[Subject, Path]], name: str) -> Path:
+    """Lay attested files out as the specification sees them; return the folder it is seen from."""
+    paths = [os.path.normpath(each.name) for each, _ in subjects]
+    up = max((PurePosixPath(path).parts.count("..") for path in paths), default=0)
+    base = root.joinpath(*["up"] * up)
+    base.mkdir(parents=True, exist_ok=True)
+    for path, (subject, found) in zip(paths, subjects, strict=True):
+        target = Path(os.path.normpath(base / path))
+        try:
+            if Path(path).is_absolute() or target.exists():
+                raise OSError
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if subject.annotations.kind in _COPIED:
+                shutil.copyfile(found, target)
+            else:
+                target.symlink_to(found.resolve())
+        except OSError:
+            raise TamperedError(f"{name}: {subject.name!r} is not the place of one file") from None
+    return base
+
+
+def _read(
+    report: Report,
+    subjects: Sequence[tuple[Subject, Path]],
+    places: Places,
+    root: Path,
+    base: Path,
+    name: str,
+) -> Resolved:
+    spec = _specification(report, subjects, base, name)
+    if spec is None and "\n" not in report.spec:
+        names = tuple(dict.fromkeys(each.name for each in report.results))
+        why = "its specification is not attested, as an earlier version had it"
+        return Resolved(names, base, why=dict.fromkeys(names, why))
+    included = [
+        base / each.name for each, _ in subjects if each.annotations.kind == _COPIED[1]
+    ]  # fmt: skip
+    try:
+        written = parse(report.spec, "<text>") if spec is None else load(spec)
+        whole = expand(written, base, spec, list(dict.fromkeys(each.parent for each in included)))
+        whole = with_params(whole, set_otherwise(report.notes, params(whole)))
+    except (LeaveoutError, Slip, RecursionError):
+        # No message of the parser is shown: it would quote a file that evidence chose.
+        shown = name if spec is None else spec.name
+        raise TamperedError(f"{shown}: cannot be read as a specification") from None
+    tree = _from_here(whole, subjects, places)
+    shown = "the specification" if spec is None else spec.name
+    _hold_results(report, whole, tree, shown)
+    names = tuple(each.name for each in tree.statements if isinstance(each, Guarantee | Find))
+    found = Resolved(names, base)
+    why = _unreachable(tree, root, base)
+    if not why:
+        try:
+            checked = check(tree)
+        except (LeaveoutError, Slip, RecursionError) as error:
+            why = f"the specification cannot be checked here: {_line(error, base)}"
+        else:
+            _hold_files(Origin.of(checked, base, spec), subjects, name)
+            _load(found, checked)
+    found.why.update(dict.fromkeys(names, why) if why else {})
+    return found
+
+
+def _specification(
+    report: Report, subjects: Sequence[tuple[Subject, Path]], base: Path, name: str
+) -> Path | None:
+    """Return the one specification; None where the results hold its text, or do not know it."""
+    own = [each for each, _ in subjects if each.annotations.kind == _SPECIFICATION]
+    expected = 0 if "\n" in report.spec else 1
+    if len(own) != expected and (own or report.files):
+        built = ", for its text is in the results" * (not expected)
+        raise TamperedError(
+            f"{name}: names {len(own)} files of kind {_SPECIFICATION!r}, expected "
+            f"{'one' if expected else 'none'}{built}"
+        )
+    return Path(os.path.normpath(base / own[0].name)) if own else None
+
+
+def _from_here(tree: Spec, subjects: Sequence[tuple[Subject, Path]], places: Places) -> Spec:
+    """Return a specification that names attested files as seen from its folder."""
+    known: dict[str, str] = {}
+    for subject, _ in subjects:
+        said = os.path.normpath(places.own.absolute() / places.folder / subject.name)
+        known |= {said: subject.name, os.path.realpath(said): subject.name}
+
+    def moved(node: N) -> N:
+        changes: dict[str, Any] = {}
+        for each in fields(node):
+            value = getattr(node, each.name)
+            if isinstance(value, Node):
+                changes[each.name] = moved(value)
+            elif isinstance(value, tuple):
+                changes[each.name] = tuple(
+                    moved(child) if isinstance(child, Node) else child for child in value
+                )
+        if isinstance(node, Text) and Path(node.value).is_absolute():
+            changes["value"] = known.get(os.path.normpath(node.value), node.value)
+        return replace(node, **changes)
+
+    return replace(tree, statements=tuple(moved(each) for each in tree.statements))
+
+
+def _unreachable(tree: Spec, root: Path, base: Path) -> str:
+    """Return why not all that a specification names may be looked for; empty where it may."""
+    waiting: list[Node] = list(tree.statements)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Text):
+            where = Path(os.path.normpath(base / node.value))
+            if "\0" in node.value or not where.is_relative_to(root):
+                return f"the specification names {node.value!r}, which is no attested file"
+        waiting.extend(children(node))
+    return ""
+
+
+def _hold_results(report: Report, whole: Spec, tree: Spec, shown: str) -> None:
+    """Hold what results say that they decided against the text.
+
+    Raises
+    ------
+    TamperedError
+        If a statement or a definition is another, or a statement has no result.
+    """
+    asked: dict[str, list[Guarantee | Find]] = {}
+    lets: set[str] = set()
+    # Paths of this machine may stand in the text, and not in the results.
+    for one in (whole, tree):
+        for each in one.statements:
+            if isinstance(each, Guarantee | Find):
+                asked.setdefault(each.name, []).append(each)
+            elif isinstance(each, Let):
+                lets.add(str(each))
+    for said in report.statements:
+        if said.text not in map(str, asked.get(said.name, ())):
+            raise TamperedError(
+                f"{shown}: does not have the statement {said.name!r} as the results have it"
+            )
+        for definition in said.definitions:
+            if definition not in lets:
+                raise TamperedError(
+                    f"{shown}: has no {definition!r}, of which the results say that {said.name!r} "
+                    "is made"
+                )
+    decided = {(each.name, each.kind) for each in report.results}
+    expected = {
+        (name, "find" if isinstance(own[0], Find) else "guarantee") for name, own in asked.items()
+    }
+    for name, kind in sorted(decided ^ expected):
+        where = "the results leave out" if (name, kind) in expected else "has no"
+        raise TamperedError(f"{shown}: {where} the {kind} {name!r}")
+
+
+def _hold_files(origin: Origin, subjects: Sequence[tuple[Subject, Path]], name: str) -> None:
+    """Hold what is attested of files against what the text says of them.
+
+    Raises
+    ------
+    TamperedError
+        If a file is of another kind, or called otherwise, or the text does not name it.
+    """
+    expected = {each.path: each for each in origin.files()}
+    for subject, _ in subjects:
+        notes = subject.annotations
+        own = expected.get(os.path.normpath(subject.name))
+        if own is None:
+            if notes.kind != "given rows":
+                raise TamperedError(
+                    f"{name}: subject {subject.name!r} is no file that the specification names"
+                )
+            continue
+        if (own.kind, own.sha256) != (notes.kind, subject.sha256) or set(own.called) != set(
+            notes.called
+        ):
+            called = f" called {', '.join(own.called)}" if own.called else ""
+            raise TamperedError(
+                f"{name}: subject {subject.name!r} is the specification's {own.kind}{called}, and "
+                "is attested as something else"
+            )
+
+
+def _load(found: Resolved, checked: CheckedSpec) -> None:
+    """Load what each statement asks."""
+    options = VerifyOptions(workers=1)
+    resolver = Reading(checked, found.folder, "", (), "").resolver()
+    decider = Decider(resolver, options)
+    made = engines(Context(checked, resolver, found.folder, options, decider))
+    for statement in checked.statements:
+        try:
+            found.tasks[statement.name] = task_of(statement, made)
+        except (LeaveoutError, Slip, RecursionError) as error:
+            found.why[statement.name] = _line(error, found.folder)
+
+
+def _line(error: BaseException, base: Path) -> str:
+    """Return the first line of an error, as seen from the specification's folder."""
+    said = str(error) if isinstance(error, LeaveoutError) else cause(error)
+    return said.partition("\n")[0].replace(f"{base}{os.sep}", "")
