@@ -96,6 +96,16 @@ def test_a_certificate_of_another_claim_under_the_same_name_is_rejected(voted, c
     assert "says something else in the certificate" in refused(voted, capsys)
 
 
+def test_a_sentence_that_says_more_than_its_statement_is_rejected(voted, capsys):
+    voted.reseal(lambda r: r["statements"][0].update(sentence="nobody can change anything"))
+    assert "the sentence of the statement 'some' is not what it says" in refused(voted, capsys)
+
+
+def test_training_rows_that_the_files_are_not_of_are_rejected(attested, capsys):
+    attested.reseal(lambda r: r["training"][0].update(rows=10**6))
+    assert "the training rows are not those that the files are of" in refused(attested, capsys)
+
+
 def test_a_statement_that_the_specification_has_otherwise_is_rejected(voted, capsys):
     def change(result):
         said = result["statements"][0]
@@ -212,6 +222,7 @@ def test_more_than_the_certificate_proves_is_not_called_proved_again(
     if "forall" in text and not is_leak:
         about.pop("box")
     several.reseal(lambda r: r["results"][2].update(about))
+    several.retell("several.spec")
     if not is_leak:
         assert "'above': says something else in the certificate" in refused(several, capsys)
         return

@@ -11,14 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from leaveout.specs import parse
+from leaveout.specs import load, params
 from leaveout.verifier.cli.app import run
 from leaveout.verifier.evidence.attest import Made, closed, statement_of
 from leaveout.verifier.evidence.dsse import sealed
 from leaveout.verifier.evidence.keys import make_keys, read_signer
 from leaveout.verifier.evidence.reading import read_report
+from leaveout.verifier.origin.taken import Origin
+from leaveout.verifier.page.spec_text import set_otherwise
+from leaveout.verifier.read_spec import read_spec
 
 from support.files import BOUND, write_question
 
@@ -131,20 +135,17 @@ class Attested:
         text = path.read_text()
         assert old in text
         path.write_text(text.replace(old, new))
+        self.retell(name)
+
+    def retell(self, name: str) -> None:
+        """Let the results say of every statement what the specification now says."""
 
         def follow(result: Json) -> None:
-            tree = {
-                str(each).partition(":")[0]: str(each)
-                for each in parse(path.read_text()).statements
-            }
-            for each in result["statements"]:
-                kind = each["text"].partition(":")[0]
-                each["text"] = tree[kind]
-                lets = {
-                    str(own).partition(" = ")[0]: str(own)
-                    for own in parse(path.read_text()).statements
-                }
-                each["definitions"] = [lets[own.partition(" = ")[0]] for own in each["definitions"]]
+            path = self.folder / name
+            values = set_otherwise(result["notes"], params(load(path)))
+            reading = read_spec(path, values=values)
+            told = Origin.of(reading.checked, reading.folder, path).statements()
+            result["statements"] = msgspec.to_builtins(told)
 
         self.reseal(follow)
 

@@ -68,9 +68,9 @@ def check(
     """Prove again, by an independent program, what a certificate claims.
 
     Of an attestation, or a folder of evidence, the signature is verified first, if the public key
-    is given, then the digest of every file, then that the attestation says what the results say,
-    and the certificate what the results say; then the certificate is proved again. What does not
-    fit is named.
+    is given, then the digest of every file, then that the attestation says what the results say.
+    What is asked is read anew from the specification's own text; the certificate must prove that,
+    and is proved again. What does not fit is named.
 
     Networks and family are read anew. Nothing of the search is used: every region, bound and
     multiplier is computed or checked here, with rounding accounted for. What is taken on trust is

@@ -42,7 +42,10 @@ def _head(found: CheckedEvidence) -> Iterator[str]:
             f"not attested: {', '.join(found.unnamed)}: the attestation does not name what lies "
             "beside it there; believe nothing that stands in it"
         )
-    yield "results: what the attestation says is what the results say"
+    yield (
+        "results: what the attestation says is what the results say; pages and tables beside them "
+        "are as they were made, and were not made again"
+    )
     again, total = sum(each.proved for each in found.standings), len(found.standings)
     counted = (
         f"{again} of {total} results are proved again" if again else "no result is proved again"

@@ -45,6 +45,7 @@ from leaveout.verifier.read_spec import Reading
 from leaveout.verifier.report import Report
 from leaveout.verifier.statements import task_of
 from leaveout.verifier.tasks import Context, Task
+from leaveout.version import VERSION
 
 __all__ = ["Resolved", "resolved"]
 
@@ -162,7 +163,10 @@ def _read(
         except (LeaveoutError, Slip, RecursionError) as error:
             why = f"the specification cannot be checked here: {_line(error, base)}"
         else:
-            _hold_files(Origin.of(checked, base, spec), subjects, name)
+            origin = Origin.of(checked, base, spec)
+            _hold_files(origin, subjects, name)
+            # Texts that named files of another machine are said otherwise.
+            _hold_words(report, origin, name, same=whole == tree)
             _load(found, checked)
     found.why.update(dict.fromkeys(names, why) if why else {})
     return found
@@ -282,6 +286,27 @@ def _hold_files(origin: Origin, subjects: Sequence[tuple[Subject, Path]], name: 
             raise TamperedError(
                 f"{name}: subject {subject.name!r} is the specification's {own.kind}{called}, and "
                 "is attested as something else"
+            )
+
+
+def _hold_words(report: Report, origin: Origin, name: str, *, same: bool) -> None:
+    """Hold what results say of training rows, and their sentences, against files and text.
+
+    Raises
+    ------
+    TamperedError
+        If they say something else.
+    """
+    if report.files and report.training != origin.training():
+        raise TamperedError(f"{name}: the training rows are not those that the files are of")
+    sentences = {each.name: each.sentence for each in origin.statements()}
+    if not same or report.leaveout != VERSION:
+        # Another version may say it in other words.
+        return
+    for said in report.statements:
+        if said.sentence != sentences[said.name]:
+            raise TamperedError(
+                f"{name}: the sentence of the statement {said.name!r} is not what it says"
             )
 
 
