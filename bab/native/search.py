@@ -134,7 +134,7 @@ class NativeSearch(Generic[W]):
         self.question, self.options, self.executor = question, options, executor
         self.started = time.perf_counter()
         self.deadline = Deadline.after(options.seconds, self.started)
-        room = question.room.target if decide and options.certificate else 0.0
+        room = question.room.below(floor) if decide and options.certificate else 0.0
         self.known: Enclosure[W] = Enclosure(
             Criterion(question, floor=floor, decide=decide, gap=options.gap, room=room),
             reported=options.certificate,

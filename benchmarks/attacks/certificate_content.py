@@ -40,7 +40,8 @@ class Content:
         for each in (*manifest["results"], *manifest.get("claims", ())):
             if manifest["format"] > 2 and f"{each['tree']}.parent" in arrays:
                 spell_out(found, each)
-        if not any(name.endswith(".neuron") for name in arrays) and not manifest.get("values"):
+        newer = any(manifest.get(each) for each in ("values", "forests", "samples"))
+        if not any(name.endswith(".neuron") for name in arrays) and not newer:
             # All is there that older formats have, so that it is read as one of these.
             manifest["format"] = min(manifest["format"], 2)
         return found

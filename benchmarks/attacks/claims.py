@@ -38,7 +38,7 @@ from attacks.questions import network_and_members, runtimes, smaller, spec_box, 
 from attacks.truth import Runtime, look
 from attacks.warm import entry_points_kept, memory_folder
 
-__all__ = ["Claims", "spec_of"]
+__all__ = ["Claims", "ask", "spec_of"]
 
 Floats = NDArray[np.float64]
 
@@ -71,21 +71,20 @@ class Claims:
             case["net"] = {**net, "floats": case["members"][0]}
         two = bool(rng.random() < 0.35)
         members = bool(rng.random() < 0.4)
-        networks = {
-            "N": net["labels"],
-            "Q": net["labels"],
-            **({"M": net["labels"]} if members else {}),
-        }
-        words = Words(networks, ("x", "y") if two else ("x",), width)
         case = {**case, "other": other, "two": two, "family": members, "seconds": _SECONDS}
-        return {**case, **_asked(rng, words, case)}
+        return ask(rng, case)
+
+    @staticmethod
+    def write(case: Case, folder: Path) -> None:
+        """Write the files that a claim is about."""
+        write_files(case, folder)
+        onnx.save(model_of(case["other"]), folder / "other.onnx")
 
     def check(self, case: Case) -> Outcome:
         """Ask, and look for points that show otherwise."""
         with tempfile.TemporaryDirectory(dir=memory_folder()) as name:
             folder = Path(name)
-            write_files(case, folder)
-            onnx.save(model_of(case["other"]), folder / "other.onnx")
+            self.write(case, folder)
             (folder / "claim.spec").write_text(spec_of(case))
             (result,) = leaveout.verify(
                 folder / "claim.spec", time=case["seconds"], workers=1
@@ -113,6 +112,14 @@ def _parts(node: Node | None) -> Iterator[Node]:
     for i, part in enumerate(node[1:], 1):
         for smaller_part in _parts(part):
             yield [*node[:i], smaller_part, *node[i + 1 :]]
+
+
+def ask(rng: np.random.Generator, case: Case) -> Case:
+    """Return a case with another claim about the same networks and inputs."""
+    labels = case["net"]["labels"]
+    networks = {"N": labels, "Q": labels, **({"M": labels} if case["family"] else {})}
+    words = Words(networks, ("x", "y") if case["two"] else ("x",), math.prod(case["net"]["shape"]))
+    return {**case, **_asked(rng, words, case)}
 
 
 def _asked(rng: np.random.Generator, words: Words, case: Case) -> Case:

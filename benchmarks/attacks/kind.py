@@ -85,6 +85,7 @@ KINDS: dict[str, tuple[str, float]] = {
     "vnnlib": ("attacks.vnnlib:VnnLib", 3.0),
     "certificates": ("attacks.certificates:Certificates", 2.0),
     "proofs": ("attacks.proofs:Proofs", 2.0),
+    "evidence": ("attacks.evidence:Evidence", 1.0),
 }
 """By name: where the class is, and how often it is drawn."""
 

@@ -36,6 +36,7 @@ from leaveout.verifier.checker.subject import Subject
 from leaveout.verifier.engines import ForestTask, FormulaTask, LeakTask, SampledTask, ValueTask
 from leaveout.verifier.evidence.asked import Resolved
 from leaveout.verifier.evidence.errors import TamperedError
+from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.points.job import Asked
 from leaveout.verifier.points.leak_decider import floor_of
 from leaveout.verifier.points.leak_statements import IdpStatement
@@ -289,7 +290,7 @@ class _OfLeaks(_Asked):
                 return Standing(result, f"{told}; its leak does not replay", False)
             # What was closed within a gap is proved again within it.
             proved = _is_closed(lower, result.upper) and (
-                proved or agree(lower, upper, _gap(self.task))
+                proved or agree(lower, upper - _padding(upper), VerifyOptions().gap)
             )
         return Standing(result, told, proved)
 
@@ -746,21 +747,19 @@ def _said(value: object, digests: Mapping[int, str]) -> object:
     return followed(msgspec.to_builtins(value))
 
 
-def _gap(task: Task) -> float:
-    """Return the relative gap at which a run's bounds count as closed."""
-    from leaveout.verifier.options import VerifyOptions
-
-    return VerifyOptions().gap
-
-
 def _reaches(proved: float, told: float | None) -> bool:
     """Whether what is proved is all that is told, but for what claims are padded by."""
-    return told is None or proved <= told + _CLOSE * (1 + abs(told))
+    return told is None or proved <= told + _padding(told)
 
 
 def _is_about(found: float | None, told: float) -> bool:
     """Whether what replays is what is told, but for what another runtime may round otherwise."""
-    return found is not None and found >= told - _CLOSE * (1 + abs(told))
+    return found is not None and found >= told - _padding(told)
+
+
+def _padding(bound: float) -> float:
+    """Return what a claim may be raised by when it is written."""
+    return _CLOSE * (1 + abs(bound))
 
 
 def _is_closed(lower: float, upper: float | None) -> bool:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import structs
 
 from leaveout.files import RESULTS, open_file
 from leaveout.verifier.checker import Checked, check
 from leaveout.verifier.checker.check import Progress
-from leaveout.verifier.evidence.agreeing import OWN_FILES, hold_against_results
 from leaveout.verifier.evidence.asked import resolved
 from leaveout.verifier.evidence.certified import Standing, standings
 from leaveout.verifier.evidence.dsse import Envelope, decoded, opened
@@ -24,8 +24,12 @@ from leaveout.verifier.evidence.reading import read_bytes, read_report
 from leaveout.verifier.evidence.statement import (
     PREDICATE_TYPE,
     STATEMENT_TYPE,
+    Predicate,
+    Proved,
     Statement,
     Subject,
+    predicate_of,
+    subjects_of,
 )
 from leaveout.verifier.origin.digests import sha256_of
 from leaveout.verifier.report import Report
@@ -37,6 +41,9 @@ __all__ = ["CheckedEvidence", "check_evidence", "is_attestation"]
 
 _NETWORKS = ("network", "member")
 _LOOKED_AT = 256
+
+_OWN_FILES = ("result", "certificate", "evidence")
+"""Kinds of files whose names are seen from the attestation."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +138,7 @@ def check_evidence(
     _same(result, path)
     content = read_bytes(path, "what verify --json wrote")
     report = read_report(content, path)
-    hold_against_results(statement, report, attestation)
+    _hold_against_results(statement, report, attestation)
     places = Places(path.parent, report.folder, near)
     digests = _digests(statement, beside, places)
     found = [(each.annotations.kind, path) for each, path in digests]
@@ -197,8 +204,49 @@ def _statement(envelope: Envelope) -> Statement:
     return statement
 
 
+def _hold_against_results(statement: Statement, report: Report, attestation: Path) -> None:
+    """Hold what an attestation says against the results; the first difference is named."""
+    said = statement.predicate
+    _same_files(statement, report, attestation)
+    expected = predicate_of(report, said.without_digest)
+    if said == expected:
+        return
+    for own, other in zip(said.statements, expected.statements, strict=False):
+        if own != other:
+            raise TamperedError(f"{attestation}: {_difference(own, other)}")
+    for field in Predicate.__struct_fields__:
+        if getattr(said, field) != getattr(expected, field):
+            raise TamperedError(f"{attestation}: its {field} are not those of the results")
+
+
+def _difference(own: Proved, other: Proved) -> str:
+    """Say in what a statement of the attestation is another than that of the results."""
+    names = structs.fields(Proved)
+    field = next(f for f in names if getattr(own, f.name) != getattr(other, f.name))
+    where = own.name if own.label is None else f"{own.name}, label {own.label}"
+    said, found = getattr(own, field.name), getattr(other, field.name)
+    return f"statement {where!r}: {field.encode_name} is {said!r}, in the results {found!r}"
+
+
+def _same_files(statement: Statement, report: Report, attestation: Path) -> None:
+    if not report.files:
+        # Results of earlier versions do not say what they read.
+        return
+    named = {
+        each.name: each for each in statement.subject if each.annotations.kind not in _OWN_FILES
+    }
+    expected = {each.name: each for each in subjects_of(report.files)}
+    for name in {**expected, **named}:
+        if named.get(name) != expected.get(name):
+            what = (
+                "is not as in the results" if name in named else "is missing, the results name it"
+            )
+            what = what if name in expected else "is in no record of the results"
+            raise TamperedError(f"{attestation}: subject {name!r} {what}")
+
+
 def _unnamed(statement: Statement, attestation: Path) -> tuple[str, ...]:
-    named = {each.name for each in statement.subject if each.annotations.kind in OWN_FILES}
+    named = {each.name for each in statement.subject if each.annotations.kind in _OWN_FILES}
     looked_for = sorted(NAMES - named - {ATTESTATION})
     return tuple(each for each in looked_for if attestation.with_name(each).exists())
 
@@ -245,7 +293,7 @@ def _digests(statement: Statement, beside: Places, places: Places) -> list[tuple
     """Hold every file against its digest; return what the run read."""
     found = []
     for subject in statement.subject:
-        own = subject.annotations.kind in OWN_FILES
+        own = subject.annotations.kind in _OWN_FILES
         path = (beside if own else places).find(subject.name)
         _same(subject, path)
         if not own:

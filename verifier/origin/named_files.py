@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from leaveout.models.onnx_external import files_of
 from leaveout.models.train.export import FAMILY, NETWORK
-from leaveout.specs import Call, CheckedSpec, Expression, Name, Text
+from leaveout.specs import Call, CheckedSpec, Expression, Name, Text, types
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.expressions import walk
 from leaveout.specs.typing.arguments import bind
@@ -53,6 +54,9 @@ def named_files(spec: CheckedSpec, folder: Path) -> Iterator[NamedFile]:
     A file need not be there: whoever loads it says so.
     """
     used = {name for each in spec.statements for name in lets_named(each.claim, spec)}
+    if any(spec.type_of(spec.lets[name].value) == types.FAMILY for name in used):
+        # Of which architecture its members are, the first network says, whoever else is asked.
+        used |= set(itertools.islice(_networks(spec), 1))
     starts = [(let.name, let.value) for let in spec.lets.values() if let.name in used]
     starts += [("", statement.claim) for statement in spec.statements]
     for called, start in starts:
@@ -62,6 +66,10 @@ def named_files(spec: CheckedSpec, folder: Path) -> Iterator[NamedFile]:
                 own = called if node is start else ""
                 for text in _texts(node, spec):
                     yield from _files(node.function, folder / text, own)
+
+
+def _networks(spec: CheckedSpec) -> Iterator[str]:
+    return (each.name for each in spec.lets.values() if spec.type_of(each.value) == types.NETWORK)
 
 
 def _texts(call: Call, spec: CheckedSpec) -> Iterator[str]:

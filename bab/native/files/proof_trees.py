@@ -61,11 +61,10 @@ class Room:
         scale = float(self.scale[case])
         return value + _ROOM * (scale + abs(value)) + _ROOM_OF_SUMS * errors
 
-    @property
-    def target(self) -> float:
-        """How far below what decides a claim a search is to stop, so that it can be proved."""
+    def below(self, floor: float) -> float:
+        """Return how far below what decides a claim a search is to stop, so that it is proved."""
         scale, rounding = float(self.scale.max()), float(self.rounding.max(initial=0.0))
-        return 4.0 * _ROOM * scale + 10.0 * _ROOM_OF_SUMS * rounding
+        return 4.0 * _ROOM * (scale + abs(floor)) + 10.0 * _ROOM_OF_SUMS * rounding
 
 
 @dataclass(frozen=True, eq=False)

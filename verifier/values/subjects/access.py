@@ -132,7 +132,7 @@ def _proved(
         What proves the bound, if anything was found that does.
     """
     own, records = _of(instance, part), list[Record]()
-    below = part.bound - Leaks(own, part.label).room.target
+    below = part.bound - Leaks(own, part.label).room.below(part.bound)
     found = search(own, part.label, options, floor=below, decide=True, proofs=records.extend)
     if found.interrupted or found.contradicted:
         return found, None
