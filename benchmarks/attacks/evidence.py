@@ -151,7 +151,9 @@ class _Forger:
         wrong = None
         for standing in held.standings:
             if honest and not standing.proved and _is_due(standing.result):
-                wrong = f"honest evidence is not proved again: {_words(standing)}"
+                label += ", less was told"
+                if not any("certificate" in note for note in told.notes):
+                    wrong = f"honest evidence is not proved again: {_words(standing)}"
             if standing.proved and (said := _false(standing.result, true)):
                 wrong = f"a false result is proved again: {said}: {_words(standing)}"
         again = all(each.proved for each in held.standings)

@@ -296,15 +296,16 @@ class Decider(LeakDecider[Job, Witness]):
         """Say what of a result the certificate does not hold."""
         if self._certificate is None or result.verdict == "refuted" or result.upper is None:
             return
-        upper = result.upper
+        upper, asked = result.upper, None
         if result.verdict == "proved" and job.statement.threshold is not None:
-            # Beyond what is asked nothing needs to be proved.
-            upper = max(upper, job.statement.threshold)
+            # Beyond what is asked nothing needs to be proved, and nothing less is enough.
+            upper = asked = job.statement.threshold
         self._certificate.shown(
             job.statement.statement.name,
             job.labels if result.label is None else (result.label,),
             upper,
             job.instance,
+            exactly=asked is not None,
             stopped=(result.reason or "").startswith("time"),
         )
 

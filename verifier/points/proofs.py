@@ -104,7 +104,14 @@ class CertificateTarget:
         self._book.add(name, label, upper, records, instance, files)
 
     def shown(
-        self, name: str, labels: Sequence[int], upper: float, instance: Instance, *, stopped: bool
+        self,
+        name: str,
+        labels: Sequence[int],
+        upper: float,
+        instance: Instance,
+        *,
+        exactly: bool,
+        stopped: bool,
     ) -> None:
         """Hold what a result tells of labels against what is proved of them.
 
@@ -115,8 +122,10 @@ class CertificateTarget:
         labels : sequence of int
             That the bound is of, all of them.
         upper : float
-            The bound.
+            The bound; minus infinity where there is no leak at all.
         instance : Instance
+        exactly : bool
+            Whether a bound a hair above, as claims are written, is not enough.
         stopped : bool
             Whether time or Ctrl-C ended the search.
         """
@@ -130,12 +139,14 @@ class CertificateTarget:
                 f"label{plural} {listed} of {name} {are} not in the certificate: {they} not "
                 "searched, or not for long enough; let the run take longer"
             )
+        enough = upper if exactly else upper + _CLOSE * (1.0 + abs(upper))
+        told = f"{upper:.6g}" if upper >= 0 else "that no answer changes"
         for label, most in proved.items():
-            if upper + _CLOSE * (1.0 + abs(upper)) < most < math.inf:
+            if max(enough, 0.0 if most < 0 else -math.inf) < most < math.inf:
                 cure = "; let the run take longer" if stopped else ""
                 self.notes.append(
                     f"{name}, label {label}: the certificate proves {most:.6g} only, not "
-                    f"{upper:.6g}: that rests on interval propagation or an earlier search, and "
+                    f"{told}: that rests on interval propagation or an earlier search, and "
                     f"this search did not get as far{cure}"
                 )
 
