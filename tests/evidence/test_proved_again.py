@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
 from leaveout.verifier.cli.app import run
 
-from support.attested import Attested, refused
+from support.attested import Attested, make_evidence, refused
 
 
 def _lie(attested, change) -> None:
@@ -94,6 +95,116 @@ def test_a_certificate_of_another_claim_under_the_same_name_is_rejected(voted, c
     voted.reseal(lambda r: r.update(notes=[]))
     voted.respec(old, new, "votes.spec")
     assert "says something else in the certificate" in refused(voted, capsys)
+
+
+def test_without_the_file_that_the_text_names_nothing_is_proved_again(voted, capsys):
+    voted.reseal(lambda r: r.update(files=[e for e in r["files"] if e["kind"] != "ballots"]))
+    assert voted.check() == 3
+    said = capsys.readouterr().out
+    assert "NOT proved again: ballots.npz is not among the attested files" in said
+
+
+def test_a_file_under_another_name_of_its_own_is_no_file_of_the_text(voted, capsys):
+    (voted.folder / "alias").mkdir()
+
+    def alias(result):
+        next(e for e in result["files"] if e["kind"] == "ballots")["path"] = "alias/../ballots.npz"
+
+    voted.reseal(alias)
+    assert voted.check() == 0
+    capsys.readouterr()
+    (voted.folder / "votes.npz").write_bytes((voted.folder / "ballots.npz").read_bytes())
+
+    def rename(result):
+        next(e for e in result["files"] if e["kind"] == "ballots")["path"] = "votes.npz"
+
+    voted.reseal(rename)
+    assert "subject 'votes.npz' is no file that the specification names" in refused(voted, capsys)
+
+
+def test_results_with_two_values_of_one_name_are_rejected(attested, capsys):
+    path = attested.proof / "result.json"
+    text = path.read_text()
+    path.write_text(text.replace("{", '{"spec": "x", ', 1))
+    attested.redigest("result.json", path)
+    assert attested.check() == 2
+    assert "spec" in capsys.readouterr().err
+
+
+def test_two_specifications_are_rejected(attested, capsys):
+    (attested.folder / "b.spec").write_text("guarantee easy: 1 > 0\n")
+    attested.reseal(
+        lambda r: r["files"].append(
+            {"path": "b.spec", "kind": "specification", "sha256": "", "called": []}
+        )
+    )
+    assert "names 2 files of kind 'specification', expected one" in refused(attested, capsys)
+
+
+def test_no_specification_is_rejected(attested, capsys):
+    attested.reseal(lambda r: r["files"].pop(0))
+    assert "names 0 files of kind 'specification', expected one" in refused(attested, capsys)
+
+
+@pytest.mark.parametrize("kind", ["weights", "member", "file"])
+def test_a_file_that_the_text_does_not_name_is_rejected(attested, capsys, kind):
+    (attested.folder / "w.bin").write_bytes(b"0")
+    attested.reseal(
+        lambda r: r["files"].append({"path": "w.bin", "kind": kind, "sha256": "", "called": []})
+    )
+    assert "subject 'w.bin' is no file that the specification names" in refused(attested, capsys)
+
+
+@pytest.mark.parametrize(
+    "lets",
+    [
+        "let X = box(0, 2)",
+        "let X = grid(box(0, 1), at = [0], values = [[0], [1]])",
+        "let X = box([0, 0, 0], [1, 1, 0.5])",
+    ],
+)
+def test_a_certificate_of_other_inputs_than_the_text_has_is_rejected(attested, capsys, lets):
+    attested.respec("let X = box(0, 1)", lets, "test.spec")
+    assert "is about other inputs in the results" in refused(attested, capsys)
+    # Who tells it as the text has it contradicts the certificate.
+    from leaveout import verify
+
+    told = msgspec.to_builtins(verify(attested.folder / "test.spec", workers=1).results)
+    attested.reseal(lambda r: [a.update(box=b["box"]) for a, b in zip(r["results"], told)])
+    assert "is about other inputs than the certificate" in refused(attested, capsys)
+
+
+def test_networks_whose_weights_lie_beside_them_are_compared_too(tmp_path, monkeypatch, capsys):
+    import onnx
+
+    folder = tmp_path / "weights"
+    folder.mkdir()
+    make_evidence(folder, before=lambda: _apart(folder / "full.onnx"))
+    monkeypatch.chdir(folder)
+    evidence = Attested(folder)
+    kinds = [each["annotations"]["kind"] for each in evidence.statement()["subject"]]
+    assert "weights" in kinds
+    assert evidence.check() == 0
+    model = onnx.load(folder / "full.onnx")
+    for item in model.graph.initializer:
+        value = onnx.numpy_helper.to_array(item)
+        item.CopyFrom(onnx.numpy_helper.from_array((value * 2).astype(value.dtype), item.name))
+    (folder / "full.onnx").unlink()
+    (folder / "full.data").unlink()
+    _apart(folder / "full.onnx", model)
+    evidence.reseal()
+    capsys.readouterr()
+    assert evidence.check() == 1
+    assert "is not the network the certificate is about" in capsys.readouterr().err
+
+
+def _apart(path, model=None):
+    """Save a network with its weights in another file."""
+    import onnx
+
+    found = onnx.load(path) if model is None else model
+    path.unlink(missing_ok=True)
+    onnx.save_model(found, path, save_as_external_data=True, location="full.data", size_threshold=0)
 
 
 def test_a_sentence_that_says_more_than_its_statement_is_rejected(voted, capsys):

@@ -35,20 +35,24 @@ guarantee loose:
 Json = dict[str, Any]
 
 
-def make_evidence(folder: Path) -> Path:
-    """Write a specification that includes another one, keys, and evidence in ``proof``."""
+def make_evidence(folder: Path, before: Callable[[], None] = lambda: None) -> Path:
+    """Write a specification that includes another one, keys, and evidence in ``proof``.
+
+    ``before`` may change the files before they are verified.
+    """
     write_question(folder, text=BOUND + '\ninclude "more/other.spec"\n')
     (folder / "more").mkdir()
     (folder / "more" / "other.spec").write_text(INCLUDED)
     make_keys(folder / "me")
     make_keys(folder / "other")
-    before = Path.cwd()
+    before()
+    here = Path.cwd()
     os.chdir(folder)
     try:
         command = ["verify", "test.spec", "--workers", "1", "--evidence", "proof"]
         assert run([*command, "--key", "me.key"]) == 1  # one statement is refuted
     finally:
-        os.chdir(before)
+        os.chdir(here)
     return folder
 
 

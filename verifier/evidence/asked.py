@@ -167,7 +167,10 @@ def _read(
             _hold_files(origin, subjects, name)
             # Texts that named files of another machine are said otherwise.
             _hold_words(report, origin, name, same=whole == tree)
-            _load(found, checked)
+            if missing := origin.missing():
+                why = f"{missing[0]} is not among the attested files"
+            else:
+                _load(found, checked)
     found.why.update(dict.fromkeys(names, why) if why else {})
     return found
 
