@@ -24,10 +24,11 @@ from leaveout.encoders import Box
 from leaveout.specs import Find
 from leaveout.verifier.amounts import bound
 from leaveout.verifier.checker import Checked
-from leaveout.verifier.checker.basic_parts import BoxPart
+from leaveout.verifier.checker.basic_parts import BoxPart, FilePart
 from leaveout.verifier.checker.claim_words import PointsSubject
 from leaveout.verifier.checker.ensembles.subject import ForestSubject
-from leaveout.verifier.checker.expressions.parts import ValuesPart
+from leaveout.verifier.checker.expressions.given import HeldFile
+from leaveout.verifier.checker.expressions.parts import Part, StatementPart
 from leaveout.verifier.checker.expressions.statements import ValueSubject
 from leaveout.verifier.checker.inputs import Inputs
 from leaveout.verifier.checker.manifest import ClaimPart, QuestionPart
@@ -226,11 +227,9 @@ class _OfLeaks(_Asked):
 
     @property
     def labels(self) -> list[int | None]:
-        """See `_Asked.labels`."""
         return list(self.job.labels)
 
     def label_name(self, label: int | None) -> str:
-        """See `_Asked.label_name`."""
         return str(self.job.label_name(label))
 
     @abstractmethod
@@ -248,7 +247,6 @@ class _OfLeaks(_Asked):
         return uppers
 
     def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
-        """See `_Asked.contradiction`."""
         uppers = self.uppers(result, claims)
         if result.label is not None:
             uppers = {label: upper for label, upper in uppers.items() if label == result.label}
@@ -264,7 +262,6 @@ class _OfLeaks(_Asked):
         )
 
     def standing(self, result: Result, claims: Sequence[Checked]) -> Standing:
-        """See `_Asked.standing`."""
         statement: IdpStatement = self.job.statement
         if result.verdict == "refuted":
             leak = self.replayed(result)
@@ -301,19 +298,16 @@ class _Leaks(_OfLeaks):
 
     @property
     def facts(self) -> tuple[BoxRecord, int]:
-        """See `_Asked.facts`."""
         instance = self.job.instance
         return box_record(instance.box), len(instance.family)
 
     def other_claim(self, claim: Checked) -> str:
-        """See `_Asked.other_claim`."""
         if not isinstance(claim.subject, Subject):
             return _OTHER
         files = self.task.decider.files(self.job)
         return _other_question(self.job.instance, files, self.folder, claim.subject)
 
     def replayed(self, result: Result) -> float | None:
-        """See `_OfLeaks.replayed`."""
         witness, instance = result.witness, self.job.instance
         if witness is None or not 0 <= witness.member < len(instance.family):
             return None
@@ -364,11 +358,9 @@ class _Forests(_OfLeaks):
 
     @property
     def facts(self) -> tuple[BoxRecord, int]:
-        """See `_Asked.facts`."""
         return box_record(self.job.box), self.job.members
 
     def other_claim(self, claim: Checked) -> str:
-        """See `_Asked.other_claim`."""
         subject = claim.subject
         if not isinstance(subject, ForestSubject):
             return _OTHER
@@ -386,7 +378,6 @@ class _Forests(_OfLeaks):
         return ""
 
     def replayed(self, result: Result) -> float | None:
-        """See `_OfLeaks.replayed`."""
         witness = result.witness
         if witness is None or not 0 <= witness.member < self.job.members:
             return None
@@ -412,7 +403,6 @@ class _Samples(_Leaks):
         return self.task.job.job
 
     def other_results(self, results: Sequence[Result]) -> str:
-        """See `_Asked.other_results`."""
         sampled = self.task.job
         for each in results:
             if each.confidence != sampled.level:
@@ -423,7 +413,6 @@ class _Samples(_Leaks):
         return super().other_results(results)
 
     def other_claim(self, claim: Checked) -> str:
-        """See `_Asked.other_claim`."""
         subject, sampled = claim.subject, self.task.job
         if not isinstance(subject, SampledSubject):
             return _OTHER
@@ -497,7 +486,6 @@ class _Samples(_Leaks):
         ]
 
     def standing(self, result: Result, claims: Sequence[Checked]) -> Standing:
-        """See `_Asked.standing`."""
         own = self._own(result, claims)
         if not own:
             return Standing(result, "", False)
@@ -525,12 +513,10 @@ class _Points(_Asked):
 
     @property
     def facts(self) -> tuple[BoxRecord, int]:
-        """See `_Asked.facts`."""
         return box_record(self.task.job.boxes[0]), self.task.job.members
 
     @property
     def labels(self) -> list[int | None]:
-        """See `_Asked.labels`."""
         return list(self.task.job.labels)
 
     def _part(self, asked: Asked) -> ClaimPart:
@@ -556,7 +542,6 @@ class _Points(_Asked):
         return msgspec.json.encode(own, order="sorted")
 
     def other_claim(self, claim: Checked) -> str:
-        """See `_Asked.other_claim`."""
         if not isinstance(claim.subject, PointsSubject):
             return _OTHER
         key = self._key(claim.subject.points.part)
@@ -574,7 +559,6 @@ class _Points(_Asked):
         return [proved[key] for key in own] if all(key in proved for key in own) else None
 
     def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
-        """See `_Asked.contradiction`."""
         uppers = self._uppers(result, claims)
         if uppers is None:
             return ""
@@ -599,7 +583,6 @@ class _Points(_Asked):
         return tuple(None if end is None else -end for end in ends)  # type: ignore[return-value]
 
     def standing(self, result: Result, claims: Sequence[Checked]) -> Standing:
-        """See `_Asked.standing`."""
         if result.verdict == "refuted":
             again = self._replayed(result) is not None
             return Standing(result, "refuted" if again else "", again)
@@ -663,7 +646,6 @@ class _Values(_Asked):
 
     @property
     def facts(self) -> tuple[BoxRecord, int]:
-        """See `_Asked.facts`."""
         return BoxRecord(lower=(), upper=()), 0
 
     def other_claim(self, claim: Checked) -> str:
@@ -671,7 +653,6 @@ class _Values(_Asked):
         return "" if isinstance(claim.subject, ValueSubject) else _OTHER
 
     def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
-        """See `_Asked.contradiction`."""
         for claim in claims:
             subject = claim.subject
             assert isinstance(subject, ValueSubject)
@@ -681,12 +662,15 @@ class _Values(_Asked):
                 expected = self.task.decider.stated(self.task.statement, result, self.folder)
             except Uncertified:
                 return _OTHER
-            if _plain(expected) != _plain_subject(subject):
+            wanted = dict(enumerate(expected.files))
+            (own,) = expected.statements
+            if _said(own, expected.lets, wanted) != _said(
+                subject.statement, subject.lets, subject.files
+            ):
                 return _OTHER
         return ""
 
     def standing(self, result: Result, claims: Sequence[Checked]) -> Standing:
-        """See `_Asked.standing`."""
         if not claims:
             return Standing(result, "", False)
         ends = (result.lower, result.upper)
@@ -718,33 +702,23 @@ def _other_value(subject: ValueSubject, result: Result) -> str:
     return ""
 
 
-def _plain(part: ValuesPart) -> object:
-    """Return what the one statement of a part says, its files by their digests."""
-    (statement,) = part.statements
-    digests = {place: each.sha256 for place, each in enumerate(part.files)}
-    return _said(
-        {"statement": statement, "lets": part.lets}, digests
-    )  # fmt: skip
-
-
-def _plain_subject(subject: ValueSubject) -> object:
-    digests = {place: each.sha256 for place, each in subject.files.items()}
-    return _said({"statement": subject.statement, "lets": dict(subject.lets)}, digests)
-
-
-def _said(value: object, digests: Mapping[int, str]) -> object:
-    """Return expressions as JSON has them, their files by digest and their calls unnumbered."""
+def _said(
+    statement: StatementPart,
+    lets: Mapping[str, Part],
+    files: Mapping[int, FilePart] | Mapping[int, HeldFile],
+) -> object:
+    """Return what a statement says: files are named by digest, calls have no numbers."""
 
     def followed(node: Any) -> Any:
         if isinstance(node, dict):
             if node.get("type") == "file":
-                return {"type": "file", "sha256": digests[node["file"]]}
+                return {"type": "file", "sha256": files[node["file"]].sha256}
             if node.get("type") == "call":
                 node = {**node, "number": 0}
             return {key: followed(each) for key, each in node.items()}
         return [followed(each) for each in node] if isinstance(node, list | tuple) else node
 
-    return followed(msgspec.to_builtins(value))
+    return followed(msgspec.to_builtins({"statement": statement, "lets": dict(lets)}))
 
 
 def _reaches(proved: float, told: float | None) -> bool:
