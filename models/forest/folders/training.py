@@ -13,7 +13,7 @@ from leaveout.errors import ForestError
 from leaveout.models.forest.classifier import DareForestClassifier
 from leaveout.models.forest.columns import FOREST
 from leaveout.models.forest.folders.data import ForestData, read_forest_data
-from leaveout.models.forest.folders.folder import ForestFolder
+from leaveout.models.forest.folders.folder import ForestFolder, locked
 
 __all__ = ["ForestReport", "train_forest"]
 
@@ -102,7 +102,9 @@ def train_forest(
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ForestError(f"{target}: cannot be written: {error.strerror or error}") from None
-    folder.write()
+    with locked(target):
+        _refuse_taken(target)
+        folder.write()
     return ForestReport(
         directory=target,
         rows=len(data.X),
