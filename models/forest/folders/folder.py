@@ -21,7 +21,6 @@ from leaveout.files import (
     partial_folder,
     read_whole,
     settle,
-    write_whole,
 )
 from leaveout.models.family import DataFacts
 from leaveout.models.family_file import FAMILY
@@ -37,12 +36,12 @@ from leaveout.models.forest.columns import (
 from leaveout.models.train.encoding import CategoryColumn
 from leaveout.models.train.export import inputs_text
 
-__all__ = ["ForestFolder", "changing", "locked", "put_forest"]
+__all__ = ["REQUEST", "ForestFolder", "changing", "locked", "put_forest"]
 
-_MADE = FAMILY
+_OF_ROWS = FAMILY
 """What others keep here that is made of the forest alone, and of the rows it held."""
-_REQUEST = ".leaveout-request"
-"""A digest of the change that was made last, until its program is about to say that it is done."""
+REQUEST = ".leaveout-request"
+"""A salted digest of what was last asked for, until the program is about to say that it is done."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +150,7 @@ class ForestFolder:
         if not is_kept:
             files[SPEC] = spec.encode()
         if request:
-            files[_REQUEST] = _coded(secrets.token_bytes(_SALT), request)
+            files[REQUEST] = _coded(secrets.token_bytes(_SALT), request)
         put_forest(self.directory, self.forest, files, is_new=before is None)
         return not is_kept
 
@@ -159,7 +158,7 @@ class ForestFolder:
         """Whether the last change was this one, and its program ended before it could say so."""
         with _refusing(self.directory, "read"):
             try:
-                found = read_whole(self.directory / _REQUEST, SETTINGS)
+                found = read_whole(self.directory / REQUEST, SETTINGS)
             except FileNotFoundError:
                 return False
         return found == _coded(found[:_SALT], request)
@@ -167,7 +166,7 @@ class ForestFolder:
     def acknowledge(self) -> None:
         """Note that whoever asked for the last change is about to be told that it is done."""
         with _refusing(self.directory, "written"):
-            (self.directory / _REQUEST).unlink(missing_ok=True)
+            (self.directory / REQUEST).unlink(missing_ok=True)
 
     def _of_words(self) -> NDArray[np.bool_]:
         assert self.columns.encoding is not None
@@ -190,10 +189,11 @@ def put_forest(
     ForestError
         If one cannot be written; the folder is then as it was.
     """
-    gone = {_REQUEST, *(() if is_new else (_MADE,))} - set(files)
+    gone = {REQUEST, *(() if is_new else (_OF_ROWS,))} - set(files)
     with _refusing(directory, "written"), partial_folder(directory) as staged:
         for name, content in files.items():
-            write_whole(staged / name, content, OWNER_ONLY if name == _REQUEST else 0o666)
+            (staged / name).touch(OWNER_ONLY if name == REQUEST else 0o666)
+            (staged / name).write_bytes(content)
         try:
             forest.save(staged / FOREST)
         except ForestError as error:
