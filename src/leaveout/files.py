@@ -16,7 +16,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -35,15 +35,18 @@ __all__ = [
     "commit",
     "held",
     "lock",
+    "make_folder",
     "open_file",
     "opened_text",
     "partial_file",
     "partial_folder",
+    "put_folder",
     "read_whole",
     "refuse_unusual",
     "settle",
     "sync_folder",
     "why_unread",
+    "write_together",
     "write_whole",
     "written_whole",
 ]
@@ -317,19 +320,14 @@ def commit(staged: Path, folder: Path, gone: Iterable[str] = ()) -> None:
         if os.path.lexists(folder / name):
             # An empty folder stands for what goes.
             (staged / name).mkdir()
-    for each in sorted(staged.rglob("*")):
-        if each.is_dir():
-            sync_folder(each)
-            continue
-        target = folder / each.relative_to(staged)
+    for each in sorted(each for each in staged.iterdir() if each.is_file()):
+        target = folder / each.name
         if target.is_symlink():
             raise UnusualFileError(
                 errno.ELOOP, f"{target.name} is a link; put what it leads to there", str(target)
             )
         _permit(each, target, stat.S_IMODE(each.stat().st_mode))
-        with each.open("rb") as stream:
-            os.fsync(stream.fileno())
-    sync_folder(staged)
+    _sync_all(staged)
     staged.rename(folder / COMMIT)
     try:
         sync_folder(folder)
@@ -340,6 +338,44 @@ def commit(staged: Path, folder: Path, gone: Iterable[str] = ()) -> None:
             f"the change is not finished ({error.strerror}); the next command finishes it",
             str(folder),
         ) from None
+
+
+def put_folder(staged: Path, target: Path, gone: Iterable[str] = ()) -> None:
+    """Let a folder appear at a new place, or its files in the one that is there, as `commit`."""
+    if target.exists():
+        with held(target):
+            commit(staged, target, set(gone) - {each.name for each in staged.iterdir()})
+        return
+    _sync_all(staged)
+    mask = os.umask(0)
+    os.umask(mask)
+    staged.chmod(0o777 & ~mask)
+    staged.rename(target)
+    sync_folder(target.parent)
+
+
+def write_together(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write files into a folder, made if need be: all of them or none, as `commit` does."""
+    is_new = not folder.exists()
+    make_folder(folder)
+    try:
+        with held(folder), partial_folder(folder) as staged:
+            for name, content in contents.items():
+                (staged / name).write_bytes(content)
+            commit(staged, folder)
+    except BaseException:
+        if is_new:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those it is in, where they are not there."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
 
 
 def settle(folder: Path) -> None:
@@ -402,12 +438,25 @@ def _locked(folder: Path) -> Iterator[None]:
         try:
             lock(handle)
         except BlockingIOError:
-            raise
+            raise BlockingIOError(
+                errno.EAGAIN, "another program is changing this folder; wait for it", str(folder)
+            ) from None
         except OSError:
             pass  # a file system without such locks
         yield
     finally:
         os.close(handle)
+
+
+def _sync_all(folder: Path) -> None:
+    """Have all that a folder holds on the disk."""
+    for each in sorted(folder.rglob("*")):
+        if each.is_dir():
+            sync_folder(each)
+        else:
+            with each.open("rb") as stream:
+                os.fsync(stream.fileno())
+    sync_folder(folder)
 
 
 def _is_kept(handle: int, name: str) -> bool:
@@ -450,7 +499,9 @@ def _finish(folder: Path) -> None:
 
 def _unfinished(folder: Path, why: str) -> UnusualFileError:
     return UnusualFileError(
-        errno.EBUSY, f"a change of {folder} was cut short and cannot be finished: {why}", str(folder)
+        errno.EBUSY,
+        f"a change of {folder} was cut short and cannot be finished: {why}",
+        str(folder),
     )
 
 
@@ -489,4 +540,3 @@ def _with_list(made: Path, target: Path, mode: int) -> int:
     except OSError:
         return mode & 0o700
     return mode
-

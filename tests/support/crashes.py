@@ -1,8 +1,8 @@
 """Processes that are ended, and machines that lose power, at any call by which a program writes.
 
-A process that is ended at a call has made all calls before it. A machine that loses power keeps what
-was synced: of each file its content, of each folder its names; and of the rest whatever it likes,
-though a call that names, renames or removes happens as a whole or not at all.
+A process that is ended at a call has made all calls before it. A machine that loses power keeps
+what was synced: of each file its content, of each folder its names; and of the rest whatever it
+likes, though a call that names, renames or removes happens as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,17 @@ import numpy as np
 
 from leaveout.models.forest.folders.folder import REQUEST
 
-__all__ = ["Call", "Kept", "contents", "ended_at", "ends", "holding", "lost", "recorded", "restored"]
+__all__ = [
+    "Call",
+    "Kept",
+    "contents",
+    "ended_at",
+    "ends",
+    "holding",
+    "lost",
+    "recorded",
+    "restored",
+]
 
 Kept = dict[str, "bytes | None"]
 """What a folder holds, by path in it; None for a folder."""
@@ -115,7 +125,7 @@ def _watched(on_call: Callable[[Call], None]) -> Iterator[None]:
 
 
 def _path(handle: int) -> str:
-    return os.readlink(f"/proc/self/fd/{handle}")
+    return str(Path(f"/proc/self/fd/{handle}").readlink())
 
 
 def recorded(action: Callable[[], object]) -> list[Call]:

@@ -168,13 +168,13 @@ def change_forest(directory: Path, change: Callable[[DareForestClassifier], T]) 
     ForestError
         If the folder cannot be read or written.
     """
-    if (directory / COLUMNS).exists():
-        with changing(directory) as folder:
+    with locked(directory):
+        if (directory / COLUMNS).exists():
+            folder = ForestFolder.read(directory)
             before = folder.inputs()
             found = change(folder.forest)
             _written(folder, folder.columns, before)
             return found
-    with locked(directory):
         forest = DareForestClassifier.load(directory / FOREST)
         found = change(forest)
         put_forest(directory, forest, {}, is_new=False)

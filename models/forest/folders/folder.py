@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -165,7 +165,8 @@ class ForestFolder:
 
     def acknowledge(self) -> None:
         """Note that whoever asked for the last change is about to be told that it is done."""
-        with _refusing(self.directory, "written"):
+        # The change stands, whatever becomes of this.
+        with suppress(OSError):
             (self.directory / REQUEST).unlink(missing_ok=True)
 
     def _of_words(self) -> NDArray[np.bool_]:
@@ -242,9 +243,7 @@ def _refusing(directory: Path, what: str) -> Iterator[None]:
     except BlockingIOError:
         raise
     except OSError as error:
-        raise ForestError(
-            f"{directory}: cannot be {what}: {error.strerror or error}"
-        ) from None
+        raise ForestError(f"{directory}: cannot be {what}: {error.strerror or error}") from None
 
 
 _SALT = 16
