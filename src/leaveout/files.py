@@ -123,6 +123,7 @@ def open_file(path: Path, largest: int) -> BinaryIO:
         If it is missing, a folder, or cannot be opened; also for a name that no file can have.
     """
     try:
+        settle(path.parent)
         settle(Path(os.path.realpath(path)).parent)
         # Opening alone may do things to a device, so what is none is refused before.
         _refuse(path, path.stat().st_mode)
