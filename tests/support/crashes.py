@@ -13,6 +13,7 @@ import itertools
 import os
 import re
 import shutil
+import sqlite3
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -65,9 +66,12 @@ class Call:
 
 @contextmanager
 def _watched(on_call: Callable[[Call], None]) -> Iterator[None]:
-    """Tell of every call that writes, before it is made; of a new file once it is there, too."""
+    """Tell of every call that writes, before it is made; of a new file once it is there, too.
+
+    Databases write by themselves: told is of every statement.
+    """
     true = {name: getattr(os, name) for name in (*_PATHS, "fsync", "open")}
-    opened = io.open
+    opened, connected = io.open, sqlite3.connect
 
     class Raw(io.FileIO):
         def write(self, data: Any) -> int:
@@ -112,16 +116,26 @@ def _watched(on_call: Callable[[Call], None]) -> Iterator[None]:
         raw = Raw(file, "r+b")
         return raw if 0 in (*given, options.get("buffering")) else io.BufferedRandom(raw)
 
+    class Connection(sqlite3.Connection):
+        def execute(self, *given: Any) -> sqlite3.Cursor:
+            on_call(Call("execute", ()))
+            return super().execute(*given)
+
+    def connect(*given: Any, **options: Any) -> sqlite3.Connection:
+        return connected(*given, **options, factory=Connection)
+
     changed = {name: named(name) for name in _PATHS} | {"fsync": fsync, "open": open_file}
     try:
         for name, each in changed.items():
             setattr(os, name, each)
         io.open = builtins.open = stream
+        sqlite3.connect = connect
         yield
     finally:
         for name, each in true.items():
             setattr(os, name, each)
         io.open = builtins.open = opened
+        sqlite3.connect = connected
 
 
 def _path(handle: int) -> str:
