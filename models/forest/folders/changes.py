@@ -98,7 +98,7 @@ def delete_rows(directory: Path | str, rows: Sequence[str], check: bool = False)
             folder.acknowledge()
             return Deletion(asked, len(forest.rows_), 0.0, retraining, None, folder.files, True)
         names = _named(folder, asked, known)
-        before = folder.inputs()
+        before = folder.spec()
         began = time.perf_counter()
         forest.delete(names)
         seconds = time.perf_counter() - began
@@ -142,7 +142,7 @@ def add_rows(directory: Path | str, source: Path | str) -> Addition:
             folder.acknowledge()
             return Addition(called, len(forest.rows_), 0.0, None, folder.files, True)
         _refuse_held(table, ids, columns)
-        before = folder.inputs()
+        before = folder.spec()
         began = time.perf_counter()
         names = forest.add(X, y)
         seconds = time.perf_counter() - began
@@ -171,7 +171,7 @@ def change_forest(directory: Path, change: Callable[[DareForestClassifier], T]) 
     with locked(directory):
         if (directory / COLUMNS).exists():
             folder = ForestFolder.read(directory)
-            before = folder.inputs()
+            before = folder.spec()
             found = change(folder.forest)
             _written(folder, folder.columns, before)
             return found

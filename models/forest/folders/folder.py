@@ -84,38 +84,10 @@ class ForestFolder:
         """What is written."""
         return tuple(self.directory / name for name in (FOREST, COLUMNS, SPEC))
 
-    def spec(self, inputs: str | None = None) -> str:
-        """Return the specification to start from: what any one row can change.
-
-        Parameters
-        ----------
-        inputs : str or None
-            What it says of the inputs; None for `inputs` of these rows.
-        """
-        about = " ".join(self.columns.source.split())
-        return (
-            f"# what any one row of {about} can change\n"
-            f'let T = forest("{FOREST}")\n'
-            "let F = leave_one_out(T)  # T without one row, for each row it holds\n"
-            f"{self.inputs() if inputs is None else inputs}\n"
-            "\n"
-            "find bound: least b per label such that\n"
-            "    forall x in X, M in F: confidence(T, x) > b => label(M, x) == label(T, x)\n"
-        )
-
-    def inputs(self) -> str:
-        """Return what the specification says of the inputs, which tells of the rows."""
-        X = self.forest.ensemble().X
-        minimum, maximum = X.min(axis=0), X.max(axis=0)
-        if self.columns.encoding is not None:
-            # Any category may be asked about, also one that no row has any more.
-            words = self._of_words()
-            minimum, maximum = np.where(words, 0.0, minimum), np.where(words, 1.0, maximum)
-        facts = DataFacts(
-            sha256="", rows=len(X), minimum=tuple(minimum.tolist()), maximum=tuple(maximum.tolist())
-        )
-        inside = bool(minimum.min() >= 0 and maximum.max() <= 1)
-        return inputs_text(facts, inside, self.columns.encoding)
+    def spec(self) -> str:
+        """Return the specification to start from: what any one row can change."""
+        above, below = self._around_inputs()
+        return above + self._inputs() + below
 
     def write(self, before: str | None = None, request: bytes = b"") -> bool:
         """Write the three files, which take their places together; the caller holds the folder.
@@ -125,8 +97,8 @@ class ForestFolder:
         Parameters
         ----------
         before : str or None
-            What `inputs` was. A specification that is not as it was written is the user's own: but
-            for these lines, where they still stand, it is kept. None where there was no forest.
+            The specification that was written last: another one is the user's own, and kept, but
+            for the lines about the inputs where they still stand. None where there was no forest.
         request : bytes
             What was asked for, for `was_asked` to know it again where this program is killed before
             it can say that it is done.
@@ -144,8 +116,9 @@ class ForestFolder:
         files = {COLUMNS: columns_bytes(self.columns)}
         own = None if before is None else _text(self.directory / SPEC)
         spec = self.spec()
-        if before is not None and own is not None and own != self.spec(before):
-            spec = own.replace(before, self.inputs())
+        if before is not None and own is not None and own != before:
+            above, below = self._around_inputs()
+            spec = own.replace(before.removeprefix(above).removesuffix(below), self._inputs())
         is_kept = own == spec != self.spec()
         if not is_kept:
             files[SPEC] = spec.encode()
@@ -168,6 +141,31 @@ class ForestFolder:
         # The change stands, whatever becomes of this.
         with suppress(OSError):
             (self.directory / REQUEST).unlink(missing_ok=True)
+
+    def _around_inputs(self) -> tuple[str, str]:
+        about = " ".join(self.columns.source.split())
+        return (
+            f"# what any one row of {about} can change\n"
+            f'let T = forest("{FOREST}")\n'
+            "let F = leave_one_out(T)  # T without one row, for each row it holds\n",
+            "\n\n"
+            "find bound: least b per label such that\n"
+            "    forall x in X, M in F: confidence(T, x) > b => label(M, x) == label(T, x)\n",
+        )
+
+    def _inputs(self) -> str:
+        """Return what the specification says of the inputs, which tells of the rows."""
+        X = self.forest.ensemble().X
+        minimum, maximum = X.min(axis=0), X.max(axis=0)
+        if self.columns.encoding is not None:
+            # Any category may be asked about, also one that no row has any more.
+            words = self._of_words()
+            minimum, maximum = np.where(words, 0.0, minimum), np.where(words, 1.0, maximum)
+        facts = DataFacts(
+            sha256="", rows=len(X), minimum=tuple(minimum.tolist()), maximum=tuple(maximum.tolist())
+        )
+        inside = bool(minimum.min() >= 0 and maximum.max() <= 1)
+        return inputs_text(facts, inside, self.columns.encoding)
 
     def _of_words(self) -> NDArray[np.bool_]:
         assert self.columns.encoding is not None
