@@ -33,7 +33,7 @@ __all__ = [
     "UnusualFileError",
     "clear_partials",
     "commit",
-    "held",
+    "hold_folder",
     "lock",
     "make_folder",
     "open_file",
@@ -281,7 +281,7 @@ def clear_partials(folder: Path) -> None:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
+def hold_folder(folder: Path) -> Iterator[None]:
     """Hold a folder for this process alone; what others left half-done is finished or removed.
 
     Raises
@@ -308,7 +308,7 @@ def commit(staged: Path, folder: Path, gone: Iterable[str] = ()) -> None:
         On the same file system; it is no more in the end. No file in it has a name of the
         program's own.
     folder : Path
-        The caller holds it (`held`).
+        The caller holds it (`hold_folder`).
     gone : iterable of str
         Names of files that go at the same time.
 
@@ -344,7 +344,7 @@ def commit(staged: Path, folder: Path, gone: Iterable[str] = ()) -> None:
 def put_folder(staged: Path, target: Path, gone: Iterable[str] = ()) -> None:
     """Let a folder appear at a new place, or its files in the one that is there, as `commit`."""
     if target.exists():
-        with held(target):
+        with hold_folder(target):
             commit(staged, target, set(gone) - {each.name for each in staged.iterdir()})
         return
     _sync_all(staged)
@@ -360,7 +360,7 @@ def write_together(folder: Path, contents: Mapping[str, bytes]) -> None:
     is_new = not folder.exists()
     make_folder(folder)
     try:
-        with held(folder), partial_folder(folder) as staged:
+        with hold_folder(folder), partial_folder(folder) as staged:
             for name, content in contents.items():
                 (staged / name).write_bytes(content)
             commit(staged, folder)

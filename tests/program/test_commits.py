@@ -21,7 +21,7 @@ from leaveout.files import (
     UnusualFileError,
     clear_partials,
     commit,
-    held,
+    hold_folder,
     make_folder,
     open_file,
     partial_file,
@@ -51,7 +51,7 @@ def drawn(rng):
 
 
 def change(folder, new, gone):
-    with held(folder), partial_folder(folder) as staged:
+    with hold_folder(folder), partial_folder(folder) as staged:
         for name, content in new.items():
             (staged / name).write_bytes(content)
         commit(staged, folder, gone)
@@ -71,7 +71,7 @@ def test_a_change_that_is_ended_is_whole_or_undone(tmp_path, seed):
         found = {n: c for n, c in contents(folder).items() if ".partial" not in n}
         assert found in (before, after), number
         assert found == after or not was_decided
-        with held(folder):
+        with hold_folder(folder):
             assert is_clean(folder)
         assert contents(folder) == found
     assert contents(folder) == after
@@ -85,7 +85,7 @@ def test_power_that_is_lost_takes_all_of_a_change_or_nothing(tmp_path, seed):
     calls, seen = recorded(lambda: change(folder, new, gone)), []
     for number, kept in lost(before, folder, calls, rng):
         restored(kept, folder)
-        with held(folder):
+        with hold_folder(folder):
             pass
         found = contents(folder)
         assert found in (before, after), number
@@ -110,7 +110,7 @@ def test_a_folder_is_put_whole_or_not(tmp_path, over):
     def seen():
         if not target.exists():
             return None
-        with held(target):
+        with hold_folder(target):
             return contents(target)
 
     found = []
@@ -153,7 +153,7 @@ def test_files_written_together_are_all_there_or_none(tmp_path):
     for number, kept in lost({}, place, calls, np.random.default_rng(0)):
         restored(kept, place)
         if (place / "x" / "y").exists():
-            with held(place / "x" / "y"):
+            with hold_folder(place / "x" / "y"):
                 pass
         found = {name: each for name, each in contents(place).items() if each is not None}
         assert found in ({}, {name: each for name, each in made.items() if each}), number
@@ -244,7 +244,7 @@ def test_what_is_being_written_is_not_cleared(tmp_path):
 
 
 def test_a_reader_waits_for_a_program_that_is_at_it(tmp_path):
-    with held(tmp_path):
+    with hold_folder(tmp_path):
         left_over(tmp_path, a="new")
         found = []
         reader = threading.Thread(target=lambda: found.append(read_whole(tmp_path / "a", 100)))
@@ -255,7 +255,7 @@ def test_a_reader_waits_for_a_program_that_is_at_it(tmp_path):
         (tmp_path / COMMIT).rmdir()
         reader.join(60)
     assert found == [b"new"]
-    with held(tmp_path), pytest.raises(BlockingIOError, match="another program is changing"):
+    with hold_folder(tmp_path), pytest.raises(BlockingIOError, match="another program is changing"):
         change(tmp_path, {}, ())
 
 

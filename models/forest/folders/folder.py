@@ -17,7 +17,7 @@ from leaveout.files import (
     OWNER_ONLY,
     SETTINGS,
     commit,
-    held,
+    hold_folder,
     partial_folder,
     read_whole,
     settle,
@@ -226,7 +226,7 @@ def locked(directory: Path) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             with _refusing(directory, "read"):
-                stack.enter_context(held(directory))
+                stack.enter_context(hold_folder(directory))
         except BlockingIOError:
             raise ForestError(
                 f"{directory}: another program is changing this forest; wait for it"
