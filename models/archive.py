@@ -47,6 +47,7 @@ def write_archive(
     kind: type[LeaveoutError],
     *,
     compressed: bool = False,
+    most: int = 0o666,
 ) -> None:
     """Write arrays, whole or not at all, as numpy does: the same arrays give the same bytes.
 
@@ -59,6 +60,8 @@ def write_archive(
         To raise.
     compressed : bool
         Only what is not compressed can be mapped.
+    most : int
+        As `leaveout.files.written_whole` takes it.
 
     Raises
     ------
@@ -69,7 +72,7 @@ def write_archive(
     """
     method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
     try:
-        with written_whole(path) as stream, zipfile.ZipFile(stream, "w", method) as archive:
+        with written_whole(path, most) as stream, zipfile.ZipFile(stream, "w", method) as archive:
             for name, array in arrays.items():
                 put_array(archive, name, array)
     except OSError as error:

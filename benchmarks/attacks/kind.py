@@ -72,6 +72,7 @@ KINDS: dict[str, tuple[str, float]] = {
     "operators": ("attacks.operators:Operators", 8.0),
     "forests": ("attacks.forests:Forests", 3.0),
     "forest_leaks": ("attacks.forest_leaks:ForestLeaks", 3.0),
+    "deletions": ("attacks.deletions:Deletions", 1.0),
     "votes": ("attacks.votes:Votes", 6.0),
     "run_offs": ("attacks.run_offs:RunOffs", 3.0),
     "known": ("attacks.known_votes:KnownVotes", 4.0),

@@ -40,8 +40,18 @@ class _Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     forest: str
 
 
-def save_forest_family(path: Path, family: ForestFamily, ensemble: Ensemble) -> None:
+def save_forest_family(
+    path: Path, family: ForestFamily, ensemble: Ensemble, most: int = 0o666
+) -> None:
     """Write the family of a forest, whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+    family : ForestFamily
+    ensemble : Ensemble
+    most : int
+        Permissions that a new file may have: it tells of single rows, as the forest's does.
 
     Raises
     ------
@@ -51,7 +61,7 @@ def save_forest_family(path: Path, family: ForestFamily, ensemble: Ensemble) -> 
     arrays: dict[str, NDArray[Any]] = {_REMOVED: family.removed}
     arrays |= {name: getattr(family.changes, name) for name in _PARTS}
     manifest = _Manifest(version=_VERSION, forest=forest_digest(ensemble))
-    write_archive(path, arrays | {MANIFEST: manifest_array(manifest)}, ForestError)
+    write_archive(path, arrays | {MANIFEST: manifest_array(manifest)}, ForestError, most=most)
 
 
 def load_forest_family(path: Path, ensemble: Ensemble) -> ForestFamily | None:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from leaveout.errors import ShardedError
-from leaveout.files import PARTIALS
+from leaveout.files import clear_partials
 from leaveout.models.sharded.aggregation import Chance, drawing, operating_system
 from leaveout.models.sharded.ledger import Ledger, MovedError, Position
 from leaveout.models.sharded.randomness import epoch_key
@@ -310,9 +310,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._set(self._ledger, new, shards, self.classes_)
 
     def _write(self, shards: Shards, at: Position, classes: NDArray[Any], seal: Seal) -> None:
-        # One process writes at a time, so these are of some that were killed; they hold points.
-        for partial in self.folder.glob(PARTIALS):
-            partial.unlink(missing_ok=True)
+        clear_partials(self.folder)
         state = State(shards.rows, classes, at, shards.digest())
         write_state(self.folder / _STATE, state, seal)
 

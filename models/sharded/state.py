@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import ShardedError
-from leaveout.files import written_whole
+from leaveout.files import OWNER_ONLY, written_whole
 from leaveout.models.archive import read_archive
 from leaveout.models.sharded.ledger import Position
 from leaveout.models.sharded.rows import Rows
@@ -66,7 +66,8 @@ def write_state(path: Path, state: State, seal: Seal) -> None:
         If it cannot be written.
     """
     try:
-        with written_whole(path) as stream:
+        # It holds every point.
+        with written_whole(path, OWNER_ONLY) as stream:
             np.savez(
                 stream,
                 format=np.array(_FORMAT),
@@ -80,8 +81,6 @@ def write_state(path: Path, state: State, seal: Seal) -> None:
                 digest=np.array(state.digest()),
             )
             begin_seals(stream, seal)
-        # It holds every point.
-        path.chmod(0o600)
     except OSError as error:
         raise ShardedError(f"{path}: cannot be written: {error.strerror or error}") from None
 

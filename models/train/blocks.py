@@ -19,7 +19,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.files import PARTIALS, lock, write_whole, written_whole
+from leaveout.files import clear_partials, lock, make_folder, write_whole, written_whole
 
 __all__ = ["MEMBERS", "Blocks", "Settings", "differences", "write_block"]
 
@@ -98,7 +98,9 @@ class Blocks:
         """
         path = self.folder / _SETTINGS
         made = not self.folder.parent.exists()
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder.parent)
+        # Networks of single rows less tell of these rows.
+        self.folder.mkdir(mode=0o700, exist_ok=True)
         try:
             with _locked(self.folder / _LOCK, self.folder.parent):
                 try:
@@ -122,8 +124,7 @@ class Blocks:
                 f"{self.folder.parent} holds an unfinished run with other settings: "
                 f"{'; '.join(said)}; choose another folder, or delete {self.folder}"
             )
-        for leftover in self.folder.glob(PARTIALS):
-            leftover.unlink()
+        clear_partials(self.folder)
         if stored is None:
             for block in self.folder.glob(f"*{_SUFFIX}"):
                 block.unlink()

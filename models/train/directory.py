@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import LeaveoutError, TrainingError
+from leaveout.files import settle, why_unread
 from leaveout.models.archive import MANIFEST, read_archive, read_manifest
 from leaveout.models.family import Family, Manifest
 from leaveout.models.family_file import load_family_file
@@ -65,6 +66,10 @@ def is_complete(job: Job) -> bool:
         If it holds something else that training would overwrite.
     """
     directory, partial = job.directory, job.directory / PARTIAL
+    try:
+        settle(directory)
+    except OSError as error:
+        raise TrainingError(f"{directory}: {why_unread(error)}") from None
     if directory.exists() and not directory.is_dir():
         raise TrainingError(f"{directory}: is a file; choose another folder")
     family = directory / FAMILY

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.files import write_whole
+from leaveout.files import commit, hold_folder, partial_folder
 from leaveout.models.train.blocks import Blocks
 from leaveout.models.train.directory import PARTIAL, finished_networks, is_complete
 from leaveout.models.train.export import FAMILY, NETWORK, SPEC, write_family
@@ -116,15 +116,14 @@ def _train_blocks(
 
 
 def _put_together(job: Job, blocks: Blocks) -> None:
-    shapes, folder = job.signature.shapes, blocks.folder
+    shapes, folder = job.signature.shapes, job.directory
     first = blocks.read(blocks.finished()[0])[0]
     model = job.model(unflattened(shapes, first))
-    write_whole(folder / NETWORK, model.SerializeToString(deterministic=True))
-    write_whole(folder / SPEC, job.spec.encode())
-    write_family(folder / FAMILY, shapes, blocks, job.removed, job.manifest)
-    # The family comes last: where it is, all is.
-    for name in (NETWORK, SPEC, FAMILY):
-        (folder / name).replace(job.directory / name)
+    with hold_folder(folder), partial_folder(folder) as staged:
+        (staged / NETWORK).write_bytes(model.SerializeToString(deterministic=True))
+        (staged / SPEC).write_bytes(job.spec.encode())
+        write_family(staged / FAMILY, shapes, blocks, job.removed, job.manifest)
+        commit(staged, folder)
 
 
 def report_of(job: Job, started: float, complete: bool) -> TrainingReport:

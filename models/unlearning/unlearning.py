@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.exit_codes import ExitCode
-from leaveout.files import write_whole
+from leaveout.files import write_together
 from leaveout.models.onnx_file import Network, load_network
 from leaveout.models.train.data import TrainingData
 from leaveout.models.train.source import read_data
@@ -172,21 +172,14 @@ def run(
 
 
 def _write(target: Path, files: list[Path], contents: list[bytes]) -> None:
+    names = [path.name for path in files]
     try:
-        target.mkdir(parents=True, exist_ok=True)
-        # The unlearned network comes last: where it is, all is.
-        for path, content in zip(files, contents, strict=True):
-            write_whole(path, content)
-    except BaseException as error:
-        # None of them was there before.
-        for path in files:
-            path.unlink(missing_ok=True)
-        if isinstance(error, KeyboardInterrupt):
-            raise UnlearningInterruptedError("stopped; nothing was written") from None
-        if isinstance(error, OSError):
-            place = error.filename or target
-            raise TrainingError(f"{place}: cannot be written: {error.strerror or error}") from None
-        raise
+        write_together(target, dict(zip(names, contents, strict=True)))
+    except KeyboardInterrupt:
+        raise UnlearningInterruptedError("stopped; nothing was written") from None
+    except OSError as error:
+        place = error.filename or target
+        raise TrainingError(f"{place}: cannot be written: {error.strerror or error}") from None
 
 
 def _refuse_existing(target: Path, files: list[Path]) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
-import secrets
-import shutil
 from pathlib import Path
 
 from leaveout.errors import BallotError, TrainingError
+from leaveout.files import make_folder, partial_folder, put_folder
 from leaveout.models.votes.election import Election
 from leaveout.models.votes.file import write_ballots
 from leaveout.models.votes.onnx_models import Exported
@@ -52,11 +50,8 @@ def refuse_occupied(directory: Path) -> None:
         for name in directory.parts[len(folder.parts) :]:
             (folder / name).exists()  # fails where a name is too long
         # Permissions alone do not tell: file systems may be read-only or hold no directories.
-        probe = folder / _partial(place).name
-        try:
-            probe.mkdir()
-        finally:
-            _remove(probe)
+        with partial_folder(folder):
+            pass
     except OSError as error:
         raise _unwritable(directory, error) from None
     except RuntimeError:  # as pathlib says it
@@ -97,12 +92,10 @@ def _write_directory(
     directory: Path, election: Election, recipe: PartRecipe, source: str
 ) -> tuple[Path, ...]:
     place = directory.resolve()
-    partial = _partial(place)
-    partial.parent.mkdir(parents=True, exist_ok=True)
-    partial.mkdir()
     names = [BALLOTS, PARTS, SPEC]
-    moved: list[Path] = []
-    try:
+    make_folder(place.parent)
+    # Beside one that is there may be another file system, or no permission to write.
+    with partial_folder(place if place.is_dir() else place.parent) as partial:
         try:
             write_ballots(election.ballots, partial / BALLOTS)
         except BallotError as error:
@@ -113,35 +106,8 @@ def _write_directory(
         if any(model.content for model in election.exported):
             _write_models(partial / MODELS, election.exported)
             names.append(MODELS)
-        if partial.parent == place:
-            # Ballots come last: where they are, all is.
-            for name in reversed(names):
-                moved.append(place / name)
-                (partial / name).rename(place / name)
-            partial.rmdir()
-        else:
-            partial.rename(place)
-    except BaseException:
-        for path in (partial, *moved):
-            _remove(path)
-        raise
+        put_folder(partial, place)
     return tuple(directory / name for name in names)
-
-
-def _partial(place: Path) -> Path:
-    """Return where to write first: inside a directory that is there, else beside it.
-
-    Beside one that is there may be another file system, or no permission to write.
-    """
-    name = f".{place.name}-{secrets.token_hex(4)}.partial"
-    return (place if place.is_dir() else place.parent) / name
-
-
-def _remove(path: Path) -> None:
-    """Remove a file or a folder, if it is there."""
-    with contextlib.suppress(OSError):
-        path.unlink()
-    shutil.rmtree(path, ignore_errors=True)
 
 
 def _unwritable(directory: Path, error: OSError) -> TrainingError:

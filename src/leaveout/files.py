@@ -1,32 +1,52 @@
-"""Read regular files of a bounded size alone, and write files whole or not at all."""
+"""Read regular files of a bounded size alone, and write files and folders whole or not at all.
+
+A file is written beside its place, synced and renamed. Files that belong together are written into
+a folder beside them, and renaming that folder to `COMMIT` is what decides: from then on whoever
+opens a file there first moves them to their places (`settle`). Once a writer returns, what it wrote
+survives a loss of power.
+"""
 
 from __future__ import annotations
 
 import errno
 import io
 import os
+import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 __all__ = [
     "ARCHIVE",
+    "COMMIT",
     "MODEL",
+    "OWNER_ONLY",
     "PARTIALS",
     "RESULTS",
     "SETTINGS",
     "TABLE",
     "UnusualFileError",
+    "clear_partials",
+    "commit",
+    "hold_folder",
     "lock",
+    "make_folder",
     "open_file",
     "opened_text",
+    "partial_file",
+    "partial_folder",
+    "put_folder",
     "read_whole",
     "refuse_unusual",
+    "settle",
+    "sync_folder",
     "why_unread",
+    "write_together",
     "write_whole",
     "written_whole",
 ]
@@ -43,7 +63,15 @@ ARCHIVE = 2**38
 """Most bytes of an archive of arrays, whose large arrays are mapped."""
 
 PARTIALS = ".leaveout-*.partial"
-"""What `written_whole` leaves in a folder where the process is killed."""
+"""What a process that is killed leaves in a folder it was about to write to: files and folders."""
+COMMIT = ".leaveout-commit"
+"""The folder whose files are on the way to their places in the one it is in."""
+OWNER_ONLY = 0o600
+"""The permissions of files that are nobody else's business, as of what a guard remembers."""
+
+_PATIENCE = 60.0
+"""Seconds to wait for a program that is moving files to their places, which takes milliseconds."""
+_PAUSE = 0.005
 
 _UNITS = ((2**30, "GiB"), (2**20, "MiB"), (1, "bytes"))
 _KINDS = {
@@ -95,6 +123,8 @@ def open_file(path: Path, largest: int) -> BinaryIO:
         If it is missing, a folder, or cannot be opened; also for a name that no file can have.
     """
     try:
+        settle(path.parent)
+        settle(Path(os.path.realpath(path)).parent)
         # Opening alone may do things to a device, so what is none is refused before.
         _refuse(path, path.stat().st_mode)
         # It may have become a pipe since, for whose writer opening would wait.
@@ -155,10 +185,17 @@ def _size(count: int) -> str:
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[BinaryIO]:
+def written_whole(path: Path, most: int = 0o666) -> Iterator[BinaryIO]:
     """Open a stream whose content becomes the file at ``path`` once all of it is on the disk.
 
-    A link is followed. Where anything fails, what was there is still there.
+    A link is followed. Where anything fails, what was there is still there. A file that is replaced
+    keeps its permissions.
+
+    Parameters
+    ----------
+    path : Path
+    most : int
+        Permissions that a new file may have, such as `OWNER_ONLY`.
 
     Raises
     ------
@@ -166,22 +203,204 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
         If the file cannot be written, or is no regular file, which would be replaced by one.
     """
     target = path.resolve()
+    settle(target.parent)
     refuse_unusual(target)
-    prefix, suffix = PARTIALS.split("*")
-    handle, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=target.parent)
-    partial = Path(name)
+    handle, partial = partial_file(target.parent)
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        partial.chmod(0o666 & ~mask)
+        _permit(partial, target, most)
         partial.replace(target)
+        sync_folder(target.parent)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def write_whole(path: Path, content: bytes, most: int = 0o666) -> None:
+    """Write a file as `written_whole` does."""
+    with written_whole(path, most) as stream:
+        stream.write(content)
+
+
+def partial_file(folder: Path) -> tuple[int, Path]:
+    """Make a file for its owner alone, open to write; until it is closed nobody clears it."""
+    prefix, suffix = PARTIALS.split("*")
+    while True:
+        handle, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=folder)
+        if _is_kept(handle, name):
+            return handle, Path(name)
+        os.close(handle)
+
+
+@contextmanager
+def partial_folder(folder: Path) -> Iterator[Path]:
+    """Make a folder for its owner alone, and remove what is left of it in the end."""
+    prefix, suffix = PARTIALS.split("*")
+    while True:
+        made = Path(tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=folder))
+        if sys.platform == "win32":  # where no folder can be opened
+            handle = None
+            break
+        handle = os.open(made, os.O_RDONLY)
+        if _is_kept(handle, str(made)):
+            break
+        os.close(handle)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+        if handle is not None:
+            os.close(handle)
+
+
+def clear_partials(folder: Path) -> None:
+    """Remove what programs that were killed had begun to write in a folder; it may say anything.
+
+    Raises
+    ------
+    OSError
+        If it cannot be removed.
+    """
+    for partial in folder.glob(PARTIALS):
+        with suppress(FileNotFoundError, BlockingIOError):
+            if sys.platform == "win32" or partial.is_symlink():
+                partial.unlink()  # on Windows nothing that is open
+                continue
+            handle = os.open(partial, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                lock(handle)
+                if partial.is_dir():
+                    shutil.rmtree(partial)
+                else:
+                    partial.unlink()
+            finally:
+                os.close(handle)
+
+
+@contextmanager
+def hold_folder(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process alone; what others left half-done is finished or removed.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process holds it.
+    OSError
+        If it cannot be opened, or what others left can be neither finished nor removed.
+    """
+    with _locked(folder):
+        _finish(folder)
+        clear_partials(folder)
+        yield
+
+
+def commit(staged: Path, folder: Path, gone: Iterable[str] = ()) -> None:
+    """Let the files in one folder take their places in another, all of them or none.
+
+    Those they replace keep their permissions. Once this returns, the change is on the disk.
+
+    Parameters
+    ----------
+    staged : Path
+        On the same file system; it is no more in the end. No file in it has a name of the
+        program's own.
+    folder : Path
+        The caller holds it (`hold_folder`).
+    gone : iterable of str
+        Names of files that go at the same time.
+
+    Raises
+    ------
+    OSError
+        If they cannot; nothing is changed then, unless the message says otherwise.
+    """
+    for name in gone:
+        if os.path.lexists(folder / name):
+            # An empty folder stands for what goes.
+            (staged / name).mkdir()
+    for each in sorted(each for each in staged.iterdir() if each.is_file()):
+        target = folder / each.name
+        if target.is_symlink():
+            raise UnusualFileError(
+                errno.ELOOP, f"{target.name} is a link; put what it leads to there", str(target)
+            )
+        _permit(each, target, stat.S_IMODE(each.stat().st_mode))
+    _sync_all(staged)
+    staged.rename(folder / COMMIT)
+    try:
+        sync_folder(folder)
+        _finish(folder)
+    except OSError as error:
+        raise UnusualFileError(
+            error.errno or errno.EIO,
+            f"the change is not finished ({error.strerror}); the next command finishes it",
+            str(folder),
+        ) from None
+
+
+def put_folder(staged: Path, target: Path, gone: Iterable[str] = ()) -> None:
+    """Let a folder appear at a new place, or its files in the one that is there, as `commit`."""
+    if target.exists():
+        with hold_folder(target):
+            commit(staged, target, set(gone) - {each.name for each in staged.iterdir()})
+        return
+    _sync_all(staged)
+    mask = os.umask(0)
+    os.umask(mask)
+    staged.chmod(0o777 & ~mask)
+    staged.rename(target)
+    sync_folder(target.parent)
+
+
+def write_together(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write files into a folder, made if need be: all of them or none, as `commit` does."""
+    is_new = not folder.exists()
+    make_folder(folder)
+    try:
+        with hold_folder(folder), partial_folder(folder) as staged:
+            for name, content in contents.items():
+                (staged / name).write_bytes(content)
+            commit(staged, folder)
+    except BaseException:
+        if is_new:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those it is in, where they are not there."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
+
+
+def settle(folder: Path) -> None:
+    """Finish a change of a folder that was cut short after it was decided (`commit`).
+
+    Raises
+    ------
+    UnusualFileError
+        If it cannot be finished: what is read there would be of two changes.
+    """
+    end = time.monotonic() + _PATIENCE
+    while os.path.lexists(folder / COMMIT):
+        try:
+            with _locked(folder):
+                _finish(folder)
+        except BlockingIOError:
+            # Its program is at it.
+            if time.monotonic() > end:
+                raise _unfinished(folder, "another program does not end it") from None
+            time.sleep(_PAUSE)
+        except UnusualFileError:
+            raise
+        except OSError as error:
+            raise _unfinished(folder, error.strerror or str(error)) from None
 
 
 def lock(descriptor: int) -> None:
@@ -200,7 +419,125 @@ def lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file as `written_whole` does."""
-    with written_whole(path) as stream:
-        stream.write(content)
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk, where folders can be asked to."""
+    if sys.platform != "win32":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    if sys.platform == "win32":  # where no folder can be opened
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            lock(handle)
+        except BlockingIOError:
+            raise BlockingIOError(
+                errno.EAGAIN, "another program is changing this folder; wait for it", str(folder)
+            ) from None
+        except OSError:
+            pass  # a file system without such locks
+        yield
+    finally:
+        os.close(handle)
+
+
+def _sync_all(folder: Path) -> None:
+    """Have all that a folder holds on the disk."""
+    for each in sorted(folder.rglob("*")):
+        if each.is_dir():
+            sync_folder(each)
+        else:
+            with each.open("rb") as stream:
+                os.fsync(stream.fileno())
+    sync_folder(folder)
+
+
+def _is_kept(handle: int, name: str) -> bool:
+    """Lock a partial file or folder; False where another program was clearing it meanwhile."""
+    try:
+        lock(handle)
+    except BlockingIOError:
+        return False
+    except OSError:
+        # A file system without locks, where `clear_partials` cannot take it either.
+        return True
+    return os.path.lexists(name)
+
+
+def _finish(folder: Path) -> None:
+    """Move the files of a commit to their places: those that were not when it was cut short."""
+    staged = folder / COMMIT
+    try:
+        found = staged.lstat()
+    except FileNotFoundError:
+        return
+    # Whoever may not change the folder must not have it changed by whoever reads it.
+    trusted = {folder.stat().st_uid, *([os.geteuid()] if hasattr(os, "geteuid") else [])}
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in trusted:
+        raise _unfinished(folder, f"{COMMIT} is of somebody else")
+    gone = []
+    for each in sorted(staged.iterdir()):
+        if each.is_dir() and not each.is_symlink() and not any(each.iterdir()):
+            (folder / each.name).unlink(missing_ok=True)
+            gone.append(each)
+        else:
+            each.replace(folder / each.name)
+    sync_folder(folder)
+    sync_folder(staged)
+    for each in gone:
+        each.rmdir()
+    staged.rmdir()
+    sync_folder(folder)
+
+
+def _unfinished(folder: Path, why: str) -> UnusualFileError:
+    return UnusualFileError(
+        errno.EBUSY,
+        f"a change of {folder} was cut short and cannot be finished: {why}",
+        str(folder),
+    )
+
+
+def _permit(made: Path, target: Path, most: int) -> None:
+    """Give a file that is about to replace another no more readers than that one has."""
+    try:
+        before = target.stat()
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        made.chmod(most & ~mask)
+        return
+    mode = stat.S_IMODE(before.st_mode) & 0o777
+    if sys.platform != "win32" and made.stat().st_gid != before.st_gid:
+        try:
+            os.chown(made, -1, before.st_gid)
+        except OSError:
+            mode &= 0o707
+    if sys.platform == "linux":
+        mode = _with_list(made, target, mode)
+    made.chmod(mode)
+
+
+_ACCESS_LIST = "system.posix_acl_access"
+
+
+def _with_list(made: Path, target: Path, mode: int) -> int:
+    """Give a file the list of who else may read another; where that fails, its owner alone may."""
+    assert sys.platform == "linux"
+    try:
+        found = os.getxattr(target, _ACCESS_LIST)
+    except OSError:
+        return mode
+    try:
+        os.setxattr(made, _ACCESS_LIST, found)
+    except OSError:
+        return mode & 0o700
+    return mode

@@ -69,7 +69,8 @@ def test_it_deletes_and_adds(folder, table, tmp_path, capsys):
 def test_a_specification_that_is_kept_is_told(folder, capsys):
     (folder / "forest.spec").write_text("# mine\n")
     assert run(["forest", "delete", str(folder), "P-3"]) == 0
-    assert "forest.spec is not as it was written, and stays as it is" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "forest.spec is not as it was written, and stays as it is; see that it says" in said
 
 
 @pytest.mark.parametrize(

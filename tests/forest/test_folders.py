@@ -153,7 +153,7 @@ def test_rows_are_deleted_together_or_not_at_all(tmp_path):
     folder = train(tmp_path)
     before = contents(folder)
     for rows, said in (
-        (["P-3", "P-99"], r"holds no row 'P-99' \(did you mean 'P-9'\?\).*named by 'patient'"),
+        (["P-3", "P-99"], "holds no row 'P-99': it was never there, or .* named by 'patient'"),
         (["P-3", "P-4", "P-3"], "row 'P-3' is named twice"),
         ([f"P-{i}" for i in range(24)], "the last row"),
         ([], "say which rows"),
@@ -192,16 +192,9 @@ def test_what_cannot_be_written_leaves_the_folder_as_it_was(tmp_path, monkeypatc
     def fails(*_):
         raise OSError(28, "No space left on device")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(DareForestClassifier, "save", fails)
-        with pytest.raises(ForestError, match="No space left"):
-            delete_rows(folder, ["P-3"])
-    assert contents(folder) == before
-    specs = iter([ForestFolder.read(folder).spec()])
-    with monkeypatch.context() as patch:
-        patch.setattr(ForestFolder, "spec", lambda _: next(specs, None) or fails())
-        with pytest.raises(ForestError, match="No space left"):
-            delete_rows(folder, ["P-3"])
+    monkeypatch.setattr(DareForestClassifier, "save", fails)
+    with pytest.raises(ForestError, match="No space left"):
+        delete_rows(folder, ["P-3"])
     assert contents(folder) == before
     assert sorted(each.name for each in folder.iterdir()) == sorted(FILES)
 
@@ -237,6 +230,29 @@ def test_a_specification_of_the_users_own_is_kept(tmp_path):
     own.unlink()
     assert delete_rows(folder, ["P-4"]).kept is None
     assert own.exists()
+
+
+def test_what_the_users_own_specification_says_of_the_rows_follows_them(tmp_path):
+    rows = [*ROWS, {"patient": "Zeno", "age": "97", "dose": "0.5", "ward": "a", "ill": "no"}]
+    folder = train(tmp_path, rows)
+    own = folder / "forest.spec"
+    generated, mine = own.read_text(), "# mine\nguarantee g: forall x in X: feature(x, 0) >= 0\n"
+    own.write_text(generated.partition("find")[0] + mine)
+    assert delete_rows(folder, ["Zeno"]).kept is None
+    assert "97" not in own.read_text()
+    assert own.read_text() == ForestFolder.read(folder).spec().partition("find")[0] + mine
+    own.write_text("# 69 is written by hand\n")
+    assert delete_rows(folder, ["P-7"]).kept == own
+
+
+def test_no_name_but_those_asked_for_is_said(tmp_path):
+    folder = train(tmp_path)
+    for rows in (["P-99"], ["P-33", "P-1"], ["p-3"], ["3"]):
+        with pytest.raises(ForestError) as raised:
+            delete_rows(folder, rows)
+        said = str(raised.value).replace("'patient'", "")
+        assert not [row["patient"] for row in ROWS if repr(row["patient"]) in said]
+        assert "mean" not in said
 
 
 def test_rows_are_added_again(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from sklearn.tree import DecisionTreeClassifier
 from leaveout.errors import ShardedError
 from leaveout.models.sharded import ExhaustedError, ShardedClassifier, Shards, classifier
 from leaveout.models.sharded.randomness import epoch_key, memberships, training_seed
+
+from support.crashes import contents, ends, holding
 
 
 def from_scratch(shards: Shards) -> Shards:
@@ -174,6 +177,28 @@ def test_a_change_that_was_written_but_not_acknowledged_is_taken_over(service, m
     assert 1 not in again.ids_
     assert again._ledger.position().version == 2
     ShardedClassifier.load(made.folder, DecisionTreeClassifier())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="calls are told apart by /proc")
+def test_wherever_a_deletion_is_ended_it_is_whole_or_undone(service):
+    made = service()
+    folder, point = made.folder, made._shards.rows.features[7].tobytes()
+    before, found = contents(folder), []
+    assert holding(folder, [point])
+    assert {each.stat().st_mode & 0o777 for each in folder.iterdir()} == {0o600}
+
+    def loaded():
+        return ShardedClassifier.load(folder, DecisionTreeClassifier())
+
+    for number in ends(before, folder, lambda: loaded().delete([7]), all_of_them=True):
+        again = loaded()
+        found.append(7 not in again.ids_)
+        if not found[-1]:
+            again.delete([7])
+        assert not holding(folder, [point]), number
+        assert set(contents(folder)) == set(before)
+    assert found == sorted(found)
+    assert set(found) == {False, True}
 
 
 def refused(action, words):

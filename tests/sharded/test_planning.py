@@ -215,7 +215,7 @@ def test_interrupted_it_leaves_nothing(data, tmp_path, capsys, monkeypatch):
         signal.raise_signal(signal.SIGINT)
 
     out = tmp_path / "plan"
-    monkeypatch.setattr("leaveout.files.write_whole", interrupt)
+    monkeypatch.setattr("leaveout.files.commit", interrupt)
     assert run(["service", str(data), "-o", str(out), "--shards", "6"]) == 130
     assert "interrupted; nothing was written" in capsys.readouterr().err
     assert not out.exists()

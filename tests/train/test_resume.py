@@ -13,10 +13,11 @@ import pytest
 
 from leaveout.errors import TrainingError
 from leaveout.models.family_file import load_family_file
-from leaveout.models.train import Recipe, TrainingInterruptedError, blocks, run
+from leaveout.models.train import Recipe, TrainingInterruptedError, blocks, family_run, run
 from leaveout.models.train.blocks import Blocks, differences, write_block
 
 from support import children
+from support.crashes import contents, ends
 
 pytest.importorskip("torch")
 
@@ -248,3 +249,30 @@ def test_a_disk_that_is_full_before_anything_is_trained_leaves_no_folder(tmp_pat
     with pytest.raises(OSError, match="No space"), Blocks(out / ".partial", 3).opened({}):
         pass
     assert not out.exists()
+
+
+@linux
+def test_wherever_it_is_ended_the_networks_are_of_one_run(blobs, tmp_path, monkeypatch):
+    out, place = tmp_path / "out", tmp_path / "place"
+    run(blobs, out, recipe=SHORT, device="cpu", members=3)
+    names = ("full.onnx", "idp.spec", "family.npz")
+    old = {name: (out / name).read_bytes() for name in names}
+    (out / "family.npz").chmod(0o600)
+    found = []
+
+    def committed(staged, folder, commit=family_run.commit):
+        new = {each.name: each.read_bytes() for each in staged.iterdir()}
+        own = staged.relative_to(out)
+        for _ in ends(contents(out), place, lambda: commit(place / own, place)):
+            family = load_family_file(place / "family.npz")
+            found.append(len(family))
+            expected = old if len(family) == 3 else new
+            assert {name: (place / name).read_bytes() for name in names} == expected
+        commit(staged, folder)
+
+    monkeypatch.setattr(family_run, "commit", committed)
+    run(blobs, out, recipe=SHORT, device="cpu", members=5)
+    assert found == sorted(found)
+    assert set(found) == {3, 5}
+    assert (out / "family.npz").stat().st_mode & 0o777 == 0o600
+    assert sorted(each.name for each in out.iterdir()) == sorted(names)

@@ -25,6 +25,8 @@ forest = typer.Typer(
     rich_markup_mode="rich",
 )
 
+_EARLIER = ", by an earlier run that was ended before it said so"
+
 Folder = Annotated[
     Path,
     typer.Argument(
@@ -170,7 +172,7 @@ def delete(
     listed = rows_of_table(source, folder) if source is not None else ()
     done = delete_rows(folder, [*(rows or ()), *listed], check=check)
     lines = [
-        ("deleted", _some(done.rows)),
+        ("deleted", _some(done.rows) + done.is_finished * _EARLIER),
         ("rows left", f"{done.left:,}"),
         ("seconds", f"{done.seconds:.4f}"),
     ]
@@ -179,7 +181,7 @@ def delete(
     else:
         lines.append(("equal", "bit for bit to training anew on the rows left"))
     typer.echo(_lines([*lines, *_files(done.files)]))
-    _say_kept(done.kept)
+    _say_kept(done.kept, "; see that it says nothing of the rows deleted")
 
 
 @forest.command()
@@ -206,7 +208,7 @@ def add(
     _compile("additions")
     done = add_rows(folder, data)
     lines = [
-        ("added", _some(done.rows)),
+        ("added", _some(done.rows) + done.is_finished * _EARLIER),
         ("rows", f"{done.held:,}"),
         ("seconds", f"{done.seconds:.4f}"),
     ]
@@ -250,6 +252,6 @@ def _some(rows: tuple[str, ...], shown: int = 5) -> str:
     return ", ".join(rows[:shown]) + f" and {len(rows) - shown:,} more" * (len(rows) > shown)
 
 
-def _say_kept(kept: Path | None) -> None:
+def _say_kept(kept: Path | None, more: str = "") -> None:
     if kept is not None:
-        typer.echo(f"note: {kept} is not as it was written, and stays as it is", err=True)
+        typer.echo(f"note: {kept} is not as it was written, and stays as it is{more}", err=True)

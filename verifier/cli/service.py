@@ -319,7 +319,7 @@ def _nothing(plan: Plan) -> str:
 
 
 def _files(plan: Plan, learner: str) -> dict[str, str]:
-    """Return what is written, by name; settings come last, since where they are, all is."""
+    """Return what is written, by name."""
     from leaveout.verifier.page.service import drawn_plan
 
     text = io.StringIO()
@@ -350,21 +350,10 @@ def _files(plan: Plan, learner: str) -> dict[str, str]:
 
 def _written(directory: Path, files: dict[str, str]) -> list[Path]:
     """Write all files, or none."""
-    from leaveout.files import write_whole
+    from leaveout.files import write_together
 
-    there = directory.exists()
-    written: list[Path] = []
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            write_whole(directory / name, text.encode())
-            written.append(directory / name)
-    except BaseException as error:
-        for path in written:
-            path.unlink(missing_ok=True)
-        if not there and directory.is_dir():
-            directory.rmdir()
-        if isinstance(error, OSError):
-            raise ShardedError(f"{directory}: cannot be written: {error.strerror}") from None
-        raise
-    return written
+        write_together(directory, {name: text.encode() for name, text in files.items()})
+    except OSError as error:
+        raise ShardedError(f"{directory}: cannot be written: {error.strerror}") from None
+    return [directory / name for name in files]

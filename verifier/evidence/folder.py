@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leaveout.files import PARTIALS, write_whole
+from leaveout.files import (
+    clear_partials,
+    partial_folder,
+    put_folder,
+    settle,
+    write_whole,
+)
 from leaveout.verifier.evidence.attest import Attestation, Made, closed, statement_of
 from leaveout.verifier.evidence.errors import EvidenceError
 from leaveout.verifier.evidence.keys import read_signer
@@ -104,20 +107,21 @@ class EvidenceFolder:
             be used.
         """
         signer = None if key is None else read_signer(key)
+        stack = ExitStack()
         try:
             _refuse_unusable(path)
-            prefix, suffix = PARTIALS.split("*")
             where = path.resolve().parent
-            partial = Path(tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=where))
+            with suppress(OSError):
+                # As far as it may: others write there, too.
+                clear_partials(where)
+            staged = stack.enter_context(partial_folder(where))
         except OSError as error:
             raise _unwritten(path, error) from None
-        try:
+        with stack:
             target = None
             if engine == _ENGINE:
-                target = CertificateTarget(partial / CERTIFICATE, engine, path)
-            yield EvidenceFolder(path, target, partial, signer)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+                target = CertificateTarget(staged / CERTIFICATE, engine, path)
+            yield EvidenceFolder(path, target, staged, signer)
 
     def write(self, report: Report) -> Written:
         """Write everything, whole or not at all.
@@ -140,7 +144,7 @@ class EvidenceFolder:
             attestation = closed(statement, self._signer)
             write_whole(own / ATTESTATION, attestation.content)
             names = tuple(_names(own))
-            _put(own, target)
+            put_folder(own, target, NAMES)
         except OSError as error:
             raise _unwritten(self.path, error) from None
         return Written(self.path, names, attestation)
@@ -153,28 +157,6 @@ def _names(folder: Path) -> list[str]:
 def _made(path: Path) -> Made:
     kind = {RESULT: "result", CERTIFICATE: "certificate"}.get(path.name, "evidence")
     return Made(kind, path.name, sha256_of(path))
-
-
-def _put(partial: Path, target: Path) -> None:
-    """Put a folder where another may be, which stays if that fails."""
-    mask = os.umask(0)
-    os.umask(mask)
-    partial.chmod(0o777 & ~mask)
-    if not target.exists():
-        partial.rename(target)
-        return
-    prefix, suffix = PARTIALS.split("*")
-    old = Path(tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=target.parent))
-    try:
-        target.rename(old / target.name)
-        partial.rename(target)
-    except BaseException:
-        with suppress(OSError):
-            (old / target.name).rename(target)
-        raise
-    finally:
-        if target.exists():
-            shutil.rmtree(old, ignore_errors=True)
 
 
 def _unwritten(path: Path, error: OSError) -> EvidenceError:
@@ -190,6 +172,8 @@ def _refuse_unusable(path: Path) -> None:
         return
     if not path.is_dir():
         raise EvidenceError(f"--evidence {path}: is a file; name a folder")
+    settle(path)
+    clear_partials(path)
     if Path.cwd().is_relative_to(path.resolve()):
         raise EvidenceError(
             f"--evidence {path}: is the working directory, or holds it, and would be replaced; "

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from leaveout.errors import GuardError
+from leaveout.files import settle, why_unread
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.columns import COLUMNS, FOREST
 from leaveout.models.forest.digests import kind_digest
@@ -38,6 +39,10 @@ def load_subject(folder: Path, progress: OnProgress | None = None) -> Subject:
     LeaveoutError
         If it holds neither a network nor a forest, or both, or a file cannot be used.
     """
+    try:
+        settle(folder)
+    except OSError as error:
+        raise GuardError(f"{folder}: {why_unread(error)}") from None
     if not (folder / FOREST).exists():
         return NetworkSubject(load_access(folder))
     if (folder / NETWORK).exists():

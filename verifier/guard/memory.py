@@ -15,7 +15,7 @@ from threading import Lock
 
 from leaveout.databases import DAMAGED, blob, expect_tables, is_blank, reason, whole
 from leaveout.errors import GuardError
-from leaveout.files import refuse_unusual
+from leaveout.files import OWNER_ONLY, refuse_unusual, sync_folder
 from leaveout.verifier.guard.account import Account, FullError, SpentError, UnusableError
 
 __all__ = ["Account", "FullError", "Memory", "SpentError", "UnusableError"]
@@ -255,7 +255,8 @@ class Memory:
         refuse_unusual(self.path)
         if not self.path.exists():
             # Only its owner may read who asked what.
-            self.path.touch(mode=0o600)
+            self.path.touch(mode=OWNER_ONLY)
+            sync_folder(self.path.resolve().parent)
         database = sqlite3.connect(
             f"{self.path.absolute().as_uri()}?mode=rw",
             timeout=_BUSY,
@@ -264,6 +265,7 @@ class Memory:
             check_same_thread=False,
         )
         database.execute("PRAGMA synchronous = FULL")
+        database.execute("PRAGMA secure_delete = ON")
         return database
 
     def _begin(self, model: str, family: str, inputs: str, epsilon: float) -> tuple[bytes, str]:
@@ -304,6 +306,8 @@ class Memory:
         """Keep for good that nothing tells any more which inputs may have been noised."""
         with self._transaction():
             self._database.execute("UPDATE guard SET box = ''")
+        # What it was told by is a digest of rows that may be gone: it goes from the log, too.
+        self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ import msgspec
 from leaveout.bab import Instance
 from leaveout.bab.native.files.digests import box_digest, family_digest, network_digest
 from leaveout.errors import SpecError
-from leaveout.files import PARTIALS, SETTINGS, read_whole, why_unread
+from leaveout.files import SETTINGS, partial_file, read_whole, sync_folder, why_unread
 from leaveout.version import VERSION
 
 __all__ = ["AskedClaim", "AskedSample", "Looks"]
@@ -146,18 +145,18 @@ class Looks:
         mine = AskedSample(
             leaveout=VERSION, family=self.family, results=results, claims=tuple(claims)
         )
-        prefix, suffix = PARTIALS.split("*")
         try:
-            handle, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=self.path.parent)
+            handle, partial = partial_file(self.path.parent)
             try:
                 with os.fdopen(handle, "wb") as stream:
                     stream.write(msgspec.json.format(msgspec.json.encode(mine), indent=2) + b"\n")
                     stream.flush()
                     os.fsync(stream.fileno())
                 # A link is made only where there is none.
-                os.link(name, self.path)
+                os.link(partial, self.path)
+                sync_folder(self.path.parent)
             finally:
-                Path(name).unlink()
+                partial.unlink()
         except FileExistsError:
             return self.first() or mine
         except OSError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from leaveout.files import ARCHIVE, open_file, written_whole
+from leaveout.files import ARCHIVE, OWNER_ONLY, open_file, written_whole
 from leaveout.models.npz import put_array, refusing_damage
 
 __all__ = ["Archive", "DamagedError", "Writer"]
@@ -90,12 +89,11 @@ class Archive:
         The file is complete at every moment: a new one takes the place of the old one once it is
         on the disk.
         """
-        with written_whole(self.path) as stream, zipfile.ZipFile(stream, "w") as new:
+        with written_whole(self.path, OWNER_ONLY) as stream, zipfile.ZipFile(stream, "w") as new:
             self._copy(new, folder)
             write(Writer(new, folder))
             new.writestr(_INDEX, json.dumps(index, allow_nan=True))
         self.index = index
-        _settle(self.path.parent)
 
     def _copy(self, new: zipfile.ZipFile, without: str) -> None:
         if not self.path.exists():
@@ -109,14 +107,3 @@ class Archive:
                     new.open(entry.filename, "w", force_zip64=True) as target,
                 ):
                     shutil.copyfileobj(source, target, _COPIED)
-
-
-def _settle(folder: Path) -> None:
-    """Have the new name of a file on the disk too, where folders can be asked to."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,14 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
-from leaveout.models.family_file import FAMILY
 from leaveout.models.forest.classifier import DareForestClassifier
 from leaveout.models.forest.columns import COLUMNS, FOREST, SPEC, ForestColumns
 from leaveout.models.forest.folders.data import label_values
-from leaveout.models.forest.folders.folder import ForestFolder, changing, locked
+from leaveout.models.forest.folders.folder import ForestFolder, changing, locked, put_forest
 from leaveout.models.table import Table, read_table
 from leaveout.models.train.csv_data import refuse_empty_cells, row_ids
-from leaveout.names import hint
 
 __all__ = ["Addition", "Deletion", "add_rows", "change_forest", "delete_rows", "rows_of_table"]
 
@@ -47,6 +45,8 @@ class Deletion:
     kept : Path or None
         The specification, where it was not rewritten because it is not as it was written.
     files : tuple of Path
+    is_finished : bool
+        Whether an earlier run had made this very change, and was ended before it could say so.
     """
 
     rows: tuple[str, ...]
@@ -55,6 +55,7 @@ class Deletion:
     retraining: float | None
     kept: Path | None
     files: tuple[Path, ...]
+    is_finished: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Addition:
     seconds: float
     kept: Path | None
     files: tuple[Path, ...]
+    is_finished: bool = False
 
 
 def delete_rows(directory: Path | str, rows: Sequence[str], check: bool = False) -> Deletion:
@@ -87,15 +89,22 @@ def delete_rows(directory: Path | str, rows: Sequence[str], check: bool = False)
         folder is then as it was.
     """
     with changing(Path(directory)) as folder:
-        before, forest = folder.spec(), folder.forest
-        names = _numbers(folder, rows)
-        called = tuple(folder.columns.name_of(name) for name in names)
+        forest = folder.forest
+        asked = tuple(row.strip() for row in rows)
+        request = msgspec.json.encode(["delete", *sorted(asked)])
+        known = _numbers(folder)
+        if asked and not known.keys() & set(asked) and folder.was_asked(request):
+            retraining = _compared(folder) if check else None
+            folder.acknowledge()
+            return Deletion(asked, len(forest.rows_), 0.0, retraining, None, folder.files, True)
+        names = _named(folder, asked, known)
+        before = folder.spec()
         began = time.perf_counter()
         forest.delete(names)
         seconds = time.perf_counter() - began
         retraining = _compared(folder) if check else None
-        kept = _written(folder, folder.columns, before)
-        return Deletion(called, len(forest.rows_), seconds, retraining, kept, folder.files)
+        kept = _written(folder, folder.columns, before, request)
+        return Deletion(asked, len(forest.rows_), seconds, retraining, kept, folder.files)
 
 
 def add_rows(directory: Path | str, source: Path | str) -> Addition:
@@ -125,14 +134,21 @@ def add_rows(directory: Path | str, source: Path | str) -> Addition:
             raise ForestError(f"{source}: no row below the header")
         places = [f"{source}, line {line}" for line in table.lines]
         X = columns.encode(table.records(), places)
-        ids = _new_ids(table, columns)
+        y = _labels(table, label, forest)
+        ids = () if columns.identity is None else row_ids(table, columns.identity)
+        request = msgspec.json.encode(["add", X.tolist(), y.tolist(), ids])
+        if folder.was_asked(request):
+            called = tuple(map(columns.name_of, forest.rows_[-len(table) :].tolist()))
+            folder.acknowledge()
+            return Addition(called, len(forest.rows_), 0.0, None, folder.files, True)
+        _refuse_held(table, ids, columns)
         before = folder.spec()
         began = time.perf_counter()
-        names = forest.add(X, _labels(table, label, forest))
+        names = forest.add(X, y)
         seconds = time.perf_counter() - began
         named = dict(zip(names.tolist(), ids, strict=True)) if ids else {}
         columns = msgspec.structs.replace(columns, ids={**columns.ids, **named})
-        kept = _written(folder, columns, before)
+        kept = _written(folder, columns, before, request)
         called = tuple(columns.name_of(name) for name in names.tolist())
         return Addition(called, len(forest.rows_), seconds, kept, folder.files)
 
@@ -152,18 +168,16 @@ def change_forest(directory: Path, change: Callable[[DareForestClassifier], T]) 
     ForestError
         If the folder cannot be read or written.
     """
-    if (directory / COLUMNS).exists():
-        with changing(directory) as folder:
+    with locked(directory):
+        if (directory / COLUMNS).exists():
+            folder = ForestFolder.read(directory)
             before = folder.spec()
             found = change(folder.forest)
             _written(folder, folder.columns, before)
             return found
-    with locked(directory):
         forest = DareForestClassifier.load(directory / FOREST)
         found = change(forest)
-        # Before: it is of the forest as it was, and tells of rows that may be gone.
-        (directory / FAMILY).unlink(missing_ok=True)
-        forest.save(directory / FOREST)
+        put_forest(directory, forest, {}, is_new=False)
         return found
 
 
@@ -181,11 +195,16 @@ def rows_of_table(path: Path, directory: Path) -> tuple[str, ...]:
     return tuple(table.column(identity))
 
 
-def _written(folder: ForestFolder, columns: ForestColumns, before: str) -> Path | None:
+def _written(
+    folder: ForestFolder, columns: ForestColumns, before: str, request: bytes = b""
+) -> Path | None:
     """Write a folder after a change of its forest; return the specification if it is kept."""
     held = folder.forest.ensemble()
     changed = ForestFolder(folder.directory, folder.forest, columns.held(held.names, held.X))
-    return None if changed.write(before) else folder.directory / SPEC
+    is_written = changed.write(before, request)
+    # Last of all, so that whoever was not told may ask again.
+    changed.acknowledge()
+    return None if is_written else folder.directory / SPEC
 
 
 def _compared(folder: ForestFolder) -> float:
@@ -199,27 +218,29 @@ def _compared(folder: ForestFolder) -> float:
     return seconds
 
 
-def _numbers(folder: ForestFolder, rows: Sequence[str]) -> list[int]:
-    """Return the names that the forest has for rows."""
+def _numbers(folder: ForestFolder) -> dict[str, int]:
+    """Return the names that the forest has for the rows it holds, by what people call them."""
+    ids, held = folder.columns.ids, folder.forest.rows_.tolist()
+    return {ids[row]: row for row in held if row in ids} or {str(row): row for row in held}
+
+
+def _named(folder: ForestFolder, rows: Sequence[str], known: Mapping[str, int]) -> list[int]:
+    """Return the names that the forest has for rows; nobody else's name is said."""
     if not rows:
         raise ForestError("say which rows to delete")
     twice = next((row for row, count in Counter(rows).items() if count > 1), None)
     if twice is not None:
         raise ForestError(f"row {twice!r} is named twice")
-    ids = folder.columns.ids
-    held = {str(row): row for row in folder.forest.rows_.tolist()}
-    known = {ids[row]: row for row in held.values() if row in ids} or held
-    found = [known.get(row.strip()) for row in rows]
-    wrong = [row for row, name in zip(rows, found, strict=True) if name is None]
+    wrong = [row for row in rows if row not in known]
     if wrong:
         shown = ", ".join(map(repr, wrong[:_SHOWN])) + ", ..." * (len(wrong) > _SHOWN)
-        by = f"rows are named by {folder.columns.identity!r}" if ids else "rows are numbers from 0"
-        near = hint(wrong[0], known) if ids else ""
+        columns = folder.columns
+        by = f"rows are named by {columns.identity!r}" if columns.ids else "rows are numbers from 0"
         raise ForestError(
-            f"{folder.directory}: the forest holds no row {shown}{near}: it was never there, or is "
+            f"{folder.directory}: the forest holds no row {shown}: it was never there, or is "
             f"deleted already; {by}"
         )
-    return [name for name in found if name is not None]
+    return [known[row] for row in rows]
 
 
 def _labels(table: Table, label: str, forest: DareForestClassifier) -> NDArray[Any]:
@@ -239,14 +260,10 @@ def _labels(table: Table, label: str, forest: DareForestClassifier) -> NDArray[A
     return values
 
 
-def _new_ids(table: Table, columns: ForestColumns) -> tuple[str, ...]:
-    if columns.identity is None:
-        return ()
-    ids = row_ids(table, columns.identity)
+def _refuse_held(table: Table, ids: Sequence[str], columns: ForestColumns) -> None:
     taken = set(columns.ids.values()) & set(ids)
     if taken:
         row = next(row for row, name in enumerate(ids) if name in taken)
         raise ForestError(
-            f"{table.at(row, columns.identity)}: the forest holds a row {ids[row]!r} already"
+            f"{table.at(row, columns.identity or '')}: the forest holds a row {ids[row]!r} already"
         )
-    return ids

@@ -1,11 +1,11 @@
-"""The folder of a forest: three files that are written together, and by one program at a time."""
+"""The folder of a forest: three files that change together, and by one program at a time."""
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import hashlib
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
-from leaveout.files import PARTIALS, SETTINGS, lock, read_whole, written_whole
+from leaveout.files import (
+    OWNER_ONLY,
+    SETTINGS,
+    commit,
+    hold_folder,
+    partial_folder,
+    read_whole,
+    settle,
+)
 from leaveout.models.family import DataFacts
 from leaveout.models.family_file import FAMILY
 from leaveout.models.forest.classifier import DareForestClassifier
@@ -28,10 +36,12 @@ from leaveout.models.forest.columns import (
 from leaveout.models.train.encoding import CategoryColumn
 from leaveout.models.train.export import inputs_text
 
-__all__ = ["ForestFolder", "changing", "locked"]
+__all__ = ["REQUEST", "ForestFolder", "changing", "locked", "put_forest"]
 
-_MADE = (FAMILY,)
+_OF_ROWS = FAMILY
 """What others keep here that is made of the forest alone, and of the rows it held."""
+REQUEST = ".leaveout-request"
+"""A salted digest of what was last asked for, until the program is about to say that it is done."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +69,8 @@ class ForestFolder:
             If it holds no forest, or a file is damaged or of another one.
         """
         path = directory / FOREST
+        with _refusing(directory, "read"):
+            settle(directory)
         if not path.exists():
             raise ForestError(
                 f"{directory}: there is no {FOREST}; leaveout forest train writes such a folder"
@@ -74,37 +86,22 @@ class ForestFolder:
 
     def spec(self) -> str:
         """Return the specification to start from: what any one row can change."""
-        X = self.forest.ensemble().X
-        minimum, maximum = X.min(axis=0), X.max(axis=0)
-        if self.columns.encoding is not None:
-            # Any category may be asked about, also one that no row has any more.
-            words = self._of_words()
-            minimum, maximum = np.where(words, 0.0, minimum), np.where(words, 1.0, maximum)
-        facts = DataFacts(
-            sha256="", rows=len(X), minimum=tuple(minimum.tolist()), maximum=tuple(maximum.tolist())
-        )
-        inside = bool(minimum.min() >= 0 and maximum.max() <= 1)
-        about = " ".join(self.columns.source.split())
-        return (
-            f"# what any one row of {about} can change\n"
-            f'let T = forest("{FOREST}")\n'
-            "let F = leave_one_out(T)  # T without one row, for each row it holds\n"
-            f"{inputs_text(facts, inside, self.columns.encoding)}\n"
-            "\n"
-            "find bound: least b per label such that\n"
-            "    forall x in X, M in F: confidence(T, x) > b => label(M, x) == label(T, x)\n"
-        )
+        above, below = self._around_inputs()
+        return above + self._inputs() + below
 
-    def write(self, before: str | None = None) -> bool:
-        """Write the three files, the forest first; before that, none is replaced.
+    def write(self, before: str | None = None, request: bytes = b"") -> bool:
+        """Write the three files, which take their places together; the caller holds the folder.
 
-        What was made of a forest that was there before, such as its deletions, is removed.
+        What was made of a forest that was there before, such as its deletions, goes.
 
         Parameters
         ----------
         before : str or None
-            The specification that was written last: another one is the user's own, and kept.
-            None where there was no forest.
+            The specification that was written last: another one is the user's own, and kept, but
+            for the lines about the inputs where they still stand. None where there was no forest.
+        request : bytes
+            What was asked for, for `was_asked` to know it again where this program is killed before
+            it can say that it is done.
 
         Returns
         -------
@@ -116,25 +113,59 @@ class ForestFolder:
         ForestError
             If one cannot be written; the folder is then as it was.
         """
-        forest, columns, spec = self.files
-        kept = before is not None and _text(spec) not in {None, before}
-        try:
-            for name in _MADE if before is not None else ():
-                (self.directory / name).unlink(missing_ok=True)
-            with written_whole(columns) as stream:
-                stream.write(columns_bytes(self.columns))
-                if kept:
-                    self.forest.save(forest)
-                else:
-                    with written_whole(spec) as text:
-                        text.write(self.spec().encode())
-                        # On the disk when the others are about to be.
-                        self.forest.save(forest)
-        except OSError as error:
-            raise ForestError(
-                f"{self.directory}: cannot be written: {error.strerror or error}"
-            ) from None
-        return not kept
+        files = {COLUMNS: columns_bytes(self.columns)}
+        own = None if before is None else _text(self.directory / SPEC)
+        spec = self.spec()
+        if before is not None and own is not None and own != before:
+            above, below = self._around_inputs()
+            spec = own.replace(before.removeprefix(above).removesuffix(below), self._inputs())
+        is_kept = own == spec != self.spec()
+        if not is_kept:
+            files[SPEC] = spec.encode()
+        if request:
+            files[REQUEST] = _coded(secrets.token_bytes(_SALT), request)
+        put_forest(self.directory, self.forest, files, is_new=before is None)
+        return not is_kept
+
+    def was_asked(self, request: bytes) -> bool:
+        """Whether the last change was this one, and its program ended before it could say so."""
+        with _refusing(self.directory, "read"):
+            try:
+                found = read_whole(self.directory / REQUEST, SETTINGS)
+            except FileNotFoundError:
+                return False
+        return found == _coded(found[:_SALT], request)
+
+    def acknowledge(self) -> None:
+        """Note that whoever asked for the last change is about to be told that it is done."""
+        # The change stands, whatever becomes of this.
+        with suppress(OSError):
+            (self.directory / REQUEST).unlink(missing_ok=True)
+
+    def _around_inputs(self) -> tuple[str, str]:
+        about = " ".join(self.columns.source.split())
+        return (
+            f"# what any one row of {about} can change\n"
+            f'let T = forest("{FOREST}")\n'
+            "let F = leave_one_out(T)  # T without one row, for each row it holds\n",
+            "\n\n"
+            "find bound: least b per label such that\n"
+            "    forall x in X, M in F: confidence(T, x) > b => label(M, x) == label(T, x)\n",
+        )
+
+    def _inputs(self) -> str:
+        """Return what the specification says of the inputs, which tells of the rows."""
+        X = self.forest.ensemble().X
+        minimum, maximum = X.min(axis=0), X.max(axis=0)
+        if self.columns.encoding is not None:
+            # Any category may be asked about, also one that no row has any more.
+            words = self._of_words()
+            minimum, maximum = np.where(words, 0.0, minimum), np.where(words, 1.0, maximum)
+        facts = DataFacts(
+            sha256="", rows=len(X), minimum=tuple(minimum.tolist()), maximum=tuple(maximum.tolist())
+        )
+        inside = bool(minimum.min() >= 0 and maximum.max() <= 1)
+        return inputs_text(facts, inside, self.columns.encoding)
 
     def _of_words(self) -> NDArray[np.bool_]:
         assert self.columns.encoding is not None
@@ -145,6 +176,29 @@ class ForestFolder:
                 for _ in column.features
             ]
         )
+
+
+def put_forest(
+    directory: Path, forest: DareForestClassifier, files: Mapping[str, bytes], *, is_new: bool
+) -> None:
+    """Write a forest into its folder, and other files with it, all or nothing; the caller holds it.
+
+    Raises
+    ------
+    ForestError
+        If one cannot be written; the folder is then as it was.
+    """
+    gone = {REQUEST, *(() if is_new else (_OF_ROWS,))} - set(files)
+    with _refusing(directory, "written"), partial_folder(directory) as staged:
+        for name, content in files.items():
+            (staged / name).touch(OWNER_ONLY if name == REQUEST else 0o666)
+            (staged / name).write_bytes(content)
+        try:
+            forest.save(staged / FOREST)
+        except ForestError as error:
+            # The user knows of no such folder.
+            raise ForestError(str(error).replace(str(staged), str(directory))) from None
+        commit(staged, directory, gone)
 
 
 @contextmanager
@@ -162,33 +216,40 @@ def changing(directory: Path) -> Iterator[ForestFolder]:
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Keep other programs from changing the forest in a folder; remove what they left half written.
+    """Keep other programs from changing the forest in a folder; finish or undo what they left.
 
     Raises
     ------
     ForestError
         If the folder cannot be read, or another program is changing the forest.
     """
-    if sys.platform == "win32":  # where no folder can be opened
-        yield
-        return
-    try:
-        descriptor = os.open(directory, os.O_RDONLY)
-    except OSError as error:
-        raise ForestError(f"{directory}: cannot be read: {error.strerror or error}") from None
-    try:
+    with ExitStack() as stack:
         try:
-            lock(descriptor)
+            with _refusing(directory, "read"):
+                stack.enter_context(hold_folder(directory))
         except BlockingIOError:
             raise ForestError(
                 f"{directory}: another program is changing this forest; wait for it"
             ) from None
-        # What a program that was killed had begun to write: it may hold rows deleted since.
-        for partial in directory.glob(PARTIALS):
-            partial.unlink(missing_ok=True)
         yield
-    finally:
-        os.close(descriptor)
+
+
+@contextmanager
+def _refusing(directory: Path, what: str) -> Iterator[None]:
+    try:
+        yield
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        raise ForestError(f"{directory}: cannot be {what}: {error.strerror or error}") from None
+
+
+_SALT = 16
+
+
+def _coded(salt: bytes, request: bytes) -> bytes:
+    """Return a digest of a request, which may name rows that are gone, and its salt."""
+    return salt + hashlib.blake2b(request, salt=salt, digest_size=32).digest()
 
 
 def _text(path: Path) -> str | None:

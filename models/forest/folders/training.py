@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from leaveout.errors import ForestError
+from leaveout.files import make_folder, settle, why_unread
 from leaveout.models.forest.classifier import DareForestClassifier
 from leaveout.models.forest.columns import FOREST
 from leaveout.models.forest.folders.data import ForestData, read_forest_data
-from leaveout.models.forest.folders.folder import ForestFolder
+from leaveout.models.forest.folders.folder import ForestFolder, locked
 
 __all__ = ["ForestReport", "train_forest"]
 
@@ -99,10 +100,12 @@ def train_forest(
     accuracy, tested, held_out = _tested(data, trained, test_share)
     folder = ForestFolder(target, trained, data.columns)
     try:
-        target.mkdir(parents=True, exist_ok=True)
+        make_folder(target)
     except OSError as error:
         raise ForestError(f"{target}: cannot be written: {error.strerror or error}") from None
-    folder.write()
+    with locked(target):
+        _refuse_taken(target)
+        folder.write()
     return ForestReport(
         directory=target,
         rows=len(data.X),
@@ -122,6 +125,10 @@ def _refuse_taken(directory: Path) -> None:
     """Refuse to train over what is there: rows may have been deleted from that forest."""
     if directory.exists() and not directory.is_dir():
         raise ForestError(f"{directory}: is a file; choose another folder")
+    try:
+        settle(directory)
+    except OSError as error:
+        raise ForestError(f"{directory}: {why_unread(error)}") from None
     if (directory / FOREST).exists():
         raise ForestError(
             f"{directory}: holds a forest already, from which rows may have been deleted; choose "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +74,8 @@ def load_forest_access(folder: Path, progress: OnProgress | None = None) -> Fore
         notes.append(f"{path}: was made of another {FOREST} than the one beside it; made again")
     family = leave_one_out(ensemble, progress=progress)
     try:
-        save_forest_family(path, family, ensemble)
+        most = stat.S_IMODE((folder / FOREST).stat().st_mode)
+        save_forest_family(path, family, ensemble, most)
     except ForestError as error:
         notes.append(f"{error}; all deletions are made again each time")
     return ForestAccess(folder, ensemble, columns, family, tuple(notes))
