@@ -58,7 +58,9 @@ RUNS = {
     "audit": [["audit", "n.onnx", "d.npz", "--trials", 2, *GAME, "-o", "audit.npz"]],
     "partition": [["partition", "d.npz", "--parts", 3, "--workers", 2, "-o", "parts"]],
     "service": [["service", "d.npz", "--shards", 3, "--alpha", 0.1, "-o", "service"]],
-    "forest train": [["forest", "train", "table.csv", "--label", "label", "--trees", 3, "-o", "clinic"]],
+    "forest train": [
+        ["forest", "train", "table.csv", "--label", "label", "--trees", 3, "-o", "clinic"],
+    ],
     "forest delete": [["forest", "delete", "clinic", 3, "--check"]],
     "forest add": [["forest", "add", "clinic", "more.csv"]],
     "vnnlib": [["vnnlib", "q.vnnlib", "--network", "n.onnx"]],
@@ -204,7 +206,7 @@ def test_who_sets_a_variable_has_chosen(name, monkeypatch):
 
 
 PEEKS = {
-    "a look-up": "import socket\ntry: socket.getaddrinfo('leaveout.invalid', 80)\nexcept OSError: pass",
+    "a look-up": "import socket\ntry: socket.gethostbyname('a.invalid')\nexcept OSError: pass",
     "a connection": "import socket; socket.socket().connect_ex(('192.0.2.1', 80))",
     "a datagram": "import socket; socket.socket(type=socket.SOCK_DGRAM)",
     "a thread": "import socket, threading; t = threading.Thread(target=socket.socket); "
