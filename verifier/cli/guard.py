@@ -164,6 +164,15 @@ def guard(
             show_default="ten seconds of the rate",
         ),
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="With --serve: a name under which it may be asked, such as that of a proxy, "
+            "beside localhost and what --host says; may be given again. * allows any.",
+            show_default=False,
+        ),
+    ] = None,
     most_rows: Annotated[
         int, typer.Option(metavar="N", help="With --serve: rows of one request.")
     ] = 1000,
@@ -263,6 +272,7 @@ def guard(
                 keys=keys,
                 rate=rate,
                 burst=burst,
+                hosts=tuple(allow_host or ()),
                 most_rows=most_rows,
                 most_bytes=most_bytes,
                 most_waiting=most_waiting,
