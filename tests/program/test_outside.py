@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -18,7 +19,7 @@ import typer
 import leaveout
 from leaveout.verifier.cli.app import app
 
-from support import networks
+from support import children, networks
 from support.cases import question
 from support.files import write_question
 from support.served import Asker
@@ -180,6 +181,43 @@ def test_no_command_reaches_out_or_writes_where_it_was_not_asked_to(place):
     assert code == 0, out + err
     refuse_outside(place, "leaveout-vnnlib", process.seen)
     assert (place / "work" / "unlearned" / "unlearned.onnx").exists()
+
+
+def test_a_folder_whose_name_is_no_text_stops_no_command(place):
+    """Its name is not UTF-8; standard output takes nothing else, as in most locales."""
+    folder = place / os.fsdecode(b"w\xe9rk")
+    (place / "work").rename(folder)
+    surrounded = {**surroundings(place), "PYTHONIOENCODING": "utf-8:strict"}
+    made = {"me", "trained", "unlearned", "parts", "service", "clinic"}
+
+    def placed(word):
+        named = isinstance(word, str) and (word in made or (folder / word).exists())
+        written = isinstance(word, str) and re.fullmatch(r"\w+\.[a-z]+", word)
+        return folder / word if named or written else word
+
+    runs = [each for name, several in RUNS.items() if name != "warm" for each in several]
+    more = [
+        ["verify", "test.spec", "--json", "-"],
+        ["verify", "test.spec", "--evidence", folder / "proof"],
+        ["check", folder / "proof"],
+        *(["report", "r.json", "-o", folder / f"r.{end}"] for end in ("md", "sarif", "cdx.json")),
+        ["rows", "r.json", "--json", "-"],
+    ]
+    for arguments in [*runs, *more]:
+        if "--serve" in arguments:
+            continue
+        count = 2 if arguments[0] == "forest" else 1
+        words = [*arguments[:count], *map(placed, arguments[count:])]
+        command = [sys.executable, "-m", "leaveout", *words]
+        done = children.run(command, env=surrounded, cwd=place, text=False)
+        assert done.returncode in {0, 1, 3}, (arguments, done.stderr)
+        assert b"Traceback" not in done.stderr
+    for file in ("r.json", "attestation.json", "r.sarif", "r.cdx.json"):
+        assert json.loads((folder / file).read_bytes())
+    missing = [sys.executable, "-m", "leaveout", "verify", folder / "none.spec"]
+    done = children.run(missing, env=surrounded, cwd=place, text=False)
+    assert done.returncode == 2
+    assert done.stderr.count(b"\n") == 1
 
 
 def test_a_library_that_loads_the_runtime_through_this_one_leaves_nothing(place):

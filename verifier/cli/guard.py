@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import sys
 from collections.abc import Iterator
@@ -296,6 +295,7 @@ def _answer(guard: Guard, rows: Path | None, output: Path | None) -> list[int]:
     """Write a label a row; return the lines of those refused."""
     from leaveout.verifier.cli.target import reader_may_leave
     from leaveout.verifier.guard.rows import answered, answered_arrays
+    from leaveout.written import TableWriter
 
     refused = []
     names = guard.names
@@ -309,14 +309,14 @@ def _answer(guard: Guard, rows: Path | None, output: Path | None) -> list[int]:
             every = answered(guard, stream, source, batch)
         target = stack.enter_context(_target(output))
         stack.enter_context(reader_may_leave())
-        writer = csv.writer(target, lineterminator="\n")
-        writer.writerow(["label"])
+        writer = TableWriter(target)
+        writer.row(["label"])
         for at, answer in enumerate(every, start=1):
             if answer.label is None:
                 refused.append(answer.line)
-                writer.writerow([""])
+                writer.row([""])
             else:
-                writer.writerow([names[answer.label] if names else answer.label])
+                writer.row([names[answer.label] if names else answer.label])
             if at % batch == 0:
                 target.flush()
     return refused
