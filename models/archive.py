@@ -16,6 +16,7 @@ from leaveout.errors import LeaveoutError
 from leaveout.files import ARCHIVE, open_file, why_unread, written_whole
 from leaveout.models.npz import Streamed, array_names, put_array, read_arrays
 from leaveout.names import hint
+from leaveout.user_key import leave_room, mark_file
 
 __all__ = [
     "MANIFEST",
@@ -47,6 +48,7 @@ def write_archive(
     kind: type[LeaveoutError],
     *,
     compressed: bool = False,
+    purpose: str | None = None,
 ) -> None:
     """Write arrays, whole or not at all, as numpy does: the same arrays give the same bytes.
 
@@ -59,6 +61,8 @@ def write_archive(
         To raise.
     compressed : bool
         Only what is not compressed can be mapped.
+    purpose : str, optional
+        Of the mark of this user that the file gets; see `leaveout.user_key`.
 
     Raises
     ------
@@ -69,9 +73,14 @@ def write_archive(
     """
     method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
     try:
-        with written_whole(path) as stream, zipfile.ZipFile(stream, "w", method) as archive:
-            for name, array in arrays.items():
-                put_array(archive, name, array)
+        with written_whole(path) as stream:
+            with zipfile.ZipFile(stream, "w", method) as archive:
+                for name, array in arrays.items():
+                    put_array(archive, name, array)
+                if purpose is not None:
+                    leave_room(archive)
+            if purpose is not None:
+                mark_file(stream, purpose)
     except OSError as error:
         raise kind(f"{path}: cannot be written: {error.strerror or error}") from None
 

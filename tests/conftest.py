@@ -64,6 +64,14 @@ def _children_end():
     children.end_all()
 
 
+@pytest.fixture
+def own_state(tmp_path_factory, monkeypatch):
+    """Return the state folder of a user who has asked nothing yet."""
+    folder = tmp_path_factory.mktemp("state")
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    return folder / "leaveout"
+
+
 @pytest.fixture(scope="session")
 def _session_cluster():
     pytest.importorskip("ray", reason="ray is not installed")

@@ -21,15 +21,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from leaveout.errors import StateError
+from leaveout.files import ARCHIVE, open_file
 
-__all__ = ["MARK", "leave_room", "mark", "mark_file", "marked", "state_folder"]
+__all__ = ["is_own", "leave_room", "mark", "mark_file", "marked", "state_folder"]
 
 _BYTES = 32
 _DIGITS = 2 * _BYTES
 _BLOCK = 2**22
-
-MARK = b"0" * _DIGITS
-"""What stands at the end of an archive before it is marked."""
 
 
 def state_folder() -> Path:
@@ -63,7 +61,7 @@ def mark(purpose: str, parts: Iterable[bytes]) -> bytes:
 
 def leave_room(archive: zipfile.ZipFile) -> None:
     """Leave room for a mark at the end of an archive that is being written."""
-    archive.comment = MARK
+    archive.comment = b"0" * _DIGITS
 
 
 def mark_file(stream: BinaryIO, purpose: str) -> None:
@@ -95,6 +93,19 @@ def marked(stream: BinaryIO, purpose: str) -> bool:
     stream.seek(size)
     digits = stream.read(_DIGITS)
     return hmac.compare_digest(digits, mark(purpose, _bytes(stream, size)).hex().encode())
+
+
+def is_own(path: Path, purpose: str) -> bool:
+    """Whether the file of an archive bears this user's mark; see `marked`.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    StateError
+    """
+    with open_file(path, ARCHIVE) as stream:
+        return marked(stream, purpose)
 
 
 def _bytes(stream: BinaryIO, size: int) -> Iterator[bytes]:

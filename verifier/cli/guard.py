@@ -199,6 +199,14 @@ def guard(
             "says 503, so that a balancer sends no more.",
         ),
     ] = 0.0,
+    adopt: Annotated[
+        bool,
+        typer.Option(
+            "--adopt",
+            help="Take bounds.npz and the memory as they are, though they were not written by this "
+            "user here, or were changed since; each is named.",
+        ),
+    ] = False,
     account: Annotated[
         bool,
         typer.Option(
@@ -242,7 +250,7 @@ def guard(
         if value not in known:
             raise GuardError(f"{name} must be {' or '.join(known)}, got {value!r}")
     if epsilon is None:
-        sys.stdout.write(_account(folder, memory))
+        sys.stdout.write(_account(folder, memory, adopt))
         return
     with counting("deleting each row", "deletions, over all trees") as progress:
         loaded = Guard.load(
@@ -254,6 +262,7 @@ def guard(
             when_spent="uniform" if when_spent == "uniform" else "refuse",
             remember=remember,
             seed=seed,
+            adopt=adopt,
             progress=progress,
         )
     with loaded as opened:
@@ -395,13 +404,13 @@ def _new_key(keys: Path | None, name: str) -> str:
     return f"{add_key(keys, name)}\n"
 
 
-def _account(folder: Path, memory: Path | None) -> str:
+def _account(folder: Path, memory: Path | None, adopt: bool) -> str:
     from leaveout.verifier.guard.access import MEMORY
     from leaveout.verifier.guard.memory import Memory
 
     if not folder.is_dir():
         raise GuardError(f"{folder}: there is no such folder")
-    found = Memory.read(memory or folder / MEMORY)
+    found = Memory.read(memory or folder / MEMORY, adopt=adopt)
     lines = [f"noised inputs  {found.answers:,}", f"epsilon spent  {found.epsilon:g}"]
     for epsilon, count in found.spent:
         lines.append(f"    {count:,} at {epsilon:g}")

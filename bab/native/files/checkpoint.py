@@ -67,8 +67,8 @@ class Checkpoints:
             raise self._damaged(error) from None
         except NotOwnError:
             raise CheckpointError(
-                f"{path}: was not written by this user here, or was changed since, so nothing in it "
-                f"is believed: name another file, or remove it (bring {state_folder() / 'key'} "
+                f"{path}: was not written by this user here, or was changed since, so nothing in "
+                f"it is believed: name another file, or remove it (bring {state_folder() / 'key'} "
                 "along to go on with a checkpoint of your own from elsewhere)"
             ) from None
         except OSError as error:
