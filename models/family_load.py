@@ -66,9 +66,10 @@ def match(family: Family, network: Network, where: str) -> None:
         raise FamilyError(f"{where}: {network.source} has no parameter {unknown[0]!r}")
     known = family.manifest.architecture
     if known and not is_of_architecture(known, network.model):
+        own = stated_architecture(network.architecture)
         raise FamilyError(
             f"{where}: the family was made for another architecture than {network.source} "
-            f"(hash {known[:14]}, the network's is {stated_architecture(network.architecture)[:14]})"
+            f"(hash {known[:14]}, the network's is {own[:14]})"
         )
     flaw = first_flaw(network.graph, family.parameters)
     if flaw is not None:

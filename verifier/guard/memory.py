@@ -244,8 +244,7 @@ class Memory:
             with closing(sqlite3.connect(uri, timeout=_BUSY, uri=True)) as database:
                 # All of one moment: a server may be writing.
                 database.execute("BEGIN")
-                is_own = not _is_unmarked(database) and _bears_marks(database)
-                if not (is_own or adopt):
+                if not (adopt or _is_own(database)):
                     raise GuardError(_not_own(path))
                 return _balanced(database)
         except DAMAGED as error:
@@ -285,7 +284,7 @@ class Memory:
         return answer
 
     def _row(self, key: bytes, answer: int) -> bytes:
-        return hmac.digest(self._rows, key + answer.to_bytes(8, "big"), "sha256")
+        return _mark_of_row(self._rows, key, answer)
 
     def _mark(self) -> None:
         """Mark what is written anew, but for the answers; within a transaction."""
@@ -317,8 +316,7 @@ class Memory:
             if is_blank(self._database):
                 secret = secrets.token_bytes(_SECRET)
                 self._make((_FORMAT, model, family, inputs, epsilon, secret), (), ())
-            is_own = not _is_unmarked(self._database) and _bears_marks(self._database)
-            if not is_own:
+            if not _is_own(self._database):
                 if adopt is None:
                     raise GuardError(_not_own(self.path))
                 self._adopt(model, adopt)
@@ -453,6 +451,25 @@ def _is_unmarked(database: sqlite3.Connection) -> bool:
         expect_tables(database, _UNMARKED)
         return True
     return False
+
+
+def _is_own(database: sqlite3.Connection) -> bool:
+    """Whether a memory is as this user's guard left it, every answer of it too.
+
+    One that was put in place of another would have that one drawn once more.
+    """
+    if _is_unmarked(database) or not _bears_marks(database):
+        return False
+    (secret,) = database.execute("SELECT secret FROM guard").fetchone()
+    rows = _rows_key(blob(secret, "the secret", _SECRET))
+    return all(
+        marked == _mark_of_row(rows, blob(key, "an input", _MARK), whole(answer, "an answer"))
+        for key, answer, marked in database.execute("SELECT input, answer, mark FROM answers")
+    )
+
+
+def _mark_of_row(rows: bytes, key: bytes, answer: int) -> bytes:
+    return hmac.digest(rows, key + answer.to_bytes(8, "big"), "sha256")
 
 
 def _bears_marks(database: sqlite3.Connection) -> bool:
