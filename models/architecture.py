@@ -9,17 +9,62 @@ from typing import Any
 import onnx
 from onnx import numpy_helper
 
-from leaveout.models.onnx_signature import dimensions
+from leaveout.models.onnx_signature import DOMAINS, dimensions
 from leaveout.models.onnx_values import read_parameters
 
-__all__ = ["architecture_hash"]
+__all__ = ["architecture_hash", "earlier_hash", "is_of_architecture", "stated_architecture"]
+
+_USUAL = [["", 17]]
+"""The opset that is left out: hashes of networks that ``leaveout train`` writes are as ever."""
+
+_STATED = "2:"
+"""Before a hash that a family states; without it opsets may have been left out of any."""
 
 
 def architecture_hash(model: onnx.ModelProto) -> str:
     """SHA-256 of a network's graph and parameter shapes, without the values of the parameters.
 
-    Names of intermediate tensors and of nodes do not matter; names of parameters do.
+    Names of intermediate tensors and of nodes do not matter; names of parameters do, and so do the
+    opsets by which operators are read, and whose operators they are.
     """
+    parts = _parts(model)
+    opsets = sorted([_domain(item.domain), item.version] for item in model.opset_import)
+    if opsets != _USUAL or any(_domain(node.domain) for node in model.graph.node):
+        parts += [opsets, [_domain(node.domain) for node in model.graph.node]]
+    return _hash(parts)
+
+
+def earlier_hash(model: onnx.ModelProto) -> str:
+    """Return the hash that earlier versions gave, which opsets had no part in."""
+    return _hash(_parts(model))
+
+
+def stated_architecture(hashed: str) -> str:
+    """Return what a family states of the architecture of its members."""
+    return f"{_STATED}{hashed}"
+
+
+def is_of_architecture(stated: str, model: onnx.ModelProto) -> bool:
+    """Whether a network is of the architecture that a family states.
+
+    Families of earlier versions state hashes that leave opsets out.
+    """
+    hashed = architecture_hash(model)
+    if stated.startswith(_STATED):
+        return stated == stated_architecture(hashed)
+    return stated in (hashed, earlier_hash(model))
+
+
+def _hash(parts: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _domain(name: str) -> str:
+    """Return a name of a domain; ONNX's own has two."""
+    return "" if name in DOMAINS else name
+
+
+def _parts(model: onnx.ModelProto) -> list[Any]:
     parameters = read_parameters(model)
     alias: dict[str, str] = {name: f"parameter {name}" for name in parameters}
     for item in model.graph.initializer:
@@ -36,8 +81,7 @@ def architecture_hash(model: onnx.ModelProto) -> str:
         alias.update({name: f"node {i} output {j}" for j, name in enumerate(node.output)})
     shapes = {name: list(array.shape) for name, array in parameters.items()}
     outputs = [alias.get(item.name, "") for item in model.graph.output]
-    text = json.dumps([nodes, shapes, outputs], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return [nodes, shapes, outputs]
 
 
 def _plain(value: Any) -> Any:

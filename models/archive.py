@@ -16,6 +16,7 @@ from leaveout.errors import LeaveoutError
 from leaveout.files import ARCHIVE, open_file, why_unread, written_whole
 from leaveout.models.npz import Streamed, array_names, put_array, read_arrays
 from leaveout.names import hint
+from leaveout.user_key import leave_room, mark_file
 
 __all__ = [
     "MANIFEST",
@@ -48,6 +49,7 @@ def write_archive(
     *,
     compressed: bool = False,
     most: int = 0o666,
+    purpose: str | None = None,
 ) -> None:
     """Write arrays, whole or not at all, as numpy does: the same arrays give the same bytes.
 
@@ -62,6 +64,8 @@ def write_archive(
         Only what is not compressed can be mapped.
     most : int
         As `leaveout.files.written_whole` takes it.
+    purpose : str, optional
+        Of the mark of this user that the file gets; see `leaveout.user_key`.
 
     Raises
     ------
@@ -72,9 +76,14 @@ def write_archive(
     """
     method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
     try:
-        with written_whole(path, most) as stream, zipfile.ZipFile(stream, "w", method) as archive:
-            for name, array in arrays.items():
-                put_array(archive, name, array)
+        with written_whole(path, most) as stream:
+            with zipfile.ZipFile(stream, "w", method) as archive:
+                for name, array in arrays.items():
+                    put_array(archive, name, array)
+                if purpose is not None:
+                    leave_room(archive)
+            if purpose is not None:
+                mark_file(stream, purpose)
     except OSError as error:
         raise kind(f"{path}: cannot be written: {error.strerror or error}") from None
 

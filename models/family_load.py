@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import FamilyError, ModelError
+from leaveout.models.architecture import is_of_architecture, stated_architecture
 from leaveout.models.family import Family, Manifest
 from leaveout.models.family_file import FAMILY, load_family_file
 from leaveout.models.flaws import first_flaw
@@ -64,10 +65,11 @@ def match(family: Family, network: Network, where: str) -> None:
     if unknown:
         raise FamilyError(f"{where}: {network.source} has no parameter {unknown[0]!r}")
     known = family.manifest.architecture
-    if known and known != network.architecture:
+    if known and not is_of_architecture(known, network.model):
+        own = stated_architecture(network.architecture)
         raise FamilyError(
             f"{where}: the family was made for another architecture than {network.source} "
-            f"(hash {known[:12]}, the network's is {network.architecture[:12]})"
+            f"(hash {known[:14]}, the network's is {own[:14]})"
         )
     flaw = first_flaw(network.graph, family.parameters)
     if flaw is not None:
@@ -113,7 +115,7 @@ def _load_folder(folder: Path, network: Network) -> Family:
     for i, (before, row) in enumerate(itertools.pairwise(removed)):
         if before == row:
             raise FamilyError(f"{files[i + 1]}: {files[i].name} lacks row {row} too")
-    manifest = Manifest(architecture=network.architecture)
+    manifest = Manifest(architecture=stated_architecture(network.architecture))
     return Family(stacked, np.asarray(removed, dtype=np.int64), manifest)
 
 

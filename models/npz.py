@@ -35,6 +35,9 @@ __all__ = [
 UNPACKED = 2**32
 """Most bytes that the compressed arrays of an archive may unpack to."""
 
+_STRANGERS, _TIMES = 2**28, 64
+"""... and those of a stranger's: so many bytes, or so many times the size of the file."""
+
 _LOCAL_HEADER = 30
 _LARGE = 2**30
 _BLOCK = 2**22
@@ -102,7 +105,11 @@ class Streamed:
 
 
 def read_arrays(
-    path: Path, mapped_from: int | None = None, only: Collection[str] | None = None
+    path: Path,
+    mapped_from: int | None = None,
+    only: Collection[str] | None = None,
+    *,
+    strangers: bool = False,
 ) -> dict[str, NDArray[Any]]:
     """Return the arrays of an archive, in its order.
 
@@ -116,6 +123,8 @@ def read_arrays(
         Size of the file, in bytes, from which on arrays are mapped; never by default.
     only : collection of str, optional
         Names of those to read; all by default.
+    strangers : bool
+        Whether the file comes from anybody: see `refuse_bombs`.
 
     Raises
     ------
@@ -129,7 +138,7 @@ def read_arrays(
     # One descriptor throughout: a file that is replaced meanwhile is still read to its end.
     with refusing_damage(), open_file(path, ARCHIVE) as file, zipfile.ZipFile(file) as archive:
         size = os.fstat(file.fileno()).st_size
-        refuse_bombs(archive, size)
+        refuse_bombs(archive, size, only, strangers=strangers)
         content = None if mapped_from is None or size < mapped_from else _map(file)
         arrays: dict[str, NDArray[Any]] = {}
         for name in archive.namelist():
@@ -177,7 +186,13 @@ def array_names(path: Path) -> tuple[str, ...]:
         return tuple(name.removesuffix(".npy") for name in archive.namelist())
 
 
-def refuse_bombs(archive: zipfile.ZipFile, size: int) -> None:
+def refuse_bombs(
+    archive: zipfile.ZipFile,
+    size: int,
+    only: Collection[str] | None = None,
+    *,
+    strangers: bool = False,
+) -> None:
     """Refuse an archive that unpacks to more than it may, before anything is unpacked.
 
     Parameters
@@ -185,22 +200,32 @@ def refuse_bombs(archive: zipfile.ZipFile, size: int) -> None:
     archive : ZipFile
     size : int
         Bytes of the file.
+    only : collection of str, optional
+        Names of the arrays that will be read.
+    strangers : bool
+        Whether the file comes from anybody: what is read of it may then be 64 times as large as
+        the file, or 256 MiB.
 
     Raises
     ------
     ChangedError
         If what it stores plainly is larger than the file.
     ValueError
-        If what it compresses is larger than `UNPACKED`.
+        If what it compresses is larger.
     """
     infos = archive.infolist()
     plain = sum(each.file_size for each in infos if each.compress_type == zipfile.ZIP_STORED)
     if plain > size:
         raise ChangedError("its arrays are larger than the file")
-    if sum(each.file_size for each in infos) - plain > UNPACKED:
+    packed = [each for each in infos if each.compress_type != zipfile.ZIP_STORED]
+    if sum(each.file_size for each in packed) > UNPACKED:
         raise ValueError(
             f"it unpacks to more than {UNPACKED // 2**30} GiB; save large arrays uncompressed"
         )
+    read = [each for each in packed if only is None or each.filename.removesuffix(".npy") in only]
+    most = max(_STRANGERS, _TIMES * size)
+    if strangers and sum(each.file_size for each in read) > most:
+        raise ValueError(f"it unpacks to more than {most // 2**20:,} MiB")
 
 
 @contextmanager

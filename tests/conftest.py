@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,10 @@ from support import children
 # spin while they wait for each other's cores: that takes many times the work itself.
 for _library in ("OMP", "OPENBLAS", "MKL"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
+_STATE = tempfile.TemporaryDirectory(prefix="leaveout-state-")
+os.environ["XDG_STATE_HOME"] = _STATE.name
+"""Of tests and of all that they start: the user's own is neither used nor changed."""
 
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -57,6 +62,14 @@ def _interrupts_arrive():
 def _children_end():
     yield
     children.end_all()
+
+
+@pytest.fixture
+def own_state(tmp_path_factory, monkeypatch):
+    """Return the state folder of a user who has asked nothing yet."""
+    folder = tmp_path_factory.mktemp("state")
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    return folder / "leaveout"
 
 
 @pytest.fixture(scope="session")

@@ -32,6 +32,7 @@ from leaveout.verifier.records import (
     TraceRecord,
     WitnessRecord,
 )
+from leaveout.written import as_json
 
 if TYPE_CHECKING:
     from leaveout.verifier.row_records import RowRecord
@@ -214,7 +215,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> bytes:
         """Encode as JSON; every number is finite or null."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+        return as_json(self)
 
     def __len__(self) -> int:
         return len(self.results)

@@ -177,7 +177,9 @@ def verify(
     rows = None if given is None else GivenAnswers(statements.leaks, given)
     if file is not None:
         store = Checkpoints(file, VERSION)
-        store.only(statements.resume(store))
+        checkpoints = statements.resume(store)
+        store.only(checkpoints)
+        decider.notes += [each.said for each in checkpoints if each.said]
     # What is done once for all runs is not charged to the first.
     started += warm(statements.kernels, say)
     whole = Clock(time, started, 1)

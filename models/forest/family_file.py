@@ -23,7 +23,10 @@ from leaveout.models.forest.family import Changes, ForestFamily
 from leaveout.models.forest.plain import Ensemble
 from leaveout.models.forest.scored import ScoredForest
 
-__all__ = ["load_forest_family", "save_forest_family"]
+__all__ = ["PURPOSE", "load_forest_family", "save_forest_family"]
+
+PURPOSE = "deletions of a forest"
+"""Of the mark that the file bears."""
 
 _VERSION = 1
 _REMOVED = "removed"
@@ -61,7 +64,8 @@ def save_forest_family(
     arrays: dict[str, NDArray[Any]] = {_REMOVED: family.removed}
     arrays |= {name: getattr(family.changes, name) for name in _PARTS}
     manifest = _Manifest(version=_VERSION, forest=forest_digest(ensemble))
-    write_archive(path, arrays | {MANIFEST: manifest_array(manifest)}, ForestError, most=most)
+    arrays |= {MANIFEST: manifest_array(manifest)}
+    write_archive(path, arrays, ForestError, most=most, purpose=PURPOSE)
 
 
 def load_forest_family(path: Path, ensemble: Ensemble) -> ForestFamily | None:

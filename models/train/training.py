@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
+from leaveout.models.architecture import stated_architecture
 from leaveout.models.family import Manifest, Sample
 from leaveout.models.table import OnRead
 from leaveout.models.train.architecture import Layer, layers_of, parameter_shapes
@@ -179,7 +180,7 @@ def _job(
         data=data,
         removed=rows[0],
         manifest=Manifest(
-            architecture=signature.architecture,
+            architecture=stated_architecture(signature.architecture),
             data=facts,
             seed=recipe.seed,
             recipe=settings,

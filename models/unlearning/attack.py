@@ -17,6 +17,8 @@ __all__ = ["PosteriorAttack", "train_attack"]
 _HIDDEN = 16
 _RATE = 0.01
 _DECAY = 1e-3
+_MEAN, _SQUARE, _LEAST = 0.9, 0.999, 1e-8
+"""Of Adam, as torch has them: what its averages keep at each step, and the least divisor."""
 
 
 class PosteriorAttack:
@@ -87,14 +89,23 @@ def train_attack(
     truth = torch.cat([torch.ones(yes), torch.zeros(no)])
     weight = torch.cat([torch.full((yes,), 0.5 / yes), torch.full((no,), 0.5 / no)])
     attack = PosteriorAttack(before.shape[1], seed)
-    optimiser = torch.optim.Adam(attack.values, lr=_RATE, weight_decay=_DECAY)
-    for _ in range(steps):
-        optimiser.zero_grad()
+    moments = [(torch.zeros_like(value), torch.zeros_like(value)) for value in attack.values]
+    for step in range(1, steps + 1):
         loss = functional.binary_cross_entropy_with_logits(
             attack.logits(before, after), truth, weight, reduction="sum"
         )
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        slopes = torch.autograd.grad(loss, attack.values)
+        with torch.no_grad():
+            for value, slope, (mean, square) in zip(attack.values, slopes, moments, strict=True):
+                _adam(value, slope.add(value, alpha=_DECAY), mean, square, step)
     for value in attack.values:
         value.requires_grad_(False)
     return attack
+
+
+def _adam(value: Tensor, slope: Tensor, mean: Tensor, square: Tensor, step: int) -> None:
+    """Take a step, to the bit as ``torch.optim.Adam``, which would load torch's compiler."""
+    mean.lerp_(slope, 1 - _MEAN)
+    square.mul_(_SQUARE).addcmul_(slope, slope, value=1 - _SQUARE)
+    size = (square.sqrt() / (1 - _SQUARE**step) ** 0.5).add_(_LEAST)
+    value.addcdiv_(mean, size, value=-(_RATE / (1 - _MEAN**step)))

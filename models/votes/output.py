@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from leaveout.models.votes.file import write_ballots
 from leaveout.models.votes.onnx_models import Exported
 from leaveout.models.votes.parts import Partition
 from leaveout.models.votes.recipe import PartRecipe
+from leaveout.written import TableWriter
 
 __all__ = ["refuse_occupied", "spec_text", "write_directory"]
 
@@ -135,10 +135,10 @@ def spec_text(recipe: PartRecipe, source: str) -> str:
 
 def _parts_text(partition: Partition) -> str:
     stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["row", "parts"])
+    writer = TableWriter(stream)
+    writer.row(["row", "parts"])
     for row in range(len(partition.base)):
-        writer.writerow([row, " ".join(map(str, partition.reached(row)))])
+        writer.row([row, " ".join(map(str, partition.reached(row)))])
     return stream.getvalue()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from leaveout.version import VERSION
@@ -13,6 +14,17 @@ if TYPE_CHECKING:
 __all__ = ["Report", "__version__", "leave_one_out", "verify"]
 
 __version__ = VERSION
+
+_SILENT = {
+    "ORT_DISABLE_TELEMETRY": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+}
+"""Variables by which libraries that report to their makers are told not to."""
+
+# Every module of ours, in every process of ours, comes after this one. Who sets one has chosen.
+for _name, _value in _SILENT.items():
+    os.environ.setdefault(_name, _value)
 
 
 def __getattr__(name: str) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -20,6 +21,9 @@ _DEBUG = "LEAVEOUT_DEBUG"
 """Variable of the environment that asks for the traceback of what was not foreseen."""
 
 _LONGEST = 300
+
+_NO_MEMORY = ("bad_alloc", "can't allocate memory", "not enough memory")
+"""What errors of onnxruntime and torch say where there is none."""
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
@@ -49,6 +53,9 @@ def solver() -> None:
 
 
 def _run(run: Callable[[], int]) -> NoReturn:
+    # A file may have a name that is no text: it is shown as the system has it.
+    with contextlib.suppress(AttributeError):
+        sys.stdout.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]
     try:
         # A polite request to end is answered as Ctrl-C is: with the best bounds so far.
         signal.signal(signal.SIGTERM, _terminate)
@@ -58,7 +65,7 @@ def _run(run: Callable[[], int]) -> NoReturn:
         code = ExitCode.INTERRUPTED
     except (Exception, SystemExit) as error:
         # Nothing here exits so: its status would pass for a verdict.
-        code = _unforeseen(error)
+        code = _without_memory(error) if _is_of_memory(error) else _unforeseen(error)
     _leave(code)
 
 
@@ -76,6 +83,25 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
+def _is_of_memory(error: BaseException) -> bool:
+    """Whether there was no memory left, as Python, the system or a library in C says it."""
+    return (
+        isinstance(error, MemoryError)
+        or getattr(error, "errno", None) == errno.ENOMEM
+        or any(text in str(error) for text in _NO_MEMORY)
+    )
+
+
+def _without_memory(error: BaseException) -> int:
+    """Say in one line that memory was short, and where; return the exit status."""
+    said = " ".join(str(error).split())[:_LONGEST]
+    sys.stderr.write(
+        f"leaveout: out of memory{f': {said}' if said else ''} (in {_place(error)}). Nothing is "
+        "concluded: take a machine with more, end other programs, or ask for less at once\n"
+    )
+    return ExitCode.BAD_INPUT
+
+
 def _unforeseen(error: BaseException) -> int:
     """Say in one line what nobody foresaw, and where; return the exit status."""
     import traceback
@@ -83,7 +109,7 @@ def _unforeseen(error: BaseException) -> int:
     wanted = os.environ.get(_DEBUG, "0") not in {"", "0"}
     if wanted:
         traceback.print_exception(error)
-    said = "out of memory" if isinstance(error, MemoryError) else f"{type(error).__name__}: {error}"
+    said = f"{type(error).__name__}: {error}"
     shown = "the above" if wanted else f"what {_DEBUG}=1 in the environment shows"
     sys.stderr.write(
         f"leaveout: {' '.join(said.split())[:_LONGEST]} (in {_place(error)}). Nobody foresaw this, "

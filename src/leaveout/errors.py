@@ -16,6 +16,7 @@ __all__ = [
     "ShardedError",
     "SolverError",
     "SpecError",
+    "StateError",
     "TrainingError",
     "cause",
 ]
@@ -77,7 +78,11 @@ class TrainingError(LeaveoutError):
 
 
 class CheckpointError(LeaveoutError):
-    """A checkpoint that is damaged, or of another question."""
+    """A checkpoint that is damaged, not this user's own, or of another question."""
+
+
+class StateError(LeaveoutError):
+    """What the program keeps of a user's own cannot be had, or is another's."""
 
 
 def cause(error: BaseException) -> str:

@@ -15,13 +15,15 @@ from hypothesis import strategies as st
 from leaveout.errors import GuardError
 from leaveout.verifier.cli import run
 from leaveout.verifier.guard import Guard
+from leaveout.verifier.guard.server_app import PATHS
+from leaveout.verifier.guard.server_gate import FREE, Hosts
 from leaveout.verifier.guard.server_keys import Keys, add_key
 from leaveout.verifier.guard.server_metrics import Counts, numbers
 from leaveout.verifier.guard.server_rates import Rates, neighbourhood
 from leaveout.verifier.guard.server_settings import ServeSettings
 from leaveout.verifier.guard.server_shared import SLOTS, Shared
 
-from support.served import JSON, Asker, in_thread
+from support.served import JSON, Asker, in_thread, process
 
 QUESTION = {"x": [0.25, 0.5]}
 
@@ -278,3 +280,90 @@ def test_the_page_loads_nothing_and_says_every_path(guard):
     assert all(f"<code>{path}</code>" in text for path in paths)
     named = set(re.findall(r'href="#([^"]+)"', text))
     assert named <= set(re.findall(r'id="([^"]+)"', text))
+
+
+@pytest.mark.parametrize(
+    ("bound", "names", "known", "unknown"),
+    [
+        (
+            "127.0.0.1", (),
+            ["127.0.0.1", "127.0.0.1:8000", "localhost", "LOCALHOST:1", "localhost.", "[::1]:80",
+             "127.0.0.2"],
+            ["evil.example", "localhost.evil.example", "192.0.2.7", "", "[::2]", "a localhost",
+             "127.0.0.1.evil.example", "evil.example:127.0.0.1"],
+        ),
+        ("0.0.0.0", (), ["192.0.2.7:80", "[2001:db8::1]", "localhost"], ["evil.example", "guard"]),
+        ("::", (), ["192.0.2.7", "[2001:db8::1]:80"], ["evil.example"]),
+        ("192.0.2.7", ("labels.example.org",),
+         ["192.0.2.7:80", "labels.example.org", "Labels.Example.ORG.:443"],
+         ["192.0.2.8", "example.org", "x.labels.example.org"]),
+        ("127.0.0.1", ("*",), ["evil.example", ""], []),
+    ],
+)  # fmt: skip
+def test_a_server_is_asked_under_its_own_names_alone(bound, names, known, unknown):
+    hosts = Hosts(bound, names)
+    for host in known:
+        assert hosts.knows([(b"host", host.encode())]), host
+    for host in unknown:
+        assert not hosts.knows([(b"host", host.encode())]), host
+    if "*" not in names:
+        assert not hosts.knows([])
+        assert not hosts.knows([(b"host", b"localhost"), (b"host", b"evil.example")])
+
+
+def test_another_name_is_refused_on_every_path(leaky, tmp_path):
+    with process(leaky.folder, "--memory", str(tmp_path / "m"), "--pad", "0",
+                 "--allow-host", "labels.example.org") as served:  # fmt: skip
+        asker = Asker(served.port)
+        for path in PATHS:
+            body, method = (QUESTION, "POST") if path == "/label" else (None, "GET")
+            for name, status in (
+                ("evil.example", 421), ("localhost", 200), ("labels.example.org:443", 200),
+            ):  # fmt: skip
+                reply = asker.ask(body, path, method, {**JSON, "Host": name})
+                assert reply.status == status, (path, name)
+        asker.close()
+
+
+@pytest.mark.parametrize("wrong", ["a b", "http://a", "a:80", "a/b", "", "ü"])
+def test_a_name_that_is_none_is_one_line(wrong):
+    with pytest.raises(GuardError, match="is no name of a host"):
+        ServeSettings(hosts=(wrong,))
+
+
+def test_a_key_in_an_address_is_in_no_log(leaky, tmp_path):
+    key = add_key(tmp_path / "keys", "alice")
+    with process(leaky.folder, "--memory", str(tmp_path / "m"), "--pad", "0",
+                 "--keys", str(tmp_path / "keys")) as served:  # fmt: skip
+        asker = Asker(served.port)
+        for path in (f"/health?key={key}", f"/{key}", f"/label/{key}", f"/docs?{key}"):
+            asker.get(path)
+        asker.close()
+        served.process.terminate()
+        log = served.line + served.log()
+    assert key not in log
+    assert log.count("GET /health ") == log.count("GET /docs ") == 1
+    assert log.count("GET (another path)") == 2
+
+
+def test_every_path_has_a_limit_and_health_is_still_told(asked):
+    """Ten a second, and ten seconds' worth at once, where the rate is low."""
+    asker, keys = asked
+    for path in PATHS[1:]:
+        headers = {} if path in FREE else authorised(keys["bob"])
+        statuses = [asker.ask(None, path, "GET", headers).status for _ in range(20)]
+        assert set(statuses) == {200}, path
+    rates = Rates(0.01, 5.0, Shared(1, numbers()))
+    taken = sum(rates.call("somebody") == 0.0 for _ in range(6000))
+    assert 5000 <= taken < 6000
+    assert rates.call("another") == 0.0
+    assert rates.spend("somebody", 1) == 0.0
+
+
+def test_calls_beyond_the_limit_are_refused(guard):
+    settings = ServeSettings(pad=0.0, rate=1e-9, burst=1e-9)
+    with in_thread(guard, settings=settings) as port:
+        asker = Asker(port)
+        statuses = {asker.get("/docs").status for _ in range(100)}
+        asker.close()
+    assert 429 in statuses

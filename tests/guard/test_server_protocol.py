@@ -78,3 +78,20 @@ def test_a_request_with_two_lengths_is_told_however_it_arrives(fields):
     count = len([field for field in fields if b"X" not in field])
     assert (ambiguity(head + BODY) is not None) == (count > 1)
     assert all(ambiguity(head[:end]) is None for end in range(len(head)))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"d\r\n" + BODY + b"XX0\r\n\r\n",
+        b"d\r\n" + BODY + b"\n\n0\r\n\r\n",
+        b"d\r\n" + BODY + b"0\r\n\r\n",
+        b"0xd\r\n" + BODY + b"\r\n0\r\n\r\n",
+        b"+d\r\n" + BODY + b"\r\n0\r\n\r\n",
+        b"d \x0b\r\n" + BODY + b"\r\n0\r\n\r\n",
+    ],
+)
+def test_a_chunk_that_ends_in_two_ways_ends_the_connection(port, body):
+    """Releases of h11 before 0.16 took any two bytes for the end of a chunk."""
+    statuses = exchanged(port, posted(b"Transfer-Encoding: chunked\r\n", body) + HIDDEN)
+    assert statuses in ([b"400"], [])

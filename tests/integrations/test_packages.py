@@ -33,7 +33,7 @@ def passes(name, folder):
     path = os.pathsep.join(filter(None, [str(installed(name, folder)), before]))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += ["--import-mode=importlib", str(EXAMPLES / name / "tests")]
-    environment = {**os.environ, "PYTHONPATH": path}
+    environment = {**os.environ, "PYTHONPATH": path, "MLFLOW_DISABLE_TELEMETRY": "true"}
     done = children.run(command, env=environment, cwd=folder)
     assert done.returncode == 0, done.stdout
 

@@ -21,7 +21,7 @@ from leaveout.models.unlearning import (  # noqa: E402
     retrain,
     third_party,
 )
-from leaveout.models.unlearning.attack import train_attack  # noqa: E402
+from leaveout.models.unlearning.attack import _DECAY, _RATE, _adam, train_attack  # noqa: E402
 from leaveout.models.unlearning.game import Players  # noqa: E402
 from leaveout.verifier.audits.membership import (  # noqa: E402
     Plan,
@@ -337,3 +337,17 @@ def test_a_network_loaded_from_a_file_gives_the_same_scores(tmp_path):
     np.testing.assert_allclose(
         posteriors(own, data.X), shifted / shifted.sum(axis=1, keepdims=True), atol=1e-5
     )
+
+
+def test_a_step_of_the_attack_is_adams_to_the_bit():
+    rng = torch.Generator().manual_seed(0)
+    value = torch.randn(7, 5, generator=rng)
+    theirs = value.clone().requires_grad_(True)
+    optimiser = torch.optim.Adam([theirs], lr=_RATE, weight_decay=_DECAY)
+    mean, square = torch.zeros_like(value), torch.zeros_like(value)
+    for step in range(1, 100):
+        slope = torch.randn(7, 5, generator=rng) * 10.0 ** (step % 9 - 6)
+        theirs.grad = slope.clone()
+        optimiser.step()
+        _adam(value, slope.add(value, alpha=_DECAY), mean, square, step)
+        assert torch.equal(theirs.detach(), value)

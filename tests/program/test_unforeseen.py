@@ -41,7 +41,6 @@ def failed(folder, failing: str, *arguments: str, at=SEARCH, **environment: str)
     ("failing", "said"),
     [
         ("raise ValueError('two\\nlines')", "ValueError: two lines"),
-        ("raise MemoryError", "out of memory"),
         ("return failing()", "RecursionError: maximum recursion depth exceeded"),
         ("raise OSError(28, 'No space left on device', 'x')", "No space left on device"),
         ("assert False", "AssertionError"),
@@ -56,6 +55,38 @@ def test_an_unforeseen_error_is_one_line_that_asks_for_a_report(tmp_path, failin
     assert said in line
     assert "verifier/points/idp.py, line " in line
     assert "please report it" in line
+
+
+@pytest.mark.parametrize(
+    ("failing", "said"),
+    [
+        ("raise MemoryError", "out of memory (in "),
+        ("import numpy; numpy.ones(2**52)", "out of memory: Unable to allocate 32.0 PiB"),
+        ("raise OSError(12, 'Cannot allocate memory')", "out of memory: [Errno 12]"),
+        ("raise RuntimeError('std::bad_alloc')", "out of memory: std::bad_alloc"),
+        ("import torch; torch.ones(2**52)", "out of memory: [enforce fail"),
+    ],
+)
+def test_too_little_memory_is_one_line_that_says_so(tmp_path, failing, said):
+    if "torch" in failing:
+        pytest.importorskip("torch")
+    done = failed(tmp_path, failing)
+    assert done.returncode == ExitCode.BAD_INPUT
+    (line,) = done.stderr.splitlines()
+    assert said in line
+    assert "verifier/points/idp.py, line " in line
+    assert "report" not in line
+
+
+def test_a_process_with_little_room_says_so_itself(tmp_path):
+    """The limit is real: another process could have what is asked for."""
+    failing = (
+        "import resource, numpy; resource.setrlimit(resource.RLIMIT_DATA, (2**31, 2**31)); "
+        "numpy.ones(2**29)"
+    )
+    done = failed(tmp_path, failing)
+    assert done.returncode == ExitCode.BAD_INPUT
+    assert "out of memory: Unable to allocate 4.00 GiB" in done.stderr
 
 
 def test_an_error_before_any_command_is_at_work_is_one_line_too(tmp_path):

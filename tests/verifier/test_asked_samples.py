@@ -9,6 +9,7 @@ from fractions import Fraction
 import msgspec
 import numpy as np
 import pytest
+from msgspec import structs
 
 from leaveout.errors import SpecError
 from leaveout.models.train.draws import drawn_rows
@@ -21,6 +22,9 @@ from support import children
 from support.samples import CLAIM, HEAD, LEVEL, MEMBERS, ROWS, SPEC, write_sample
 
 QUIET = f"guarantee quiet: {CLAIM.format(0.25, 5)} with confidence {LEVEL}\n"
+
+
+pytestmark = pytest.mark.usefixtures("own_state")
 
 
 def looks(folder):
@@ -109,8 +113,41 @@ def test_a_look_that_cannot_be_counted_is_none(tmp_path, monkeypatch):
     claim = AskedClaim(name="g", share="0", labels=(0,), above="", about="")
     other = AskedSample(leaveout="", family="ab", results=1, claims=(claim,))
     kept.write_bytes(msgspec.json.encode(other))
-    with pytest.raises(SpecError, match="is not of the sample"):
+    with pytest.raises(SpecError, match="or was changed since"):
         verify(spec)
+
+
+def test_a_look_that_is_gone_or_changed_is_still_one(tmp_path, own_state):
+    spec = write_sample(tmp_path)
+    verify(spec)
+    (kept,) = looks(tmp_path)
+    own = own_state / "asked" / f"{msgspec.json.decode(kept.read_bytes())['family']}.json"
+    assert own.read_bytes() == kept.read_bytes()
+    whole = kept.read_bytes()
+    kept.unlink()
+    assert verify(spec).results
+    spec.write_text(HEAD + QUIET)
+    with pytest.raises(SpecError, match="was looked at before, for bound"):
+        verify(spec)
+    found = msgspec.json.decode(whole, type=AskedSample)
+    for changed in (
+        structs.replace(found, results=found.results + 1),
+        structs.replace(found, claims=found.claims[:1]),
+        structs.replace(found, claims=(structs.replace(found.claims[0], share="1/3"),)),
+    ):
+        kept.write_bytes(msgspec.json.encode(changed))
+        with pytest.raises(SpecError, match="or was changed since"):
+            verify(spec)
+
+
+def test_a_look_of_another_user_is_not_believed(tmp_path, own_state, monkeypatch):
+    spec = write_sample(tmp_path)
+    verify(spec)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
+    with pytest.raises(SpecError, match=r"was not written by this user here.*draw a fresh sample"):
+        verify(spec)
+    monkeypatch.setenv("XDG_STATE_HOME", str(own_state.parent))
+    assert verify(spec).results
 
 
 ONE_OF_MANY = """
@@ -120,7 +157,8 @@ from leaveout.verifier.points.asked_samples import AskedClaim, Looks
 folder, name = sys.argv[1:]
 sys.stdin.readline()
 claim = AskedClaim(name=name, share="0", labels=(0,), above="", about=name)
-print(Looks(Path(folder) / "asked-ab.json", "ab").look([claim], 1).claims[0].name)
+at = Path(folder)
+print(Looks(at / "asked-ab.json", "ab", at / "own" / "ab").look([claim], 1).claims[0].name)
 """
 
 
@@ -133,7 +171,7 @@ def test_of_many_at_once_one_is_first(tmp_path):
         each.stdin.flush()
     told = {each.communicate(timeout=300)[0].strip() for each in running}
     assert len(told) == 1
-    first = Looks(tmp_path / "asked-ab.json", "ab").first()
+    first = Looks(tmp_path / "asked-ab.json", "ab", tmp_path / "own" / "ab").first()
     assert first is not None and {first.claims[0].name} == told
     assert not list(tmp_path.glob(".leaveout-*"))
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from leaveout.files import UnusualFileError
-from leaveout.models.npz import read_arrays
+from leaveout.models.npz import array_names, read_arrays
 from leaveout.verifier.checker.errors import CertificateError
 from leaveout.verifier.checker.json_names import refuse_repeated
 from leaveout.verifier.checker.manifest import ManifestPart, printed
@@ -77,23 +79,13 @@ def read_certificate(path: Path) -> Certificate:
     CertificateError
         If the file is missing, is no certificate, or is damaged.
     """
-    try:
-        arrays = read_arrays(path, _MAPPED_FROM)
-    except FileNotFoundError:
-        raise CertificateError(f"{path}: no such file") from None
-    except IsADirectoryError:
-        raise CertificateError(f"{path}: is a folder, expected a certificate") from None
-    except UnusualFileError as error:
-        raise CertificateError(f"{path}: {error}") from None
-    except (
-        OSError, ValueError, EOFError, RuntimeError, MemoryError, NotImplementedError,
-        zipfile.BadZipFile, zlib.error,
-    ):  # fmt: skip
-        raise CertificateError(f"{path}: not a certificate, or damaged") from None
+    with _refusing(path):
+        names = array_names(path)
     for name, what in _OTHERS.items():
-        if name in arrays:
+        if name in names:
             raise CertificateError(f"{path}: is {what}, expected what verify --certificate wrote")
-    raw = arrays.pop("manifest", None)
+    with _refusing(path):
+        raw = read_arrays(path, only=["manifest"], strangers=True).get("manifest")
     if raw is None:
         raise CertificateError(f"{path}: not a certificate: it has no manifest")
     try:
@@ -125,4 +117,45 @@ def read_certificate(path: Path) -> Certificate:
     for name, question in asked:
         if not 0 <= question < len(manifest.questions):
             raise CertificateError(f"{path}: {name} is about no question of the manifest")
-    return Certificate(path, manifest, arrays)
+    declared = set(_declared(manifest))
+    # The file may be another one by now: the arrays are believed no more for this manifest.
+    with _refusing(path):
+        wanted = {name for name in names if _is_declared(name, declared)}
+        return Certificate(path, manifest, read_arrays(path, _MAPPED_FROM, wanted, strangers=True))
+
+
+def _declared(manifest: ManifestPart) -> Iterator[str]:
+    """Yield what the names of the arrays begin with that a manifest speaks of."""
+    yield from (each.tree for each in manifest.results)
+    yield from (each.tree for each in manifest.claims)
+    yield from (bound.tree for each in manifest.samples for bound in each.bounds)
+    if manifest.forests is not None:
+        yield from (each.proof for each in manifest.forests.results)
+    if manifest.values is not None:
+        yield from manifest.values.proofs.values()
+
+
+def _is_declared(name: str, declared: Collection[str]) -> bool:
+    parts = name.split(".")
+    return any(".".join(parts[:count]) in declared for count in range(1, len(parts)))
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    """Turn whatever reading raises into what is wrong with the file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise CertificateError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise CertificateError(f"{path}: is a folder, expected a certificate") from None
+    except UnusualFileError as error:
+        raise CertificateError(f"{path}: {error}") from None
+    except MemoryError:
+        raise CertificateError(f"{path}: its arrays do not fit into memory") from None
+    except (
+        OSError, ValueError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile,
+        zlib.error,
+    ) as error:  # fmt: skip
+        why = f": {error}" if str(error).startswith("it unpacks") else ""
+        raise CertificateError(f"{path}: not a certificate, or damaged{why}") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import sys
 from collections.abc import Iterator
@@ -164,6 +163,15 @@ def guard(
             show_default="ten seconds of the rate",
         ),
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="With --serve: a name under which it may be asked, such as that of a proxy, "
+            "beside localhost and what --host says; may be given again. * allows any.",
+            show_default=False,
+        ),
+    ] = None,
     most_rows: Annotated[
         int, typer.Option(metavar="N", help="With --serve: rows of one request.")
     ] = 1000,
@@ -191,6 +199,14 @@ def guard(
             "says 503, so that a balancer sends no more.",
         ),
     ] = 0.0,
+    adopt: Annotated[
+        bool,
+        typer.Option(
+            "--adopt",
+            help="Take bounds.npz and the memory as they are, though they were not written by this "
+            "user here, or were changed since; each is named.",
+        ),
+    ] = False,
     account: Annotated[
         bool,
         typer.Option(
@@ -234,7 +250,7 @@ def guard(
         if value not in known:
             raise GuardError(f"{name} must be {' or '.join(known)}, got {value!r}")
     if epsilon is None:
-        sys.stdout.write(_account(folder, memory))
+        sys.stdout.write(_account(folder, memory, adopt))
         return
     with counting("deleting each row", "deletions, over all trees") as progress:
         loaded = Guard.load(
@@ -246,6 +262,7 @@ def guard(
             when_spent="uniform" if when_spent == "uniform" else "refuse",
             remember=remember,
             seed=seed,
+            adopt=adopt,
             progress=progress,
         )
     with loaded as opened:
@@ -263,6 +280,7 @@ def guard(
                 keys=keys,
                 rate=rate,
                 burst=burst,
+                hosts=tuple(allow_host or ()),
                 most_rows=most_rows,
                 most_bytes=most_bytes,
                 most_waiting=most_waiting,
@@ -286,6 +304,7 @@ def _answer(guard: Guard, rows: Path | None, output: Path | None) -> list[int]:
     """Write a label a row; return the lines of those refused."""
     from leaveout.verifier.cli.target import reader_may_leave
     from leaveout.verifier.guard.rows import answered, answered_arrays
+    from leaveout.written import TableWriter
 
     refused = []
     names = guard.names
@@ -299,14 +318,14 @@ def _answer(guard: Guard, rows: Path | None, output: Path | None) -> list[int]:
             every = answered(guard, stream, source, batch)
         target = stack.enter_context(_target(output))
         stack.enter_context(reader_may_leave())
-        writer = csv.writer(target, lineterminator="\n")
-        writer.writerow(["label"])
+        writer = TableWriter(target)
+        writer.row(["label"])
         for at, answer in enumerate(every, start=1):
             if answer.label is None:
                 refused.append(answer.line)
-                writer.writerow([""])
+                writer.row([""])
             else:
-                writer.writerow([names[answer.label] if names else answer.label])
+                writer.row([names[answer.label] if names else answer.label])
             if at % batch == 0:
                 target.flush()
     return refused
@@ -385,13 +404,13 @@ def _new_key(keys: Path | None, name: str) -> str:
     return f"{add_key(keys, name)}\n"
 
 
-def _account(folder: Path, memory: Path | None) -> str:
+def _account(folder: Path, memory: Path | None, adopt: bool) -> str:
     from leaveout.verifier.guard.access import MEMORY
     from leaveout.verifier.guard.memory import Memory
 
     if not folder.is_dir():
         raise GuardError(f"{folder}: there is no such folder")
-    found = Memory.read(memory or folder / MEMORY)
+    found = Memory.read(memory or folder / MEMORY, adopt=adopt)
     lines = [f"noised inputs  {found.answers:,}", f"epsilon spent  {found.epsilon:g}"]
     for epsilon, count in found.spent:
         lines.append(f"    {count:,} at {epsilon:g}")

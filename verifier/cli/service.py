@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 from pathlib import Path
@@ -321,9 +320,12 @@ def _nothing(plan: Plan) -> str:
 def _files(plan: Plan, learner: str) -> dict[str, str]:
     """Return what is written, by name."""
     from leaveout.verifier.page.service import drawn_plan
+    from leaveout.written import TableWriter
 
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(_table(plan))
+    writer = TableWriter(text)
+    for cells in _table(plan):
+        writer.row(cells)
     files = {"plan.csv": text.getvalue(), "accuracy.svg": f"{drawn_plan(plan)}\n"}
     if plan.recommended is None:
         return files

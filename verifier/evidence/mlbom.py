@@ -12,6 +12,7 @@ from leaveout.verifier.amounts import bound
 from leaveout.verifier.evidence.parts import Given
 from leaveout.verifier.evidence.topics import topic_of
 from leaveout.verifier.report import FileRecord, Report, Result, TrainingRecord
+from leaveout.written import printable
 
 __all__ = ["ml_bom", "part"]
 
@@ -62,7 +63,8 @@ def ml_bom(report: Report) -> bytes:
         "components": components,
         "dependencies": [_dependency(each, report) for each in models],
     }
-    return json.dumps(bom, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    text = json.dumps(printable(bom), indent=2, ensure_ascii=False, allow_nan=False)
+    return text.encode() + b"\n"
 
 
 def _model(file: FileRecord, report: Report) -> Json:

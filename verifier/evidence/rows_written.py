@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
 from leaveout.verifier.row_records import RowLabelRecord, RowRecord
 from leaveout.version import VERSION
+from leaveout.written import TableWriter, as_json
 
 __all__ = ["to_csv", "to_json"]
 
@@ -17,7 +15,8 @@ __all__ = ["to_csv", "to_json"]
 def to_csv(records: Sequence[RowRecord]) -> str:
     """Return rows as CSV: a line each, with the bound and the worst known leak of every label.
 
-    What is not known is empty. Numbers are written so that they are read back as they are.
+    What is not known is empty. Numbers are written so that they are read back as they are, text so
+    that no spreadsheet takes it for a formula.
     """
     labels = {_column(each): each.label for record in records for each in record.labels}
     points = any(record.points is not None for record in records)
@@ -25,8 +24,8 @@ def to_csv(records: Sequence[RowRecord]) -> str:
     header += [f"{what} {column}" for column in labels for what in ("bound", "leak")]
     header += ["points", "changed", "not excluded", "changed points"] if points else []
     stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow([*header, "words"])
+    writer = TableWriter(stream)
+    writer.row([*header, "words"])
     for record in records:
         own = {_column(each): each for each in record.labels}
         line: list[object] = [
@@ -42,14 +41,14 @@ def to_csv(records: Sequence[RowRecord]) -> str:
             each = own.get(column)
             line += ["", ""] if each is None else [_number(each.bound), _number(each.leak)]
         line += _points(record) if points else ()
-        writer.writerow([*line, record.words])
+        writer.row([*line, record.words])
     return stream.getvalue()
 
 
 def to_json(records: Sequence[RowRecord]) -> bytes:
     """Return rows as JSON: ``{"leaveout": version, "rows": [...]}``."""
     whole = {"leaveout": VERSION, "rows": list(records)}
-    return msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"
+    return as_json(whole)
 
 
 def _column(each: RowLabelRecord) -> str:

@@ -13,6 +13,7 @@ from leaveout.verifier.amounts import span
 from leaveout.verifier.evidence.parts import Given
 from leaveout.verifier.evidence.topics import TOPICS, Topic, topic_of
 from leaveout.verifier.report import Report, Result, StatementRecord
+from leaveout.written import printable
 
 __all__ = ["part", "sarif"]
 
@@ -39,7 +40,8 @@ def sarif(*reports: Report) -> bytes:
     services that show results take those for problems.
     """
     log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [_run(each) for each in reports]}
-    return json.dumps(log, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    text = json.dumps(printable(log), indent=2, ensure_ascii=False, allow_nan=False)
+    return text.encode() + b"\n"
 
 
 def _run(report: Report) -> Json:

@@ -9,6 +9,7 @@ import msgspec
 
 from leaveout.verifier.origin.records import FileRecord, TrainingRecord
 from leaveout.verifier.report import Report, Result, StatementRecord
+from leaveout.written import as_json
 
 __all__ = [
     "PREDICATE_TYPE",
@@ -157,7 +158,7 @@ class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 
     def to_json(self) -> bytes:
         """Encode as JSON: of the same statement always the same."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+        return as_json(self)
 
 
 def subjects_of(files: Iterable[FileRecord]) -> list[Subject]:

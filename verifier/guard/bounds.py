@@ -15,6 +15,7 @@ from leaveout.bab import EngineResult, Instance
 from leaveout.bab.native.files.digests import family_digest, network_digest
 from leaveout.encoders import Box, Choices
 from leaveout.errors import GuardError, SpecError
+from leaveout.files import why_unread
 from leaveout.models.archive import (
     MANIFEST,
     manifest_array,
@@ -22,12 +23,15 @@ from leaveout.models.archive import (
     read_manifest,
     write_archive,
 )
+from leaveout.user_key import is_own, mark
 from leaveout.version import VERSION
 
-__all__ = ["BOUNDS", "ProvedBounds", "load_bounds", "save_bounds"]
+__all__ = ["BOUNDS", "ProvedBounds", "are_own", "expect_key", "load_bounds", "save_bounds"]
 
 BOUNDS = "bounds.npz"
 """What the file is called beside the network."""
+
+_PURPOSE = "bounds"
 
 _LEVELS = 8
 """Different bounds a label has at most, each half of the next one: few can be proved again."""
@@ -114,7 +118,33 @@ def save_bounds(path: Path, bounds: ProvedBounds) -> None:
     for i, each in enumerate(box.choices):
         arrays[f"choices_{i}_columns"] = each.columns
         arrays[f"choices_{i}_values"] = each.values
-    write_archive(path, arrays, GuardError)
+    write_archive(path, arrays, GuardError, purpose=_PURPOSE)
+
+
+def expect_key() -> None:
+    """Find out whether bounds can be marked, before they are proved.
+
+    Raises
+    ------
+    StateError
+        If this user has no key, and cannot have one.
+    """
+    mark(_PURPOSE, ())
+
+
+def are_own(path: Path) -> bool:
+    """Whether bounds were proved by this user here, and not changed since.
+
+    Raises
+    ------
+    GuardError
+        If the file cannot be read.
+    StateError
+    """
+    try:
+        return is_own(path, _PURPOSE)
+    except OSError as error:
+        raise GuardError(f"{path}: {why_unread(error)}") from None
 
 
 def load_bounds(path: Path) -> ProvedBounds:

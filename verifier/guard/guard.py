@@ -69,6 +69,7 @@ class Guard:
         when_spent: Literal["refuse", "uniform"] = "refuse",
         remember: int = 1_000_000,
         seed: int | None = None,
+        adopt: bool = False,
         progress: OnProgress | None = None,
     ) -> Guard:
         """Load a folder: a network with its family and bounds, or a forest.
@@ -87,14 +88,17 @@ class Guard:
             is none.
         outside, cap, when_spent, remember, seed
             See `GuardSettings`.
+        adopt : bool
+            Whether bounds and a memory that do not bear this user's mark are taken as they are:
+            they are from another user or machine, or somebody changed them. The memory is marked.
         progress : callable, optional
             Told how many deletions of a forest's rows are made, over all trees, and of how many.
 
         Raises
         ------
         LeaveoutError
-            If a file is missing or damaged, the bounds were proved of other files, or a setting
-            cannot be used.
+            If a file is missing, damaged or not this user's own, the bounds were proved of other
+            files, or a setting cannot be used.
         """
         given = GuardSettings(epsilon, outside, cap, when_spent, remember, seed)
         # Of numpy's numbers, Python's own.
@@ -105,16 +109,22 @@ class Guard:
             remember=int(remember),
             seed=None if seed is None else int(seed),
         )
-        subject = load_subject(Path(folder), progress)
+        subject = load_subject(Path(folder), progress, adopt=adopt)
         if settings.outside == "noise" and not isinstance(subject.domain, BoxDomain):
             raise GuardError(
                 f"{folder}: no input lies outside what a forest answers, so there is none to "
                 "noise; leave outside as it is"
             )
         path = subject.folder / MEMORY if memory is None else Path(memory)
-        return cls(
-            subject, settings, Memory(path, *subject.identity, settings.epsilon, subject.labels)
-        )
+        identity, labels = subject.identity, subject.labels
+        adopted = (subject.earlier,) if adopt else None
+        opened = Memory(path, *identity, settings.epsilon, labels, adopt=adopted)
+        if opened.adopted:
+            subject.notes += (
+                f"{path}: was not written by this user here, or was changed since: it is taken as "
+                "it is",
+            )
+        return cls(subject, settings, opened)
 
     def reopened(self, turn: AbstractContextManager[None] | None = None) -> Guard:
         """Return a guard of the same with the memory opened anew: forked processes share none.

@@ -12,9 +12,9 @@ from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.columns import COLUMNS, FOREST
 from leaveout.models.forest.digests import kind_digest
 from leaveout.models.forest.folders import change_forest
-from leaveout.models.train.export import FAMILY, NETWORK
+from leaveout.models.train.export import FAMILY, NETWORK, SPEC
 from leaveout.verifier.guard.access import MEMORY, load_access
-from leaveout.verifier.guard.bounds import BOUNDS
+from leaveout.verifier.guard.bounds import BOUNDS, are_own
 from leaveout.verifier.guard.forests.folder import OnProgress, load_forest_access
 from leaveout.verifier.guard.forests.subject import ForestSubject
 from leaveout.verifier.guard.network import NetworkSubject
@@ -25,7 +25,9 @@ __all__ = ["OnProgress", "change_rows", "files_of", "load_subject"]
 T = TypeVar("T")
 
 
-def load_subject(folder: Path, progress: OnProgress | None = None) -> Subject:
+def load_subject(
+    folder: Path, progress: OnProgress | None = None, *, adopt: bool = False
+) -> Subject:
     """Read what a folder holds.
 
     Parameters
@@ -33,18 +35,31 @@ def load_subject(folder: Path, progress: OnProgress | None = None) -> Subject:
     folder : Path
     progress : callable, optional
         Told how far the deletions of a forest are.
+    adopt : bool
+        Whether bounds that do not bear this user's mark are taken as they are.
 
     Raises
     ------
     LeaveoutError
-        If it holds neither a network nor a forest, or both, or a file cannot be used.
+        If it holds neither a network nor a forest, or both, or a file cannot be used; or if the
+        bounds are not this user's own.
     """
     try:
         settle(folder)
     except OSError as error:
         raise GuardError(f"{folder}: {why_unread(error)}") from None
     if not (folder / FOREST).exists():
-        return NetworkSubject(load_access(folder))
+        subject, path = NetworkSubject(load_access(folder)), folder / BOUNDS
+        if not are_own(path):
+            what = f"{path}: was not proved by this user here, or was changed since"
+            if not adopt:
+                raise GuardError(
+                    f"{what}, and a bound that is none gives away what one record decides: prove "
+                    f"it with leaveout verify {folder / SPEC} --bounds {path}; or, if you know "
+                    "where it comes from, take it with --adopt"
+                )
+            subject.notes += (f"{what}: it is taken as it is",)
+        return subject
     if (folder / NETWORK).exists():
         raise GuardError(
             f"{folder}: holds both a forest ({FOREST}) and a network ({NETWORK}); put one of them "

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import math
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
 from leaveout.databases import DAMAGED, blob, expect_tables, is_blank, reason, whole
-from leaveout.errors import GuardError
+from leaveout.errors import GuardError, StateError
 from leaveout.files import OWNER_ONLY, refuse_unusual, sync_folder
+from leaveout.user_key import mark
 from leaveout.verifier.guard.account import Account, FullError, SpentError, UnusableError
 
 __all__ = ["Account", "FullError", "Memory", "SpentError", "UnusableError"]
@@ -23,16 +25,26 @@ __all__ = ["Account", "FullError", "Memory", "SpentError", "UnusableError"]
 _BUSY = 60.0
 """Seconds to wait for another process."""
 
-_FORMAT = 1
+_FORMAT = 2
 
-_SECRET = 32
+_SECRET = _MARK = 32
 
 _TABLES = """
+CREATE TABLE guard (format INTEGER NOT NULL, network TEXT NOT NULL, family TEXT NOT NULL,
+    box TEXT NOT NULL, epsilon REAL NOT NULL, secret BLOB NOT NULL, mark BLOB NOT NULL);
+CREATE TABLE answers (input BLOB PRIMARY KEY, answer INTEGER NOT NULL, mark BLOB NOT NULL)
+    WITHOUT ROWID;
+CREATE TABLE spent (epsilon REAL PRIMARY KEY, answers INTEGER NOT NULL) WITHOUT ROWID;
+"""
+"""A mark is of this user: that of an answer is of its row, that of the guard of all the rest."""
+
+_UNMARKED = """
 CREATE TABLE guard (format INTEGER NOT NULL, network TEXT NOT NULL, family TEXT NOT NULL,
     box TEXT NOT NULL, epsilon REAL NOT NULL, secret BLOB NOT NULL);
 CREATE TABLE answers (input BLOB PRIMARY KEY, answer INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE spent (epsilon REAL PRIMARY KEY, answers INTEGER NOT NULL) WITHOUT ROWID;
 """
+"""The tables of format 1."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +80,22 @@ class Memory:
     turn : context manager, optional
         Entered for each write, so that processes take turns; without one they wait as SQLite does,
         which looks again after up to a tenth of a second.
+    adopt : sequence of str, optional
+        Where it is given a file that does not bear this user's mark is taken as it is, and marked;
+        these are digests of the model by other versions, which it may have.
 
     Attributes
     ----------
     inputs : str
         The digest of that name, if it always was the same; else empty.
+    adopted : bool
+        Whether the file was another's.
 
     Raises
     ------
     GuardError
-        If the file cannot be used, or remembers answers of another network or family.
+        If the file cannot be used, is not this user's own, or remembers answers of another network
+        or family.
     """
 
     def __init__(
@@ -89,8 +107,10 @@ class Memory:
         epsilon: float,
         labels: int,
         turn: AbstractContextManager[None] | None = None,
+        *,
+        adopt: Sequence[str] | None = None,
     ) -> None:
-        self.path = path
+        self.path, self.adopted = path, False
         self._turn = nullcontext() if turn is None else turn
         self._labels = labels
         self._lock = Lock()
@@ -99,7 +119,7 @@ class Memory:
         self._size = 0
         with self._errors():
             self._database = self._opened()
-            self._secret, self.inputs = self._begin(model, family, inputs, epsilon)
+            self._secret, self.inputs = self._begin(model, family, inputs, epsilon, adopt)
             self._refuse_if_replaced()
 
     def close(self) -> None:
@@ -199,13 +219,19 @@ class Memory:
             return _account(self._database)
 
     @staticmethod
-    def read(path: Path) -> Account:
+    def read(path: Path, *, adopt: bool = False) -> Account:
         """Return the account of a memory without answering from it; of none, an empty one.
+
+        Parameters
+        ----------
+        path : Path
+        adopt : bool
+            Whether a file that does not bear this user's mark is taken as it is.
 
         Raises
         ------
         GuardError
-            If the file is no memory.
+            If the file is no memory, or not this user's own.
         """
         try:
             refuse_unusual(path)
@@ -216,7 +242,10 @@ class Memory:
         try:
             uri = f"{path.absolute().as_uri()}?mode=ro"
             with closing(sqlite3.connect(uri, timeout=_BUSY, uri=True)) as database:
-                expect_tables(database, _TABLES)
+                # All of one moment: a server may be writing.
+                database.execute("BEGIN")
+                if not (adopt or _is_own(database)):
+                    raise GuardError(_not_own(path))
                 return _balanced(database)
         except DAMAGED as error:
             raise GuardError(f"{path}: is no memory of answers: {reason(error)}") from None
@@ -234,19 +263,32 @@ class Memory:
             cost = 0.0
         answer = draw(cost)
         execute = self._database.execute
-        execute("INSERT INTO answers VALUES (?, ?)", (key, answer))
+        execute("INSERT INTO answers VALUES (?, ?, ?)", (key, answer, self._row(key, answer)))
         execute(
             "INSERT INTO spent VALUES (?, 1) "
             "ON CONFLICT (epsilon) DO UPDATE SET answers = answers + 1",
             (cost,),
         )
+        self._mark()
         return answer
 
     def _known(self, key: bytes) -> int | None:
         row = self._database.execute(
-            "SELECT answer FROM answers WHERE input = ?", (key,)
+            "SELECT answer, mark FROM answers WHERE input = ?", (key,)
         ).fetchone()
-        return None if row is None else whole(row[0], "an answer", self._labels)
+        if row is None:
+            return None
+        answer = whole(row[0], "an answer", self._labels)
+        if blob(row[1], "the mark of an answer", _MARK) != self._row(key, answer):
+            raise sqlite3.DatabaseError("an answer was changed")
+        return answer
+
+    def _row(self, key: bytes, answer: int) -> bytes:
+        return _mark_of_row(self._rows, key, answer)
+
+    def _mark(self) -> None:
+        """Mark what is written anew, but for the answers; within a transaction."""
+        self._database.execute("UPDATE guard SET mark = ?", (_mark_of(self._database),))
 
     def _key(self, given: bytes) -> bytes:
         return hashlib.blake2b(given, key=self._secret, digest_size=32).digest()
@@ -268,17 +310,18 @@ class Memory:
         database.execute("PRAGMA secure_delete = ON")
         return database
 
-    def _begin(self, model: str, family: str, inputs: str, epsilon: float) -> tuple[bytes, str]:
+    def _begin(
+        self, model: str, family: str, inputs: str, epsilon: float, adopt: Sequence[str] | None
+    ) -> tuple[bytes, str]:
         self._database.execute("PRAGMA journal_mode = WAL")
         with self._transaction():
             if is_blank(self._database):
-                for statement in _TABLES.split(";")[:-1]:
-                    self._database.execute(statement)
-                self._database.execute(
-                    "INSERT INTO guard VALUES (?, ?, ?, ?, ?, ?)",
-                    (_FORMAT, model, family, inputs, epsilon, secrets.token_bytes(_SECRET)),
-                )
-            expect_tables(self._database, _TABLES)
+                secret = secrets.token_bytes(_SECRET)
+                self._make((_FORMAT, model, family, inputs, epsilon, secret), (), ())
+            if not _is_own(self._database):
+                if adopt is None:
+                    raise GuardError(_not_own(self.path))
+                self._adopt(model, adopt)
             _balanced(self._database)
             row = self._database.execute(
                 "SELECT format, network, family, box, epsilon, secret FROM guard"
@@ -300,12 +343,52 @@ class Memory:
             )
         if row[3] != inputs:
             self._forget_inputs()
-        return blob(row[5], "the secret", _SECRET), inputs if row[3] == inputs else ""
+        secret = blob(row[5], "the secret", _SECRET)
+        self._rows = _rows_key(secret)
+        return secret, inputs if row[3] == inputs else ""
+
+    def _make(
+        self,
+        guard: Sequence[object],
+        answers: Iterable[tuple[bytes, int]],
+        spent: Iterable[Sequence[object]],
+    ) -> None:
+        """Make all tables, and mark them; within a transaction."""
+        execute = self._database.execute
+        for statement in _TABLES.split(";")[:-1]:
+            execute(statement)
+        execute("INSERT INTO guard VALUES (?, ?, ?, ?, ?, ?, ?)", (*guard, bytes(_MARK)))
+        self._rows = _rows_key(blob(guard[-1], "the secret", _SECRET))
+        for key, answer in answers:
+            execute("INSERT INTO answers VALUES (?, ?, ?)", (key, answer, self._row(key, answer)))
+        for row in spent:
+            execute("INSERT INTO spent VALUES (?, ?)", tuple(row))
+        self._mark()
+
+    def _adopt(self, model: str, earlier: Sequence[str]) -> None:
+        """Take all that is there as it is, in whichever format, and mark it."""
+        execute = self._database.execute
+        row = execute("SELECT format, network, family, box, epsilon, secret FROM guard").fetchone()
+        if row is None:
+            raise sqlite3.DatabaseError("what it belongs to is missing")
+        if whole(row[0], "the format") > _FORMAT:
+            raise GuardError(f"{self.path}: is of another version; name another file")
+        answers = [
+            (blob(key, "an input", _MARK), whole(answer, "an answer", self._labels))
+            for key, answer in execute("SELECT input, answer FROM answers")
+        ]
+        spent = execute("SELECT epsilon, answers FROM spent").fetchall()
+        for table in ("guard", "answers", "spent"):
+            execute(f"DROP TABLE {table}")
+        known = model if row[1] in earlier else row[1]
+        self._make((_FORMAT, known, *row[2:]), answers, spent)
+        self.adopted = True
 
     def _forget_inputs(self) -> None:
         """Keep for good that nothing tells any more which inputs may have been noised."""
         with self._transaction():
             self._database.execute("UPDATE guard SET box = ''")
+            self._mark()
         # What it was told by is a digest of rows that may be gone: it goes from the log, too.
         self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -314,6 +397,8 @@ class Memory:
         with self._turn:
             try:
                 self._database.execute("BEGIN IMMEDIATE")
+                if self._file is not None and not _bears_marks(self._database):
+                    raise sqlite3.DatabaseError("it was changed by another program")
                 yield
                 self._database.execute("COMMIT")
             except BaseException:
@@ -345,11 +430,66 @@ class Memory:
             yield
         except OSError as error:
             raise UnusableError(f"{self.path}: cannot be used: {error.strerror}") from None
+        except StateError as error:
+            raise UnusableError(str(error)) from None
         except DAMAGED as error:
             raise UnusableError(
                 f"{self.path}: cannot be used as a memory of answers: {reason(error)}; put "
                 "back what it was last, or name another file"
             ) from None
+
+
+def _not_own(path: Path) -> str:
+    return (
+        f"{path}: was not written by this user here, or was changed since, so none of its answers "
+        "is given again: put back what it was, or take it as it is with --adopt; a new memory "
+        "would draw the same answers once more"
+    )
+
+
+def _is_unmarked(database: sqlite3.Connection) -> bool:
+    """Whether a memory is of the format that had no marks; one of neither is refused."""
+    try:
+        expect_tables(database, _TABLES)
+    except sqlite3.DatabaseError:
+        expect_tables(database, _UNMARKED)
+        return True
+    return False
+
+
+def _is_own(database: sqlite3.Connection) -> bool:
+    """Whether a memory is as this user's guard left it, every answer of it too.
+
+    One that was put in place of another would have that one drawn once more.
+    """
+    if _is_unmarked(database) or not _bears_marks(database):
+        return False
+    (secret,) = database.execute("SELECT secret FROM guard").fetchone()
+    rows = _rows_key(blob(secret, "the secret", _SECRET))
+    return all(
+        marked == _mark_of_row(rows, blob(key, "an input", _MARK), whole(answer, "an answer"))
+        for key, answer, marked in database.execute("SELECT input, answer, mark FROM answers")
+    )
+
+
+def _mark_of_row(rows: bytes, key: bytes, answer: int) -> bytes:
+    return hmac.digest(rows, key + answer.to_bytes(8, "big"), "sha256")
+
+
+def _bears_marks(database: sqlite3.Connection) -> bool:
+    """Whether all but the rows of answers is as this user's guard left it."""
+    row = database.execute("SELECT mark FROM guard").fetchone()
+    return row is not None and row[0] == _mark_of(database)
+
+
+def _mark_of(database: sqlite3.Connection) -> bytes:
+    guard = database.execute("SELECT format, network, family, box, epsilon, secret FROM guard")
+    spent = database.execute("SELECT epsilon, answers FROM spent ORDER BY epsilon")
+    return mark("memory", [repr((guard.fetchall(), spent.fetchall())).encode()])
+
+
+def _rows_key(secret: bytes) -> bytes:
+    return mark("answers", [secret])
 
 
 def _account(database: sqlite3.Connection) -> Account:

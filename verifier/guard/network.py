@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.native.files.digests import box_digest
+from leaveout.bab.native.files.digests import box_digest, earlier_digest
 from leaveout.models.train.encoding import encode_rows, encoding_of
 from leaveout.verifier.guard.access import Access
 from leaveout.verifier.guard.domain import BoxDomain
@@ -48,6 +48,7 @@ class NetworkSubject(Subject):
         self.identity = Identity(
             access.bounds.network, access.bounds.family, box_digest(instance.box)
         )
+        self.earlier = earlier_digest(instance.network)
         self.encoding = encoding_of(family.manifest)
         self.notes = () if missing is None else (missing,)
 

@@ -24,8 +24,9 @@ _FAILURES = {
     "408": "The body did not arrive.",
     "413": "The body or the number of inputs is too large.",
     "415": "The body is not said to be JSON.",
+    "421": "The server is not known under the name that the request gives it.",
     "422": "What is asked does not fit what is served, or lies outside the verified box.",
-    "429": "Too many rows were asked for; Retry-After says in how many seconds to ask again.",
+    "429": "Too much was asked for; Retry-After says in how many seconds to ask again.",
     "500": "A fault of the server.",
     "503": "The guard is closed and answers nothing, it ends, or too many requests are waiting.",
 }
@@ -59,6 +60,7 @@ def document() -> dict[str, Any]:
                     "summary": "Whether label requests are answered",
                     "responses": {
                         "200": _json("They are.", "Health"),
+                        **_refusals("421", "429"),
                         "503": _json("They are not, or not for long: the server ends.", "Health"),
                     },
                 }
@@ -85,7 +87,7 @@ def _label() -> dict[str, Any]:
         },
         "responses": {
             "200": _json("One label, or one for each input.", "Answer", "Answers"),
-            **{status: _json(why, "Failure") for status, why in _FAILURES.items()},
+            **_refusals(*_FAILURES),
         },
     }
 
@@ -97,7 +99,7 @@ def _about(name: str) -> dict[str, Any]:
         "security": _KEYED,
         "responses": {
             "200": _json("Features, labels, box and promise.", "About"),
-            "401": _json(_FAILURES["401"], "Failure"),
+            **_refusals("401", "421", "429"),
         },
     }
 
@@ -110,9 +112,13 @@ def _metrics() -> dict[str, Any]:
         "security": _KEYED,
         "responses": {
             "200": {"description": "Numbers, in its text format.", "content": text},
-            "401": _json(_FAILURES["401"], "Failure"),
+            **_refusals("401", "421", "429"),
         },
     }
+
+
+def _refusals(*statuses: str) -> dict[str, Any]:
+    return {status: _json(_FAILURES[status], "Failure") for status in statuses}
 
 
 def _json(description: str, *names: str) -> dict[str, Any]:

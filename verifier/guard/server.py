@@ -22,7 +22,7 @@ from leaveout.errors import GuardError
 from leaveout.verifier.guard.guard import Guard
 from leaveout.verifier.guard.padding import Effort, Pace
 from leaveout.verifier.guard.server_about import start_line
-from leaveout.verifier.guard.server_app import application, served
+from leaveout.verifier.guard.server_app import PATHS, application, served
 from leaveout.verifier.guard.server_effort import measure
 from leaveout.verifier.guard.server_keys import Keys
 from leaveout.verifier.guard.server_metrics import numbers
@@ -87,7 +87,7 @@ def serve(
             _serve_side_by_side(guard, settings, shared, host, listening)
             return
         pace = Pace(settings.pad, measure(guard)) if settings.pad else None
-        app = served(guard, settings, pace, shared)
+        app = served(guard, settings, pace, shared, host=host)
         _begin_log(host, listening, settings)
         address = _address(host, listening)
         line = start_line(guard, guard.account(), address, pace, settings.most_rows)
@@ -118,7 +118,7 @@ def _serve_side_by_side(
 
     def work(index: int, ready: Callable[[], None], orphaned: int) -> None:
         with guard.reopened(shared.writing) as own:
-            app = served(own, settings, pace, shared, index)
+            app = served(own, settings, pace, shared, index, host)
             own_socket = _Taken(fileno=listening.detach())
             _Server(app, settings, ready, orphaned).run(sockets=[own_socket])
 
@@ -274,6 +274,17 @@ def _address(host: str, listening: socket.socket) -> str:
     return f"http://{shown}:{listening.getsockname()[1]}"
 
 
+class _KnownPaths(logging.Filter):
+    """Lets the log name no path but the server's own, and no query: either may hold a key."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Change what uvicorn says of a request: client, method, path, version and status."""
+        client, method, path, *others = record.args  # type: ignore[misc]
+        own = str(path).partition("?")[0]
+        record.args = (client, method, own if own in PATHS else "(another path)", *others)
+        return True
+
+
 _LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -285,9 +296,14 @@ _LOGGING: dict[str, Any] = {
             "use_colors": False,
         },
     },
+    "filters": {"paths": {"()": _KnownPaths}},
     "handlers": {
         "plain": {"class": "logging.StreamHandler", "formatter": "plain"},
-        "access": {"class": "logging.StreamHandler", "formatter": "access"},
+        "access": {
+            "class": "logging.StreamHandler",
+            "formatter": "access",
+            "filters": ["paths"],
+        },
     },
     "loggers": {
         "leaveout.guard": {"handlers": ["plain"], "level": "INFO", "propagate": False},

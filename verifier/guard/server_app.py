@@ -24,7 +24,7 @@ from leaveout.verifier.guard.padding import BusyError, Pace, Padding
 from leaveout.verifier.guard.server_about import about
 from leaveout.verifier.guard.server_bodies import Bodies
 from leaveout.verifier.guard.server_effort import measure, warm_up
-from leaveout.verifier.guard.server_gate import Gate, allowance_of, too_many
+from leaveout.verifier.guard.server_gate import Gate, Hosts, allowance_of, too_many
 from leaveout.verifier.guard.server_keys import Keys
 from leaveout.verifier.guard.server_messages import Answer, Answers, Failure, Health
 from leaveout.verifier.guard.server_metrics import CONTENT_TYPE, Counts, numbers
@@ -34,7 +34,9 @@ from leaveout.verifier.guard.server_rates import Rates
 from leaveout.verifier.guard.server_settings import MOST_BYTES, MOST_ROWS, ServeSettings
 from leaveout.verifier.guard.server_shared import Shared
 
-__all__ = ["MOST_BYTES", "MOST_ROWS", "application", "served"]
+__all__ = ["MOST_BYTES", "MOST_ROWS", "PATHS", "application", "served"]
+
+PATHS = ("/label", "/health", "/about", "/", "/metrics", "/openapi.json", "/docs")
 
 _LONGEST_ERROR = 500
 
@@ -85,7 +87,12 @@ def application(
 
 
 def served(
-    guard: Guard, settings: ServeSettings, pace: Pace | None, shared: Shared, index: int = 0
+    guard: Guard,
+    settings: ServeSettings,
+    pace: Pace | None,
+    shared: Shared,
+    index: int = 0,
+    host: str | None = None,
 ) -> Starlette:
     """Return the application of one process; see `application`.
 
@@ -100,6 +107,8 @@ def served(
         Among them.
     index : int
         Of this one.
+    host : str or None
+        What it listens on; None answers under any name.
     """
     warm_up(guard)
     counts = Counts(shared, index, pace)
@@ -116,17 +125,22 @@ def served(
     keys = None if settings.keys is None else Keys(settings.keys)
     rate = settings.rate
     rates = None if rate is None else Rates(rate, settings.allowance, shared)
+    hosts = None if host is None else Hosts(host, settings.hosts)
+    asked = (
+        service.label,
+        service.health,
+        service.about,
+        service.about,
+        service.metrics,
+        service.openapi,
+        service.docs,
+    )
     app = Starlette(
         routes=[
-            Route("/label", service.label, methods=["POST"]),
-            Route("/health", service.health, methods=["GET"]),
-            Route("/about", service.about, methods=["GET"]),
-            Route("/", service.about, methods=["GET"]),
-            Route("/metrics", service.metrics, methods=["GET"]),
-            Route("/openapi.json", service.openapi, methods=["GET"]),
-            Route("/docs", service.docs, methods=["GET"]),
+            Route(path, answer, methods=["POST" if path == "/label" else "GET"])
+            for path, answer in zip(PATHS, asked, strict=True)
         ],
-        middleware=[Middleware(Gate, counts=counts, keys=keys, rates=rates)],
+        middleware=[Middleware(Gate, counts=counts, keys=keys, rates=rates, hosts=hosts)],
         exception_handlers={HTTPException: _refused},
         lifespan=lifespan,
     )

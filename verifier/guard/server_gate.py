@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ipaddress
 import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +19,7 @@ from leaveout.verifier.guard.server_messages import Failure
 from leaveout.verifier.guard.server_metrics import Counts
 from leaveout.verifier.guard.server_rates import Rates, neighbourhood
 
-__all__ = ["FREE", "Allowance", "Gate", "allowance_of", "too_many"]
+__all__ = ["FREE", "Allowance", "Gate", "Hosts", "allowance_of", "too_many"]
 
 FREE = frozenset(("/health", "/docs", "/openapi.json"))
 """What needs no key: it is the same whatever is served."""
@@ -42,10 +45,56 @@ class Allowance:
         return 0.0 if self._rates is None else self._rates.spend(self._who, rows)
 
 
-class Gate:
-    """Refuses who has no key, or asked for too much, before a body is read; counts all.
+class Hosts:
+    """The names under which a server may be asked.
 
-    Neither depends on what is asked, so these answers leave at once, padded or not.
+    A page that somebody's browser has open may let its own name stand for this server's address:
+    the browser then takes the server for a part of the page, and lets it read the answers. So a
+    request has to name the server as it is known.
+
+    Parameters
+    ----------
+    bound : str
+        What the server listens on: this is known, and what else leads to the machine itself. Where
+        it is every address, all addresses are known; a page cannot be called one.
+    names : sequence of str
+        Others that are known; ``*`` is any.
+    """
+
+    def __init__(self, bound: str, names: Sequence[str] = ()) -> None:
+        self._names = {name.lower().rstrip(".") for name in ("localhost", bound, *names)}
+        address = _address(bound)
+        self._any_address = not bound or (address is not None and address.is_unspecified)
+
+    def knows(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Whether a request names one of them; one that names none does not."""
+        if "*" in self._names:
+            return True
+        given = [value for name, value in headers if name == b"host"]
+        if len(given) != 1:
+            return False
+        host = given[0].decode("latin-1").strip().lower()
+        if host.startswith("["):
+            host = host[1:].partition("]")[0]
+        elif host.count(":") == 1:
+            host = host.partition(":")[0]
+        address = _address(host)
+        if address is not None:
+            return self._any_address or address.is_loopback or host in self._names
+        return host.rstrip(".") in self._names
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host)
+    return None
+
+
+class Gate:
+    """Refuses who asks under another name, has no key or asked for too much; counts all.
+
+    That is before a body is read. None of it depends on what is asked, so these answers leave at
+    once, padded or not.
 
     Parameters
     ----------
@@ -54,12 +103,19 @@ class Gate:
     counts : Counts
     keys : Keys or None
     rates : Rates or None
+    hosts : Hosts or None
     """
 
     def __init__(
-        self, app: ASGIApp, counts: Counts, keys: Keys | None = None, rates: Rates | None = None
+        self,
+        app: ASGIApp,
+        counts: Counts,
+        keys: Keys | None = None,
+        rates: Rates | None = None,
+        hosts: Hosts | None = None,
     ) -> None:
         self._app, self._counts, self._keys, self._rates = app, counts, keys, rates
+        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or let it through."""
@@ -90,6 +146,13 @@ class Gate:
             self._counts.end(scope["path"], status)
 
     def _refusal(self, scope: Scope) -> Response | None:
+        if self._hosts is not None and not self._hosts.knows(scope["headers"]):
+            return _refused(
+                "this server is not known under that name; whoever runs it adds it with "
+                "--allow-host",
+                421,
+                {},
+            )
         who = neighbourhood((scope.get("client") or ("",))[0])
         path = scope["path"]
         if self._keys is not None and path not in FREE:
@@ -101,9 +164,12 @@ class Gate:
                     {"www-authenticate": "Bearer"},
                 )
             who = f"key {holder}"
-        allowance = Allowance(self._rates if path == "/label" else None, who)
-        scope.setdefault("state", {})["allowance"] = allowance
-        seconds = allowance.spend(1)
+        if path == "/label":
+            allowance = Allowance(self._rates, who)
+            scope.setdefault("state", {})["allowance"] = allowance
+            seconds = allowance.spend(1)
+        else:
+            seconds = 0.0 if self._rates is None else self._rates.call(who)
         return too_many(seconds) if seconds else None
 
 

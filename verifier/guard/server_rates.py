@@ -10,6 +10,9 @@ from leaveout.verifier.guard.server_shared import SLOTS, Shared
 
 __all__ = ["Rates", "neighbourhood"]
 
+_CALLS = 10.0
+"""Requests a second, at least, that an asker may send to other paths than that of labels."""
+
 _TRIES = 32
 """Slots that are looked at for one asker."""
 
@@ -33,14 +36,22 @@ class Rates:
     def __init__(self, rate: float, allowance: float, shared: Shared) -> None:
         self._rate, self._allowance, self._shared = rate, allowance, shared
 
-    def spend(self, who: str, rows: int) -> float:
+    def call(self, who: str) -> float:
+        """Take a request for something else than labels off an allowance of its own; see `spend`.
+
+        It costs a row or, where the rate is low, so little that a balancer may still ask for
+        health.
+        """
+        return self.spend(f"{who} elsewhere", min(1.0, self._rate / _CALLS))
+
+    def spend(self, who: str, rows: float) -> float:
         """Take rows off an allowance.
 
         Parameters
         ----------
         who : str
             A name of any length.
-        rows : int
+        rows : float
 
         Returns
         -------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,9 @@ MOST_WAITING = 1000
 
 _BURST = 10.0
 """Seconds of a rate that may be asked for at once."""
+
+_HOST = re.compile(r"\*|[a-z0-9_][a-z0-9_.-]*|[0-9a-f.]*:[0-9a-f]*:[0-9a-f:.]*", re.IGNORECASE)
+"""A name, an address, or any."""
 
 _LONGEST = 3600.0
 _MOST_PROCESSES = 256
@@ -38,6 +42,9 @@ class ServeSettings:
         Rows a second that each asker may ask for in the long run; None sets no limit.
     burst : float or None
         Rows that an asker may ask for at once; ten seconds of the rate unless given.
+    hosts : tuple of str
+        Further names and addresses under which the server may be asked, without a port; see
+        `Hosts`.
     most_rows, most_bytes : int
         Of one request.
     most_waiting : int
@@ -58,6 +65,7 @@ class ServeSettings:
     keys: Path | None = None
     rate: float | None = None
     burst: float | None = None
+    hosts: tuple[str, ...] = ()
     most_rows: int = MOST_ROWS
     most_bytes: int = MOST_BYTES
     most_waiting: int = MOST_WAITING
@@ -78,6 +86,12 @@ class ServeSettings:
         for name in ("grace", "drain"):
             if not 0 <= getattr(self, name) <= _LONGEST:
                 raise GuardError(f"{name} must be 0 to {_LONGEST:g} seconds")
+        for host in self.hosts:
+            if not _HOST.fullmatch(host):
+                raise GuardError(
+                    f"{host!r} is no name of a host: give it as in labels.example.org, without a "
+                    "port; * for any"
+                )
         if self.rate is None and self.burst is not None:
             raise GuardError("a burst is of a rate: give --rate, too")
         for name in ("rate", "burst"):

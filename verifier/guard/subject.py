@@ -49,6 +49,8 @@ class Subject(ABC):
         Of the labels; empty where none are known.
     members : int
     identity : Identity
+    earlier : str
+        Digest that earlier versions gave the model; empty where it was the same.
     encoding : Encoding or None
         How columns of a table become features; None if the model reads plain arrays.
     notes : tuple of str
@@ -62,6 +64,7 @@ class Subject(ABC):
     names: tuple[str, ...]
     members: int
     identity: Identity
+    earlier: str = ""
     encoding: Encoding | None
     notes: tuple[str, ...]
 

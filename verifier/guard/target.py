@@ -9,7 +9,7 @@ from pathlib import Path
 from leaveout.errors import GuardError, SpecError
 from leaveout.models.archive import holds_arrays
 from leaveout.verifier.amounts import bound
-from leaveout.verifier.guard.bounds import ProvedBounds, save_bounds
+from leaveout.verifier.guard.bounds import ProvedBounds, expect_key, save_bounds
 from leaveout.verifier.points.idp import Decider
 from leaveout.verifier.points.network_job import Job
 
@@ -52,7 +52,10 @@ class BoundsTarget:
         ------
         SpecError
             If no statement is about leaks of a family, or several are about different ones.
+        StateError
+            If what is written could not be told from what others write.
         """
+        expect_key()
         self._jobs = [job for job in jobs if not job.pair]
         questions = {id(job.instance) for job in self._jobs}
         if len(questions) != 1:

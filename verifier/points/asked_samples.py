@@ -2,7 +2,9 @@
 
 Whoever has seen results of a sample can choose the next claim so that this very sample supports it.
 So the claims of the first look are all that there are: they may be asked again, at what may be
-wrong when shared by all of them; any other takes a fresh sample.
+wrong when shared by all of them; any other takes a fresh sample. What counts is the copy among this
+user's own files, so that one that is removed or changed is noticed; the one beside the family tells
+others that it was looked at.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from leaveout.bab import Instance
 from leaveout.bab.native.files.digests import box_digest, family_digest, network_digest
 from leaveout.errors import SpecError
 from leaveout.files import SETTINGS, partial_file, read_whole, sync_folder, why_unread
+from leaveout.user_key import state_folder
 from leaveout.version import VERSION
 
 __all__ = ["AskedClaim", "AskedSample", "Looks"]
@@ -95,10 +98,13 @@ class Looks:
     path : Path
     family : str
         Digest of its members.
+    own : Path
+        This user's copy.
     """
 
     path: Path
     family: str
+    own: Path
 
     @classmethod
     def of(cls, instance: Instance, source: Path) -> Looks:
@@ -107,7 +113,8 @@ class Looks:
         A link to a family is that family.
         """
         digest = family_digest(instance.family)
-        return cls(source.resolve().parent / f"asked-{digest[:_DIGITS]}.json", digest)
+        path = source.resolve().parent / f"asked-{digest[:_DIGITS]}.json"
+        return cls(path, digest, state_folder() / "asked" / f"{digest}.json")
 
     def first(self) -> AskedSample | None:
         """Return the first look; None where there was none.
@@ -115,19 +122,24 @@ class Looks:
         Raises
         ------
         SpecError
-            If the file cannot be read, or is of another sample.
+            If the file cannot be read, is of another sample, was changed, or was written by another
+            user or elsewhere.
         """
-        try:
-            found = msgspec.json.decode(read_whole(self.path, SETTINGS), type=AskedSample)
-        except FileNotFoundError:
+        own, beside = _looked(self.own), _looked(self.path)
+        if own is None and beside is None:
             return None
-        except OSError as error:
-            raise SpecError(f"{self.path}: {why_unread(error)}") from None
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if beside is not None and own != beside:
+            cure = (
+                f"put back {self.own}, which is what was asked"
+                if own is not None
+                else f"bring {self.own} along from there"
+            )
             raise SpecError(
-                f"{self.path}: does not say what was asked of the sample beside it: {error}; "
-                "without it the sample cannot be used"
-            ) from None
+                f"{self.path}: was not written by this user here, or was changed since, so what "
+                f"was asked of the sample beside it is not known: {cure}, or draw a fresh sample"
+            )
+        found = own or beside
+        assert found is not None
         if found.family != self.family or found.results < len(found.claims):
             raise SpecError(f"{self.path}: is not of the sample beside it")
         return found
@@ -135,7 +147,7 @@ class Looks:
     def look(self, claims: Sequence[AskedClaim], results: int) -> AskedSample:
         """Write down the first look, or return the one that came before it.
 
-        Of several at once one is first. A process that is killed leaves all or nothing.
+        Of several at once one is first. A process that is killed leaves all or nothing of a file.
 
         Raises
         ------
@@ -145,23 +157,48 @@ class Looks:
         mine = AskedSample(
             leaveout=VERSION, family=self.family, results=results, claims=tuple(claims)
         )
-        try:
-            handle, partial = partial_file(self.path.parent)
+        content = msgspec.json.format(msgspec.json.encode(mine), indent=2) + b"\n"
+        for path in (self.own, self.path):
             try:
-                with os.fdopen(handle, "wb") as stream:
-                    stream.write(msgspec.json.format(msgspec.json.encode(mine), indent=2) + b"\n")
-                    stream.flush()
-                    os.fsync(stream.fileno())
-                # A link is made only where there is none.
-                os.link(partial, self.path)
-                sync_folder(self.path.parent)
-            finally:
-                partial.unlink()
-        except FileExistsError:
-            return self.first() or mine
-        except OSError as error:
-            raise SpecError(
-                f"{self.path}: cannot be written: {error.strerror or error}; what a sample is "
-                "asked is counted beside it, so its folder must be writable"
-            ) from None
+                if path is self.own:
+                    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if not _put(path, content):
+                    return self.first() or mine
+            except OSError as error:
+                raise SpecError(
+                    f"{path}: cannot be written: {error.strerror or error}; what a sample is asked "
+                    "is counted there, so its folder must be writable"
+                ) from None
         return mine
+
+
+def _looked(path: Path) -> AskedSample | None:
+    try:
+        return msgspec.json.decode(read_whole(path, SETTINGS), type=AskedSample)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SpecError(f"{path}: {why_unread(error)}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SpecError(
+            f"{path}: does not say what was asked of the sample beside it: {error}; "
+            "without it the sample cannot be used"
+        ) from None
+
+
+def _put(path: Path, content: bytes) -> bool:
+    """Write a file whole, unless there is one already; whether there was none."""
+    handle, partial = partial_file(path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        # A link is made only where there is none.
+        os.link(partial, path)
+        sync_folder(path.parent)
+    except FileExistsError:
+        return False
+    finally:
+        partial.unlink()
+    return True

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
@@ -15,15 +16,21 @@ from numpy.typing import NDArray
 
 from leaveout.files import ARCHIVE, OWNER_ONLY, open_file, written_whole
 from leaveout.models.npz import put_array, refusing_damage
+from leaveout.user_key import leave_room, mark, mark_file, marked
 
-__all__ = ["Archive", "DamagedError", "Writer"]
+__all__ = ["Archive", "DamagedError", "NotOwnError", "Writer"]
 
 _INDEX = "index.json"
 _COPIED = 2**20
+_PURPOSE = "checkpoint"
 
 
 class DamagedError(Exception):
     """The file is not an archive, or not what was written."""
+
+
+class NotOwnError(Exception):
+    """The file was not written by this user here, or was changed since."""
 
 
 class Writer:
@@ -38,7 +45,7 @@ class Writer:
 
 
 class Archive:
-    """A zip of arrays (nothing in it is ever executed) with an index in JSON.
+    """A zip of arrays (nothing in it is ever executed) with an index in JSON, and a user's mark.
 
     Parameters
     ----------
@@ -49,11 +56,17 @@ class Archive:
     ------
     DamagedError
         If it exists and any checksum in it is wrong.
+    NotOwnError
+        If it exists and does not bear the mark of this user.
+    StateError
+        If this user has no key, and cannot have one.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.index: dict[str, Any] = {}
+        # Before a search, at whose end it would be too late.
+        mark(_PURPOSE, ())
         if not path.exists():
             return
         try:
@@ -65,7 +78,10 @@ class Archive:
                 bad = file.testzip()
                 if bad is not None:
                     raise DamagedError(f"{bad} is damaged")
-                self.index = json.loads(file.read(_INDEX))
+                index = json.loads(file.read(_INDEX))
+                if not marked(stream, _PURPOSE):
+                    raise NotOwnError
+                self.index, self._stamp = index, _stamp(stream)
         except (ValueError, KeyError) as error:
             raise DamagedError(str(error)) from None
         if not isinstance(self.index, dict):
@@ -76,10 +92,11 @@ class Archive:
         try:
             with (
                 refusing_damage(),
-                zipfile.ZipFile(self.path) as file,
-                file.open(f"{folder}/{name}.npy") as stream,
+                self._opened() as stream,
+                zipfile.ZipFile(stream) as file,
+                file.open(f"{folder}/{name}.npy") as array,
             ):
-                return np.asarray(npy.read_array(stream, allow_pickle=False))
+                return np.asarray(npy.read_array(array, allow_pickle=False))
         except (ValueError, KeyError) as error:
             raise DamagedError(str(error)) from None
 
@@ -89,16 +106,21 @@ class Archive:
         The file is complete at every moment: a new one takes the place of the old one once it is
         on the disk.
         """
-        with written_whole(self.path, OWNER_ONLY) as stream, zipfile.ZipFile(stream, "w") as new:
-            self._copy(new, folder)
-            write(Writer(new, folder))
-            new.writestr(_INDEX, json.dumps(index, allow_nan=True))
-        self.index = index
+        with written_whole(self.path, OWNER_ONLY) as stream:
+            with zipfile.ZipFile(stream, "w") as new:
+                self._copy(new, folder)
+                write(Writer(new, folder))
+                new.writestr(_INDEX, json.dumps(index, allow_nan=True))
+                leave_room(new)
+            mark_file(stream, _PURPOSE)
+            stream.flush()
+            stamp = _stamp(stream)
+        self.index, self._stamp = index, stamp
 
     def _copy(self, new: zipfile.ZipFile, without: str) -> None:
-        if not self.path.exists():
+        if not self.index:
             return
-        with zipfile.ZipFile(self.path) as old:
+        with self._opened() as stream, zipfile.ZipFile(stream) as old:
             for entry in old.infolist():
                 if entry.filename == _INDEX or entry.filename.startswith(f"{without}/"):
                     continue
@@ -107,3 +129,16 @@ class Archive:
                     new.open(entry.filename, "w", force_zip64=True) as target,
                 ):
                     shutil.copyfileobj(source, target, _COPIED)
+
+    def _opened(self) -> BinaryIO:
+        """Open the file whose mark was looked at, and no other in its place."""
+        stream = open_file(self.path, ARCHIVE)
+        if _stamp(stream) != self._stamp:
+            stream.close()
+            raise DamagedError("another process has changed it meanwhile")
+        return stream
+
+
+def _stamp(stream: BinaryIO) -> tuple[int, ...]:
+    found = os.fstat(stream.fileno())
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

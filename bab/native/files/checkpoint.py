@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.native.files.archive import Archive, DamagedError, Writer
+from leaveout.bab.native.files.archive import Archive, DamagedError, NotOwnError, Writer
 from leaveout.bab.native.files.record_tables import pack_records, unpack_records
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.files.saved import Saved, Tables
@@ -22,6 +22,7 @@ from leaveout.bab.native.question import Finding, Question
 from leaveout.bab.native.workers.worker import WorkerState
 from leaveout.bab.result import SearchResult
 from leaveout.errors import CheckpointError
+from leaveout.user_key import state_folder
 
 __all__ = ["Checkpoint", "Checkpoints"]
 
@@ -51,7 +52,9 @@ class Checkpoints:
     Raises
     ------
     CheckpointError
-        If the file is damaged, or no checkpoint.
+        If the file is damaged, no checkpoint, or not this user's own.
+    StateError
+        If this user has no key, and cannot have one.
     """
 
     def __init__(self, path: Path, version: str) -> None:
@@ -62,6 +65,12 @@ class Checkpoints:
             self._archive = Archive(path)
         except DamagedError as error:
             raise self._damaged(error) from None
+        except NotOwnError:
+            raise CheckpointError(
+                f"{path}: was not written by this user here, or was changed since, so nothing in "
+                f"it is believed: name another file, or remove it (bring {state_folder() / 'key'} "
+                "along to go on with a checkpoint of your own from elsewhere)"
+            ) from None
         except OSError as error:
             raise CheckpointError(f"{path}: {error.strerror or error}") from None
         index = self._archive.index
@@ -178,6 +187,18 @@ class Checkpoint:
         self._all, self.folder, self._question = all_, folder, question
         self.cost = 0.0
         self._last = -math.inf
+
+    @property
+    def said(self) -> str:
+        """What results say of it: how much they rest on; empty where it holds nothing yet."""
+        known = self._all._get(self.folder)
+        if known is None:
+            return ""
+        name, _, label = self.folder.rpartition("/")
+        is_over = "result" in known
+        seconds = known["result"]["seconds"] if is_over else known["seconds"]
+        done = "is taken from" if is_over else "goes on from"
+        return f"{name}, label {label}: {done} {self._all.path}, after {seconds:.1f} s of search"
 
     def due(self) -> bool:
         """Whether it is time for the next one."""

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from leaveout.encoders import Box
 from leaveout.models import Family, Network
+from leaveout.models.architecture import earlier_hash
 
-__all__ = ["box_digest", "family_digest", "network_digest"]
+__all__ = ["box_digest", "earlier_digest", "family_digest", "network_digest"]
 
 _BLOCK = 2**24
 """Bytes, about, that are looked at together: a family may be larger than memory."""
@@ -20,6 +21,12 @@ _BLOCK = 2**24
 def network_digest(network: Network) -> str:
     """Digest of the operators and the parameters of a network."""
     return _digest([network.architecture.encode(), *_named(network.parameters.items())])
+
+
+def earlier_digest(network: Network) -> str:
+    """Digest that earlier versions gave a network, which opsets had no part in."""
+    hashed = earlier_hash(network.model)
+    return _digest([hashed.encode(), *_named(network.parameters.items())])
 
 
 def family_digest(family: Family) -> str:

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from leaveout.children import importable
 from leaveout.errors import LeaveoutError, TrainingError
+from leaveout.models.architecture import stated_architecture
 from leaveout.models.family import Manifest, Sample
 from leaveout.models.onnx_file import Network, network_from_bytes
 from leaveout.models.onnx_values import read_parameters
@@ -292,7 +293,7 @@ def _job(
         data=data,
         removed=task.removed,
         manifest=Manifest(
-            architecture=signature.architecture,
+            architecture=stated_architecture(signature.architecture),
             data=facts,
             seed=task.seed,
             recipe=recipe,

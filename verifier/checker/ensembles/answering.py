@@ -30,6 +30,13 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 
+_KINDS = {
+    "feature": (np.int32, 1), "threshold": (np.float64, 1), "left": (np.int32, 1),
+    "right": (np.int32, 1), "shares": (np.float64, 2), "sizes": (np.int64, 1),
+}  # fmt: skip
+_OTHERS = ("classes", "manifest")
+
+
 class _AnsweringPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int
     kind: str
@@ -98,9 +105,10 @@ def _archive(path: Path) -> tuple[bytes | None, dict[str, NDArray[Any]]]:
     with open_file(path, ARCHIVE) as file:
         content = io.BytesIO(file.read())
     with zipfile.ZipFile(content) as archive:
-        refuse_bombs(archive, content.getbuffer().nbytes)
+        size = content.getbuffer().nbytes
         if "manifest.json" not in archive.namelist():
-            return None, read_arrays(path)
+            return None, read_arrays(path, only=(*_KINDS, *_OTHERS), strangers=True)
+        refuse_bombs(archive, size, ("manifest.json", *STORED), strangers=True)
         text = archive.read("manifest.json")
         arrays = {}
         for name in STORED:
@@ -112,21 +120,17 @@ def _archive(path: Path) -> tuple[bytes | None, dict[str, NDArray[Any]]]:
 
 
 def _answering(path: Path, arrays: dict[str, NDArray[Any]]) -> Answering:
-    kinds = {
-        "feature": (np.int32, 1), "threshold": (np.float64, 1), "left": (np.int32, 1),
-        "right": (np.int32, 1), "shares": (np.float64, 2), "sizes": (np.int64, 1),
-    }  # fmt: skip
-    found = {name: arrays.get(name) for name in (*kinds, "classes", "manifest")}
+    found = {name: arrays.get(name) for name in (*_KINDS, *_OTHERS)}
     if any(each is None for each in found.values()):
         raise CertificateError(f"{path}: is no forest file")
     part = read_manifest(path, arrays["manifest"].tobytes(), _AnsweringPart)
     if part.version != 1 or any(
         arrays[name].dtype != kind or arrays[name].ndim != rank
-        for name, (kind, rank) in kinds.items()
+        for name, (kind, rank) in _KINDS.items()
     ):
         raise CertificateError(f"{path}: is of another format, or has an array of another type")
     roots = np.concatenate(([0], np.cumsum(arrays["sizes"])))
-    nodes = {len(arrays[name]) for name in kinds if name != "sizes"}
+    nodes = {len(arrays[name]) for name in _KINDS if name != "sizes"}
     if len(roots) < 2 or np.any(arrays["sizes"] < 1) or nodes != {int(roots[-1])}:
         raise CertificateError(f"{path}: its arrays do not divide into trees")
     forest = Answering(

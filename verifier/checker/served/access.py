@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models import Family, Members, Network, load_family, load_network
-from leaveout.models.npz import read_arrays
+from leaveout.models.npz import array_names, read_arrays
 from leaveout.verifier.checker.basic_parts import BoxPart, ChoicesPart
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.expressions.given import Given, HeldFile
@@ -122,8 +122,15 @@ def access(given: Given) -> Access:
 def _arrays(path: Path) -> tuple[dict[str, NDArray[Any]], int]:
     """Return the arrays of the file of bounds, and how many listings of values it has."""
     try:
-        arrays = read_arrays(path)
-        manifest = msgspec.json.decode(arrays["manifest"].tobytes(), type=_Manifest)
+        found = read_arrays(path, only=["manifest"], strangers=True)
+        manifest = msgspec.json.decode(found["manifest"].tobytes(), type=_Manifest)
+        if manifest.choices > len(names := array_names(path)):
+            raise ValueError("more listings than arrays")
+        listed = [
+            f"choices_{i}_{kind}" for i in range(manifest.choices) for kind in ("columns", "values")
+        ]
+        wanted = {"lower", "upper", "member_upper", *listed}.intersection(names)
+        arrays = read_arrays(path, only=wanted, strangers=True)
     except (OSError, KeyError, ValueError, msgspec.MsgspecError):
         raise CertificateError(f"{path}: cannot be read as what verify --bounds wrote") from None
     return arrays, manifest.choices

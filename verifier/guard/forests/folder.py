@@ -12,9 +12,10 @@ from leaveout.models.family_file import FAMILY
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.columns import COLUMNS, FOREST, ForestColumns, load_columns
 from leaveout.models.forest.family import ForestFamily
-from leaveout.models.forest.family_file import load_forest_family, save_forest_family
+from leaveout.models.forest.family_file import PURPOSE, load_forest_family, save_forest_family
 from leaveout.models.forest.leave_one_out import leave_one_out
 from leaveout.models.forest.plain import Ensemble
+from leaveout.user_key import is_own
 
 __all__ = ["ForestAccess", "OnProgress", "load_forest_access"]
 
@@ -49,7 +50,8 @@ class ForestAccess:
 def load_forest_access(folder: Path, progress: OnProgress | None = None) -> ForestAccess:
     """Read a forest, and its deletions if they are kept; else make and keep them.
 
-    A file of deletions is of one forest, down to the last bit of it: that of another is made anew.
+    A file of deletions is of one forest, down to the last bit of it, and of this user: that of
+    another is made anew.
 
     Parameters
     ----------
@@ -69,9 +71,15 @@ def load_forest_access(folder: Path, progress: OnProgress | None = None) -> Fore
     notes: list[str] = []
     if path.exists():
         family = load_forest_family(path, ensemble)
-        if family is not None:
+        own = family is not None and is_own(path, PURPOSE)
+        if family is not None and own:
             return ForestAccess(folder, ensemble, columns, family, ())
-        notes.append(f"{path}: was made of another {FOREST} than the one beside it; made again")
+        why = (
+            f"was made of another {FOREST} than the one beside it"
+            if family is None
+            else "was not made by this user here, or was changed since"
+        )
+        notes.append(f"{path}: {why}; made again")
     family = leave_one_out(ensemble, progress=progress)
     try:
         most = stat.S_IMODE((folder / FOREST).stat().st_mode)

@@ -1,0 +1,158 @@
+"""A secret of this user, and files that bear its mark: what was written here and not changed since.
+
+A checkpoint, the bounds of a guard and its memory are believed as they are, since nothing of them
+can be looked up elsewhere. So each bears a mark that nobody can make who has not the key, which
+lies in ``leaveout/key`` of the folder that ``XDG_STATE_HOME`` names, or of ``~/.local/state``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import io
+import os
+import secrets
+import stat
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from leaveout.errors import StateError
+from leaveout.files import ARCHIVE, open_file
+
+__all__ = ["is_own", "leave_room", "mark", "mark_file", "marked", "state_folder"]
+
+_BYTES = 32
+_DIGITS = 2 * _BYTES
+_BLOCK = 2**22
+
+
+def state_folder() -> Path:
+    """Return where this program keeps what is a user's own, and no file of theirs."""
+    named = os.environ.get("XDG_STATE_HOME", "")
+    # What is not absolute is to be ignored, as the convention says.
+    root = Path(named) if Path(named).is_absolute() else Path.home() / ".local" / "state"
+    return root / "leaveout"
+
+
+def mark(purpose: str, parts: Iterable[bytes]) -> bytes:
+    """Return the mark of some bytes; the key is made if there is none.
+
+    Parameters
+    ----------
+    purpose : str
+        What the bytes are: no mark of one kind is one of another.
+    parts : iterable of bytes
+        That follow each other.
+
+    Raises
+    ------
+    StateError
+        If the key cannot be made or read, or others may read it.
+    """
+    made = hmac.new(_key(), f"leaveout {purpose}\0".encode(), hashlib.sha256)
+    for part in parts:
+        made.update(part)
+    return made.digest()
+
+
+def leave_room(archive: zipfile.ZipFile) -> None:
+    """Leave room for a mark at the end of an archive that is being written."""
+    archive.comment = b"0" * _DIGITS
+
+
+def mark_file(stream: BinaryIO, purpose: str) -> None:
+    """Mark an archive that is written whole, and had room left; the stream stays at its end.
+
+    Raises
+    ------
+    StateError
+    """
+    stream.flush()
+    # The stream itself may be for writing alone.
+    with os.fdopen(os.dup(stream.fileno()), "rb") as written:
+        size = written.seek(0, io.SEEK_END) - _DIGITS
+        digits = mark(purpose, _bytes(written, size)).hex().encode()
+    stream.seek(size)
+    stream.write(digits)
+
+
+def marked(stream: BinaryIO, purpose: str) -> bool:
+    """Whether an archive bears this user's mark and was not changed since.
+
+    Raises
+    ------
+    StateError
+    """
+    size = stream.seek(0, io.SEEK_END) - _DIGITS
+    if size < 0:
+        return False
+    stream.seek(size)
+    digits = stream.read(_DIGITS)
+    return hmac.compare_digest(digits, mark(purpose, _bytes(stream, size)).hex().encode())
+
+
+def is_own(path: Path, purpose: str) -> bool:
+    """Whether the file of an archive bears this user's mark; see `marked`.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    StateError
+    """
+    with open_file(path, ARCHIVE) as stream:
+        return marked(stream, purpose)
+
+
+def _bytes(stream: BinaryIO, size: int) -> Iterator[bytes]:
+    stream.seek(0)
+    while size and (block := stream.read(min(_BLOCK, size))):
+        size -= len(block)
+        yield block
+
+
+def _key() -> bytes:
+    path = state_folder() / "key"
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            return _read(path)
+        _make(path)
+        return _read(path)
+    except OSError as error:
+        raise StateError(
+            f"{path}: the key that says which files are this user's own cannot be had: "
+            f"{error.strerror or error}; let XDG_STATE_HOME name a folder that can be written"
+        ) from None
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        found = os.fstat(stream.fileno())
+        key = stream.read(_BYTES + 1)
+    if os.name == "posix" and (found.st_mode & 0o077 or found.st_uid != os.geteuid()):
+        raise StateError(
+            f"{path}: others could read this key, and so make files that pass for this user's own; "
+            "remove it, and what it marked is made again"
+        )
+    if not stat.S_ISREG(found.st_mode) or len(key) != _BYTES:
+        raise StateError(f"{path}: is no key of {_BYTES} bytes; remove it, and another is made")
+    return key
+
+
+def _make(path: Path) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(secrets.token_bytes(_BYTES))
+            stream.flush()
+            os.fsync(stream.fileno())
+        # Of several processes at once one makes it.
+        with contextlib.suppress(FileExistsError):
+            os.link(name, path)
+    finally:
+        Path(name).unlink()

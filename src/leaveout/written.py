@@ -1,0 +1,68 @@
+"""Text as it is written: JSON of anything, and cells of tables that people open."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+import msgspec
+
+__all__ = ["TableWriter", "as_json", "harmless", "printable"]
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)", re.IGNORECASE)
+
+
+def printable(value: Any) -> Any:
+    r"""Return text that UTF-8 has: of a file's name, what is none in it as ``\xe9``.
+
+    Of lists and tables, all text in them.
+    """
+    match value:
+        case str():
+            return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        case dict():
+            return {printable(key): printable(each) for key, each in value.items()}
+        case list() | tuple():
+            return [printable(each) for each in value]
+    return value
+
+
+def as_json(value: object) -> bytes:
+    """Encode a value as JSON to be read by people, also where it names odd files."""
+    try:
+        encoded = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        encoded = msgspec.json.encode(printable(msgspec.to_builtins(value)))
+    return msgspec.json.format(encoded, indent=2) + b"\n"
+
+
+def harmless(cell: str) -> str:
+    """Return a cell that no spreadsheet takes for a formula: ``'=1+1`` for ``=1+1``.
+
+    Numbers stay. So that taking one apostrophe away gives each back, ``'=1+1`` is ``''=1+1``.
+    """
+    if cell.lstrip("'").startswith(_FORMULA) and not _NUMBER.fullmatch(cell):
+        return f"'{cell}"
+    return cell
+
+
+class TableWriter:
+    """Writes lines of CSV whose texts are `harmless`.
+
+    Parameters
+    ----------
+    stream : text stream
+        Opened with no newlines changed.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._writer = csv.writer(stream, lineterminator="\n")
+
+    def row(self, cells: Iterable[object]) -> None:
+        """Write a line."""
+        self._writer.writerow(
+            [harmless(printable(each)) if isinstance(each, str) else each for each in cells]
+        )
