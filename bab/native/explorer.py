@@ -17,6 +17,7 @@ from leaveout.bab.native.branching import Brancher
 from leaveout.bab.native.files.records import Proof, Record
 from leaveout.bab.native.kernels.interface import CLOSED, EMPTY, OPEN, Kernel, Work
 from leaveout.bab.native.nodes import Node, Split, batch_of, untied, with_bounds
+from leaveout.bab.native.question import Settling
 from leaveout.bab.native.space import Space
 from leaveout.deadline import Deadline
 
@@ -85,6 +86,8 @@ class Explorer:
         From one number to the next, so that several explorers never use the same.
     bound_rounding : callable, optional
         Bounds evaluation errors of a node anew, given the target, where that may help.
+    boundary : Settling, optional
+        Settles nodes that only padding for rounding keeps open.
     """
 
     def __init__(
@@ -100,6 +103,7 @@ class Explorer:
         first: int = 0,
         stride: int = 1,
         bound_rounding: RoundingBound | None = None,
+        boundary: Settling | None = None,
     ) -> None:
         self.space, self.clusters, self.kernel = space, clusters, kernel
         self.forms, self.work, self._reach = forms, Work(steps), reach
@@ -109,7 +113,7 @@ class Explorer:
         self.unresolved = -math.inf
         self.unresolved_nodes: list[Node] = []
         self.closed = np.full(space.count, -math.inf)
-        self.bound_rounding = bound_rounding
+        self.bound_rounding, self.boundary = bound_rounding, boundary
         self._names = itertools.count(first, stride)
         self._order = itertools.count()
         self._heap: list[tuple[float, int, Node]] = []
@@ -194,14 +198,15 @@ class Explorer:
                 continue
             if self.bound_rounding is not None:
                 node = self.bound_rounding(node, target)
-            splits = self.brancher.choose(node, target)
+            noise = 0.0 if self.boundary is None else self.boundary.noise(node)
+            splits = self.brancher.choose(node, target, noise)
+            if self._is_settled(node, target, last=not splits):
+                continue
             if not splits:
                 # Every phase is settled and every input narrow: the value is a leak's own, but
                 # for what float32 rounding hides.
                 self.unresolved = max(self.unresolved, node.value)
-                self.unresolved_nodes = heapq.nlargest(
-                    _HINTED, [*self.unresolved_nodes, node], lambda each: each.value
-                )
+                self._hint(node)
                 self._settle(node)
                 continue
             if splits[0].kind == "members":
@@ -220,6 +225,24 @@ class Explorer:
             ]
             for each in bounded[self.brancher.best(splits, node, won)]:
                 self._take(each)
+
+    def _is_settled(self, node: Node, target: float, *, last: bool) -> bool:
+        """Look at a node without padding, where that may help; whether it has nothing in it."""
+        if self.boundary is None or not self.boundary.applies(node, target, last=last):
+            return False
+        found = self.boundary.settle(node)
+        if found.empty:
+            self._settle(replace(node, value=-math.inf))
+        for point in found.points:
+            place = point - self.space.origin
+            self._hint(replace(node, lower=place, upper=place))
+        return found.empty
+
+    def _hint(self, node: Node) -> None:
+        """Keep a node to seek in, if its value is among the highest."""
+        self.unresolved_nodes = heapq.nlargest(
+            _HINTED, [*self.unresolved_nodes, node], lambda each: each.value
+        )
 
     def _children(self, node: Node, split: Split) -> list[Node]:
         if split.kind == "members":
