@@ -9,7 +9,7 @@ from math import lcm
 
 from leaveout.specs.vnnlib.formula import Place
 
-__all__ = ["above", "below", "finite_above", "finite_below", "relaxed"]
+__all__ = ["above", "below", "finite_above", "finite_below", "is_exact", "relaxed"]
 
 
 def _nearest(value: Fraction) -> float:
@@ -46,7 +46,8 @@ def finite_above(value: Fraction) -> Fraction | None:
     return None if math.isinf(near) else Fraction(near)
 
 
-def _exact(value: Fraction) -> bool:
+def is_exact(value: Fraction) -> bool:
+    """Whether float64 holds a number."""
     near = _nearest(value)
     return math.isfinite(near) and Fraction(near) == value
 
@@ -70,11 +71,18 @@ def relaxed(
     constant : float
         Infinite where no float64 is large enough.
     """
-    if not all(map(_exact, terms.values())):
-        scale = lcm(*(value.denominator for value in terms.values()))
-        whole = {spot: value * scale for spot, value in terms.items()}
-        if all(map(_exact, whole.values())):
-            terms, constant = whole, constant * scale
+    numbers = (*terms.values(), constant)
+    if not all(map(is_exact, numbers)):
+        whole = lcm(*(value.denominator for value in numbers))
+        # By a power of two less, which rounds nothing, it is about as large as it was.
+        scale = Fraction(whole, 2 ** (whole.bit_length() - 1))
+        if all(is_exact(value * scale) for value in numbers):
+            return {spot: float(value * scale) for spot, value in terms.items()}, float(
+                constant * scale
+            )
+        whole = lcm(*(value.denominator for value in terms.values()))
+        if all(is_exact(value * whole) for value in terms.values()):
+            terms, constant = {spot: value * whole for spot, value in terms.items()}, constant * whole
     rounded = {spot: _nearest(value) for spot, value in terms.items()}
     if not all(map(math.isfinite, rounded.values())):
         return rounded, math.inf
