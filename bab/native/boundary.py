@@ -228,29 +228,27 @@ class Boundary:
     def _above(self, form: Form, found: list[Bounded]) -> Affine | None:
         """Return a function of the joint point that a form is nowhere above."""
         width = self._claim.joint.box.dimension
-        total = Affine((Fraction(0),) * width, Fraction(form.constant))
-        for point, feature, c in form.features:
+        own = form.numbers
+        total = Affine((Fraction(0),) * width, own.constant)
+        for point, feature, c in own.features:
             row = self._claim.joint.points[point][feature]
-            total = total.plus(
-                Fraction(c), Affine(tuple(Fraction(float(v)) for v in row), Fraction(0))
-            )
-        for a, label, c in form.scores:
+            total = total.plus(c, Affine(tuple(Fraction(float(v)) for v in row), Fraction(0)))
+        for a, label, c in own.scores:
             side = found[a].upper if c > 0 else found[a].lower
             bound = side[label]
             if bound is None:
                 return None
-            total = total.plus(Fraction(c), bound)
+            total = total.plus(c, bound)
         return total
 
     def _is_met(self, case: int, point: list[Fraction]) -> bool:
         claim = self._claim
         reads = [[row.at(point) for row in each] for each in self._reads]
         scores = [scores_at(rows or (), x) for rows, x in zip(self._rows, reads, strict=True)]
-        points = {each.point: x for each, x in zip(claim.query.applications, reads, strict=True)}
+        own = {each.point: x for each, x in zip(claim.query.applications, reads, strict=True)}
+        points = [own.get(p, []) for p in range(len(claim.query.points))]
         for form, strict in self._conditions(case):
-            value = Fraction(form.constant)
-            value += sum((Fraction(c) * points[p][i] for p, i, c in form.features), Fraction(0))
-            value += sum((Fraction(c) * scores[a][j] for a, j, c in form.scores), Fraction(0))
+            value = form.least(points, scores)
             if value <= 0 if strict else value < 0:
                 return False
         return True
@@ -277,15 +275,15 @@ def _most(form: Form, boxes: list[Box], scores: list[Interval]) -> Fraction | No
     """Return the most that a form of computed scores can be; None where nothing is known."""
     if form.rounded:
         return None
-    total = Fraction(form.constant)
-    for point, feature, c in form.features:
-        end = (boxes[point].upper if c > 0 else boxes[point].lower)[feature]
-        total += Fraction(c) * Fraction(float(end))
-    for a, label, c in form.scores:
+    own = form.numbers
+    total = own.constant
+    for point, feature, c in own.features:
+        total += c * Fraction((boxes[point].upper if c > 0 else boxes[point].lower)[feature])
+    for a, label, c in own.scores:
         end = (scores[a].upper if c > 0 else scores[a].lower)[label]
         if not np.isfinite(end):
             return None
-        total += Fraction(c) * Fraction(float(end))
+        total += c * Fraction(end)
     return total
 
 

@@ -71,18 +71,11 @@ def relaxed(
     constant : float
         Infinite where no float64 is large enough.
     """
-    numbers = (*terms.values(), constant)
-    if not all(map(is_exact, numbers)):
-        whole = lcm(*(value.denominator for value in numbers))
-        # By a power of two less, which rounds nothing, it is about as large as it was.
-        scale = Fraction(whole, 2 ** (whole.bit_length() - 1))
-        if all(is_exact(value * scale) for value in numbers):
-            return {spot: float(value * scale) for spot, value in terms.items()}, float(
-                constant * scale
-            )
-        whole = lcm(*(value.denominator for value in terms.values()))
-        if all(is_exact(value * whole) for value in terms.values()):
-            terms, constant = {spot: value * whole for spot, value in terms.items()}, constant * whole
+    if not all(map(is_exact, terms.values())):
+        scale = lcm(*(value.denominator for value in terms.values()))
+        whole = {spot: value * scale for spot, value in terms.items()}
+        if all(map(is_exact, whole.values())):
+            terms, constant = whole, constant * scale
     rounded = {spot: _nearest(value) for spot, value in terms.items()}
     if not all(map(math.isfinite, rounded.values())):
         return rounded, math.inf
