@@ -74,13 +74,13 @@ class Brancher:
         self._won, self._tried = np.zeros((2, 3, sizes)), np.zeros((2, 3, sizes))
         self._rng = np.random.default_rng(self.seed)
 
-    def choose(self, node: Node, target: float, noise: float = 0.0) -> list[Split]:
+    def choose(self, node: Node, target: float) -> list[Split]:
         """Return how to split a node (side 0), or several ways to try, the best of which is kept.
 
-        Empty if nothing is left that is worth it, or no more than noise is above the target.
+        Empty if nothing is left that is worth it.
         """
         open_part = node.value - target
-        if open_part <= noise or _open_by_rounding(node, open_part):
+        if _open_by_rounding(node, open_part):
             return []
         if len(node.members) > 1 and node.spread > _SPREAD * open_part:
             return [Split("members")]
