@@ -190,13 +190,17 @@ class Explorer:
 
         What is left may then hold with equality, which padded bounds never show.
         """
-        if self.boundary is None or self.value - target > self.boundary.noise:
+        if self.boundary is None or not self._heap:
+            return False
+        first = self._heap[0][2]
+        hidden = float(first.errors.max(initial=0.0)) + self.boundary.noise
+        if first.value - target > hidden:
             self._near_since = self.bounded
             return False
         if self.bounded - self._near_since <= max(_PATIENCE, self._near_since):
             return False
         self.unresolved = max(self.unresolved, self.value)
-        self._hint(self._heap[0][2])
+        self._hint(first)
         return True
 
     def _drop(self) -> None:
@@ -215,7 +219,8 @@ class Explorer:
                 continue
             if self.bound_rounding is not None:
                 node = self.bound_rounding(node, target)
-            splits = self.brancher.choose(node, target)
+            noise = 0.0 if self.boundary is None else max(0.0, self.boundary.noise)
+            splits = self.brancher.choose(node, target, noise)
             if self._is_settled(node, target, last=not splits):
                 continue
             if not splits:
