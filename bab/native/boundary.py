@@ -82,10 +82,10 @@ class Boundary:
         rows = np.abs(forms.constant) + inputs + factors * largest
         return np.array([float(rows[forms.case(i)].max()) for i in range(forms.cases)])
 
-    @property
+    @cached_property
     def noise(self) -> float:
         """See `Settling.noise`; nothing is given up where values are asked for."""
-        return _NOISE * float(self._sizes.max()) + _UNDERFLOW if all(self._decided) else -np.inf
+        return _NOISE * float(self._sizes.max()) + _UNDERFLOW if all(self._decided) else 0.0
 
     def applies(self, node: Node, target: float, *, last: bool) -> bool:
         """See `Settling.applies`."""

@@ -56,12 +56,15 @@ class Brancher:
         Whether phases are split, or inputs alone.
     virtual : bool
         Whether tied phases are of pairs, and may let more count than there is.
+    noise : float
+        What padding may add to a value.
     """
 
     hidden: int
     seed: int
     ties: bool = True
     virtual: bool = True
+    noise: float = 0.0
     _gain: Floats = field(init=False)
     _count: Floats = field(init=False)
     _won: Floats = field(init=False)
@@ -74,13 +77,13 @@ class Brancher:
         self._won, self._tried = np.zeros((2, 3, sizes)), np.zeros((2, 3, sizes))
         self._rng = np.random.default_rng(self.seed)
 
-    def choose(self, node: Node, target: float, noise: float = 0.0) -> list[Split]:
+    def choose(self, node: Node, target: float) -> list[Split]:
         """Return how to split a node (side 0), or several ways to try, the best of which is kept.
 
-        Empty if nothing is left that is worth it; noise is what padding may add to a value.
+        Empty if nothing is left that is worth it.
         """
         open_part = node.value - target
-        if _open_by_rounding(node, open_part, noise):
+        if _open_by_rounding(node, open_part, self.noise):
             return []
         if len(node.members) > 1 and node.spread > _SPREAD * open_part:
             return [Split("members")]

@@ -111,6 +111,8 @@ class Explorer:
         self.space, self.clusters, self.kernel = space, clusters, kernel
         self.forms, self.work, self._reach = forms, Work(steps), reach
         self.brancher = Brancher(space.layout.hidden, seed, virtual=bool(forms.touching.any()))
+        if boundary is not None:
+            self.brancher.noise = boundary.noise
         self.records: list[Record] | None = None
         self.bounded = self._near_since = 0
         self.unresolved = -math.inf
@@ -190,7 +192,7 @@ class Explorer:
 
         What is left may then hold with equality, which padded bounds never show.
         """
-        if self.boundary is None or not self._heap:
+        if self.boundary is None or not self.boundary.noise or not self._heap:
             return False
         first = self._heap[0][2]
         hidden = float(first.errors.max(initial=0.0)) + self.boundary.noise
@@ -219,8 +221,7 @@ class Explorer:
                 continue
             if self.bound_rounding is not None:
                 node = self.bound_rounding(node, target)
-            noise = 0.0 if self.boundary is None else max(0.0, self.boundary.noise)
-            splits = self.brancher.choose(node, target, noise)
+            splits = self.brancher.choose(node, target)
             if self._is_settled(node, target, last=not splits):
                 continue
             if not splits:
