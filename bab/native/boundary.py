@@ -231,7 +231,9 @@ class Boundary:
         claim = self._claim
         asked = [(each.form, each.strict) for each in claim.cases[case].conditions]
         sides = claim.rows[case][len(claim.rows[case]) - claim.sides[case] :]
-        return [each for each in (*asked, *((form, False) for form in sides)) if not each[0].rounded]
+        return [
+            each for each in (*asked, *((form, False) for form in sides)) if not each[0].rounded
+        ]
 
     def _above(self, form: Form, found: list[Bounded]) -> Affine | None:
         """Return a function of the joint point that a form is nowhere above."""

@@ -8,7 +8,6 @@ where two such places meet.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -164,7 +163,8 @@ def _scores(case: Case, point: Point) -> list[Fraction]:
     values = list(point)
     for k, (weights, bias) in enumerate(case["layers"]):
         values = [
-            Fraction(b) + sum((Fraction(w) * v for w, v in zip(row, values, strict=True)), Fraction(0))
+            Fraction(b)
+            + sum((Fraction(w) * v for w, v in zip(row, values, strict=True)), Fraction(0))
             for row, b in zip(weights, bias, strict=True)
         ]
         if k + 1 < len(case["layers"]) or case["relu"]:
@@ -178,7 +178,8 @@ def _turns(case: Case, point: Point) -> list[Fraction]:
     values = list(point)
     for k, (weights, bias) in enumerate(case["layers"]):
         values = [
-            Fraction(b) + sum((Fraction(w) * v for w, v in zip(row, values, strict=True)), Fraction(0))
+            Fraction(b)
+            + sum((Fraction(w) * v for w, v in zip(row, values, strict=True)), Fraction(0))
             for row, b in zip(weights, bias, strict=True)
         ]
         if k + 1 < len(case["layers"]) or case["relu"]:
@@ -294,7 +295,10 @@ def _pieces(places: Iterable[Fraction], low: Fraction, high: Fraction) -> list[F
 def _meetings(case: Case) -> set[Fraction]:
     """Return where on the first axis two lines of the plane meet; of one hidden layer."""
     (weights, bias), *_ = case["layers"]
-    lines = {(Fraction(row[0]), Fraction(row[1]), Fraction(b)) for row, b in zip(weights, bias, strict=True)}
+    lines = {
+        (Fraction(row[0]), Fraction(row[1]), Fraction(b))
+        for row, b in zip(weights, bias, strict=True)
+    }
     low, high = _bounds(case)[1]
     lines |= {(Fraction(0), Fraction(1), -low), (Fraction(0), Fraction(1), -high)}
     for pattern in itertools.product((0, 1), repeat=len(weights)):
