@@ -162,7 +162,6 @@ class Boundary:
         )
 
     def _exactly(self, node: Node) -> Settled:
-        claim = self._claim
         if any(rows is None for rows in self._rows) or self._pass > _WORK:
             return _UNKNOWN
         lower, upper = self._regions.joint(node)
@@ -216,8 +215,8 @@ class Boundary:
         if not all(polytope.add(each) for each in (*limits, *(form for form, _ in rows))):
             return None, polytope.pivots * len(lower) * len(rows)
         points = []
-        for form, strict in rows:
-            most, point = polytope.most(form)
+        for above, strict in rows:
+            most, point = polytope.most(above)
             if strict and most <= 0:
                 return None, polytope.pivots * len(lower) * len(rows)
             points.append(point)
