@@ -10,8 +10,10 @@ import numpy as np
 from leaveout.encoders.bounds import hyper_bounds, network_bounds
 from leaveout.encoders.box import Box
 from leaveout.encoders.evaluation import Evaluation, evaluation_of, evaluation_of_any
+from leaveout.encoders.exactness import exact_layers
 from leaveout.encoders.hyper_network import HyperNetwork, hyper_network
 from leaveout.encoders.interval import Interval
+from leaveout.encoders.rational import Rows, rows_of
 from leaveout.encoders.rounding import RoundingError, rounding_error
 from leaveout.errors import FamilyError
 from leaveout.models import Members, Network, Stack
@@ -21,6 +23,9 @@ __all__ = ["Applied"]
 
 _EVALUATIONS = 64
 """Members whose evaluation is kept at hand."""
+
+_RATIONAL = 2**20
+"""Weights that are written down as rational numbers."""
 
 _RUNNERS = 256
 """Members that are kept loaded in onnxruntime."""
@@ -67,6 +72,14 @@ class Applied:
             ):
                 raise _infinite(self.members, self.network)
         return hyper
+
+    @cached_property
+    def rational(self) -> tuple[Rows, ...] | None:
+        """The network's layers in exact arithmetic; None of members, and of what is too large."""
+        size = sum(w.size for layer in self.network.stack.layers for w in layer.weights.values())
+        if self.members is not None or size > _RATIONAL:
+            return None
+        return rows_of(self.network.stack, exact_layers(self.evaluation()))
 
     def evaluation(self, member: int | None = None) -> Evaluation:
         """Return what a runtime multiplies and adds."""

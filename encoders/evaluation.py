@@ -14,6 +14,9 @@ from leaveout.encoders.fusing import Chain, extend
 from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
 from leaveout.models.operators import Affine
+from leaveout.models.operators.elementwise import Scale
+from leaveout.models.operators.reduction import Reduce
+from leaveout.models.operators.window import AveragePool, GlobalAveragePool
 
 __all__ = ["Evaluation", "Step", "Sums", "evaluation_of", "evaluation_of_any"]
 
@@ -41,12 +44,16 @@ class Sums:
         Whether more is done than to move numbers.
     chain : Chain
         With the linear operators before it.
+    shift : ndarray of float64, shape (outputs,), or None
+        The constant part of one network whose matrix and constant float64 holds exactly, as the
+        runtime reads them; None of others.
     """
 
     sides: Floats
     constant: Floats
     rounds: bool
     chain: Chain
+    shift: Floats | None = None
 
     @cached_property
     def present(self) -> NDArray[np.float32]:
@@ -135,7 +142,8 @@ def _evaluation(graph: Graph, parameters: Parameters, *, signed: bool) -> Evalua
                 if rounds
                 else before or Chain(first)
             )
-            steps.append(Step((first,), out, Sums(sides, constant, rounds, chains[out])))
+            shift = _shift(operator, graph, parameters, shape, sides) if signed else None
+            steps.append(Step((first,), out, Sums(sides, constant, rounds, chains[out], shift)))
         elif isinstance(operator, Join):
             steps.append(Step(node.inputs, out, sign=operator.sign))
         else:
@@ -167,3 +175,17 @@ def _largest(
         constant = np.maximum(constant, fixed)
         regrouped = max(regrouped, operator.regrouped(constants))
     return sides, constant, after, regrouped
+
+
+def _shift(
+    operator: Affine, graph: Graph, parameters: Parameters, shape: tuple[int, ...], sides: Floats
+) -> Floats | None:
+    """Return what an operator of one network adds; None where its numbers are rounded ones."""
+    if not operator.exact:
+        # Means and quotients: by powers of two they are exact.
+        divides = isinstance(operator, AveragePool | GlobalAveragePool | Reduce | Scale)
+        mantissas = np.frexp(sides)[0]
+        if not divides or not ((mantissas == 0.0) | (mantissas == 0.5)).all():
+            return None
+    constants = stacked_constants(graph, parameters)
+    return np.asarray(operator.apply(np.zeros((1, 1, *shape)), constants, True).reshape(-1))

@@ -82,7 +82,12 @@ class Seeker:
         self, points: Floats, lanes: Lanes, at_least: float, deadline: Deadline
     ) -> Found | None:
         """Seek from some points, the most urgent first, of a lane each."""
-        best = refine(self.field, points, lanes, at_least=at_least, deadline=deadline)
+        best: Found | None = None
+        for point, lane in zip(points, lanes.tolist(), strict=True):
+            best = better(best, self.field.replay(point, lane))
+        if best is None or best.value <= at_least:
+            ascended = refine(self.field, points, lanes, at_least=at_least, deadline=deadline)
+            best = better(best, ascended)
         if best is None or best.value <= at_least:
             again = slice(_AGAIN)
             best = better(best, self._programs(points[again], lanes[again], deadline))

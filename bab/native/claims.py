@@ -15,16 +15,18 @@ from leaveout.bab.attack.counterexamples import Found
 from leaveout.bab.clusters import Clusters, make_clusters
 from leaveout.bab.forms import Forms
 from leaveout.bab.joint_claim import JointClaim
+from leaveout.bab.native.boundary import Boundary
 from leaveout.bab.native.case_bounds import Propagation
 from leaveout.bab.native.files.digests import box_digest, family_digest, network_digest
 from leaveout.bab.native.files.proof_trees import Room
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import Hint, Prepared
+from leaveout.bab.native.regions import PointRegions
 from leaveout.bab.native.rounding_bound import SMALL_REGION, with_room
 from leaveout.bab.native.space import Space, make_space
 from leaveout.deadline import Deadline
-from leaveout.encoders import Box, Interval
+from leaveout.encoders import Box
 
 __all__ = ["BELOW", "STEPS", "Claims", "paced"]
 
@@ -136,6 +138,7 @@ class Claims:
             ClaimRounding(self.claim, space),
             tuple(_shifted(space, *region) for region in joint.regions),
             tuple(not joint.is_pair or count <= 1 for count in touching),
+            Boundary(self.claim, space),
         )
 
     def payload(self) -> ClaimPayload:
@@ -225,7 +228,7 @@ class ClaimRounding:
     """
 
     def __init__(self, claim: JointClaim, space: Space) -> None:
-        self._claim, self._space = claim, space
+        self._claim, self._regions = claim, PointRegions(claim, space)
 
     def __call__(self, node: Node, target: float) -> Node:
         """Return the node with errors of its own region, where they may help."""
@@ -241,42 +244,11 @@ class ClaimRounding:
         ):
             return node
         own = [int(i[0]) for i in claim.joint.members.indices(node.members)]
-        found = claim.errors.over(rows, self._boxes(node), own, self._hidden(node))
+        found = claim.errors.over(rows, self._regions.boxes(node), own, self._regions.hidden(node))
         errors = node.errors.copy()
         whole = claim.forms.errors[claim.forms.case(node.case)]
         errors[:count] = with_room(found, errors[:count], whole)
         return replace(node, errors=errors, rounding_width=width)
-
-    def _boxes(self, node: Node) -> list[Box]:
-        """Return where each point is."""
-        claim = self._claim
-        low, high = node.lower + self._space.origin, node.upper + self._space.origin
-        boxes = []
-        for matrix, whole in zip(claim.joint.points, claim.query.points, strict=True):
-            up, down = np.maximum(matrix, 0.0), np.minimum(matrix, 0.0)
-            least, most = up @ low + down @ high, up @ high + down @ low
-            # Of the terms, which may cancel.
-            room = 1e-9 * (np.abs(matrix) @ np.maximum(np.abs(low), np.abs(high)))
-            least = np.minimum(np.maximum(least - room, whole.lower), whole.upper)
-            boxes.append(Box(least, np.maximum(np.minimum(most + room, whole.upper), least)))
-        return boxes
-
-    def _hidden(self, node: Node) -> list[list[Interval]]:
-        """Bound the hidden pre-activations of each application, as the node knows them."""
-        lower, upper, above, below = node.state[:4]
-        # The second network's differences lie in the band, whatever phases are tied.
-        second = Interval(lower - below, upper + above)
-        claim, starts = self._claim, self._space.layout.starts
-        found = []
-        for place, each in zip(claim.joint.places, claim.query.applications, strict=True):
-            known = second if place.second else Interval(lower, upper)
-            own = []
-            for k, start in enumerate(place.hidden):
-                first = starts[k] + start
-                at = slice(first, first + each.network.stack.layers[k].width)
-                own.append(Interval(known.lower[at], known.upper[at]))
-            found.append(own)
-        return found
 
 
 def _shifted(space: Space, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:

@@ -17,6 +17,7 @@ from leaveout.bab.native.branching import Brancher
 from leaveout.bab.native.files.records import Proof, Record
 from leaveout.bab.native.kernels.interface import CLOSED, EMPTY, OPEN, Kernel, Work
 from leaveout.bab.native.nodes import Node, Split, batch_of, untied, with_bounds
+from leaveout.bab.native.question import Settling
 from leaveout.bab.native.space import Space
 from leaveout.deadline import Deadline
 
@@ -29,6 +30,9 @@ RoundingBound = Callable[[Node, float], Node]
 _BATCH = 32
 _WIDEST = 512
 """Nodes bounded at once, while sets of members are taken apart."""
+
+_PATIENCE = 4096
+"""Nodes, or as many as before, that are bounded near the target until it is given up."""
 
 _HINTED = 4
 """Nodes that cannot be split any further to keep as hints: there the value is to be found."""
@@ -85,6 +89,8 @@ class Explorer:
         From one number to the next, so that several explorers never use the same.
     bound_rounding : callable, optional
         Bounds evaluation errors of a node anew, given the target, where that may help.
+    boundary : Settling, optional
+        Settles nodes that only padding for rounding keeps open.
     """
 
     def __init__(
@@ -100,16 +106,19 @@ class Explorer:
         first: int = 0,
         stride: int = 1,
         bound_rounding: RoundingBound | None = None,
+        boundary: Settling | None = None,
     ) -> None:
         self.space, self.clusters, self.kernel = space, clusters, kernel
         self.forms, self.work, self._reach = forms, Work(steps), reach
         self.brancher = Brancher(space.layout.hidden, seed, virtual=bool(forms.touching.any()))
+        if boundary is not None:
+            self.brancher.noise = boundary.noise
         self.records: list[Record] | None = None
-        self.bounded = 0
+        self.bounded = self._near_since = 0
         self.unresolved = -math.inf
         self.unresolved_nodes: list[Node] = []
         self.closed = np.full(space.count, -math.inf)
-        self.bound_rounding = bound_rounding
+        self.bound_rounding, self.boundary = bound_rounding, boundary
         self._names = itertools.count(first, stride)
         self._order = itertools.count()
         self._heap: list[tuple[float, int, Node]] = []
@@ -172,11 +181,29 @@ class Explorer:
         deadline = Deadline.after(seconds)
         while not deadline.over:
             threshold = max(target, self.unresolved)
-            if self.value <= threshold:
+            if self.value <= threshold or self._in_vain(threshold):
                 self._drop()
                 break
             self._round(threshold)
         return self.stand(target)
+
+    def _in_vain(self, target: float) -> bool:
+        """Whether all that is open has been near the target for so long that it is given up.
+
+        What is left may then hold with equality, which padded bounds never show.
+        """
+        if self.boundary is None or not self.boundary.noise or not self._heap:
+            return False
+        first = self._heap[0][2]
+        hidden = float(first.errors.max(initial=0.0)) + self.boundary.noise
+        if first.value - target > hidden:
+            self._near_since = self.bounded
+            return False
+        if self.bounded - self._near_since <= max(_PATIENCE, self._near_since):
+            return False
+        self.unresolved = max(self.unresolved, self.value)
+        self._hint(first)
+        return True
 
     def _drop(self) -> None:
         for _, _, node in self._heap:
@@ -195,13 +222,13 @@ class Explorer:
             if self.bound_rounding is not None:
                 node = self.bound_rounding(node, target)
             splits = self.brancher.choose(node, target)
+            if self._is_settled(node, target, last=not splits):
+                continue
             if not splits:
                 # Every phase is settled and every input narrow: the value is a leak's own, but
                 # for what float32 rounding hides.
                 self.unresolved = max(self.unresolved, node.value)
-                self.unresolved_nodes = heapq.nlargest(
-                    _HINTED, [*self.unresolved_nodes, node], lambda each: each.value
-                )
+                self._hint(node)
                 self._settle(node)
                 continue
             if splits[0].kind == "members":
@@ -220,6 +247,24 @@ class Explorer:
             ]
             for each in bounded[self.brancher.best(splits, node, won)]:
                 self._take(each)
+
+    def _is_settled(self, node: Node, target: float, *, last: bool) -> bool:
+        """Look at a node without padding, where that may help; whether it has nothing in it."""
+        if self.boundary is None or not self.boundary.applies(node, target, last=last):
+            return False
+        found = self.boundary.settle(node)
+        if found.empty:
+            self._settle(replace(node, value=-math.inf))
+        for point in found.points:
+            place = point - self.space.origin
+            self._hint(replace(node, lower=place, upper=place))
+        return found.empty
+
+    def _hint(self, node: Node) -> None:
+        """Keep a node to seek in, if its value is among the highest."""
+        self.unresolved_nodes = heapq.nlargest(
+            _HINTED, [*self.unresolved_nodes, node], lambda each: each.value
+        )
 
     def _children(self, node: Node, split: Split) -> list[Node]:
         if split.kind == "members":

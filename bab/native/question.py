@@ -17,7 +17,16 @@ from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.space import Space
 from leaveout.deadline import Deadline
 
-__all__ = ["NOTHING", "Finding", "Hint", "Payload", "Prepared", "Question"]
+__all__ = [
+    "NOTHING",
+    "Finding",
+    "Hint",
+    "Payload",
+    "Prepared",
+    "Question",
+    "Settled",
+    "Settling",
+]
 
 Floats = NDArray[np.float64]
 Members = NDArray[np.int64]
@@ -39,6 +48,39 @@ class Finding(Protocol):
     @property
     def member(self) -> int:
         """Of which member of the family it is one."""
+        ...
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What is known of a node without padding for rounding.
+
+    Attributes
+    ----------
+    empty : bool
+        Whether no point of it is a counter-example.
+    points : tuple of ndarray of float64
+        Joint points that are, or are near one.
+    """
+
+    empty: bool
+    points: tuple[Floats, ...] = ()
+
+
+class Settling(Protocol):
+    """Settles nodes that only padding for rounding keeps open."""
+
+    @property
+    def noise(self) -> float:
+        """How near the target a bound is that may never come below it."""
+        ...
+
+    def applies(self, node: Node, target: float, *, last: bool) -> bool:
+        """Whether to look at a node: at the last, or where it is near and time is left for it."""
+        ...
+
+    def settle(self, node: Node) -> Settled:
+        """Look at a node without padding."""
         ...
 
 
@@ -77,6 +119,8 @@ class Prepared:
         Lower and upper bounds of each case's part of the region, shifted; None for the whole.
     ties : tuple of bool or None
         Whether phases may be tied in each case; None for all.
+    boundary : Settling or None
+        Settles nodes that only padding for rounding keeps open.
     """
 
     space: Space
@@ -85,6 +129,7 @@ class Prepared:
     bound_rounding: Callable[[Node, float], Node]
     regions: tuple[tuple[Floats, Floats], ...] | None = None
     ties: tuple[bool, ...] | None = None
+    boundary: Settling | None = None
 
     @property
     def may_tie(self) -> bool:

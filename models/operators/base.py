@@ -81,6 +81,11 @@ class Affine(Operator, ABC):
             0 where numbers are moved only.
         """
 
+    @property
+    def exact(self) -> bool:
+        """Whether the map is made of the constants as they are, so that float64 holds it."""
+        return False
+
     def widest(self, shape: Shape, constants: Shapes) -> int:
         """Count the numbers that one sample takes at most while the map is applied.
 

@@ -29,6 +29,11 @@ class Gemm(Affine):
     beta: float = 1.0
     transposed: bool = False
 
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return {self.alpha, self.beta} <= {1.0, -1.0}
+
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""
         weight = constants[self.weight]
@@ -79,6 +84,11 @@ class MatMul(Affine):
     """
 
     weight: str
+
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return True
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""

@@ -53,6 +53,11 @@ class Shift(Affine):
     sign: int = 1
     other_sign: int = 1
 
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return True
+
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""
         constant = _aligned(constants[self.constant], values)
@@ -81,6 +86,11 @@ class Scale(Affine):
 
     constant: str
     kind: Literal["multiply", "divide"]
+
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return self.kind == "multiply"
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""

@@ -30,6 +30,11 @@ class Take(Affine):
     places: tuple[int, ...]
     single: bool = False
 
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return True
+
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""
         found = values.take(self.places, axis=self.axis + 1)
@@ -53,6 +58,11 @@ class Take(Affine):
 @dataclass(frozen=True)
 class BesideZero(Affine):
     """Of one number two scores: 0 and the number."""
+
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return True
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""
@@ -83,6 +93,11 @@ class Place(Affine):
 
     widths: tuple[tuple[int, int], ...]
     fill: str = ""
+
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return True
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""

@@ -27,6 +27,11 @@ class Identity(Affine):
 
     ratio: str = ""
 
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return True
+
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""
         return values
@@ -61,6 +66,11 @@ class Reshape(Affine):
 
     shape: Shape
 
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return True
+
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""
         return values.reshape(*values.shape[:2], *self.shape)
@@ -87,6 +97,11 @@ class Permute(Affine):
     """
 
     order: Shape
+
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return True
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""

@@ -129,6 +129,11 @@ class Conv(Affine):
     window: Window
     groups: int = 1
 
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return True
+
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""
         weight = constants[self.weight]

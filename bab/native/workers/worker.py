@@ -124,6 +124,7 @@ class Worker:
             first=first,
             stride=stride,
             bound_rounding=prepared.bound_rounding,
+            boundary=prepared.boundary,
         )
         self.explorer.records = [] if options.certificate else None
         self.explorer.brancher.ties = prepared.may_tie

@@ -1,0 +1,320 @@
+"""Settle what float64 cannot: claims that hold with equality, or miss it by less than it rounds.
+
+Bounds of nodes are padded for rounding, so that none of a claim that is met with equality is ever
+below it. Where no more than that keeps a node open, its cases are looked at without padding: over
+the reals in exact arithmetic, of float32 by where the scores end to the last bit.
+"""
+
+from __future__ import annotations
+
+import time
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.bab.joint_claim import JointClaim
+from leaveout.bab.native.nodes import Node
+from leaveout.bab.native.question import Settled
+from leaveout.bab.native.regions import PointRegions
+from leaveout.bab.native.space import Space
+from leaveout.encoders import Box, Interval
+from leaveout.encoders.ends import computed_ends
+from leaveout.encoders.query import Form
+from leaveout.encoders.rational import Affine, Bounded, Phases, Polytope, Rows, bounded, scores_at
+
+__all__ = ["Boundary"]
+
+Floats = NDArray[np.float64]
+Neuron = tuple[int, int, int]
+"""Application, layer, position."""
+
+_NOISE = 1e-10
+"""How near the target bounds are that may never come below it, relative to a case's terms."""
+
+_UNDERFLOW = 1e-30
+
+_NEAR_REALS = 2.0**-10
+"""How near the target exact arithmetic is tried, relative to the terms of a case."""
+
+_NEAR_FLOAT32 = 16.0
+"""How near float32 ends are tried, in errors of float32 evaluation."""
+
+_SHARE, _START = 0.25, 0.2
+"""Share of the time that this may take before a node is given up, and seconds to begin with."""
+
+_WORK = 600_000
+"""Products of one node in exact arithmetic."""
+_MOST_ROWS = 60
+
+
+_UNKNOWN = Settled(False)
+
+
+class Boundary:
+    """Settles nodes of a claim that is decided.
+
+    Parameters
+    ----------
+    claim : JointClaim
+    space : Space
+    """
+
+    def __init__(self, claim: JointClaim, space: Space) -> None:
+        self._claim, self._space = claim, space
+        self._regions = PointRegions(claim, space)
+        self._decided = [
+            set(case.goals) <= {each.form for each in case.conditions} for case in claim.cases
+        ]
+        self._begun, self._spent = time.perf_counter(), 0.0
+
+    @cached_property
+    def _sizes(self) -> Floats:
+        """About how large the terms of each case are, by neurons at a few points of the region."""
+        claim, forms, box = self._claim, self._claim.forms, self._claim.joint.box
+        points = np.stack([box.lower, (box.lower + box.upper) / 2, box.upper])
+        largest = max(
+            float(np.abs(each).max(initial=0.0)) for each in claim.joint.first.activations(points)
+        )
+        factors = np.abs(forms.scores).max(axis=1) + np.abs(forms.change).max(axis=1)
+        inputs = np.abs(forms.inputs) @ np.abs(points).max(axis=0)
+        rows = np.abs(forms.constant) + inputs + factors * largest
+        return np.array([float(rows[forms.case(i)].max()) for i in range(forms.cases)])
+
+    @cached_property
+    def noise(self) -> float:
+        """See `Settling.noise`; nothing is given up where values are asked for."""
+        return _NOISE * float(self._sizes.max()) + _UNDERFLOW if all(self._decided) else 0.0
+
+    def applies(self, node: Node, target: float, *, last: bool) -> bool:
+        """See `Settling.applies`."""
+        if not self._decided[node.case] or len(node.members) > 1:
+            return False
+        if last:
+            return True
+        near = (
+            _NEAR_REALS * float(self._sizes[node.case])
+            if self._claim.query.reals
+            else _NEAR_FLOAT32 * float(node.errors.max(initial=0.0))
+        )
+        elapsed = time.perf_counter() - self._begun
+        is_near = node.value - target <= near + self.noise
+        return is_near and self._spent <= _START + _SHARE * elapsed
+
+    def settle(self, node: Node) -> Settled:
+        """Look at a node without padding."""
+        begun = time.perf_counter()
+        try:
+            return self._exactly(node) if self._claim.query.reals else self._in_float32(node)
+        finally:
+            self._spent += time.perf_counter() - begun
+
+    def _in_float32(self, node: Node) -> Settled:
+        claim = self._claim
+        own = [int(i[0]) for i in claim.joint.members.indices(node.members)]
+        hidden = self._regions.hidden(node)
+        scores: list[Interval] = []
+        inside: list[Box] = []
+        for box, whole in zip(
+            self._regions.boxes(node, room=False), claim.query.points, strict=True
+        ):
+            numbers = _float32_box(box, whole)
+            if numbers is None:
+                return Settled(True)
+            inside.append(numbers)
+        for a, each in enumerate(claim.query.applications):
+            member = None if each.family is None else own[each.family]
+            error = claim.errors.applied[a].rounding(inside[each.point], member, hidden[a])
+            if not error.finite or not error.evaluation.signed:
+                return _UNKNOWN
+            scores.append(computed_ends(error, inside[each.point]))
+        for condition in claim.cases[node.case].conditions:
+            most = _most(condition.form, inside, scores)
+            if most is not None and (most <= 0 if condition.strict else most < 0):
+                return Settled(True)
+        return _UNKNOWN
+
+    @cached_property
+    def _rows(self) -> list[tuple[Rows, ...] | None]:
+        return [each.rational for each in self._claim.errors.applied]
+
+    @cached_property
+    def _reads(self) -> list[list[Affine]]:
+        """What each application reads, as functions of the joint point."""
+        found = []
+        for each in self._claim.query.applications:
+            matrix = self._claim.joint.points[each.point]
+            found.append(
+                [Affine(tuple(Fraction(float(v)) for v in row), Fraction(0)) for row in matrix]
+            )
+        return found
+
+    @cached_property
+    def _pass(self) -> int:
+        """Products of one pass through all networks."""
+        width = self._claim.joint.box.dimension
+        return sum(
+            len(terms) * (1 + width)
+            for rows in self._rows
+            for layer in rows or ()
+            for terms in layer.terms
+        )
+
+    def _exactly(self, node: Node) -> Settled:
+        if any(rows is None for rows in self._rows) or self._pass > _WORK:
+            return _UNKNOWN
+        lower, upper = self._regions.joint(node)
+        waiting: list[dict[Neuron, int]] = [self._phases(node)]
+        work = 0
+        while waiting:
+            phases = waiting.pop()
+            work += self._pass
+            if work > _WORK + self._pass:
+                return _UNKNOWN
+            found = [
+                bounded(rows or (), reads, lower, upper, _own(phases, a))
+                for a, (rows, reads) in enumerate(zip(self._rows, self._reads, strict=True))
+            ]
+            points, pivots = self._meeting(node.case, found, lower, upper)
+            work += pivots
+            if points is None:
+                continue
+            if all(layer.exact for rows in self._rows for layer in rows or ()):
+                met = [point for point in points if self._is_met(node.case, point)]
+                if met:
+                    return Settled(False, tuple(np.array(list(map(float, p))) for p in met))
+            gaps = {(a, *at): gap for a, each in enumerate(found) for at, gap in each.open.items()}
+            if not gaps:
+                return _UNKNOWN
+            split = max(gaps, key=gaps.__getitem__)
+            waiting += [{**phases, split: side} for side in (-1, 1)]
+        return Settled(True)
+
+    def _meeting(
+        self,
+        case: int,
+        found: list[Bounded],
+        lower: list[Fraction],
+        upper: list[Fraction],
+    ) -> tuple[list[list[Fraction]] | None, int]:
+        """Return points where nothing says that the case is not met, None if there is none."""
+        rows: list[tuple[Affine, bool]] = []
+        for form, strict in self._conditions(case):
+            above = self._above(form, found)
+            if above is None:
+                continue
+            most = above.most(lower, upper)
+            if most <= 0 if strict else most < 0:
+                return None, 0
+            rows.append((above, strict))
+        polytope = Polytope(lower, upper)
+        limits = [limit for each in found for limit in each.limits]
+        if len(rows) + len(limits) > _MOST_ROWS:
+            return [polytope.point()], 0
+        if not all(polytope.add(each) for each in (*limits, *(form for form, _ in rows))):
+            return None, polytope.pivots * len(lower) * len(rows)
+        points = []
+        for above, strict in rows:
+            most, point = polytope.most(above)
+            if strict and most <= 0:
+                return None, polytope.pivots * len(lower) * len(rows)
+            points.append(point)
+        # Where each can be met strictly by itself, the middle of these points meets all of them.
+        count = Fraction(1, max(1, len(points)))
+        middle = [sum(each, Fraction(0)) * count for each in zip(*points, strict=True)]
+        return [middle or polytope.point(), *points], polytope.pivots * len(lower) * len(rows)
+
+    def _conditions(self, case: int) -> list[tuple[Form, bool]]:
+        """Return the forms that are exact, and whether they are strict."""
+        claim = self._claim
+        asked = [(each.form, each.strict) for each in claim.cases[case].conditions]
+        sides = claim.rows[case][len(claim.rows[case]) - claim.sides[case] :]
+        return [
+            each for each in (*asked, *((form, False) for form in sides)) if not each[0].rounded
+        ]
+
+    def _above(self, form: Form, found: list[Bounded]) -> Affine | None:
+        """Return a function of the joint point that a form is nowhere above."""
+        width = self._claim.joint.box.dimension
+        own = form.numbers
+        total = Affine((Fraction(0),) * width, own.constant)
+        for point, feature, c in own.features:
+            row = self._claim.joint.points[point][feature]
+            total = total.plus(c, Affine(tuple(Fraction(float(v)) for v in row), Fraction(0)))
+        for a, label, c in own.scores:
+            side = found[a].upper if c > 0 else found[a].lower
+            bound = side[label]
+            if bound is None:
+                return None
+            total = total.plus(c, bound)
+        return total
+
+    def _is_met(self, case: int, point: list[Fraction]) -> bool:
+        claim = self._claim
+        reads = [[row.at(point) for row in each] for each in self._reads]
+        scores = [scores_at(rows or (), x) for rows, x in zip(self._rows, reads, strict=True)]
+        own = {each.point: x for each, x in zip(claim.query.applications, reads, strict=True)}
+        points = [own.get(p, []) for p in range(len(claim.query.points))]
+        for form, strict in self._conditions(case):
+            value = form.least(points, scores)
+            if value <= 0 if strict else value < 0:
+                return False
+        return True
+
+    def _phases(self, node: Node) -> dict[Neuron, int]:
+        """Return the phases that hold in a node; of a pair of networks they are virtual."""
+        claim, starts = self._claim, self._space.layout.starts
+        if claim.joint.is_pair:
+            return {}
+        found: dict[Neuron, int] = {}
+        for a, (place, rows) in enumerate(zip(claim.joint.places, self._rows, strict=True)):
+            for k, start in enumerate(place.hidden):
+                first = int(starts[k]) + start
+                own = node.phase[first : first + len((rows or ())[k].bias)]
+                found.update({(a, k, j): int(own[j]) for j in np.flatnonzero(own).tolist()})
+        return found
+
+
+def _own(phases: dict[Neuron, int], application: int) -> Phases:
+    return {(k, j): phase for (a, k, j), phase in phases.items() if a == application}
+
+
+def _most(form: Form, boxes: list[Box], scores: list[Interval]) -> Fraction | None:
+    """Return the most that a form of computed scores can be; None where nothing is known."""
+    if form.rounded:
+        return None
+    own = form.numbers
+    total = own.constant
+    for point, feature, c in own.features:
+        total += c * Fraction((boxes[point].upper if c > 0 else boxes[point].lower)[feature])
+    for a, label, c in own.scores:
+        end = (scores[a].upper if c > 0 else scores[a].lower)[label]
+        if not np.isfinite(end):
+            return None
+        total += c * Fraction(end)
+    return total
+
+
+def _float32_box(box: Box, whole: Box) -> Box | None:
+    """Return the box of the float32 numbers in a part of a box; None where there is none.
+
+    An input of which the whole box has none stands for the numbers next to its bounds.
+    """
+    none = np.greater(*_inwards(whole))
+    lower, upper = _inwards(box)
+    low, high = _inwards(box, -1.0)
+    lower, upper = np.where(none, low, lower), np.where(none, high, upper)
+    return None if (lower > upper).any() else Box(lower, upper)
+
+
+def _inwards(box: Box, side: float = 1.0) -> tuple[Floats, Floats]:
+    """Return the bounds of the float32 numbers in a box; or, with side -1, about it."""
+    ends = []
+    for values, towards in ((box.lower, side), (box.upper, -side)):
+        rounded = values.astype(np.float32)
+        wide = rounded.astype(np.float64)
+        beyond = wide < values if towards > 0 else wide > values
+        moved = np.nextafter(rounded, np.float32(towards * np.inf))
+        ends.append(np.where(beyond, moved, rounded).astype(np.float64))
+    return ends[0], ends[1]

@@ -1,0 +1,196 @@
+"""Where the scores that float32 gives end, to the last bit where nothing is rounded there.
+
+For any one order in which a sum of products is added, the result in float32 grows with every term:
+rounding is monotone. So no result is above that of the same order with every term at its upper end,
+and where those ends are multiples of one power of two, and few, that is exact in every order
+(`leaveout.encoders.exactness`). The same holds from below, of ReLUs, and of what underflows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.encoders.box import Box
+from leaveout.encoders.evaluation import Step, Sums
+from leaveout.encoders.exactness import NO_BIT, lowest_bit
+from leaveout.encoders.interval import Interval, gamma
+from leaveout.encoders.rounding import RoundingError
+
+__all__ = ["computed_ends"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_UNIT32 = 2.0**-24
+_TINY32 = float(np.finfo(np.float32).tiny)
+_BITS, _LEAST_BIT = 24, -126
+_SPARE = 8
+"""Roundings allowed for beyond the terms of a sum, as scalings and fusions of a runtime."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """Numbers with every term at one end, before anything is rounded.
+
+    Attributes
+    ----------
+    value : ndarray of float64
+    size : ndarray of float64
+        Sums of the absolute values of all terms since the last activation.
+    bit : ndarray of int64
+        What all of these terms are multiples of.
+    """
+
+    value: Floats
+    size: Floats
+    bit: Integers
+
+    @staticmethod
+    def of(values: Floats) -> _Side:
+        return _Side(values, np.abs(values), lowest_bit(values))
+
+
+@dataclass(frozen=True, eq=False)
+class _Ends:
+    """Ends of a tensor, as computed; and how they come of the last activation.
+
+    Attributes
+    ----------
+    lower, upper : ndarray of float64
+    low, high : _Side or None
+        None where that is not followed any further: constants may be multiplied beforehand.
+    matrices : int
+        How many operators since then do more than scale by powers of two and add.
+    terms : int
+        Most terms of a sum since then.
+    least : int
+        No product of constants since then is below 2 to this power.
+    """
+
+    lower: Floats
+    upper: Floats
+    low: _Side | None
+    high: _Side | None
+    matrices: int = 0
+    terms: int = 1
+    least: int = 0
+
+    @staticmethod
+    def of(lower: Floats, upper: Floats) -> _Ends:
+        return _Ends(lower, upper, _Side.of(lower), _Side.of(upper))
+
+
+def computed_ends(error: RoundingError, box: Box) -> Interval:
+    """Bound the scores that float32 evaluation gives over a box.
+
+    Parameters
+    ----------
+    error : RoundingError
+        Of one network over the box; finite.
+    box : Box
+
+    Returns
+    -------
+    Interval
+        Of each score; infinite where nothing is known.
+    """
+    graph = error.evaluation.graph
+    ends = {graph.input: _Ends.of(box.lower, box.upper)}
+    for step in error.evaluation.steps:
+        first = ends[step.inputs[0]]
+        if step.sums is not None:
+            found = _summed(first, step.sums, error, step)
+        elif step.sign:
+            second = ends[step.inputs[1]]
+            low, high = (
+                (second.lower, second.upper) if step.sign > 0 else (-second.upper, -second.lower)
+            )
+            found = _Ends.of(_added(first.lower, low, -1.0), _added(first.upper, high, 1.0))
+        else:
+            found = _Ends.of(np.maximum(first.lower, 0.0), np.maximum(first.upper, 0.0))
+        ends[step.output] = _within(found, error.values, step)
+    found = ends[graph.output]
+    return Interval(found.lower, found.upper)
+
+
+def _within(ends: _Ends, values: Mapping[str, Floats], step: Step) -> _Ends:
+    """Cut ends by what the error analysis knows, which starts a sum anew where it is more."""
+    above, below = values[step.output][0], values[step.output][1]
+    upper, lower = np.minimum(ends.upper, above), np.maximum(ends.lower, -below)
+    if step.sums is None:
+        return _Ends.of(lower, upper)
+    return replace(ends, lower=lower, upper=upper)
+
+
+def _added(first: Floats, second: Floats, side: float) -> Floats:
+    """Return the end of a sum of two: exact on a grid, else moved outwards by its rounding."""
+    value, size = first + second, np.abs(first) + np.abs(second)
+    bit = np.minimum(lowest_bit(first), lowest_bit(second))
+    room = gamma(4, _UNIT32) * size + 4 * _TINY32
+    return np.asarray(np.where(_is_exact(size, bit), value, value + side * room))
+
+
+def _is_exact(size: Floats, bit: Integers) -> NDArray[np.bool_]:
+    """Whether float32 holds such terms and all their partial sums, none of them subnormal."""
+    fits = (bit >= _LEAST_BIT) & (size <= np.ldexp(1.0, np.minimum(bit + _BITS, 1000)))
+    return np.asarray((size == 0.0) | fits)
+
+
+def _summed(ends: _Ends, sums: Sums, error: RoundingError, step: Step) -> _Ends:
+    """Follow ends through a linear operator."""
+    width = sums.constant.size
+    unknown = np.full(width, np.inf)
+    if sums.shift is None or ends.low is None or ends.high is None:
+        return _Ends(-unknown, unknown, None, None)
+    matrices = ends.matrices + (not _scales(sums))
+    if matrices > 1:
+        # Two matrices may be multiplied first, which rounds, and changes signs.
+        return _Ends(-unknown, unknown, None, None)
+    low, high = _moved(ends.low, ends.high, sums), _moved(ends.high, ends.low, sums)
+    terms, least = ends.terms * max(1, sums.terms) + 1, ends.least + _exponent(sums.sides)
+    reach = sums.chain.reach(error.values[sums.chain.head][:-1])
+    roundings = 2 * (terms + _SPARE)
+    room = [
+        np.where(
+            _is_exact(side.size, side.bit) & ((least >= _LEAST_BIT) | (side.size == 0.0)),
+            0.0,
+            2 * gamma(roundings, _UNIT32) * side.size + 2 * roundings * _TINY32 * reach,
+        )
+        for side in (low, high)
+    ]
+    return _Ends(low.value - room[0], high.value + room[1], low, high, matrices, terms, least)
+
+
+def _moved(own: _Side, other: _Side, sums: Sums) -> _Side:
+    """Put every term of a linear operator at one end: of what it subtracts at the other."""
+    up, down = sums.sides
+    assert sums.shift is not None
+    bits = lowest_bit(sums.sides)
+    bit = lowest_bit(sums.shift)
+    for side, at in ((own, 0), (other, 1)):
+        there = (sums.sides[at] > 0) & (side.size > 0)[:, None]
+        each = np.where(there, bits[at] + side.bit[:, None], NO_BIT)
+        bit = np.minimum(bit, each.min(axis=0, initial=NO_BIT))
+    return _Side(
+        own.value @ up - other.value @ down + sums.shift,
+        own.size @ up + other.size @ down + np.abs(sums.shift),
+        # What underflows once is lost, whatever it is multiplied by later.
+        np.where(bit < _LEAST_BIT, -NO_BIT, bit),
+    )
+
+
+def _exponent(sides: Floats) -> int:
+    """Return an exponent of two that no constant is below; at most 0."""
+    present = sides[sides > 0]
+    return min(0, int(np.frexp(present)[1].min(initial=1)) - 1)
+
+
+def _scales(sums: Sums) -> bool:
+    """Whether each output is at most one input times a power of two, and a constant."""
+    present = sums.sides > 0
+    few = not (present.sum(axis=(0, 1)) > 1).any()
+    return few and bool((np.frexp(sums.sides[present])[0] == 0.5).all())

@@ -1,0 +1,136 @@
+"""Where numbers are whole multiples of a power of two, and few: there sums and products are exact.
+
+A float of ``b`` bits holds every multiple of ``2^g`` up to ``2^(g + b)``. So where all terms of a
+sum of products are multiples of one such grid, and their absolute values add up to no more, nothing
+is rounded, in whatever order they are added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.encoders.evaluation import Evaluation, Sums
+
+__all__ = ["NO_BIT", "exact_layers", "lowest_bit"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+NO_BIT = 10_000
+"""Of 0, a multiple of everything."""
+_BITS = 53
+
+
+def lowest_bit(values: Floats) -> Integers:
+    """Return the exponent of the greatest power of two that each number is a multiple of."""
+    mantissa, exponent = np.frexp(values)
+    whole = np.ldexp(mantissa, _BITS).astype(np.int64)
+    last = np.frexp((whole & -whole).astype(np.float64))[1] - 1
+    return np.where(whole == 0, NO_BIT, exponent - _BITS + last).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Numbers are multiples of ``2^bit``; sums of their absolute values are at most ``size``."""
+
+    bit: int
+    size: float
+
+    def times(self, other: _Grid) -> _Grid:
+        return _Grid(self.bit + other.bit, self.size * other.size)
+
+    def plus(self, other: _Grid) -> _Grid:
+        return _Grid(min(self.bit, other.bit), self.size + other.size)
+
+    @property
+    def exact(self) -> bool:
+        """Whether float64 holds all of them, and all partial sums."""
+        return self.size == 0.0 or self.size <= 2.0 ** min(self.bit + _BITS, 900)
+
+
+_NOTHING = _Grid(NO_BIT, 0.0)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """An affine expression: of each source its grid, and whether it copies scaled numbers only."""
+
+    linear: dict[int, tuple[_Grid, bool]]
+    constant: _Grid
+    exact: bool
+
+
+def exact_layers(evaluation: Evaluation) -> tuple[bool, ...]:
+    """Tell of each layer whether its folded weights are the exact ones, nothing rounded.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        Of one network.
+
+    Returns
+    -------
+    tuple of bool
+        In the order of the layers of the network's `Stack`.
+    """
+    graph = evaluation.graph
+    basis = _Grid(0, 1.0)
+    forms = {graph.input: _Form({0: (basis, True)}, _NOTHING, True)}
+    layers: list[bool] = []
+    for step in evaluation.steps:
+        first = forms[step.inputs[0]]
+        if step.sums is not None:
+            forms[step.output] = _through(first, step.sums)
+        elif step.sign:
+            forms[step.output] = _joined(first, forms[step.inputs[1]])
+        else:
+            layers.append(first.exact)
+            forms[step.output] = _Form({len(layers): (basis, True)}, _NOTHING, True)
+    return (*layers, forms[graph.output].exact)
+
+
+def _through(form: _Form, sums: Sums) -> _Form:
+    if sums.shift is None or not form.exact:
+        return _Form(form.linear, form.constant, False)
+    bits = lowest_bit(sums.sides)
+    size = float(sums.sides.sum(axis=(0, 1)).max(initial=0.0))
+    matrix = _Grid(int(bits.min(initial=NO_BIT)), max(size, 1.0))
+    copies = _copies(sums.sides)
+    linear, exact = {}, True
+    for source, (grid, copied) in form.linear.items():
+        linear[source] = grid.times(matrix), copied and copies
+        # What is scaled by a power of two, or copied, is not rounded.
+        exact = exact and (copied or copies or linear[source][0].exact)
+    own = np.abs(sums.shift)
+    added = _Grid(int(lowest_bit(own).min(initial=NO_BIT)), float(own.max(initial=0.0)))
+    carried = form.constant.times(matrix) if form.constant.size else _NOTHING
+    constant = carried.plus(added)
+    alone = not carried.size or (copies and not added.size)
+    return _Form(linear, constant, exact and (alone or constant.exact))
+
+
+def _copies(sides: Floats) -> bool:
+    """Whether each output is at most one input, times a power of two or minus one."""
+    present = sides > 0
+    if (present.sum(axis=(0, 1)) > 1).any():
+        return False
+    mantissas = np.frexp(sides[present])[0]
+    return bool((mantissas == 0.5).all())
+
+
+def _joined(first: _Form, second: _Form) -> _Form:
+    linear = dict(first.linear)
+    exact = first.exact and second.exact
+    for source, (grid, copied) in second.linear.items():
+        if source not in linear:
+            linear[source] = grid, copied
+            continue
+        total = linear[source][0].plus(grid)
+        linear[source] = total, False
+        exact = exact and total.exact
+    constant = first.constant.plus(second.constant)
+    alone = not first.constant.size or not second.constant.size
+    return _Form(linear, constant, exact and (alone or constant.exact))

@@ -1,0 +1,358 @@
+"""Networks and linear programmes in exact arithmetic, for what rounding cannot decide.
+
+Every neuron is kept between two affine functions of the input, with rational coefficients: the same
+one where all ReLUs below it have a known phase (the symbolic intervals of Neurify, Wang et al.,
+NeurIPS 2018). A polytope is searched by the simplex method with bounded variables and Bland's rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from leaveout.models import Stack
+
+__all__ = ["Affine", "Bounded", "Phases", "Polytope", "Rows", "bounded", "rows_of", "scores_at"]
+
+Phases = Mapping[tuple[int, int], int]
+"""Of hidden neurons, by layer and position: 1 where it is active, -1 where it is not."""
+
+_ZERO = Fraction(0)
+_LONG = 96
+"""Bits of a slope that is kept exactly."""
+
+
+@dataclass(frozen=True)
+class Affine:
+    """``slopes x + constant``."""
+
+    slopes: tuple[Fraction, ...]
+    constant: Fraction
+
+    def plus(self, factor: Fraction, other: Affine) -> Affine:
+        """Add a multiple of another one."""
+        slopes = tuple(
+            a + factor * b if b else a for a, b in zip(self.slopes, other.slopes, strict=True)
+        )
+        return Affine(slopes, self.constant + factor * other.constant)
+
+    def times(self, factor: Fraction) -> Affine:
+        """Multiply it."""
+        return Affine(tuple(factor * a for a in self.slopes), factor * self.constant)
+
+    def at(self, point: Sequence[Fraction]) -> Fraction:
+        """Evaluate it."""
+        return self.constant + sum(
+            (a * x for a, x in zip(self.slopes, point, strict=True) if a), _ZERO
+        )
+
+    def most(self, lower: Sequence[Fraction], upper: Sequence[Fraction]) -> Fraction:
+        """Return its greatest value over a box."""
+        ends = zip(self.slopes, lower, upper, strict=True)
+        return self.at([high if slope > 0 else low for slope, low, high in ends])
+
+    def least(self, lower: Sequence[Fraction], upper: Sequence[Fraction]) -> Fraction:
+        """Return its least value over a box."""
+        return self.most(upper, lower)
+
+
+def constant(size: int, value: Fraction = _ZERO) -> Affine:
+    """Return a function of so many inputs that does not vary."""
+    return Affine((_ZERO,) * size, value)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A layer: of each output its bias, and the source, position and weight of each term.
+
+    ``exact`` tells whether these are its numbers.
+    """
+
+    terms: tuple[tuple[tuple[int, int, Fraction], ...], ...]
+    bias: tuple[Fraction, ...]
+    exact: bool
+
+
+def rows_of(stack: Stack, exact: Sequence[bool]) -> tuple[Rows, ...]:
+    """Return the layers of a single network, those that are exact and the others."""
+    found = []
+    for layer, known in zip(stack.layers, exact, strict=True):
+        terms: list[list[tuple[int, int, Fraction]]] = [[] for _ in range(layer.width)]
+        for source, weights in layer.weights.items():
+            for j, i in np.argwhere(weights[0]).tolist():
+                terms[j].append((source, i, Fraction(float(weights[0][j, i]))))
+        bias = tuple(Fraction(float(value)) for value in layer.bias[0])
+        found.append(Rows(tuple(map(tuple, terms)), bias, known))
+    return tuple(found)
+
+
+def scores_at(layers: Sequence[Rows], point: Sequence[Fraction]) -> list[Fraction]:
+    """Evaluate a network whose layers are all exact."""
+    sources = [list(point)]
+    for k, layer in enumerate(layers):
+        values = [
+            bias + sum((w * sources[s][i] for s, i, w in terms if sources[s][i]), _ZERO)
+            for terms, bias in zip(layer.terms, layer.bias, strict=True)
+        ]
+        if k == len(layers) - 1:
+            return values
+        sources.append([max(value, _ZERO) for value in values])
+    raise ValueError("a network has layers")
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A network over a box.
+
+    Attributes
+    ----------
+    lower, upper : tuple of (Affine or None)
+        Of each score; None where nothing bounds it.
+    limits : tuple of Affine
+        What is not negative where the phases are those that were asked for.
+    open : mapping of (int, int) to Fraction
+        Hidden neurons of either phase, and how far the functions about each are apart.
+    """
+
+    lower: tuple[Affine | None, ...]
+    upper: tuple[Affine | None, ...]
+    limits: tuple[Affine, ...]
+    open: Mapping[tuple[int, int], Fraction]
+
+
+def bounded(
+    layers: Sequence[Rows],
+    inputs: Sequence[Affine],
+    lower: Sequence[Fraction],
+    upper: Sequence[Fraction],
+    phases: Phases,
+) -> Bounded:
+    """Keep every score of a network between affine functions.
+
+    Parameters
+    ----------
+    layers : sequence of Rows
+    inputs : sequence of Affine
+        What the network reads, as functions of the box's point.
+    lower, upper : sequence of Fraction
+        The box.
+    phases : Phases
+    """
+    sources: list[list[tuple[Affine | None, Affine | None]]] = [[(each, each) for each in inputs]]
+    limits: list[Affine] = []
+    free: dict[tuple[int, int], Fraction] = {}
+    for k, layer in enumerate(layers):
+        values = [
+            _sum(terms, bias, sources, len(lower)) if layer.exact else (None, None)
+            for terms, bias in zip(layer.terms, layer.bias, strict=True)
+        ]
+        if k == len(layers) - 1:
+            lows, highs = zip(*values, strict=True)
+            return Bounded(tuple(lows), tuple(highs), tuple(limits), free)
+        after = []
+        for j, (low, high) in enumerate(values):
+            phase = phases.get((k, j), 0)
+            if phase > 0 and high is not None:
+                limits.append(high)
+            elif phase < 0 and low is not None:
+                limits.append(low.times(Fraction(-1)))
+            relaxed, gap = _relu(low, high, lower, upper, phase)
+            after.append(relaxed)
+            if gap is not None:
+                free[k, j] = gap
+        sources.append(after)
+    raise ValueError("a network has layers")
+
+
+def _sum(
+    terms: Sequence[tuple[int, int, Fraction]],
+    bias: Fraction,
+    sources: Sequence[Sequence[tuple[Affine | None, Affine | None]]],
+    size: int,
+) -> tuple[Affine | None, Affine | None]:
+    ends: list[Affine | None] = [constant(size, bias), constant(size, bias)]
+    same = True
+    for source, i, weight in terms:
+        low, high = sources[source][i]
+        same = same and low is high
+        pair = (low, high) if weight > 0 else (high, low)
+        for side, each in enumerate(pair):
+            if side and same:
+                ends[1] = ends[0]
+                continue
+            known = ends[side]
+            ends[side] = None if known is None or each is None else known.plus(weight, each)
+    return ends[0], ends[1]
+
+
+def _relu(
+    low: Affine | None,
+    high: Affine | None,
+    lower: Sequence[Fraction],
+    upper: Sequence[Fraction],
+    phase: int,
+) -> tuple[tuple[Affine | None, Affine | None], Fraction | None]:
+    """Bound the ReLU of a value between two functions; and how far apart, where it may bend."""
+    nothing = constant(len(lower))
+    if phase:
+        return ((low, high) if phase > 0 else (nothing, nothing)), None
+    most = None if high is None else high.most(lower, upper)
+    least = None if low is None else low.least(lower, upper)
+    if most is not None and most <= 0:
+        return (nothing, nothing), None
+    if least is not None and least >= 0:
+        return (low, high), None
+    if high is None or most is None:
+        return (nothing, None), None
+    start = high.least(lower, upper)
+    above = high if start >= 0 else _chord(high, start, most)
+    active = low is not None and least is not None and most >= -least
+    gap = most if least is None else min(most, -least)
+    return (low if active else nothing, above), gap
+
+
+def _chord(high: Affine, start: Fraction, end: Fraction) -> Affine:
+    slope = end / (end - start)
+    if slope.denominator.bit_length() > _LONG:
+        # Any slope makes a line above, if it starts as high as both ends ask for.
+        slope = Fraction(float(slope))
+    line = high.times(slope)
+    room = max(-slope * start, end - slope * end)
+    return Affine(line.slopes, line.constant + room)
+
+
+class Polytope:
+    """The points of a box where some affine functions are not negative.
+
+    Functions are added one by one; a point where all of them hold is kept.
+
+    Parameters
+    ----------
+    lower, upper : sequence of Fraction
+    """
+
+    def __init__(self, lower: Sequence[Fraction], upper: Sequence[Fraction]) -> None:
+        self._size = len(lower)
+        self._ends: list[tuple[Fraction, Fraction | None]] = list(zip(lower, upper, strict=True))
+        # Where each variable is: a basic one its row, of another whether it is at its upper end.
+        self._row: dict[int, int] = {}
+        self._high: dict[int, bool] = dict.fromkeys(range(self._size), False)
+        self._table: list[tuple[int, dict[int, Fraction], Fraction]] = []
+        self.pivots = 0
+
+    def add(self, form: Affine) -> bool:
+        """Take in a function; return whether any point is left."""
+        coefficients, constant_ = self._expressed(form)
+        variable = len(self._ends)
+        self._ends.append((_ZERO, None))
+        self._table.append((variable, coefficients, constant_))
+        row = len(self._table) - 1
+        self._row[variable] = row
+        return self._value(row) >= 0 or self._climb(row, _ZERO) >= 0
+
+    def most(self, form: Affine) -> tuple[Fraction, list[Fraction]]:
+        """Return the greatest value of a function, and where it is."""
+        coefficients, constant_ = self._expressed(form)
+        self._table.append((-1, coefficients, constant_))
+        value = self._climb(len(self._table) - 1, None)
+        self._table.pop()
+        return value, self.point()
+
+    def point(self) -> list[Fraction]:
+        """Return the point that is kept."""
+        return [self._at(i) for i in range(self._size)]
+
+    def _at(self, variable: int) -> Fraction:
+        row = self._row.get(variable)
+        if row is not None:
+            return self._value(row)
+        low, high = self._ends[variable]
+        return high if self._high[variable] and high is not None else low
+
+    def _value(self, row: int) -> Fraction:
+        _, coefficients, total = self._table[row]
+        return total + sum((c * self._at(v) for v, c in coefficients.items()), _ZERO)
+
+    def _expressed(self, form: Affine) -> tuple[dict[int, Fraction], Fraction]:
+        """Write a function over the variables that are not basic."""
+        found: dict[int, Fraction] = {}
+        total = form.constant
+        for variable, slope in enumerate(form.slopes):
+            if not slope:
+                continue
+            row = self._row.get(variable)
+            if row is None:
+                found[variable] = found.get(variable, _ZERO) + slope
+                continue
+            _, coefficients, own = self._table[row]
+            total += slope * own
+            for v, c in coefficients.items():
+                found[v] = found.get(v, _ZERO) + slope * c
+        return {v: c for v, c in found.items() if c}, total
+
+    def _climb(self, goal: int, enough: Fraction | None) -> Fraction:
+        """Raise the value of a row, until it is enough or cannot be raised."""
+        while enough is None or self._value(goal) < enough:
+            coefficients = self._table[goal][1]
+            enter = min(
+                (v for v, c in coefficients.items() if self._may_move(v, c > 0)), default=None
+            )
+            if enter is None:
+                break
+            self._move(goal, enter, coefficients[enter] > 0)
+        return self._value(goal)
+
+    def _may_move(self, variable: int, up: bool) -> bool:
+        low, high = self._ends[variable]
+        return low != high and self._high[variable] != up
+
+    def _move(self, goal: int, enter: int, up: bool) -> None:
+        """Move a variable until it meets its other end, or a basic one meets one of its own."""
+        self.pivots += 1
+        low, high = self._ends[enter]
+        step = None if high is None else high - low
+        leave, leaves_high = None, False
+        for row, (variable, coefficients, _) in enumerate(self._table):
+            slope = coefficients.get(enter)
+            if row == goal or not slope:
+                continue
+            rises = (slope > 0) == up
+            ends = self._ends[variable]
+            end = ends[1] if rises else ends[0]
+            if end is None:
+                continue
+            room = abs((end - self._value(row)) / slope)
+            if (
+                step is None
+                or room < step
+                or (room == step and leave is not None and variable < self._table[leave][0])
+            ):
+                step, leave, leaves_high = room, row, rises
+        if leave is None:
+            if step is None:
+                raise ValueError("a box is bounded")
+            self._high[enter] = up
+            return
+        self._pivot(leave, enter, leaves_high)
+
+    def _pivot(self, leave: int, enter: int, leaves_high: bool) -> None:
+        variable, coefficients, total = self._table[leave]
+        factor = coefficients[enter]
+        solved = {v: -c / factor for v, c in coefficients.items() if v != enter}
+        solved[variable] = 1 / factor
+        start = -total / factor
+        self._table[leave] = (enter, solved, start)
+        for row, (name, own, value) in enumerate(self._table):
+            slope = own.get(enter)
+            if row == leave or not slope:
+                continue
+            joined = {v: c for v, c in own.items() if v != enter}
+            for v, c in solved.items():
+                joined[v] = joined.get(v, _ZERO) + slope * c
+            self._table[row] = (name, {v: c for v, c in joined.items() if c}, value + slope * start)
+        del self._row[variable], self._high[enter]
+        self._row[enter] = leave
+        self._high[variable] = leaves_high
