@@ -178,7 +178,11 @@ class Samples:
             context.executor,
         )
         self._sampled = SampledLeaks(
-            decider, context.resolver, context.options.gap, context.certificate
+            decider,
+            context.resolver,
+            context.options.gap,
+            context.certificate,
+            is_asked=context.is_asked,
         )
 
     @property

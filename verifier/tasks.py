@@ -43,6 +43,9 @@ class Context:
         What proves statements over points is added to it; that of leaks is the decider's.
     executor : Executor, optional
         Starts the explorers of all searches of the native engine; by default each has its own.
+    is_asked : bool
+        Whether statements are to be decided: what a sample was asked before is then held against
+        them.
     """
 
     checked: CheckedSpec
@@ -53,6 +56,7 @@ class Context:
     progress: StatementProgress | None = None
     certificate: CertificateTarget | None = None
     executor: Executor | None = None
+    is_asked: bool = True
 
 
 class Task(Protocol):

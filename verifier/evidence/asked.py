@@ -318,7 +318,7 @@ def _load(found: Resolved, checked: CheckedSpec) -> None:
     options = VerifyOptions(workers=1)
     resolver = Reading(checked, found.folder, "", (), "").resolver()
     decider = Decider(resolver, options)
-    made = engines(Context(checked, resolver, found.folder, options, decider))
+    made = engines(Context(checked, resolver, found.folder, options, decider, is_asked=False))
     for statement in checked.statements:
         try:
             found.tasks[statement.name] = task_of(statement, made)

@@ -277,14 +277,14 @@ class _OfLeaks(_Asked):
             listed = ", ".join(map(str, sorted(uppers)))
             told += f", of label{'s' * (len(uppers) > 1)} {listed}"
             return Standing(result, told, False)
+        lower = result.lower or 0.0
+        if lower > 0 and not _is_about(self.replayed(result), lower):
+            return Standing(result, f"{told}; its leak does not replay", False)
         if result.kind == "guarantee" and result.verdict == "proved":
             threshold = -math.inf if statement.threshold is None else statement.threshold
             return Standing(result, told, upper < 0 or upper <= threshold)
         proved = _reaches(upper, result.upper)
         if result.kind == "find" and result.verdict == "proved":
-            lower = result.lower or 0.0
-            if lower > 0 and not _is_about(self.replayed(result), lower):
-                return Standing(result, f"{told}; its leak does not replay", False)
             # What was closed within a gap is proved again within it.
             proved = _is_closed(lower, result.upper) and (
                 proved or agree(lower, upper - _padding(upper), VerifyOptions().gap)
@@ -597,13 +597,17 @@ class _Points(_Asked):
         words = f"at most {bound(upper, up=True)}"
         if self.task.job.sign < 0:
             words = f"at least {bound(-upper)}"
+        if lower is not None and not _is_about(self._replayed(result), lower):
+            return Standing(result, f"{words}; its example does not replay", False)
         if told is None:
             return Standing(result, words, result.verdict == "unknown")
         proved = _reaches(upper, told)
         if result.verdict == "proved":
-            if lower is None or not _is_about(self._replayed(result), lower):
-                return Standing(result, f"{words}; its example does not replay", False)
-            proved = _is_closed(lower, told) and (proved or _is_closed(lower, upper))
+            proved = (
+                lower is not None
+                and _is_closed(lower, told)
+                and (proved or _is_closed(lower, upper))
+            )
         return Standing(result, words, proved)
 
     def _replayed(self, result: Result) -> float | None:

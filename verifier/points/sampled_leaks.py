@@ -68,6 +68,8 @@ class SampledLeaks:
         Relative gap at which bounds count as closed.
     certificate : CertificateTarget or None
         Given what proves each result; the same that the decider gives its bounds to.
+    is_asked : bool
+        As of `Context`.
     """
 
     def __init__(
@@ -76,8 +78,11 @@ class SampledLeaks:
         resolver: Resolver,
         gap: float,
         certificate: CertificateTarget | None = None,
+        *,
+        is_asked: bool = True,
     ) -> None:
         self.decider, self._resolver, self._gap = decider, resolver, gap
+        self._is_asked = is_asked
         self._certificate = certificate
         self._jobs: list[SampledJob] = []
         self._looks: dict[int, Looks] = {}
@@ -112,7 +117,7 @@ class SampledLeaks:
             source = self._resolver.file(leak.family)
             self._looks[place] = Looks.of(job.instance, source)
         loaded = SampledJob(job, statement, sampling, level, self._looks[place])
-        before = loaded.looks.first()
+        before = loaded.looks.first() if self._is_asked else None
         if before is not None:
             self._refuse_new(loaded, before)
         self._jobs.append(loaded)
