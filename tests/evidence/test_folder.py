@@ -183,10 +183,12 @@ def test_ctrl_c_leaves_evidence_of_what_is_known_so_far(asked):
     deadline = time.monotonic() + 60
     while not list(asked.glob(".leaveout-*")) and time.monotonic() < deadline:
         time.sleep(0.01)
+    # In the moment in which the folder is made, it stays for the next command to clear.
+    time.sleep(0.5)
     child.send_signal(signal.SIGINT)
     child.communicate(timeout=120)
     if (asked / "proof").exists():
-        assert run(["check", "proof"]) == 0
+        assert run(["check", "proof"]) in (0, 3)
     assert not list(asked.glob(".leaveout-*"))
 
 
