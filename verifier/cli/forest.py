@@ -182,6 +182,8 @@ def delete(
         lines.append(("equal", "bit for bit to training anew on the rows left"))
     typer.echo(_lines([*lines, *_files(done.files)]))
     _say_kept(done.kept, "; see that it says nothing of the rows deleted")
+    for path in done.naming:
+        typer.echo(f"note: {path} still names a row that is deleted", err=True)
 
 
 @forest.command()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
+from leaveout.files import read_whole
 from leaveout.models.forest.classifier import DareForestClassifier
 from leaveout.models.forest.columns import COLUMNS, FOREST, SPEC, ForestColumns
 from leaveout.models.forest.folders.data import label_values
@@ -24,6 +27,8 @@ from leaveout.models.train.csv_data import refuse_empty_cells, row_ids
 __all__ = ["Addition", "Deletion", "add_rows", "change_forest", "delete_rows", "rows_of_table"]
 
 _SHOWN = 3
+_LOOKED_THROUGH = 2**26
+"""Most bytes of a file that is looked through."""
 
 T = TypeVar("T")
 
@@ -47,6 +52,8 @@ class Deletion:
     files : tuple of Path
     is_finished : bool
         Whether an earlier run had made this very change, and was ended before it could say so.
+    naming : tuple of Path
+        Files of others in the folder, such as results, that still say what a row was called.
     """
 
     rows: tuple[str, ...]
@@ -56,6 +63,7 @@ class Deletion:
     kept: Path | None
     files: tuple[Path, ...]
     is_finished: bool = False
+    naming: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,7 +104,10 @@ def delete_rows(directory: Path | str, rows: Sequence[str], check: bool = False)
         if asked and not known.keys() & set(asked) and folder.was_asked(request):
             retraining = _compared(folder) if check else None
             folder.acknowledge()
-            return Deletion(asked, len(forest.rows_), 0.0, retraining, None, folder.files, True)
+            naming = _naming(folder, asked)
+            return Deletion(
+                asked, len(forest.rows_), 0.0, retraining, None, folder.files, True, naming
+            )
         names = _named(folder, asked, known)
         before = folder.spec()
         began = time.perf_counter()
@@ -104,7 +115,10 @@ def delete_rows(directory: Path | str, rows: Sequence[str], check: bool = False)
         seconds = time.perf_counter() - began
         retraining = _compared(folder) if check else None
         kept = _written(folder, folder.columns, before, request)
-        return Deletion(asked, len(forest.rows_), seconds, retraining, kept, folder.files)
+        naming = _naming(folder, asked)
+        return Deletion(
+            asked, len(forest.rows_), seconds, retraining, kept, folder.files, naming=naming
+        )
 
 
 def add_rows(directory: Path | str, source: Path | str) -> Addition:
@@ -205,6 +219,21 @@ def _written(
     # Last of all, so that whoever was not told may ask again.
     changed.acknowledge()
     return None if is_written else folder.directory / SPEC
+
+
+def _naming(folder: ForestFolder, rows: Sequence[str]) -> tuple[Path, ...]:
+    """Return the files beside a forest's own in which a row's name is a word, where rows have any."""
+    if folder.columns.identity is None:
+        return ()
+    words = b"|".join(re.escape(row.encode()) for row in rows)
+    pattern = re.compile(rb"(?<![\w-])(?:" + words + rb")(?![\w-])")
+    found = []
+    for path in sorted(set(folder.directory.rglob("*")) - {*folder.files[:2]}):
+        # What cannot be read, or is larger than what people write, is theirs to look through.
+        with suppress(OSError):
+            if path.is_file() and pattern.search(read_whole(path, _LOOKED_THROUGH)):
+                found.append(path)
+    return tuple(found)
 
 
 def _compared(folder: ForestFolder) -> float:
