@@ -222,7 +222,7 @@ def _written(
 
 
 def _naming(folder: ForestFolder, rows: Sequence[str]) -> tuple[Path, ...]:
-    """Return the files beside a forest's own in which a row's name is a word, where rows have any."""
+    """Return the files beside the forest in which the name of a row is a word."""
     if folder.columns.identity is None:
         return ()
     words = b"|".join(re.escape(row.encode()) for row in rows)
