@@ -78,7 +78,12 @@ class Addition:
     is_finished: bool = False
 
 
-def delete_rows(directory: Path | str, rows: Sequence[str], check: bool = False) -> Deletion:
+def delete_rows(
+    directory: Path | str,
+    rows: Sequence[str],
+    check: bool = False,
+    tell: Callable[[Deletion], None] = lambda done: None,
+) -> Deletion:
     """Delete rows exactly: the forest is then, bit for bit, the one trained on the rows left.
 
     Parameters
@@ -89,6 +94,9 @@ def delete_rows(directory: Path | str, rows: Sequence[str], check: bool = False)
         As the table names them; where it does not, their numbers in it, from 0.
     check : bool
         Whether to train anew on the rows left and compare, before anything is written.
+    tell : callable, optional
+        Told once the change is on the disk. Only then is it forgotten that it was asked for, so
+        that a program that is killed before finds it done when it asks again.
 
     Raises
     ------
@@ -102,26 +110,29 @@ def delete_rows(directory: Path | str, rows: Sequence[str], check: bool = False)
         request = msgspec.json.encode(["delete", *sorted(asked)])
         known = _numbers(folder)
         if asked and not known.keys() & set(asked) and folder.was_asked(request):
+            seconds, kept, is_finished = 0.0, None, True
             retraining = _compared(folder) if check else None
-            folder.acknowledge()
-            naming = _naming(folder, asked)
-            return Deletion(
-                asked, len(forest.rows_), 0.0, retraining, None, folder.files, True, naming
-            )
-        names = _named(folder, asked, known)
-        before = folder.spec()
-        began = time.perf_counter()
-        forest.delete(names)
-        seconds = time.perf_counter() - began
-        retraining = _compared(folder) if check else None
-        kept = _written(folder, folder.columns, before, request)
-        naming = _naming(folder, asked)
-        return Deletion(
-            asked, len(forest.rows_), seconds, retraining, kept, folder.files, naming=naming
-        )
+        else:
+            names, before, is_finished = _named(folder, asked, known), folder.spec(), False
+            began = time.perf_counter()
+            forest.delete(names)
+            seconds = time.perf_counter() - began
+            retraining = _compared(folder) if check else None
+            kept = _written(folder, folder.columns, before, request)
+        done = Deletion(
+            asked, len(forest.rows_), seconds, retraining, kept, folder.files,
+            is_finished, _naming(folder, asked),
+        )  # fmt: skip
+        tell(done)
+        folder.acknowledge()
+        return done
 
 
-def add_rows(directory: Path | str, source: Path | str) -> Addition:
+def add_rows(
+    directory: Path | str,
+    source: Path | str,
+    tell: Callable[[Addition], None] = lambda done: None,
+) -> Addition:
     """Add the rows of a table with the same columns; they get the next numbers.
 
     Parameters
@@ -130,6 +141,8 @@ def add_rows(directory: Path | str, source: Path | str) -> Addition:
         That `train_forest` wrote from a table.
     source : Path or str
         CSV with a header: the features' columns, the label's, and the one that names rows.
+    tell : callable, optional
+        As of `delete_rows`.
 
     Raises
     ------
@@ -152,19 +165,22 @@ def add_rows(directory: Path | str, source: Path | str) -> Addition:
         ids = () if columns.identity is None else row_ids(table, columns.identity)
         request = msgspec.json.encode(["add", X.tolist(), y.tolist(), ids])
         if folder.was_asked(request):
-            called = tuple(map(columns.name_of, forest.rows_[-len(table) :].tolist()))
-            folder.acknowledge()
-            return Addition(called, len(forest.rows_), 0.0, None, folder.files, True)
-        _refuse_held(table, ids, columns)
-        before = folder.spec()
-        began = time.perf_counter()
-        names = forest.add(X, y)
-        seconds = time.perf_counter() - began
-        named = dict(zip(names.tolist(), ids, strict=True)) if ids else {}
-        columns = msgspec.structs.replace(columns, ids={**columns.ids, **named})
-        kept = _written(folder, columns, before, request)
-        called = tuple(columns.name_of(name) for name in names.tolist())
-        return Addition(called, len(forest.rows_), seconds, kept, folder.files)
+            names, seconds, kept = forest.rows_[-len(table) :], 0.0, None
+            is_finished = True
+        else:
+            _refuse_held(table, ids, columns)
+            before, is_finished = folder.spec(), False
+            began = time.perf_counter()
+            names = forest.add(X, y)
+            seconds = time.perf_counter() - began
+            named = dict(zip(names.tolist(), ids, strict=True)) if ids else {}
+            columns = msgspec.structs.replace(columns, ids={**columns.ids, **named})
+            kept = _written(folder, columns, before, request)
+        called = tuple(map(columns.name_of, names.tolist()))
+        done = Addition(called, len(forest.rows_), seconds, kept, folder.files, is_finished)
+        tell(done)
+        folder.acknowledge()
+        return done
 
 
 def change_forest(directory: Path, change: Callable[[DareForestClassifier], T]) -> T:
@@ -215,10 +231,7 @@ def _written(
     """Write a folder after a change of its forest; return the specification if it is kept."""
     held = folder.forest.ensemble()
     changed = ForestFolder(folder.directory, folder.forest, columns.held(held.names, held.X))
-    is_written = changed.write(before, request)
-    # Last of all, so that whoever was not told may ask again.
-    changed.acknowledge()
-    return None if is_written else folder.directory / SPEC
+    return None if changed.write(before, request) else folder.directory / SPEC
 
 
 def _naming(folder: ForestFolder, rows: Sequence[str]) -> tuple[Path, ...]:
