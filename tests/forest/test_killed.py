@@ -153,6 +153,13 @@ def test_rows_are_not_added_twice_by_the_same_command(memory):
         assert (done.rows, done.held) == (("14",), 15)
         assert contents(folder) == after, number
     assert finished == {False, True}
+    # What somebody else put there since is not taken for what was added.
+    restored(before, folder)
+    calls = len(recorded(lambda: add_rows(folder, new)))
+    restored(before, folder)
+    assert ended_at(lambda: add_rows(folder, new), calls - 1)
+    (folder / "forest.npz").write_bytes(before["forest.npz"])
+    assert not add_rows(folder, new).is_finished
     # Asked for again, without any run that was ended, they are.
     assert add_rows(folder, new).rows == ("15",)
 

@@ -110,7 +110,7 @@ def delete_rows(
         request = msgspec.json.encode(["delete", *sorted(asked)])
         known = _numbers(folder)
         if asked and not known.keys() & set(asked) and folder.was_asked(request):
-            seconds, kept, is_finished = 0.0, None, True
+            seconds, kept, is_finished = 0.0, folder.own_spec(), True
             retraining = _compared(folder) if check else None
         else:
             names, before, is_finished = _named(folder, asked, known), folder.spec(), False
@@ -164,8 +164,8 @@ def add_rows(
         y = _labels(table, label, forest)
         ids = () if columns.identity is None else row_ids(table, columns.identity)
         request = msgspec.json.encode(["add", X.tolist(), y.tolist(), ids])
-        if folder.was_asked(request):
-            names, seconds, kept = forest.rows_[-len(table) :], 0.0, None
+        if folder.was_asked(request) and _ends_with(forest, X, y):
+            names, seconds, kept = forest.rows_[-len(table) :], 0.0, folder.own_spec()
             is_finished = True
         else:
             _refuse_held(table, ids, columns)
@@ -232,6 +232,13 @@ def _written(
     held = folder.forest.ensemble()
     changed = ForestFolder(folder.directory, folder.forest, columns.held(held.names, held.X))
     return None if changed.write(before, request) else folder.directory / SPEC
+
+
+def _ends_with(forest: DareForestClassifier, X: NDArray[np.float64], y: NDArray[Any]) -> bool:
+    """Whether these are the rows that were added last."""
+    held = forest.ensemble()
+    labels = held.classes[held.y[-len(X) :]]
+    return np.array_equal(held.X[-len(X) :], X) and labels.tolist() == y.tolist()
 
 
 def _naming(folder: ForestFolder, rows: Sequence[str]) -> tuple[Path, ...]:

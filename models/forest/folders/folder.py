@@ -127,6 +127,11 @@ class ForestFolder:
         put_forest(self.directory, self.forest, files, is_new=before is None)
         return not is_kept
 
+    def own_spec(self) -> Path | None:
+        """Return the specification if it is not as it is written of this forest."""
+        path = self.directory / SPEC
+        return None if _text(path) in {None, self.spec()} else path
+
     def was_asked(self, request: bytes) -> bool:
         """Whether the last change was this one, and its program ended before it could say so."""
         with _refusing(self.directory, "read"):
