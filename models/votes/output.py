@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 
 from leaveout.errors import BallotError, TrainingError
-from leaveout.files import make_folder, partial_folder, put_folder
+from leaveout.files import clear_partials, make_folder, partial_folder, put_folder, settle
 from leaveout.models.votes.election import Election
 from leaveout.models.votes.file import write_ballots
 from leaveout.models.votes.onnx_models import Exported
@@ -34,6 +34,10 @@ def refuse_occupied(directory: Path) -> None:
     """
     try:
         place = directory.resolve()
+        if place.is_dir():
+            # Of a run that was killed.
+            settle(place)
+            clear_partials(place)
         if place.is_dir() and any(place.iterdir()):
             raise TrainingError(
                 f"{directory}: the directory is not empty; name another one, or remove it"

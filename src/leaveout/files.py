@@ -269,15 +269,23 @@ def clear_partials(folder: Path) -> None:
             if sys.platform == "win32" or partial.is_symlink():
                 partial.unlink()  # on Windows nothing that is open
                 continue
-            handle = os.open(partial, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
-                lock(handle)
-                if partial.is_dir():
-                    shutil.rmtree(partial)
-                else:
-                    partial.unlink()
-            finally:
-                os.close(handle)
+                handle = os.open(partial, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+                try:
+                    lock(handle)
+                    if partial.is_dir():
+                        shutil.rmtree(partial)
+                    else:
+                        partial.unlink()
+                finally:
+                    os.close(handle)
+            except PermissionError as error:
+                raise UnusualFileError(
+                    errno.EPERM,
+                    f"{partial.name}, which a program left half-written, cannot be removed: "
+                    f"{error.strerror}",
+                    str(partial),
+                ) from None
 
 
 @contextmanager
@@ -348,9 +356,7 @@ def put_folder(staged: Path, target: Path, gone: Iterable[str] = ()) -> None:
             commit(staged, target, set(gone) - {each.name for each in staged.iterdir()})
         return
     _sync_all(staged)
-    mask = os.umask(0)
-    os.umask(mask)
-    staged.chmod(0o777 & ~mask)
+    staged.chmod(0o777 & ~_mask())
     staged.rename(target)
     sync_folder(target.parent)
 
@@ -421,12 +427,19 @@ def lock(descriptor: int) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Have the names in a folder on the disk, where folders can be asked to."""
-    if sys.platform != "win32":
+    if sys.platform == "win32":
+        return
+    try:
         handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    except PermissionError:
+        return  # one to write to, and not to look into
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EBADF}:
+            raise
+    finally:
+        os.close(handle)
 
 
 @contextmanager
@@ -455,7 +468,7 @@ def _sync_all(folder: Path) -> None:
         if each.is_dir():
             sync_folder(each)
         else:
-            with each.open("rb") as stream:
+            with each.open("r+b" if sys.platform == "win32" else "rb") as stream:
                 os.fsync(stream.fileno())
     sync_folder(folder)
 
@@ -511,9 +524,7 @@ def _permit(made: Path, target: Path, most: int) -> None:
     try:
         before = target.stat()
     except FileNotFoundError:
-        mask = os.umask(0)
-        os.umask(mask)
-        made.chmod(most & ~mask)
+        made.chmod(most & ~_mask())
         return
     mode = stat.S_IMODE(before.st_mode) & 0o777
     if sys.platform != "win32" and made.stat().st_gid != before.st_gid:
@@ -524,6 +535,16 @@ def _permit(made: Path, target: Path, most: int) -> None:
     if sys.platform == "linux":
         mode = _with_list(made, target, mode)
     made.chmod(mode)
+
+
+def _mask() -> int:
+    """Return the permissions that new files do not have."""
+    with suppress(OSError, StopIteration), Path("/proc/self/status").open() as lines:
+        return int(next(line for line in lines if line.startswith("Umask:"))[6:], 8)
+    # What other threads make at this moment has all permissions.
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 _ACCESS_LIST = "system.posix_acl_access"

@@ -40,8 +40,8 @@ def test_a_folder_that_changes_file_by_file_is_seen(monkeypatch):
             (target / name).unlink(missing_ok=True)
 
     monkeypatch.setattr(folder, "commit", one_by_one)
-    assert wrongs(30, how="process", between="nothing")
-    assert wrongs(30, how="power", between="read")
+    for how in ("process", "power"):
+        assert [at for at in range(85, 100) if wrongs(3, how=how, op="delete", at=at / 100)], how
 
 
 def test_a_command_that_does_not_know_itself_again_is_seen(monkeypatch):

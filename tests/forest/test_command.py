@@ -73,6 +73,15 @@ def test_a_specification_that_is_kept_is_told(folder, capsys):
     assert "forest.spec is not as it was written, and stays as it is; see that it says" in said
 
 
+def test_files_of_others_that_name_a_row_are_told(folder, capsys):
+    (folder / "results").mkdir()
+    (folder / "results" / "r.json").write_text('{"row": "P-3"}')
+    (folder / "other.json").write_text('{"rows": ["P-33", "XP-3", "P-3-b"]}')
+    assert run(["forest", "delete", str(folder), "P-3"]) == 0
+    said = capsys.readouterr().err
+    assert said == f"note: {folder / 'results' / 'r.json'} still names a row that is deleted\n"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

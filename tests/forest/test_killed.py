@@ -153,8 +153,31 @@ def test_rows_are_not_added_twice_by_the_same_command(memory):
         assert (done.rows, done.held) == (("14",), 15)
         assert contents(folder) == after, number
     assert finished == {False, True}
+    # What somebody else put there since is not taken for what was added.
+    restored(before, folder)
+    calls = len(recorded(lambda: add_rows(folder, new)))
+    restored(before, folder)
+    assert ended_at(lambda: add_rows(folder, new), calls - 1)
+    (folder / "forest.npz").write_bytes(before["forest.npz"])
+    assert not add_rows(folder, new).is_finished
     # Asked for again, without any run that was ended, they are.
     assert add_rows(folder, new).rows == ("15",)
+
+
+def test_a_program_that_is_ended_before_it_said_so_is_asked_again(clinic):
+    folder, before, after = clinic
+    for number in range(3):
+        restored(before, folder)
+        child = os.fork()
+        if not child:
+            delete_rows(folder, [NAME], tell=lambda _: os._exit(9))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+        assert remains(folder) == set()
+        told = []
+        assert delete_rows(folder, [NAME], check=number == 1, tell=told.append) == told[0]
+        assert told[0].is_finished
+        assert (told[0].retraining is None) == (number != 1)
+        assert contents(folder) == after
 
 
 def test_a_row_that_is_gone_was_not_deleted_by_another_change(clinic):

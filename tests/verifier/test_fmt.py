@@ -73,7 +73,7 @@ def test_a_missing_file_is_bad_input(tmp_path, capsys):
 def test_a_file_that_cannot_be_written_is_bad_input(file, capsys, monkeypatch):
     path = file(MESSY)
 
-    def refuse(target):
+    def refuse(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("leaveout.files.written_whole", refuse)

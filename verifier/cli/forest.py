@@ -11,7 +11,7 @@ from leaveout.verifier.cli.options import LabelColumn, Units
 from leaveout.verifier.cli.units import read_units
 
 if TYPE_CHECKING:
-    from leaveout.models.forest.folders import ForestReport
+    from leaveout.models.forest.folders import Addition, Deletion, ForestReport
 
 __all__ = ["forest"]
 
@@ -170,7 +170,10 @@ def delete(
 
     _compile()
     listed = rows_of_table(source, folder) if source is not None else ()
-    done = delete_rows(folder, [*(rows or ()), *listed], check=check)
+    delete_rows(folder, [*(rows or ()), *listed], check, _say_deleted)
+
+
+def _say_deleted(done: Deletion) -> None:
     lines = [
         ("deleted", _some(done.rows) + done.is_finished * _EARLIER),
         ("rows left", f"{done.left:,}"),
@@ -182,6 +185,8 @@ def delete(
         lines.append(("equal", "bit for bit to training anew on the rows left"))
     typer.echo(_lines([*lines, *_files(done.files)]))
     _say_kept(done.kept, "; see that it says nothing of the rows deleted")
+    for path in done.naming:
+        typer.echo(f"note: {path} still names a row that is deleted", err=True)
 
 
 @forest.command()
@@ -206,7 +211,10 @@ def add(
     from leaveout.models.forest.folders import add_rows
 
     _compile("additions")
-    done = add_rows(folder, data)
+    add_rows(folder, data, _say_added)
+
+
+def _say_added(done: Addition) -> None:
     lines = [
         ("added", _some(done.rows) + done.is_finished * _EARLIER),
         ("rows", f"{done.held:,}"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
+from leaveout.files import read_whole
 from leaveout.models.forest.classifier import DareForestClassifier
 from leaveout.models.forest.columns import COLUMNS, FOREST, SPEC, ForestColumns
 from leaveout.models.forest.folders.data import label_values
@@ -24,6 +27,8 @@ from leaveout.models.train.csv_data import refuse_empty_cells, row_ids
 __all__ = ["Addition", "Deletion", "add_rows", "change_forest", "delete_rows", "rows_of_table"]
 
 _SHOWN = 3
+_LOOKED_THROUGH = 2**26
+"""Most bytes of a file that is looked through."""
 
 T = TypeVar("T")
 
@@ -47,6 +52,8 @@ class Deletion:
     files : tuple of Path
     is_finished : bool
         Whether an earlier run had made this very change, and was ended before it could say so.
+    naming : tuple of Path
+        Files of others in the folder, such as results, that still say what a row was called.
     """
 
     rows: tuple[str, ...]
@@ -56,6 +63,7 @@ class Deletion:
     kept: Path | None
     files: tuple[Path, ...]
     is_finished: bool = False
+    naming: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,12 @@ class Addition:
     is_finished: bool = False
 
 
-def delete_rows(directory: Path | str, rows: Sequence[str], check: bool = False) -> Deletion:
+def delete_rows(
+    directory: Path | str,
+    rows: Sequence[str],
+    check: bool = False,
+    tell: Callable[[Deletion], None] = lambda done: None,
+) -> Deletion:
     """Delete rows exactly: the forest is then, bit for bit, the one trained on the rows left.
 
     Parameters
@@ -81,6 +94,9 @@ def delete_rows(directory: Path | str, rows: Sequence[str], check: bool = False)
         As the table names them; where it does not, their numbers in it, from 0.
     check : bool
         Whether to train anew on the rows left and compare, before anything is written.
+    tell : callable, optional
+        Told once the change is on the disk. Only then is it forgotten that it was asked for, so
+        that a program that is killed before finds it done when it asks again.
 
     Raises
     ------
@@ -94,20 +110,29 @@ def delete_rows(directory: Path | str, rows: Sequence[str], check: bool = False)
         request = msgspec.json.encode(["delete", *sorted(asked)])
         known = _numbers(folder)
         if asked and not known.keys() & set(asked) and folder.was_asked(request):
+            seconds, kept, is_finished = 0.0, folder.own_spec(), True
             retraining = _compared(folder) if check else None
-            folder.acknowledge()
-            return Deletion(asked, len(forest.rows_), 0.0, retraining, None, folder.files, True)
-        names = _named(folder, asked, known)
-        before = folder.spec()
-        began = time.perf_counter()
-        forest.delete(names)
-        seconds = time.perf_counter() - began
-        retraining = _compared(folder) if check else None
-        kept = _written(folder, folder.columns, before, request)
-        return Deletion(asked, len(forest.rows_), seconds, retraining, kept, folder.files)
+        else:
+            names, before, is_finished = _named(folder, asked, known), folder.spec(), False
+            began = time.perf_counter()
+            forest.delete(names)
+            seconds = time.perf_counter() - began
+            retraining = _compared(folder) if check else None
+            kept = _written(folder, folder.columns, before, request)
+        done = Deletion(
+            asked, len(forest.rows_), seconds, retraining, kept, folder.files,
+            is_finished, _naming(folder, asked),
+        )  # fmt: skip
+        tell(done)
+        folder.acknowledge()
+        return done
 
 
-def add_rows(directory: Path | str, source: Path | str) -> Addition:
+def add_rows(
+    directory: Path | str,
+    source: Path | str,
+    tell: Callable[[Addition], None] = lambda done: None,
+) -> Addition:
     """Add the rows of a table with the same columns; they get the next numbers.
 
     Parameters
@@ -116,6 +141,8 @@ def add_rows(directory: Path | str, source: Path | str) -> Addition:
         That `train_forest` wrote from a table.
     source : Path or str
         CSV with a header: the features' columns, the label's, and the one that names rows.
+    tell : callable, optional
+        As of `delete_rows`.
 
     Raises
     ------
@@ -137,20 +164,23 @@ def add_rows(directory: Path | str, source: Path | str) -> Addition:
         y = _labels(table, label, forest)
         ids = () if columns.identity is None else row_ids(table, columns.identity)
         request = msgspec.json.encode(["add", X.tolist(), y.tolist(), ids])
-        if folder.was_asked(request):
-            called = tuple(map(columns.name_of, forest.rows_[-len(table) :].tolist()))
-            folder.acknowledge()
-            return Addition(called, len(forest.rows_), 0.0, None, folder.files, True)
-        _refuse_held(table, ids, columns)
-        before = folder.spec()
-        began = time.perf_counter()
-        names = forest.add(X, y)
-        seconds = time.perf_counter() - began
-        named = dict(zip(names.tolist(), ids, strict=True)) if ids else {}
-        columns = msgspec.structs.replace(columns, ids={**columns.ids, **named})
-        kept = _written(folder, columns, before, request)
-        called = tuple(columns.name_of(name) for name in names.tolist())
-        return Addition(called, len(forest.rows_), seconds, kept, folder.files)
+        if folder.was_asked(request) and _ends_with(forest, X, y):
+            names, seconds, kept = forest.rows_[-len(table) :], 0.0, folder.own_spec()
+            is_finished = True
+        else:
+            _refuse_held(table, ids, columns)
+            before, is_finished = folder.spec(), False
+            began = time.perf_counter()
+            names = forest.add(X, y)
+            seconds = time.perf_counter() - began
+            named = dict(zip(names.tolist(), ids, strict=True)) if ids else {}
+            columns = msgspec.structs.replace(columns, ids={**columns.ids, **named})
+            kept = _written(folder, columns, before, request)
+        called = tuple(map(columns.name_of, names.tolist()))
+        done = Addition(called, len(forest.rows_), seconds, kept, folder.files, is_finished)
+        tell(done)
+        folder.acknowledge()
+        return done
 
 
 def change_forest(directory: Path, change: Callable[[DareForestClassifier], T]) -> T:
@@ -201,10 +231,29 @@ def _written(
     """Write a folder after a change of its forest; return the specification if it is kept."""
     held = folder.forest.ensemble()
     changed = ForestFolder(folder.directory, folder.forest, columns.held(held.names, held.X))
-    is_written = changed.write(before, request)
-    # Last of all, so that whoever was not told may ask again.
-    changed.acknowledge()
-    return None if is_written else folder.directory / SPEC
+    return None if changed.write(before, request) else folder.directory / SPEC
+
+
+def _ends_with(forest: DareForestClassifier, X: NDArray[np.float64], y: NDArray[Any]) -> bool:
+    """Whether these are the rows that were added last."""
+    held = forest.ensemble()
+    labels = held.classes[held.y[-len(X) :]]
+    return np.array_equal(held.X[-len(X) :], X) and labels.tolist() == y.tolist()
+
+
+def _naming(folder: ForestFolder, rows: Sequence[str]) -> tuple[Path, ...]:
+    """Return the files beside the forest in which the name of a row is a word."""
+    if folder.columns.identity is None:
+        return ()
+    words = b"|".join(re.escape(row.encode()) for row in rows)
+    pattern = re.compile(rb"(?<![\w-])(?:" + words + rb")(?![\w-])")
+    found = []
+    for path in sorted(set(folder.directory.rglob("*")) - {*folder.files[:2]}):
+        # What cannot be read, or is larger than what people write, is theirs to look through.
+        with suppress(OSError):
+            if path.is_file() and pattern.search(read_whole(path, _LOOKED_THROUGH)):
+                found.append(path)
+    return tuple(found)
 
 
 def _compared(folder: ForestFolder) -> float:

@@ -41,7 +41,7 @@ __all__ = ["REQUEST", "ForestFolder", "changing", "locked", "put_forest"]
 _OF_ROWS = FAMILY
 """What others keep here that is made of the forest alone, and of the rows it held."""
 REQUEST = ".leaveout-request"
-"""A salted digest of what was last asked for, until the program is about to say that it is done."""
+"""A salted digest of what was last asked for, until the program has said that it is done."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ class ForestFolder:
             for the lines about the inputs where they still stand. None where there was no forest.
         request : bytes
             What was asked for, for `was_asked` to know it again where this program is killed before
-            it can say that it is done.
+            it says that it is done, and calls `acknowledge`.
 
         Returns
         -------
@@ -127,6 +127,11 @@ class ForestFolder:
         put_forest(self.directory, self.forest, files, is_new=before is None)
         return not is_kept
 
+    def own_spec(self) -> Path | None:
+        """Return the specification if it is not as it is written of this forest."""
+        path = self.directory / SPEC
+        return None if _text(path) in {None, self.spec()} else path
+
     def was_asked(self, request: bytes) -> bool:
         """Whether the last change was this one, and its program ended before it could say so."""
         with _refusing(self.directory, "read"):
@@ -137,7 +142,7 @@ class ForestFolder:
         return found == _coded(found[:_SALT], request)
 
     def acknowledge(self) -> None:
-        """Note that whoever asked for the last change is about to be told that it is done."""
+        """Forget what was asked for: whoever asked is told that it is done."""
         # The change stands, whatever becomes of this.
         with suppress(OSError):
             (self.directory / REQUEST).unlink(missing_ok=True)
