@@ -128,10 +128,13 @@ def watched(place, command):
 def written_outside(place, seen):
     """Return what was written that is neither asked for, nor compiled code, nor gone again."""
     passing = (place / "temporary", Path("/dev/shm"))
+    compiled = os.environ.get("NUMBA_CACHE_DIR")
     kept = {place / "state", place / "state" / "leaveout", place / "state" / "leaveout" / "key"}
 
     def asked(path):
         if path.is_relative_to(place / "work") or str(path) in {"/dev/null", "/dev/tty"}:
+            return True
+        if compiled and path.is_relative_to(Path(compiled).resolve()):
             return True
         if path.is_relative_to(place / "state"):
             return path in kept or not path.exists()
