@@ -204,3 +204,23 @@ def test_odd_cells_of_encoded_rows_are_said_in_one_line(trained):
         for odd in (None, [1], {}, 10**400):
             with pytest.raises(GuardError):
                 guard.encode([{"age": odd, "sex": "f"}])
+
+
+def test_bounds_and_a_memory_from_elsewhere_are_taken_where_that_is_said(
+    ask, trained, own_state, monkeypatch, tmp_path
+):
+    """Of another user, whose key this one has not."""
+    code, _, err = ask(ROWS)
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "bounds.npz: was not proved by this user here" in err
+    assert "--adopt" in err
+    code, out, err = ask(ROWS, "--adopt")
+    assert (code, out.splitlines()[0]) == (0, "label")
+    assert "bounds.npz: was not proved by this user here, or was changed since: it is taken" in err
+    memory = tmp_path / "m.sqlite"
+    assert run(["guard", str(trained.folder), "--account", "--memory", str(memory)]) == 0
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "third"))
+    assert run(["guard", str(trained.folder), "--account", "--memory", str(memory)]) == 2
+    assert ask(ROWS, "--adopt", "--memory", str(memory))[0] == 0
+    assert run(["guard", str(trained.folder), "--account", "--memory", str(memory)]) == 0

@@ -112,7 +112,12 @@ def surroundings(place):
         if not name.startswith(("XDG_", "ORT_", "RAY_", "MLFLOW_"))
     }
     # A shell sets the name: without it some library asks the system for it.
-    own = {"HOME": place / "home", "TMPDIR": place / "temporary", "LOGNAME": "tester"}
+    own = {
+        "HOME": place / "home",
+        "TMPDIR": place / "temporary",
+        "XDG_STATE_HOME": place / "state",
+        "LOGNAME": "tester",
+    }
     return {**kept, **{name: str(value) for name, value in own.items()}}
 
 
@@ -123,10 +128,16 @@ def watched(place, command):
 def written_outside(place, seen):
     """Return what was written that is neither asked for, nor compiled code, nor gone again."""
     passing = (place / "temporary", Path("/dev/shm"))
+    compiled = os.environ.get("NUMBA_CACHE_DIR")
+    kept = {place / "state", place / "state" / "leaveout", place / "state" / "leaveout" / "key"}
 
     def asked(path):
         if path.is_relative_to(place / "work") or str(path) in {"/dev/null", "/dev/tty"}:
             return True
+        if compiled and path.is_relative_to(Path(compiled).resolve()):
+            return True
+        if path.is_relative_to(place / "state"):
+            return path in kept or not path.exists()
         if any(path.is_relative_to(each) for each in passing):
             return path in passing or not path.exists()  # a file without a name is in a folder
         return "__pycache__" in path.parts and not path.is_relative_to(place / "home")

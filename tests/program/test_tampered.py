@@ -6,6 +6,7 @@ writes it anew as the program does: all but the key, which is none of the files.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -21,11 +22,16 @@ import onnx
 import pytest
 
 import leaveout
+from leaveout.bab.native import search as searching
+from leaveout.bab.native.files.checkpoint import Checkpoints
+from leaveout.bab.native.leaks import Leaks, search
+from leaveout.bab.native.options import NativeOptions
 from leaveout.errors import CheckpointError, GuardError, LeaveoutError, SpecError, StateError
 from leaveout.user_key import mark, state_folder
 from leaveout.verifier.guard import Guard
 
 from support import children, networks
+from support.cases import slow_question
 from support.files import write_question
 from support.guarded_forests import forest_folder
 from support.guards import make_folder
@@ -64,15 +70,11 @@ def damaged(path, rng):
 
 
 def array_of(content):
-    from io import BytesIO
-
-    return np.load(BytesIO(content), allow_pickle=False)
+    return np.load(io.BytesIO(content), allow_pickle=False)
 
 
 def bytes_of(array):
-    from io import BytesIO
-
-    stream = BytesIO()
+    stream = io.BytesIO()
     np.save(stream, array)
     return stream.getvalue()
 
@@ -83,7 +85,10 @@ def other_numbers(members, rng):
     name = names[rng.integers(len(names))]
     array = array_of(members[name])
     flat = array.reshape(-1).copy()
-    if rng.integers(2):
+    if array.dtype.names:
+        raw = flat.view(np.uint8)
+        raw[rng.integers(len(raw))] ^= 1 << rng.integers(8)
+    elif rng.integers(2):
         at = rng.integers(len(flat))
         flat[at] = flat[at] * 0.5 if flat[at] else 1
     else:
@@ -166,6 +171,72 @@ def test_a_changed_checkpoint_is_refused(resumed, seed):
     ) as error:
         leaveout.verify(spec, resume=file)
     assert "\n" not in str(error.value)
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """Return the checkpoint of a search that was interrupted."""
+    file, steps = tmp_path_factory.mktemp("stopped") / "c.checkpoint", []
+    instance, options = slow_question(), NativeOptions()
+
+    def progress(step):
+        steps.append(step)
+        if len(steps) == 4:
+            raise KeyboardInterrupt
+
+    digests = Leaks(instance, 1).digests()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(searching, "_FIRST", 0.01)
+        patch.setattr(searching, "_ROUND", 0.05)
+        checkpoint = Checkpoints(file, "1").of(digests, 1, options, "bound", "find")
+        result = search(instance, 1, options, progress=progress, checkpoint=checkpoint)
+    assert result.interrupted
+    return file
+
+
+@pytest.mark.parametrize("seed", range(TIMES))
+def test_a_changed_checkpoint_of_a_search_under_way_is_refused(stopped, tmp_path, seed):
+    file = shutil.copy(stopped, tmp_path / "c.checkpoint")
+    assert "bound/1" in Checkpoints(file, "1")._searches
+    rng = np.random.default_rng(seed)
+
+    def change(members):
+        index = json.loads(members["index.json"])
+        known = index["searches"]["bound/1"]
+        match rng.integers(4):
+            case 0:
+                known["proved"] = known["cut"] = 0.0
+            case 1:
+                known["cut"] *= 0.5
+                known["member"] = -1
+            case 2:
+                known["states"] = []
+            case _:
+                known["states"][0] = {
+                    name: 0 if isinstance(value, int) else value
+                    for name, value in known["states"][0].items()
+                }
+        members["index.json"] = json.dumps(index).encode()
+
+    match seed % 3:
+        case 0:
+            damaged(file, rng)
+        case 1:
+            rewritten(file, change)
+        case _:
+            rewritten(file, lambda members: other_numbers(members, rng))
+    assert file.read_bytes() != stopped.read_bytes()
+    with pytest.raises(CheckpointError, match=r"c\.checkpoint: .*name another"):
+        Checkpoints(file, "1")
+
+
+def test_a_checkpoint_that_is_exchanged_while_it_is_read_is_noticed(stopped, tmp_path):
+    """It has this user's mark, too, but is not the one that was looked at."""
+    file = shutil.copy(stopped, tmp_path / "c.checkpoint")
+    store = Checkpoints(file, "1")
+    shutil.copy(stopped, tmp_path / "other").replace(file)
+    with pytest.raises(CheckpointError, match="another process has changed it meanwhile"):
+        store._array("bound/1", "before")
 
 
 def test_a_checkpoint_that_claims_less_than_a_leak_is_the_one_that_was_believed(resumed):
