@@ -34,7 +34,7 @@ from leaveout.specs import (
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.text.expressions import children
 from leaveout.verifier.engines import engines
-from leaveout.verifier.evidence.errors import TamperedError
+from leaveout.verifier.evidence.errors import EvidenceError, TamperedError
 from leaveout.verifier.evidence.places import Places
 from leaveout.verifier.evidence.statement import Subject
 from leaveout.verifier.options import VerifyOptions
@@ -49,8 +49,8 @@ from leaveout.version import VERSION
 
 __all__ = ["Resolved", "resolved"]
 
-_SPECIFICATION = "specification"
-_COPIED = (_SPECIFICATION, "included specification", "weights")
+_SPECIFICATION, _INCLUDED = "specification", "included specification"
+_COPIED = (_SPECIFICATION, _INCLUDED, "weights")
 """Kinds of files that are not read through a link: what they are read from must be their folder."""
 
 N = TypeVar("N", bound=Node)
@@ -114,16 +114,19 @@ def _linked(root: Path, subjects: Sequence[tuple[Subject, Path]], name: str) -> 
     base.mkdir(parents=True, exist_ok=True)
     for path, (subject, found) in zip(paths, subjects, strict=True):
         target = Path(os.path.normpath(base / path))
+        if Path(path).is_absolute() or target.exists():
+            raise TamperedError(f"{name}: {subject.name!r} is not the place of one file")
         try:
-            if Path(path).is_absolute() or target.exists():
-                raise OSError
             target.parent.mkdir(parents=True, exist_ok=True)
             if subject.annotations.kind in _COPIED:
                 shutil.copyfile(found, target)
             else:
                 target.symlink_to(found.resolve())
-        except OSError:
-            raise TamperedError(f"{name}: {subject.name!r} is not the place of one file") from None
+        except OSError as error:
+            raise EvidenceError(
+                f"{subject.name!r} cannot be put into {root}: {error.strerror or error}; let "
+                "TMPDIR name a folder with room"
+            ) from None
     return base
 
 
@@ -140,12 +143,11 @@ def _read(
         names = tuple(dict.fromkeys(each.name for each in report.results))
         why = "its specification is not attested, as an earlier version had it"
         return Resolved(names, base, why=dict.fromkeys(names, why))
-    included = [
-        base / each.name for each, _ in subjects if each.annotations.kind == _COPIED[1]
-    ]  # fmt: skip
+    included = [each.name for each, _ in subjects if each.annotations.kind == _INCLUDED]
+    allowed = list(dict.fromkeys((base / each).parent for each in included))
     try:
         written = parse(report.spec, "<text>") if spec is None else load(spec)
-        whole = expand(written, base, spec, list(dict.fromkeys(each.parent for each in included)))
+        whole = expand(written, base, spec, allowed)
         whole = with_params(whole, set_otherwise(report.notes, params(whole)))
     except (LeaveoutError, Slip, RecursionError):
         # No message of the parser is shown: it would quote a file that evidence chose.
